@@ -1,0 +1,42 @@
+"""Every exception and warning of the package.
+
+Messages follow one form, ``<name> must <rule>; got <value>[; <remedy>]``, and never quote private data.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BudgetError", "NdisError", "NotPrivateWarning", "ParameterError", "PrecisionError"]
+
+
+class NdisError(Exception):
+    """Base of the package's exceptions."""
+
+
+class ParameterError(NdisError, ValueError):
+    """A public argument breaks its rule.
+
+    >>> raise ParameterError("delta", "lie strictly between 0 and 1", 2.0)
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: delta must lie strictly between 0 and 1; got 2.0
+    """
+
+    def __init__(self, name: str, rule: str, got: object, remedy: str = "") -> None:
+        super().__init__(f"{name} must {rule}; got {got}" + (f"; {remedy}" if remedy else ""))
+        self.name = name
+
+
+class PrecisionError(NdisError, ArithmeticError):
+    """A number could not be computed to the tolerance asked for, so none is returned."""
+
+    def __init__(self, message: str, *, reached: float = float("nan")) -> None:
+        super().__init__(message)
+        self.reached = reached
+
+
+class BudgetError(NdisError, ValueError):
+    """No parameter of the mechanism meets the privacy budget asked for."""
+
+
+class NotPrivateWarning(UserWarning):
+    """The result is reproducible or inexact, and therefore must not be treated as private."""
