@@ -1,3 +1,24 @@
-"""Exactly how private is an algorithm with Gaussian output?"""
+"""Exactly how private is an algorithm with Gaussian output?
+
+>>> import ndis
+>>> pair = ndis.GaussianPair.from_ratios([1.5, 0.8], shift=[0.0, 0.7])
+>>> pair.delta(1.0) < pair.delta(0.5)
+True
+"""
+
+from ndis.enclosure import Enclosure
+from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
+from ndis.pair import GaussianPair
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BudgetError",
+    "Enclosure",
+    "GaussianPair",
+    "NdisError",
+    "NotPrivateWarning",
+    "ParameterError",
+    "PrecisionError",
+    "__version__",
+]

@@ -1,0 +1,95 @@
+"""Checks shared by the public entry points. Each states the good case, so that NaN never passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ndis.errors import ParameterError
+
+Floats = NDArray[np.float64]
+
+# A covariance computed in floats is symmetric up to rounding: d·2⁻⁴⁸ of its largest variance. That much is averaged away; more raises.
+_ASYMMETRY = 2.0**-48
+
+
+def _brief(value: Any) -> str:
+    text = np.array2string(np.asarray(value), threshold=6, precision=6, separator=", ").replace("\n", "")
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def as_floats(name: str, value: ArrayLike) -> Floats:
+    """`value` as a float64 array; numbers only, all finite."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "buif":
+            raise ParameterError(name, "be real numbers", _brief(value) if array.dtype.kind != "O" else type(value).__name__)
+        array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise ParameterError(name, "be an array of real numbers", type(value).__name__) from error
+    if not np.isfinite(array).all():
+        raise ParameterError(name, "be finite", _brief(array))
+    return array
+
+
+def as_vector(name: str, value: ArrayLike) -> Floats:
+    """A finite vector; a scalar counts as a vector of length one."""
+    array = np.atleast_1d(as_floats(name, value))
+    if array.ndim != 1:
+        raise ParameterError(name, "be one-dimensional", f"shape {array.shape}")
+    return array
+
+
+def as_positive(name: str, value: ArrayLike) -> Floats:
+    """A finite vector with every entry above zero."""
+    array = as_vector(name, value)
+    if not (array > 0).all():
+        raise ParameterError(name, "be positive", _brief(array))
+    return array
+
+
+def as_counts(name: str, value: ArrayLike) -> Floats:
+    """A vector of whole numbers of at least one, as exact floats."""
+    array = as_vector(name, value)
+    if not ((array >= 1) & (array == np.floor(array)) & (array <= 2.0**53)).all():
+        raise ParameterError(name, "be whole numbers of at least 1", _brief(array))
+    return array
+
+
+def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
+    """A finite symmetric d×d matrix; a scalar is accepted in one dimension. Definiteness is judged where it is factored."""
+    array = as_floats(name, value)
+    if array.ndim == 0 and dimension == 1:
+        array = array.reshape(1, 1)
+    if array.shape != (dimension, dimension):
+        raise ParameterError(name, f"have shape ({dimension}, {dimension})", f"shape {array.shape}")
+    diagonal = np.diagonal(array)
+    if not (diagonal >= 0).all():
+        raise ParameterError(name, "have non-negative variances on its diagonal", _brief(diagonal))
+    excess = np.abs(array - array.T)
+    if not (excess <= dimension * _ASYMMETRY * diagonal.max(initial=0.0)).all():
+        raise ParameterError(
+            name, "be symmetric", f"a largest asymmetry of {excess.max():.3g}", "average it with its transpose if that is what you mean"
+        )
+    return array if not excess.any() else 0.5 * (array + array.T)
+
+
+def as_probability(name: str, value: ArrayLike) -> Floats:
+    """Finite values strictly between 0 and 1, of any shape."""
+    array = as_floats(name, value)
+    if not ((array > 0) & (array < 1)).all():
+        raise ParameterError(name, "lie strictly between 0 and 1", _brief(array))
+    return array
+
+
+def broadcast_vectors(**named: Floats) -> tuple[Floats, ...]:
+    """Vectors of one common length, those of length one repeated."""
+    try:
+        return tuple(np.array(a) for a in np.broadcast_arrays(*named.values()))
+    except ValueError:
+        shapes = ", ".join(f"{k}: {v.size}" for k, v in named.items())
+        raise ParameterError(" and ".join(named), "have the same length (or length 1)", shapes) from None

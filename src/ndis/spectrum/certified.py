@@ -1,0 +1,286 @@
+"""Certified enclosures of δ(ε), by ball arithmetic from the exact binary inputs.
+
+The trapezoid rule of `ndis.spectrum.contour`, with every error bounded by proof. The float64 kernel only proposes the path, the step and the width of
+the strip below; nothing rests on its proposals being good. Write Φ(u) = F(s(u)) s'(u) with F(s) = e^{K(s)−sε}/(s(s+1)) and
+s(u) = c + bw(cosh u − 1) + iw sinh u. By conjugate symmetry 2πi δ = ∫Φ du over the whole path, and it is enclosed as
+
+    h Σ_{|k|≤N} Φ(kh)   ±   (trapezoid error)   ±   (rest of the path beyond u = ±R),      R = (N + ½) h.
+
+Trapezoid error. Let Φ be analytic on the rectangle |Re u| ≤ R, |Im u| ≤ a. Integrating Φ(u) cot(πu/h)/2i around it gives the sum by residues.
+In the upper half cot(πu/h)/2i = −½ − 1/(e^{−2πiu/h} − 1), in the lower ½ + 1/(e^{2πiu/h} − 1); the halves add up to ∫_{−R}^{R} Φ. On Im u = ±a the
+remaining factors are at most 1/(e^{2πa/h} − 1) in modulus; on Re u = ±R, where e^{∓2πiu/h} is negative, at most ½. Hence
+
+    | h Σ Φ(kh) − ∫_{−R}^{R} Φ |  ≤  (N₊ + N₋)/(e^{2πa/h} − 1) + ∫_{−a}^{a} |Φ(R + iv)| dv,      N± = ∫_{−R}^{R} |Φ(u ± ia)| du.
+
+The integrals of |Φ| are bounded by covering the lines with cells and evaluating Φ on each in balls. Analyticity inside: s(u) for 0 < Re u ≤ R lies in the
+upper half-plane if cos a + b sin a and cos a − b sin a are positive; on Re u = 0 it is real and between s(ia) and s(−ia), which must lie strictly
+between 0 and 1/max(t)₊.
+
+Tail bound. Let the path end at σ + iY, Y > 0, and go on vertically to infinity. With t, m as in lemma: ndis and s = σ + iy, y ≥ Y:
+
+  1. |1−st|² = (1−σt)² + t²y² grows with y, so every factor |1−st|^{−n/2} is largest at y = Y.
+  2. The mean terms are ½m² s(1+s)/(1−st) = ½m² [ −s/t − (1+t)/t² + (1+t)/(t²(1−st)) ]. On the ray the first two have constant real part, and
+     Re 1/(1−st) = (1−σt)/|1−st|² falls with y when 1−σt ≥ 0, and rises to 0 when 1−σt < 0. So the real part of the whole term is at
+     most its value at Y, increased by ½m²(1+t)/t² · max(0, −Re 1/(1−s_Y t)).
+  3. For t = 0 the real part ½m²(σ + σ² − y²) falls with y.
+  4. |s| |s+1| ≥ y².
+
+Hence |e^{K(s)−sε}| ≤ B on the ray, B the product of the bounds at Y, and ∫ |e^{K(s)−sε}| / |s(s+1)| |ds| ≤ B ∫_Y^∞ dy/y² = B/Y.
+
+Why this path. The formula δ(ε) = (1/2πi) ∫ e^{K(s)−sε}/(s(s+1)) ds holds on the vertical line through any c in (0, 1/max(t)₊). The integrand
+is analytic in the upper half-plane, where no 1 − st vanishes, and by 1–4 (with any σ between the two) it is O(y⁻²) on horizontal
+segments between the vertical line through c and the ray, so the upper half of the line may be moved to the path; the lower half is its
+mirror image.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flint import acb, arb
+
+from ndis._validate import as_floats
+from ndis.enclosure import Enclosure
+from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum.balls import Ball, precision
+from ndis.spectrum.contour import DELTA, LOOK, path, strip
+from ndis.spectrum.invariants import Groups, enclose
+
+if TYPE_CHECKING:
+    from ndis.pair import GaussianPair
+
+__all__ = ["certify", "certify_log"]
+
+_ATTEMPTS = 6
+_STRIPS = (1.1, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06, 0.03)
+_CELLS = 16
+_DEPTH = 8
+
+
+def certify(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
+    """lower ≤ δ(ε) ≤ upper with certainty, upper − lower ≤ relative_width · δ (and the spacing of floats).
+
+    Raises
+    ------
+    PrecisionError
+        If the width asked for is not reached.
+    """
+    ball = _enclose_delta(pair, epsilon, relative_width)
+    low, high = _outward(ball)
+    return Enclosure(max(low, 0.0), min(high, 1.0))  # 0 ≤ δ ≤ 1 holds always
+
+
+def certify_log(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
+    """Certified enclosure of log δ(ε), for values below the smallest float; −inf where δ is exactly zero."""
+    ball = _enclose_delta(pair, epsilon, relative_width)
+    if ball == 0:
+        return Enclosure(-math.inf, -math.inf)
+    with precision(128):
+        return Enclosure(*_outward(ball.log()))
+
+
+def _outward(ball: Ball) -> tuple[float, float]:
+    """Floats below and above a ball."""
+
+    def one(end: Ball, side: float) -> float:
+        value = float(end)
+        exact = arb(value) == end
+        return value if exact else math.nextafter(value, side)
+
+    return one(ball.lower(), -math.inf), one(ball.upper(), math.inf)
+
+
+def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) -> Ball:
+    e = as_floats("epsilon", epsilon)
+    if e.ndim:
+        raise ParameterError("epsilon", "be a single number", f"shape {e.shape}")
+    if not 0 < relative_width < 1:
+        raise ParameterError("relative_width", "lie strictly between 0 and 1", relative_width)
+    bits = 80 - round(math.log2(relative_width))
+    reached = math.inf
+    for attempt in range(_ATTEMPTS):
+        with precision(bits):
+            groups = enclose(pair.origins, bits)
+            ball = None if groups is None else _delta_ball(groups, float(e), 6.0 * (1 + attempt) - math.log(relative_width))
+            if ball is not None and ball == 0:
+                return ball
+            if ball is not None and ball > 0:
+                reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
+                if reached <= relative_width:
+                    return ball
+        bits = bits * 7 // 4
+    raise PrecisionError(
+        f"the enclosure of delta at epsilon = {float(e)!r} did not shrink to relative width {relative_width:g}; reached {reached:.3g}",
+        reached=reached,
+    )
+
+
+def _delta_ball(groups: Groups, epsilon: float, digits: float) -> Ball | None:
+    """δ(ε) as a ball at the working precision; None where this precision cannot decide."""
+    if groups.mutually_singular:
+        return arb(1)
+    eps = arb(epsilon)
+    negative = all(t < 0 for t, _, _ in groups.curved) and groups.flat == 0
+    positive = all(t > 0 for t, _, _ in groups.curved) and groups.flat == 0
+    if not groups.curved and groups.flat == 0:
+        return arb(0) if epsilon >= 0 else -eps.expm1()
+    if negative or positive:
+        gap = -eps
+        for t, m2, n in groups.curved:
+            gap -= n * ((1 + t).log() + m2 / t) / 2
+        if negative and gap <= 0:
+            return arb(0)
+        if positive and gap >= 0 and epsilon < 0:
+            return -eps.expm1()
+        if not (gap > 0 or gap < 0):
+            return None
+    else:
+        gap = None
+    return _Integral(groups, eps, gap).value(digits)
+
+
+class _Integral:
+    """The contour integral of one pair at one ε, at the working precision."""
+
+    def __init__(self, groups: Groups, eps: Ball, gap: Ball | None) -> None:
+        self.curved, self.flat, self.gap = groups.curved, groups.flat, gap
+        self.linear = -eps  # coefficient of s outside the logarithms of 1 − st and the mean terms
+        self.mean = -eps + self.flat / 2  # K'(0) − ε
+        for t, m2, n in self.curved:
+            log_ratio = (1 + t).log()
+            self.linear -= n * log_ratio / 2
+            self.mean += n * (t - log_ratio + m2) / 2
+        # 1 − st vanishes only on the real axis outside (low, high)
+        self.low = max((float((1 / t).upper()) for t, _, _ in self.curved if not t >= 0), default=-math.inf)
+        self.high = min((float((1 / t).lower()) for t, _, _ in self.curved if not t <= 0), default=math.inf)
+
+    def value(self, digits: float) -> Ball | None:
+        plan = self._plan(digits)
+        if plan is None:
+            return None
+        c, w, bend, a, h, n = plan
+        self.c, self.w, self.bend = arb(c), arb(w), arb(bend)
+        self.scale = (self._moment(acb(c)).real / (self.c * (1 + self.c))).mid()
+        total = arb(1) / 2
+        for k in range(1, n + 1):
+            s, speed = self._place(arb(h) * k)
+            total += (self._moment(s) * speed / (s * (1 + s) * self.scale)).imag
+        end = arb(h) * n + arb(h) / 2
+        with precision(64):
+            error = self._trapezoid_error(arb(a), arb(h), end) / 2 + self._rest(end)
+        if not error.is_finite():
+            return None
+        return (arb(h) * total + arb(0, error.upper())) * self.w * self.scale / arb.pi()
+
+    def _plan(self, digits: float) -> tuple[float, float, float, float, float, int] | None:
+        """Path, half-width a of the strip, step h and number of nodes meant for a relative error of e^−digits, from the float64 kernel; they only
+        have to be good, not right."""
+        t, ratio, nu, q = (np.array(x) for x in zip(*self._floats(), strict=True))
+        lin, edge = float(self.mean), False
+        if self.gap is not None and math.fabs(float(self.gap)) <= 0.25 * math.fabs(lin):
+            lin, edge = float(self.gap), True
+        c, w, bend, looks, base, _ = path(-digits, lin, t, ratio, nu, q, edge, DELTA)
+        if not looks:
+            return None
+        best = None
+        for a in _STRIPS:
+            height, end = strip(a, -digits, LOOK * looks, c, w, bend, base, lin, t, ratio, nu, q, edge, DELTA)
+            if not end > 0.0:
+                continue
+            h = 2.0 * math.pi * a / (digits + 4.0 + max(height, 0.0))
+            nodes = math.ceil(end / h)
+            if best is None or nodes < best[-1]:
+                best = (c, w, bend, a, h, nodes)
+        return best
+
+    def _place(self, u: Any) -> tuple[Any, Any]:
+        """s(u) and s'(u)/w."""
+        up = acb(u).exp()
+        down = 1 / up
+        cosh, sinh = (up + down) / 2, (up - down) / 2
+        i = acb(0, 1)
+        return self.c + self.w * (self.bend * (cosh - 1) + i * sinh), self.bend * sinh + i * cosh
+
+    def _trapezoid_error(self, a: Ball, h: Ball, end: Ball) -> Ball:
+        """The bound of the module docstring, over w·scale; infinite where Φ is not shown analytic on the rectangle."""
+        crossings = [self._place(acb(0, side * a))[0].real for side in (1, -1)]
+        tilt = self.bend * a.sin()
+        if not (all(0 < x and x < self.high for x in crossings) and a.cos() + tilt > 0 and a.cos() - tilt > 0):
+            return arb.pos_inf()
+        damping = (2 * arb.pi() * a / h).exp() - 1
+        enough = arb(0.1)
+        lines = sum((2 * self._modulus_integral(acb(0, y), acb(end, y), enough) for y in (a, -a)), arb(0))
+        return lines / damping + self._modulus_integral(acb(end, -a), acb(end, a), enough / damping)
+
+    def _modulus_integral(self, start: Any, stop: Any, enough: Ball) -> Ball:
+        """Upper bound of ∫ |Φ| / (w·scale) along a straight line in u, cell by cell; a cell whose bound is loose and above
+        `enough` is halved."""
+        todo = [(k / _CELLS, 1.0 / _CELLS, 0) for k in range(_CELLS)]
+        total = arb(0)
+        while todo:
+            at, part, depth = todo.pop()
+            bound, typical = self._modulus(start, stop - start, at + part / 2, part / 2)
+            if depth < _DEPTH and not (bound < enough or bound < 30 * typical):
+                todo += [(at, part / 2, depth + 1), (at + part / 2, part / 2, depth + 1)]
+            else:
+                total += bound.upper() * part
+        return total * abs(stop - start)
+
+    def _modulus(self, start: Any, along: Any, at: float, radius: float) -> tuple[Ball, Ball]:
+        """|Φ| / (w·scale) on the cell start + along·[at ± radius], and at its midpoint.
+
+        By the mean value theorem for log Φ along the cell: only the part of the slope along it counts, and terms that cancel in it do cancel.
+        """
+        s, speed = self._place(start + along * arb(at, radius))
+        if not (s.imag > 0 or (s.real > self.low and s.real < self.high)):
+            return arb.pos_inf(), arb(0)
+        middle, turn = self._place(start + along * arb(at))
+        typical = abs(self._moment(middle) * turn / (middle * (1 + middle) * self.scale))
+        slope = self._slope(s) - 1 / s - 1 / (1 + s)
+        bend = (s - self.c + self.w * self.bend) / (self.w * speed)  # s''/s'
+        growth = abs((along * (slope * speed * self.w + bend)).real)
+        return typical * (growth * radius).exp(), typical
+
+    def _floats(self) -> list[tuple[float, float, float, float]]:
+        rows = [(float(t), float(1 + t), float(n), float(n * m2 * (1 + t))) for t, m2, n in self.curved]
+        return sorted(rows, key=lambda row: row[2]) + ([(0.0, 1.0, 0.0, float(self.flat))] if self.flat != 0 else [])
+
+    def _moment(self, s: Any) -> Any:
+        """e^{K(s) − sε} at a point with Re s inside (low, high) or Im s > 0: there no 1 − st touches the cut of the square root."""
+        both = s * (1 + s) / 2
+        exponent = self.linear * s + self.flat * both
+        roots = acb(1)
+        logs = acb(0)
+        for t, m2, n in self.curved:
+            v = 1 - s * t
+            if m2 != 0:
+                exponent += (n * m2) * (both / v)
+            if n == 1:
+                roots *= v.sqrt()
+            elif n == 2:
+                roots *= v
+            else:
+                logs += n * v.log()
+        return (exponent - logs / 2).exp() / roots
+
+    def _slope(self, s: Any) -> Any:
+        """d/ds of K(s) − sε."""
+        total = self.linear + self.flat * (2 * s + 1) / 2
+        for t, m2, n in self.curved:
+            i = 1 / (1 - s * t)
+            total += (n * t / 2) * i
+            if m2 != 0:  # s(1+s)/(1−st) = s + (1+t) s²/(1−st)
+                total += (n * m2 / 2) * (1 + (1 + t) * s * (1 + i) * i)
+        return total
+
+    def _rest(self, end: Ball) -> Ball:
+        """B/Y of the tail bound above, over w·scale, from the end of the path."""
+        s, _ = self._place(end)
+        bound = abs(self._moment(s))
+        for t, m2, n in self.curved:
+            inverse = (1 / (1 - s * t)).real
+            if m2 != 0 and not inverse >= 0:
+                bound *= (n * m2 * (1 + t) / (2 * t * t) * (-inverse)).max(arb(0)).exp()
+        return bound / (s.imag * self.w * self.scale)

@@ -1,0 +1,393 @@
+"""Tail integrals of quadratic forms in Gaussians, in float64, to full relative accuracy.
+
+One integral serves the whole package (theory: lemma: ndis, thm:ndis-two-genchi2-cdf):
+
+    I = (1/2πi) ∫ e^{K(s) − s x} g(s) ds,      g(s) = 1/(s(s+1)),  1/s  or  1
+
+with K the log-moment function of the variable. In the order of `KINDS`: δ(ε) and 1 − δ(ε) of a Gaussian pair (x = ε, variable the
+privacy loss), survival and distribution function of a generalized chi-square, and its density. The strip that c = Re s crosses the
+real axis in decides which: right of the poles of g the upper tail, left of 0 minus the lower one.
+
+K is carried in one of two forms, chosen so that nothing large cancels:
+
+    about the mean:  K(s) − s x = (mean − x) s + Σ [ ½ν φ(st) + ½ q s²/(1−st) ],        φ(z) = −log(1−z) − z
+    about the edge:  K(s) − s x = (edge − x) s + Σ [ −½ν log(1−st) + ½ (q/t²) st/(1−st) ]
+
+The edge is the end of the support of a variable bounded on one side; near it (mean − x) has lost the digits that matter.
+
+The path is s(u) = c + b w (cosh u − 1) + i w sinh u through the saddle c of the whole integrand, w the width there. Its bend b is chosen
+by looking along it. The trapezoid rule in u then converges geometrically: with errors E₁, E₂, E₃ of three successive halvings
+E₃ ≈ E₂ (E₂/E₁)², which is the error estimate; the rounding of the exponent is added to it.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+from ndis._validate import Floats
+from ndis.loss import LogMoment
+
+# kind: number of poles of g, and the side of 0 on which the path crosses the real axis
+DELTA, COMPLEMENT, SF, CDF, PDF = 0, 1, 2, 3, 4
+
+_UNIT = 2.0**-53
+_DEAD = -41.0  # e^-41: below the rounding of the sum
+_GROWTH = 2.0  # the integrand may exceed its saddle value by at most e²
+LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
+_MAX_LOOK = 400
+_PROMPT = 9  # a path of steepest descent that is dead within so many steps is taken without looking at others
+_MAX_HALVINGS = 9
+_SMALL = 0.0064  # |z|² below which φ(z) is summed as its series
+_SLOPES = (-0.5, 0.5, -0.2, 0.2, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _phi(z: complex) -> complex:
+    """φ(z) = −log(1−z) − z = z²/2 + z³/3 + …, |z| ≤ 0.08."""
+    p = 1.0 / 14.0 + 0.0j
+    for k in range(13, 1, -1):
+        p = p * z + 1.0 / k
+    return p * z * z
+
+
+@njit(cache=True, nogil=True)
+def exponent(s, lin, t, ratio, nu, q, edge):  # type: ignore[no-untyped-def]
+    """K(s) − s x for Im s ≥ 0.
+
+    Logarithms of consecutive factors with equal ν are taken once, of their product P. Each factor 1 − st has its argument in (−π, 0) for
+    t > 0 and (0, π) for t < 0, so P winds past the negative axis exactly when its imaginary part leaves that half-plane's sign.
+    """
+    acc = lin * s
+    P = 1.0 + 0.0j
+    winds = 0
+    run = 0.0
+    half_s2 = 0.5 * s * s
+    for j in range(t.size):
+        tj = t[j]
+        z = s * tj
+        # 1 − st; near t = −1 and s = −1 through the ratio 1 + t, which is known to full relative accuracy
+        v = (1.0 + s) - s * ratio[j] if -1.0 < tj < -0.5 else 1.0 - z
+        if nu[j] != 0.0:
+            if z.real * z.real + z.imag * z.imag < _SMALL and not edge:
+                acc += 0.5 * nu[j] * _phi(z)
+            else:
+                size = P.real * P.real + P.imag * P.imag
+                if nu[j] != run or not 1e-200 < size < 1e200:
+                    if run != 0.0:
+                        acc -= 0.5 * run * (cmath.log(P) + 2j * math.pi * winds)
+                    P = 1.0 + 0.0j
+                    winds = 0
+                    run = nu[j]
+                before = P.imag
+                P = P * v
+                if tj < 0.0:
+                    if before >= 0.0 and P.imag < 0.0:
+                        winds += 1
+                elif before <= 0.0 and P.imag > 0.0:
+                    winds -= 1
+                if not edge:
+                    acc -= 0.5 * nu[j] * z
+        if q[j] != 0.0:
+            inverse = v.conjugate() / (v.real * v.real + v.imag * v.imag)
+            if edge:
+                acc += 0.5 * (q[j] / (tj * tj)) * (z * inverse)
+            else:
+                acc += q[j] * (half_s2 * inverse)
+    if run != 0.0:
+        acc -= 0.5 * run * (cmath.log(P) + 2j * math.pi * winds)
+    return acc
+
+
+@njit(cache=True, nogil=True)
+def _derivatives(c, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
+    """First, second and third derivative of K(c) − c x − log|c| − log|c+1| (as many poles as the kind has)."""
+    first = lin
+    second = 0.0
+    third = 0.0
+    for j in range(t.size):
+        tj = t[j]
+        z = c * tj
+        i = 1.0 / ((1.0 + c) - c * ratio[j] if -1.0 < tj < -0.5 else 1.0 - z)
+        if edge:
+            first += 0.5 * nu[j] * tj * i
+            if q[j] != 0.0:
+                first += 0.5 * q[j] / tj * i * i
+        else:
+            first += 0.5 * nu[j] * tj * z * i + 0.5 * q[j] * c * (2.0 - z) * i * i
+        ti = tj * i
+        second += 0.5 * nu[j] * ti * ti + q[j] * i * i * i
+        third += nu[j] * ti * ti * ti + 3.0 * q[j] * ti * i * i * i
+    if kind != PDF:
+        p = 1.0 / c
+        first -= p
+        second += p * p
+        third -= 2.0 * p * p * p
+    if kind <= COMPLEMENT:
+        p = 1.0 / (1.0 + c)
+        first -= p
+        second += p * p
+        third -= 2.0 * p * p * p
+    return first, second, third
+
+
+@njit(cache=True, nogil=True)
+def _between(a, b, lo, hi):  # type: ignore[no-untyped-def]
+    """A point inside the bracket (a, b) ⊂ (lo, hi), halving its distance to the nearer end of (lo, hi) in logarithm."""
+    if math.isinf(a) and math.isinf(b):
+        return 0.0
+    if math.isinf(b):
+        return 4.0 * a if a > 0.0 else 1.0
+    if math.isinf(a):
+        return 4.0 * b if b < 0.0 else -1.0
+    if not math.isinf(lo) and b - lo > 4.0 * (a - lo):
+        near = a - lo if a > lo else (b - lo) * 1e-6
+        return lo + math.sqrt(near * (b - lo))
+    if not math.isinf(hi) and hi - a > 4.0 * (hi - b):
+        near = hi - b if hi > b else (hi - a) * 1e-6
+        return hi - math.sqrt(near * (hi - a))
+    return 0.5 * (a + b)
+
+
+@njit(cache=True, nogil=True)
+def _saddle(lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
+    """Minimiser c of the integrand's modulus on the real axis within the strip, the width w there, and the bend of the steepest
+    descent through it, w f‴/(3 f″); width 0 where there is no minimiser."""
+    lo, hi = -math.inf, math.inf
+    variance = 0.0
+    for j in range(t.size):
+        if t[j] > 0.0:
+            hi = min(hi, 1.0 / t[j])
+        elif t[j] < 0.0:
+            lo = max(lo, 1.0 / t[j])
+        variance += 0.5 * nu[j] * t[j] * t[j] + q[j]
+    if kind == DELTA or kind == SF:
+        lo = 0.0
+    elif kind == COMPLEMENT:
+        lo, hi = -1.0, 0.0
+    elif kind == CDF:
+        hi = 0.0
+    a, b = lo, hi
+    # first guess: the variable as a Gaussian, one pole at 0
+    c = 0.0
+    if variance > 0.0 and not edge:
+        root = math.sqrt(lin * lin + 4.0 * variance)
+        if kind == DELTA or kind == SF:
+            c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
+        elif kind == PDF:
+            c = -lin / variance
+        else:
+            c = -2.0 / (root - lin) if lin < 0.0 else -(root + lin) / (2.0 * variance)
+    for _ in range(400):
+        if not a < c < b:
+            c = _between(a, b, lo, hi)
+            if not a < c < b:
+                return 0.0, 0.0, 0.0
+        first, second, third = _derivatives(c, lin, t, ratio, nu, q, edge, kind)
+        if not second > 0.0:
+            return 0.0, 0.0, 0.0
+        width = 1.0 / math.sqrt(second)
+        if first > 0.0:
+            b = c
+        elif first < 0.0:
+            a = c
+        step = -first / second
+        if math.fabs(step) <= 1e-3 * width:
+            return c, width, width * third / (3.0 * second)
+        c += step
+    return 0.0, 0.0, 0.0
+
+
+@njit(cache=True, nogil=True)
+def _node(x, bend, c, w, base, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
+    """Integrand times ds/du at u = x over its modulus at the saddle, as (log modulus, value, s)."""
+    cosh, sinh = math.cosh(x), math.sinh(x)
+    s = complex(c + bend * w * (cosh - 1.0), w * sinh)
+    g = complex(bend * sinh, cosh)
+    if kind != PDF:
+        g *= c / s
+    if kind <= COMPLEMENT:
+        g *= (1.0 + c) / (1.0 + s)
+    e = exponent(s, lin, t, ratio, nu, q, edge) - base
+    height = e.real + 0.5 * math.log(g.real * g.real + g.imag * g.imag)
+    if not height < 300.0:
+        return height, 0j, s
+    return height, cmath.exp(e) * g, s
+
+
+@njit(cache=True, nogil=True)
+def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
+    """Nodes of the path up to where the integrand stays below e^mute of its saddle value; 0 if it grows, or outlives `limit` nodes."""
+    dead = 0
+    for k in range(1, min(limit, _MAX_LOOK) + 3):
+        height, value, s = _node(LOOK * k, bend, c, w, base, lin, t, ratio, nu, q, edge, kind)
+        if not height < _GROWTH:
+            return 0
+        if k < store.shape[0]:
+            store[k, 0] = value
+            store[k, 1] = value * s
+        dead = dead + 1 if height < mute else 0
+        if dead == 3:
+            return k - 2
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def path(mute, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
+    """The contour: (c, w, bend, number of looks until dead, K(c) − c x, values of the integrand at the looks); 0 looks if none was found.
+
+    The steepest descent through the saddle is taken if it is seen to die promptly; otherwise the slope that dies first. The curvature at
+    the saddle alone picks a wrong side on one pair in a hundred, and so does the growth at infinity.
+    """
+    kept = np.empty((_MAX_LOOK + 3, 2), dtype=np.complex128)
+    c, w, steepest = _saddle(lin, t, ratio, nu, q, edge, kind)
+    if not w > 0.0:
+        return 0.0, 0.0, 0.0, 0, 0.0, kept
+    base = exponent(complex(c, 0.0), lin, t, ratio, nu, q, edge).real
+    bend = min(max(steepest, -0.5), 0.5)
+    best = _look(bend, _PROMPT, kept, mute, c, w, base, lin, t, ratio, nu, q, edge, kind)
+    if best == 0:
+        trial = np.empty((_MAX_LOOK + 3, 2), dtype=np.complex128)
+        for slope in _SLOPES:
+            limit = best - 1 if best else _MAX_LOOK
+            looks = _look(slope, limit, trial, mute, c, w, base, lin, t, ratio, nu, q, edge, kind)
+            if looks and (best == 0 or looks < best):
+                best, bend = looks, slope
+                kept, trial = trial, kept
+    return c, w, bend, best, base, kept
+
+
+@njit(cache=True, nogil=True)
+def strip(a, mute, end, c, w, bend, base, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
+    """Largest log modulus of the integrand (over its saddle value) seen on the lines Im u = ±a, and where from `end` on both of them and the
+    path are below e^mute; (inf, 0) if they leave the domain or do not die.
+
+    It says how fast the trapezoid rule converges, and is used to choose its step where the error is proved separately.
+    """
+    highest = -math.inf
+    k = 0
+    while k < 4 * _MAX_LOOK:
+        x = 0.25 * k
+        worst = -math.inf
+        for side in (-a, 0.0, a):
+            u = complex(x, side)
+            cosh, sinh = cmath.cosh(u), cmath.sinh(u)
+            s = c + w * (bend * (cosh - 1.0) + 1j * sinh)
+            if k == 0:
+                s = complex(s.real, 0.0)
+                if s.real * c <= 0.0:
+                    return math.inf, 0.0
+                for j in range(t.size):
+                    if 1.0 - s.real * t[j] <= 0.0:
+                        return math.inf, 0.0
+            elif not s.imag > 0.0:
+                return math.inf, 0.0
+            g = (bend * sinh + 1j * cosh) * (c / s) * ((1.0 + c) / (1.0 + s))
+            e = exponent(s, lin, t, ratio, nu, q, edge).real - base
+            worst = max(worst, e + 0.5 * math.log(g.real * g.real + g.imag * g.imag))
+        highest = max(highest, worst)
+        if worst < mute and x >= end:
+            return highest, x
+        if not worst < 60.0:
+            return math.inf, 0.0
+        k += 1
+    return math.inf, 0.0
+
+
+@njit(cache=True, nogil=True)
+def tail(lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
+    """log |I|, −d log|I| / dx, estimated relative error of I (NaN where no path was found)."""
+    c, w, bend, best, base, kept = path(_DEAD, lin, t, ratio, nu, q, edge, kind)
+    if best == 0:
+        return math.nan, math.nan, math.nan
+    end = LOOK * best
+    total, moment, size = 0.5, 0.5 * c, 0.5
+    for k in range(1, best + 1):
+        total += kept[k, 0].imag
+        moment += kept[k, 1].imag
+        size += abs(kept[k, 0])
+    h = LOOK
+    previous = h * total
+    change = math.inf
+    rounding = _UNIT * (4.0 + _burden(c, lin, t, nu, q, edge))
+    for _ in range(_MAX_HALVINGS):
+        h *= 0.5
+        x = h
+        while x < end:
+            _, value, s = _node(x, bend, c, w, base, lin, t, ratio, nu, q, edge, kind)
+            total += value.imag
+            moment += (value * s).imag
+            size += abs(value)
+            x += 2.0 * h
+        current = h * total
+        last, change = change, math.fabs(current - previous)
+        previous = current
+        floor = rounding * h * size
+        if change <= floor:
+            error = change + floor
+        elif change < last < math.inf:
+            error = 10.0 * change * (change / last) ** 2 + floor
+        else:
+            continue
+        if current > 0.0 and error <= 4.0 * floor:
+            scale = base
+            if kind != PDF:
+                scale -= math.log(math.fabs(c))
+            if kind <= COMPLEMENT:
+                scale -= math.log1p(c)
+            return scale + math.log(w * current / math.pi), moment / total, error / current
+    return math.nan, math.nan, change / math.fabs(previous)
+
+
+@njit(cache=True, nogil=True)
+def _burden(c, lin, t, nu, q, edge):  # type: ignore[no-untyped-def]
+    """Sum of the moduli of the terms of the exponent at the saddle: what its rounding is relative to."""
+    total = math.fabs(lin * c)
+    for j in range(t.size):
+        z = c * t[j]
+        i = 1.0 / (1.0 - z)
+        if edge:
+            total += 0.5 * nu[j] * math.fabs(math.log1p(-z))
+            if q[j] != 0.0:
+                total += 0.5 * q[j] / (t[j] * t[j]) * math.fabs(z) * i
+        else:
+            total += 0.5 * nu[j] * (math.fabs(z) if z * z > _SMALL else z * z) + 0.5 * q[j] * c * c * i
+    return total
+
+
+@njit(cache=True, nogil=True)
+def tails(start, stop, lin, first, last, t, ratio, nu, q, edge, kind, value, slope, error):  # type: ignore[no-untyped-def]
+    """`tail` for the problems start ≤ i < stop, problem i owning the groups first[i] ≤ j < last[i]."""
+    for i in range(start, stop):
+        a, b = first[i], last[i]
+        value[i], slope[i], error[i] = tail(lin[i], t[a:b], ratio[a:b], nu[a:b], q[a:b], edge[i], kind)
+
+
+_CHUNK = 2048  # problems a thread takes at a time
+
+
+def evaluate(lin, first, last, t, ratio, nu, q, edge, kind: int):  # type: ignore[no-untyped-def]
+    """`tail` for many problems, on all cores once there are enough of them: arrays of log |I|, −d log|I|/dx and relative error."""
+    n = lin.size
+    value, slope, error = np.empty(n), np.empty(n), np.empty(n)
+    rest = (lin, first, last, t, ratio, nu, q, edge, kind, value, slope, error)
+    if n <= _CHUNK:
+        tails(0, n, *rest)
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for done in [pool.submit(tails, a, min(a + _CHUNK, n), *rest) for a in range(0, n, _CHUNK)]:
+                done.result()
+    return value, slope, error
+
+
+def evaluate_form(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
+    """`evaluate` of one variable at many points x."""
+    lin, edge = form.linear(x)
+    first, last = np.zeros(x.size, dtype=np.int64), np.full(x.size, form.t.size, dtype=np.int64)
+    value, slope, error = evaluate(lin, first, last, form.t, form.ratio, form.nu, form.q, edge, kind)
+    return value, slope, error
