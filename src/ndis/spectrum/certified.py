@@ -145,13 +145,15 @@ class _Integral:
     """The contour integral of one pair at one ε, at the working precision."""
 
     def __init__(self, groups: Groups, eps: Ball, gap: Ball | None) -> None:
-        self.curved, self.flat, self.gap = groups.curved, groups.flat, gap
-        self.linear = -eps  # coefficient of s outside the logarithms of 1 − st and the mean terms
-        self.mean = -eps + self.flat / 2  # K'(0) − ε
+        self.curved, self.flat = groups.curved, groups.flat
+        linear, mean = -eps, -eps + self.flat / 2  # coefficient of s outside the logarithms and the mean terms; K'(0) − ε
         for t, m2, n in self.curved:
             log_ratio = (1 + t).log()
-            self.linear -= n * log_ratio / 2
-            self.mean += n * (t - log_ratio + m2) / 2
+            linear -= n * log_ratio / 2
+            mean += n * (t - log_ratio + m2) / 2
+        # near the end of a bounded support the mean terms are taken less their linear part, which has joined −ε in the gap
+        self.near_edge = gap is not None and bool(4 * abs(gap) < abs(mean))
+        self.linear, self.centre = (gap, gap) if self.near_edge else (linear, mean)
         # 1 − st vanishes only on the real axis outside (low, high)
         self.low = max((float((1 / t).upper()) for t, _, _ in self.curved if not t >= 0), default=-math.inf)
         self.high = min((float((1 / t).lower()) for t, _, _ in self.curved if not t <= 0), default=math.inf)
@@ -178,9 +180,7 @@ class _Integral:
         """Path, half-width a of the strip, step h and number of nodes meant for a relative error of e^−digits, from the float64 kernel; they only
         have to be good, not right."""
         t, ratio, nu, q = (np.array(x) for x in zip(*self._floats(), strict=True))
-        lin, edge = float(self.mean), False
-        if self.gap is not None and math.fabs(float(self.gap)) <= 0.25 * math.fabs(lin):
-            lin, edge = float(self.gap), True
+        lin, edge = float(self.centre), self.near_edge
         c, w, bend, looks, base, _ = path(-digits, lin, t, ratio, nu, q, edge, DELTA)
         if not looks:
             return None
@@ -255,8 +255,8 @@ class _Integral:
         logs = acb(0)
         for t, m2, n in self.curved:
             v = 1 - s * t
-            if m2 != 0:
-                exponent += (n * m2) * (both / v)
+            if m2 != 0:  # ½ s(1+s)/(1−st) = −s/(2t) + ½ (1+t)/t · s/(1−st)
+                exponent += (n * m2 * (1 + t) / (2 * t)) * (s / v) if self.near_edge else (n * m2) * (both / v)
             if n == 1:
                 roots *= v.sqrt()
             elif n == 2:
@@ -272,7 +272,7 @@ class _Integral:
             i = 1 / (1 - s * t)
             total += (n * t / 2) * i
             if m2 != 0:  # s(1+s)/(1−st) = s + (1+t) s²/(1−st)
-                total += (n * m2 / 2) * (1 + (1 + t) * s * (1 + i) * i)
+                total += (n * m2 / 2) * ((1 + t) / t * i * i if self.near_edge else 1 + (1 + t) * s * (1 + i) * i)
         return total
 
     def _rest(self, end: Ball) -> Ball:
