@@ -6,9 +6,12 @@
 True
 """
 
+from ndis.batch import delta_batch, log_delta_batch
 from ndis.enclosure import Enclosure
 from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
+from ndis.genchi2 import GeneralizedChiSquare
 from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
 
 __version__ = "0.1.0"
 
@@ -16,9 +19,13 @@ __all__ = [
     "BudgetError",
     "Enclosure",
     "GaussianPair",
+    "GeneralizedChiSquare",
     "NdisError",
     "NotPrivateWarning",
     "ParameterError",
     "PrecisionError",
+    "PrivacyProfile",
     "__version__",
+    "delta_batch",
+    "log_delta_batch",
 ]

@@ -11,7 +11,8 @@ from ndis.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
-# A covariance computed in floats is symmetric up to rounding: d·2⁻⁴⁸ of its largest variance. That much is averaged away; more raises.
+# A covariance computed in floats is symmetric up to rounding: d·2⁻⁴⁸ of its largest variance. That much is averaged
+# away; more raises.
 _ASYMMETRY = 2.0**-48
 
 
@@ -20,20 +21,38 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def as_floats(name: str, value: ArrayLike) -> Floats:
-    """`value` as a float64 array; numbers only, all finite."""
+def as_reals(name: str, value: ArrayLike) -> Floats:
+    """`value` as a float64 array; numbers only, infinities allowed, NaN not."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "buif":
-            raise ParameterError(name, "be real numbers", _brief(value) if array.dtype.kind != "O" else type(value).__name__)
+            raise ParameterError(
+                name, "be real numbers", _brief(value) if array.dtype.kind != "O" else type(value).__name__
+            )
         array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, ParameterError):
             raise
         raise ParameterError(name, "be an array of real numbers", type(value).__name__) from error
+    if np.isnan(array).any():
+        raise ParameterError(name, "be finite", _brief(array))
+    return array
+
+
+def as_floats(name: str, value: ArrayLike) -> Floats:
+    """`value` as a float64 array; numbers only, all finite."""
+    array = as_reals(name, value)
     if not np.isfinite(array).all():
         raise ParameterError(name, "be finite", _brief(array))
     return array
+
+
+def as_scalar(name: str, value: ArrayLike) -> float:
+    """One finite number."""
+    array = as_floats(name, value)
+    if array.ndim:
+        raise ParameterError(name, "be a single number", f"shape {array.shape}")
+    return float(array)
 
 
 def as_vector(name: str, value: ArrayLike) -> Floats:
@@ -61,7 +80,8 @@ def as_counts(name: str, value: ArrayLike) -> Floats:
 
 
 def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
-    """A finite symmetric d×d matrix; a scalar is accepted in one dimension. Definiteness is judged where it is factored."""
+    """A finite symmetric d×d matrix; a scalar is accepted in one dimension. Definiteness is judged where it is
+    factored."""
     array = as_floats(name, value)
     if array.ndim == 0 and dimension == 1:
         array = array.reshape(1, 1)
@@ -73,7 +93,10 @@ def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
     excess = np.abs(array - array.T)
     if not (excess <= dimension * _ASYMMETRY * diagonal.max(initial=0.0)).all():
         raise ParameterError(
-            name, "be symmetric", f"a largest asymmetry of {excess.max():.3g}", "average it with its transpose if that is what you mean"
+            name,
+            "be symmetric",
+            f"a largest asymmetry of {excess.max():.3g}",
+            "average it with its transpose if that is what you mean",
         )
     return array if not excess.any() else 0.5 * (array + array.T)
 

@@ -6,7 +6,8 @@ For X = N(m, diag τ) against Y = N(0, I), τ = 1 + t, the loss L = log dX/dY ha
          = mean·s + Σ [ ½ν φ(st) + ½ q s²/(1−st) ],       φ(z) = −log(1−z) − z,
       ν = 1 (0 where t = 0),   q = m²τ,   mean = Σ ½ [ t − log(1+t) + m² ] = KL(X‖Y).
 
-The second line is the canonical form, shared with the generalized chi-square: nothing in it cancels. `LogMoment` holds it; the compiled
+The second line is the canonical form, shared with the generalized chi-square: nothing in it cancels. `LogMoment` holds
+it; the compiled
 evaluation of it is `ndis.spectrum.contour.exponent`.
 """
 
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import Floats, as_floats
+from ndis._validate import Floats, as_floats, as_reals
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ __all__ = ["LogMoment", "kl", "log_moment", "loss_supremum", "moment_domain", "r
 class LogMoment:
     """Canonical form of K: the mean and the groups (t, ν, q).
 
-    `exact_edge` gives the end of a support bounded on one side as an unevaluated sum of two floats; it is asked only near that end.
+    `exact_edge` gives the end of a support bounded on one side as an unevaluated sum of two floats; it is asked only
+    near that end.
     """
 
     mean: float
@@ -42,7 +44,7 @@ class LogMoment:
     ratio: Floats  # 1 + t, to full relative accuracy
     nu: Floats
     q: Floats
-    exact_edge: Callable[[], tuple[float, float]] | None = None
+    exact_edge: Callable[[], tuple[float, float] | None] | None = None
 
     @property
     def constant(self) -> bool:
@@ -57,14 +59,26 @@ class LogMoment:
     @cached_property
     def edge(self) -> tuple[float, float]:
         """End of the support, as a double-double; ask only where `side` is not 0."""
-        if self.exact_edge is not None:
-            return self.exact_edge()
-        return self.mean - 0.5 * math.fsum(self.nu * self.t + self.q / self.t), 0.0
+        exact = None if self.exact_edge is None else self.exact_edge()
+        return (self._rough_edge, 0.0) if exact is None else exact
+
+    @cached_property
+    def _rough_edge(self) -> float:
+        return self.mean - 0.5 * math.fsum(self.nu * self.t + self.q / self.t)
+
+    def gap(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Edge less x, and whether it is so small beside mean − x that the integral is taken about the edge."""
+        gap = self._rough_edge - x
+        near = np.abs(gap) <= 0.25 * np.abs(self.mean - x)
+        if near.any():
+            high, low = self.edge
+            gap = np.where(near, (high - x) + low, gap)
+        return gap, near
 
     @cached_property
     def domain(self) -> tuple[float, float]:
         """The open interval of s on which K is finite."""
-        low, high = self.t.min(initial=0.0), self.t.max(initial=0.0)
+        low, high = float(self.t.min(initial=0.0)), float(self.t.max(initial=0.0))
         return (1.0 / low if low < 0 else -math.inf), (1.0 / high if high > 0 else math.inf)
 
     def linear(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
@@ -72,19 +86,21 @@ class LogMoment:
         about_mean = self.mean - x
         if not self.side:
             return about_mean, np.zeros(x.shape, dtype=np.bool_)
-        high, low = self.edge
-        about_edge = (high - x) + low
-        near = np.abs(about_edge) <= 0.25 * np.abs(about_mean)
-        return np.where(near, about_edge, about_mean), near
+        gap, near = self.gap(x)
+        return np.where(near, gap, about_mean), near
 
 
 def half_excess_log(t: Floats, ratio: Floats) -> Floats:
-    """½ (t − log(1+t)), by its series where the two nearly cancel."""
-    small = np.abs(t) < 0.08
+    """½ (t − log(1+t)), without cancellation.
+
+    With y = t/(2+t), t − log(1+t) = 2y/(1−y) − 2 artanh y = 2y² [ 1/(1−y) − y/3 − y³/5 − … ].
+    """
+    small = (t > -0.35) & (t < 0.6)
+    y = np.where(small, t / (1.0 + ratio), 0.0)
     series = np.zeros_like(t)
-    for k in range(14, 1, -1):
-        series = 1.0 / k - t * series
-    return np.where(small, 0.5 * t * t * series, 0.5 * (t - np.log(ratio)))
+    for k in range(27, 1, -2):
+        series = 1.0 / k + y * y * series
+    return np.where(small, y * y * (1.0 / (1.0 - y) - y * series), 0.5 * (t - np.log(ratio)))
 
 
 def _real(values: Floats, shape: tuple[int, ...]) -> float | Floats:
@@ -109,7 +125,11 @@ def log_moment(pair: GaussianPair, s: float | Floats) -> float | Floats:
         if x in (0.0, -1.0):
             out[i] = 0.0
         elif low < x < high:
-            out[i] = 0.0 if form.constant else exponent(complex(x), form.mean, form.t, form.ratio, form.nu, form.q, False).real
+            out[i] = (
+                0.0
+                if form.constant
+                else exponent(complex(x), form.mean, form.t, form.ratio, form.nu, form.q, False).real
+            )
     return _real(out, points.shape)
 
 
@@ -160,7 +180,7 @@ def renyi(pair: GaussianPair, order: float | Floats) -> float | Floats:
     >>> renyi(ndis.GaussianPair.from_ratios(1.0, shift=1.0), 8.0)
     4.0
     """
-    orders = np.asarray(order, dtype=np.float64)
+    orders = as_reals("order", order)
     if not (orders > 0).all():
         raise ParameterError("order", "be positive", order)
     out = np.empty(orders.size)

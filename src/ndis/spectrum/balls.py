@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flint import arb, ctx
 
+from ndis.enclosure import Enclosure
+
 if TYPE_CHECKING:
     from ndis.pair import Origin
 
-__all__ = ["lower", "precision", "scalar_invariants", "upper"]
+__all__ = ["Ball", "outward", "precision", "scalar_invariants"]
 
 Ball = Any  # flint.arb carries no type information
 
@@ -26,8 +29,19 @@ def precision(bits: int) -> Iterator[None]:
         ctx.prec = previous
 
 
+def outward(ball: Ball) -> Enclosure:
+    """Floats below and above a ball, the nearest that are."""
+
+    def beyond(end: Ball, side: float) -> float:
+        value = float(end)
+        return value if arb(value) == end else math.nextafter(value, side)
+
+    return Enclosure(beyond(ball.lower(), -math.inf), beyond(ball.upper(), math.inf))
+
+
 def scalar_invariants(origin: Origin) -> list[tuple[Ball, Ball, int]]:
-    """(t, m², copies) of each direction of a pair given by ratios or by diagonals, enclosed at the working precision."""
+    """(t, m², copies) of each direction of a pair given by ratios or by diagonals, enclosed at the working
+    precision."""
     found = []
     if origin.kind == "ratios":
         ratio, shift, copies = (a.tolist() for a in origin.arrays)

@@ -1,35 +1,50 @@
 """Certified enclosures of δ(ε), by ball arithmetic from the exact binary inputs.
 
-The trapezoid rule of `ndis.spectrum.contour`, with every error bounded by proof. The float64 kernel only proposes the path, the step and the width of
-the strip below; nothing rests on its proposals being good. Write Φ(u) = F(s(u)) s'(u) with F(s) = e^{K(s)−sε}/(s(s+1)) and
+The trapezoid rule of `ndis.spectrum.contour`, with every error bounded by proof. The float64 kernel only proposes the
+path, the step and the width of
+the strip below; nothing rests on its proposals being good. Write Φ(u) = F(s(u)) s'(u) with F(s) = e^{K(s)−sε}/(s(s+1))
+and
 s(u) = c + bw(cosh u − 1) + iw sinh u. By conjugate symmetry 2πi δ = ∫Φ du over the whole path, and it is enclosed as
 
     h Σ_{|k|≤N} Φ(kh)   ±   (trapezoid error)   ±   (rest of the path beyond u = ±R),      R = (N + ½) h.
 
-Trapezoid error. Let Φ be analytic on the rectangle |Re u| ≤ R, |Im u| ≤ a. Integrating Φ(u) cot(πu/h)/2i around it gives the sum by residues.
-In the upper half cot(πu/h)/2i = −½ − 1/(e^{−2πiu/h} − 1), in the lower ½ + 1/(e^{2πiu/h} − 1); the halves add up to ∫_{−R}^{R} Φ. On Im u = ±a the
-remaining factors are at most 1/(e^{2πa/h} − 1) in modulus; on Re u = ±R, where e^{∓2πiu/h} is negative, at most ½. Hence
+Trapezoid error. Let Φ be analytic on the rectangle |Re u| ≤ R, |Im u| ≤ a. Integrating Φ(u) cot(πu/h)/2i around it
+gives the sum by residues.
+In the upper half cot(πu/h)/2i = −½ − 1/(e^{−2πiu/h} − 1), in the lower ½ + 1/(e^{2πiu/h} − 1); the halves add up to
+∫_{−R}^{R} Φ. On Im u = ±a the
+remaining factors are at most 1/(e^{2πa/h} − 1) in modulus; on Re u = ±R, where e^{∓2πiu/h} is negative, at most ½.
+Hence
 
-    | h Σ Φ(kh) − ∫_{−R}^{R} Φ |  ≤  (N₊ + N₋)/(e^{2πa/h} − 1) + ∫_{−a}^{a} |Φ(R + iv)| dv,      N± = ∫_{−R}^{R} |Φ(u ± ia)| du.
+    | h Σ Φ(kh) − ∫_{−R}^{R} Φ |  ≤  (N₊ + N₋)/(e^{2πa/h} − 1) + ∫_{−a}^{a} |Φ(R + iv)| dv,      N± = ∫_{−R}^{R} |Φ(u ±
+    ia)| du.
 
-The integrals of |Φ| are bounded by covering the lines with cells and evaluating Φ on each in balls. Analyticity inside: s(u) for 0 < Re u ≤ R lies in the
-upper half-plane if cos a + b sin a and cos a − b sin a are positive; on Re u = 0 it is real and between s(ia) and s(−ia), which must lie strictly
+The integrals of |Φ| are bounded by covering the lines with cells and evaluating Φ on each in balls. Analyticity
+inside: s(u) for 0 < Re u ≤ R lies in the
+upper half-plane if cos a + b sin a and cos a − b sin a are positive; on Re u = 0 it is real and between s(ia) and
+s(−ia), which must lie strictly
 between 0 and 1/max(t)₊.
 
-Tail bound. Let the path end at σ + iY, Y > 0, and go on vertically to infinity. With t, m as in lemma: ndis and s = σ + iy, y ≥ Y:
+Tail bound. Let the path end at σ + iY, Y > 0, and go on vertically to infinity. With t, m as in lemma: ndis and s = σ
++ iy, y ≥ Y:
 
   1. |1−st|² = (1−σt)² + t²y² grows with y, so every factor |1−st|^{−n/2} is largest at y = Y.
-  2. The mean terms are ½m² s(1+s)/(1−st) = ½m² [ −s/t − (1+t)/t² + (1+t)/(t²(1−st)) ]. On the ray the first two have constant real part, and
-     Re 1/(1−st) = (1−σt)/|1−st|² falls with y when 1−σt ≥ 0, and rises to 0 when 1−σt < 0. So the real part of the whole term is at
+  2. The mean terms are ½m² s(1+s)/(1−st) = ½m² [ −s/t − (1+t)/t² + (1+t)/(t²(1−st)) ]. On the ray the first two have
+  constant real part, and
+     Re 1/(1−st) = (1−σt)/|1−st|² falls with y when 1−σt ≥ 0, and rises to 0 when 1−σt < 0. So the real part of the
+     whole term is at
      most its value at Y, increased by ½m²(1+t)/t² · max(0, −Re 1/(1−s_Y t)).
   3. For t = 0 the real part ½m²(σ + σ² − y²) falls with y.
   4. |s| |s+1| ≥ y².
 
-Hence |e^{K(s)−sε}| ≤ B on the ray, B the product of the bounds at Y, and ∫ |e^{K(s)−sε}| / |s(s+1)| |ds| ≤ B ∫_Y^∞ dy/y² = B/Y.
+Hence |e^{K(s)−sε}| ≤ B on the ray, B the product of the bounds at Y, and ∫ |e^{K(s)−sε}| / |s(s+1)| |ds| ≤ B ∫_Y^∞
+dy/y² = B/Y.
 
-Why this path. The formula δ(ε) = (1/2πi) ∫ e^{K(s)−sε}/(s(s+1)) ds holds on the vertical line through any c in (0, 1/max(t)₊). The integrand
-is analytic in the upper half-plane, where no 1 − st vanishes, and by 1–4 (with any σ between the two) it is O(y⁻²) on horizontal
-segments between the vertical line through c and the ray, so the upper half of the line may be moved to the path; the lower half is its
+Why this path. The formula δ(ε) = (1/2πi) ∫ e^{K(s)−sε}/(s(s+1)) ds holds on the vertical line through any c in (0,
+1/max(t)₊). The integrand
+is analytic in the upper half-plane, where no 1 − st vanishes, and by 1–4 (with any σ between the two) it is O(y⁻²) on
+horizontal
+segments between the vertical line through c and the ray, so the upper half of the line may be moved to the path; the
+lower half is its
 mirror image.
 """
 
@@ -41,10 +56,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flint import acb, arb
 
-from ndis._validate import as_floats
+from ndis._validate import as_scalar
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
-from ndis.spectrum.balls import Ball, precision
+from ndis.spectrum.balls import Ball, outward, precision
 from ndis.spectrum.contour import DELTA, LOOK, path, strip
 from ndis.spectrum.invariants import Groups, enclose
 
@@ -68,7 +83,7 @@ def certify(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10
         If the width asked for is not reached.
     """
     ball = _enclose_delta(pair, epsilon, relative_width)
-    low, high = _outward(ball)
+    low, high = outward(ball)
     return Enclosure(max(low, 0.0), min(high, 1.0))  # 0 ≤ δ ≤ 1 holds always
 
 
@@ -78,41 +93,32 @@ def certify_log(pair: GaussianPair, epsilon: float, *, relative_width: float = 1
     if ball == 0:
         return Enclosure(-math.inf, -math.inf)
     with precision(128):
-        return Enclosure(*_outward(ball.log()))
-
-
-def _outward(ball: Ball) -> tuple[float, float]:
-    """Floats below and above a ball."""
-
-    def one(end: Ball, side: float) -> float:
-        value = float(end)
-        exact = arb(value) == end
-        return value if exact else math.nextafter(value, side)
-
-    return one(ball.lower(), -math.inf), one(ball.upper(), math.inf)
+        return outward(ball.log())
 
 
 def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) -> Ball:
-    e = as_floats("epsilon", epsilon)
-    if e.ndim:
-        raise ParameterError("epsilon", "be a single number", f"shape {e.shape}")
-    if not 0 < relative_width < 1:
-        raise ParameterError("relative_width", "lie strictly between 0 and 1", relative_width)
-    bits = 80 - round(math.log2(relative_width))
+    e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
+    if not 0 < width < 1:
+        raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
+    if not pair.origins:
+        raise ParameterError(
+            "pair", "know its exact inputs to be certified", "none", "make it with one of the from_ constructors"
+        )
+    bits = 80 - round(math.log2(width))
     reached = math.inf
     for attempt in range(_ATTEMPTS):
         with precision(bits):
             groups = enclose(pair.origins, bits)
-            ball = None if groups is None else _delta_ball(groups, float(e), 6.0 * (1 + attempt) - math.log(relative_width))
+            ball = None if groups is None else _delta_ball(groups, e, 6.0 * (1 + attempt) - math.log(width))
             if ball is not None and ball == 0:
                 return ball
             if ball is not None and ball > 0:
                 reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
-                if reached <= relative_width:
+                if reached <= width:
                     return ball
         bits = bits * 7 // 4
     raise PrecisionError(
-        f"the enclosure of delta at epsilon = {float(e)!r} did not shrink to relative width {relative_width:g}; reached {reached:.3g}",
+        f"the enclosure of delta at epsilon = {e!r} did not shrink to relative width {width:g}; reached {reached:.3g}",
         reached=reached,
     )
 
@@ -146,14 +152,19 @@ class _Integral:
 
     def __init__(self, groups: Groups, eps: Ball, gap: Ball | None) -> None:
         self.curved, self.flat = groups.curved, groups.flat
-        linear, mean = -eps, -eps + self.flat / 2  # coefficient of s outside the logarithms and the mean terms; K'(0) − ε
+        linear, mean = (
+            -eps,
+            -eps + self.flat / 2,
+        )  # coefficient of s outside the logarithms and the mean terms; K'(0) − ε
         for t, m2, n in self.curved:
             log_ratio = (1 + t).log()
             linear -= n * log_ratio / 2
             mean += n * (t - log_ratio + m2) / 2
-        # near the end of a bounded support the mean terms are taken less their linear part, which has joined −ε in the gap
+        # near the end of a bounded support the mean terms are taken less their linear part, which has joined −ε in the
+        # gap
         self.near_edge = gap is not None and bool(4 * abs(gap) < abs(mean))
-        self.linear, self.centre = (gap, gap) if self.near_edge else (linear, mean)
+        self.linear: Ball = gap if self.near_edge else linear
+        self.centre: Ball = gap if self.near_edge else mean
         # 1 − st vanishes only on the real axis outside (low, high)
         self.low = max((float((1 / t).upper()) for t, _, _ in self.curved if not t >= 0), default=-math.inf)
         self.high = min((float((1 / t).lower()) for t, _, _ in self.curved if not t <= 0), default=math.inf)
@@ -177,7 +188,8 @@ class _Integral:
         return (arb(h) * total + arb(0, error.upper())) * self.w * self.scale / arb.pi()
 
     def _plan(self, digits: float) -> tuple[float, float, float, float, float, int] | None:
-        """Path, half-width a of the strip, step h and number of nodes meant for a relative error of e^−digits, from the float64 kernel; they only
+        """Path, half-width a of the strip, step h and number of nodes meant for a relative error of e^−digits, from
+        the float64 kernel; they only
         have to be good, not right."""
         t, ratio, nu, q = (np.array(x) for x in zip(*self._floats(), strict=True))
         lin, edge = float(self.centre), self.near_edge
@@ -207,7 +219,7 @@ class _Integral:
         """The bound of the module docstring, over w·scale; infinite where Φ is not shown analytic on the rectangle."""
         crossings = [self._place(acb(0, side * a))[0].real for side in (1, -1)]
         tilt = self.bend * a.sin()
-        if not (all(0 < x and x < self.high for x in crossings) and a.cos() + tilt > 0 and a.cos() - tilt > 0):
+        if not (all(x > 0 and x < self.high for x in crossings) and a.cos() + tilt > 0 and a.cos() - tilt > 0):
             return arb.pos_inf()
         damping = (2 * arb.pi() * a / h).exp() - 1
         enough = arb(0.1)
@@ -215,7 +227,8 @@ class _Integral:
         return lines / damping + self._modulus_integral(acb(end, -a), acb(end, a), enough / damping)
 
     def _modulus_integral(self, start: Any, stop: Any, enough: Ball) -> Ball:
-        """Upper bound of ∫ |Φ| / (w·scale) along a straight line in u, cell by cell; a cell whose bound is loose and above
+        """Upper bound of ∫ |Φ| / (w·scale) along a straight line in u, cell by cell; a cell whose bound is loose and
+        above
         `enough` is halved."""
         todo = [(k / _CELLS, 1.0 / _CELLS, 0) for k in range(_CELLS)]
         total = arb(0)
@@ -231,7 +244,8 @@ class _Integral:
     def _modulus(self, start: Any, along: Any, at: float, radius: float) -> tuple[Ball, Ball]:
         """|Φ| / (w·scale) on the cell start + along·[at ± radius], and at its midpoint.
 
-        By the mean value theorem for log Φ along the cell: only the part of the slope along it counts, and terms that cancel in it do cancel.
+        By the mean value theorem for log Φ along the cell: only the part of the slope along it counts, and terms that
+        cancel in it do cancel.
         """
         s, speed = self._place(start + along * arb(at, radius))
         if not (s.imag > 0 or (s.real > self.low and s.real < self.high)):
@@ -248,22 +262,23 @@ class _Integral:
         return sorted(rows, key=lambda row: row[2]) + ([(0.0, 1.0, 0.0, float(self.flat))] if self.flat != 0 else [])
 
     def _moment(self, s: Any) -> Any:
-        """e^{K(s) − sε} at a point with Re s inside (low, high) or Im s > 0: there no 1 − st touches the cut of the square root."""
+        """e^{K(s) − sε} at a point with Re s inside (low, high) or Im s > 0: there no 1 − st touches the cut of the
+        square root."""
         both = s * (1 + s) / 2
         exponent = self.linear * s + self.flat * both
-        roots = acb(1)
+        roots = []
         logs = acb(0)
         for t, m2, n in self.curved:
             v = 1 - s * t
             if m2 != 0:  # ½ s(1+s)/(1−st) = −s/(2t) + ½ (1+t)/t · s/(1−st)
                 exponent += (n * m2 * (1 + t) / (2 * t)) * (s / v) if self.near_edge else (n * m2) * (both / v)
             if n == 1:
-                roots *= v.sqrt()
-            elif n == 2:
-                roots *= v
+                roots.append(v.sqrt())
             else:
                 logs += n * v.log()
-        return (exponent - logs / 2).exp() / roots
+        while len(roots) > 1:  # by a balanced tree: a long chain of complex products would inflate the balls
+            roots = [x * y for x, y in zip(roots[::2], roots[1::2], strict=False)] + roots[len(roots) & ~1 :]
+        return (exponent - logs / 2).exp() / (roots[0] if roots else 1)
 
     def _slope(self, s: Any) -> Any:
         """d/ds of K(s) − sε."""

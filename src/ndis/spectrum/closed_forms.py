@@ -154,25 +154,28 @@ def _equal_ratio(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: ArrayLik
     if not (r > 0).all():
         raise ParameterError("copies", "be positive", copies)
     shape, s = e.shape, 0.5 * r.ravel()
-    e, t = e.ravel(), tau.ravel() - 1.0
-    crossing = e + s * np.log1p(t)  # the loss exceeds ε where t·Gamma(s) exceeds this
-    with np.errstate(divide="ignore"):
-        out = np.log(-np.expm1(np.minimum(e, 0.0)))  # t = 0, or a loss that always exceeds ε: δ = (1 − e^ε)₊
-    out[(t < 0) & (crossing >= 0)] = -np.inf  # a bounded loss that never exceeds ε
-    for side in (t > 0) & (crossing > 0), (t < 0) & (crossing < 0):
+    e, tau = e.ravel(), tau.ravel()
+    # δ(ε) = 1 − e^ε + e^ε δ'(−ε) with the reversed pair, τ' = 1/τ: only ε ≥ 0 needs a formula.
+    up = np.where(e < 0, -e, e)
+    t = np.where(e < 0, (1.0 - tau) / tau, tau - 1.0)
+    log_tau = np.where(e < 0, -1.0, 1.0) * np.where(tau < 0.5, np.log(tau), np.log1p(tau - 1.0))
+    out = np.full(e.shape, -np.inf)  # the same law twice, or a bounded loss that never exceeds ε
+    for side in t > 0, (t < 0) & (up + s * log_tau < 0):
         if side.any():
-            out[side] = _log_gamma_hinge(e[side], t[side], s[side])
+            out[side] = np.minimum(_log_gamma_hinge(up[side], t[side], log_tau[side], s[side]), 0.0)
+    with np.errstate(divide="ignore"):
+        out = np.where(e < 0, np.log(-np.expm1(-up) + np.exp(out - up)), out)
     return np.asarray(out.reshape(shape))
 
 
-def _log_gamma_hinge(e: Floats, t: Floats, s: Floats) -> Floats:
-    """log ∫ f(ε+v)(1−e^{−v}) dv for the density f of −s log(1+t) + t·Gamma(s), in w = v/(tx); all t of one sign.
+def _log_gamma_hinge(e: Floats, t: Floats, log_tau: Floats, s: Floats) -> Floats:
+    """log ∫ f(ε+v)(1−e^{−v}) dv for the density f of −s log τ + t·Gamma(s), in w = v/(tx); all t of one sign.
 
-    With x = (ε + s log(1+t))/t the integrand is x^s e^{−x}/Γ(s) · (1+w)^{s−1} e^{−xw} (1 − e^{−txw}), w > 0 or −1 < w
+    With x = (ε + s log τ)/t the integrand is x^s e^{−x}/Γ(s) · (1+w)^{s−1} e^{−xw} (1 − e^{−txw}), w > 0 or −1 < w
     < 0. It is log-concave in w once multiplied by the Jacobian of w = e^y, respectively w = −1/(1+e^{−y}), so it has
     one peak in y, found by thirds.
     """
-    over = (e / s + np.log1p(t)) / t - 1.0  # x/s − 1
+    over = (e / s + log_tau) / t - 1.0  # x/s − 1
     x = s * (1.0 + over)
     rate = t * x if t[0] > 0 else -t * x
 

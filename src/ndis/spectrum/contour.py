@@ -4,8 +4,10 @@ One integral serves the whole package (theory: lemma: ndis, thm:ndis-two-genchi2
 
     I = (1/2πi) ∫ e^{K(s) − s x} g(s) ds,      g(s) = 1/(s(s+1)),  1/s  or  1
 
-with K the log-moment function of the variable. In the order of `KINDS`: δ(ε) and 1 − δ(ε) of a Gaussian pair (x = ε, variable the
-privacy loss), survival and distribution function of a generalized chi-square, and its density. The strip that c = Re s crosses the
+with K the log-moment function of the variable. In the order of `KINDS`: δ(ε) and 1 − δ(ε) of a Gaussian pair (x = ε,
+variable the
+privacy loss), survival and distribution function of a generalized chi-square, and its density. The strip that c = Re s
+crosses the
 real axis in decides which: right of the poles of g the upper tail, left of 0 minus the lower one.
 
 K is carried in one of two forms, chosen so that nothing large cancels:
@@ -13,11 +15,16 @@ K is carried in one of two forms, chosen so that nothing large cancels:
     about the mean:  K(s) − s x = (mean − x) s + Σ [ ½ν φ(st) + ½ q s²/(1−st) ],        φ(z) = −log(1−z) − z
     about the edge:  K(s) − s x = (edge − x) s + Σ [ −½ν log(1−st) + ½ (q/t²) st/(1−st) ]
 
-The edge is the end of the support of a variable bounded on one side; near it (mean − x) has lost the digits that matter.
+The edge is the end of the support of a variable bounded on one side; near it (mean − x) has lost the digits that
+matter.
 
-The path is s(u) = c + b w (cosh u − 1) + i w sinh u through the saddle c of the whole integrand, w the width there. Its bend b is chosen
-by looking along it. The trapezoid rule in u then converges faster than geometrically under halving of the step: with changes D₁, D₂ of the
-last two refinements the error of the last is estimated as 10 D₂ (D₂/D₁), and the rounding of the exponent is added to it.
+The path is s(u) = c + b w (cosh u − 1) + i w sinh u through the saddle c of the whole integrand, w the width there.
+Its bend b is chosen
+by looking along it. The trapezoid rule in u then converges faster than geometrically under halving of the step: with
+changes D₁, D₂ of the
+last two refinements the error of the last is estimated as D₂ · max(10 D₂/D₁, 1/100) — the errors oscillate, and D₂ may
+be small by accident —
+and the rounding of the exponent is added to it.
 """
 
 from __future__ import annotations
@@ -29,9 +36,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from ndis._validate import Floats
 from ndis.loss import LogMoment
+
+Groups = tuple[Floats, Floats, Floats, Floats]  # t, 1 + t, ν, q
 
 # kind: number of poles of g, and the side of 0 on which the path crosses the real axis
 DELTA, COMPLEMENT, SF, CDF, PDF = 0, 1, 2, 3, 4
@@ -58,11 +68,19 @@ def _phi(z: complex) -> complex:
 
 
 @njit(cache=True, nogil=True)
-def exponent(s, lin, t, ratio, nu, q, edge):  # type: ignore[no-untyped-def]
+def _log(z: complex) -> complex:
+    """Principal logarithm; |z|² does not overflow here."""
+    return complex(0.5 * math.log(z.real * z.real + z.imag * z.imag), math.atan2(z.imag, z.real))
+
+
+@njit(cache=True, nogil=True)
+def exponent(s, lin, t, ratio, nu, q, edge):
     """K(s) − s x for Im s ≥ 0.
 
-    Logarithms of consecutive factors with equal ν are taken once, of their product P. Each factor 1 − st has its argument in (−π, 0) for
-    t > 0 and (0, π) for t < 0, so P winds past the negative axis exactly when its imaginary part leaves that half-plane's sign.
+    Logarithms of consecutive factors with equal ν are taken once, of their product P. Each factor 1 − st has its
+    argument in (−π, 0) for
+    t > 0 and (0, π) for t < 0, so P winds past the negative axis exactly when its imaginary part leaves that
+    half-plane's sign.
     """
     acc = lin * s
     P = 1.0 + 0.0j
@@ -81,7 +99,7 @@ def exponent(s, lin, t, ratio, nu, q, edge):  # type: ignore[no-untyped-def]
                 size = P.real * P.real + P.imag * P.imag
                 if nu[j] != run or not 1e-200 < size < 1e200:
                     if run != 0.0:
-                        acc -= 0.5 * run * (cmath.log(P) + 2j * math.pi * winds)
+                        acc -= 0.5 * run * (_log(P) + 2j * math.pi * winds)
                     P = 1.0 + 0.0j
                     winds = 0
                     run = nu[j]
@@ -101,12 +119,12 @@ def exponent(s, lin, t, ratio, nu, q, edge):  # type: ignore[no-untyped-def]
             else:
                 acc += q[j] * (half_s2 * inverse)
     if run != 0.0:
-        acc -= 0.5 * run * (cmath.log(P) + 2j * math.pi * winds)
+        acc -= 0.5 * run * (_log(P) + 2j * math.pi * winds)
     return acc
 
 
 @njit(cache=True, nogil=True)
-def _derivatives(c, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
+def _derivatives(c, lin, t, ratio, nu, q, edge, kind):
     """First, second and third derivative of K(c) − c x − log|c| − log|c+1| (as many poles as the kind has)."""
     first = lin
     second = 0.0
@@ -138,7 +156,7 @@ def _derivatives(c, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True)
-def _between(a, b, lo, hi):  # type: ignore[no-untyped-def]
+def _between(a, b, lo, hi):
     """A point inside the bracket (a, b) ⊂ (lo, hi), halving its distance to the nearer end of (lo, hi) in logarithm."""
     if math.isinf(a) and math.isinf(b):
         return 0.0
@@ -156,9 +174,11 @@ def _between(a, b, lo, hi):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _saddle(lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
-    """Minimiser c of the integrand's modulus on the real axis within the strip, the width w there, and the bend of the steepest
-    descent through it, w f‴/(3 f″); width 0 where there is no minimiser."""
+def _saddle(lin, t, ratio, nu, q, edge, kind):
+    """Minimiser c of the integrand's modulus on the real axis within the strip, the width w there, and the bend of the
+    steepest
+    descent through it, w f‴/(3 f″); width 0 where there is no minimiser. Any c in the strip is right, a good one is
+    fast."""
     lo, hi = -math.inf, math.inf
     variance = 0.0
     for j in range(t.size):
@@ -167,7 +187,7 @@ def _saddle(lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
         elif t[j] < 0.0:
             lo = max(lo, 1.0 / t[j])
         variance += 0.5 * nu[j] * t[j] * t[j] + q[j]
-    if kind == DELTA or kind == SF:
+    if kind in (DELTA, SF):
         lo = 0.0
     elif kind == COMPLEMENT:
         lo, hi = -1.0, 0.0
@@ -178,60 +198,61 @@ def _saddle(lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
     c = 0.0
     if variance > 0.0 and not edge:
         root = math.sqrt(lin * lin + 4.0 * variance)
-        if kind == DELTA or kind == SF:
+        if kind in (DELTA, SF):
             c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
         elif kind == PDF:
             c = -lin / variance
         else:
             c = -2.0 / (root - lin) if lin < 0.0 else -(root + lin) / (2.0 * variance)
+    found, width, bend = 0.0, 0.0, 0.0
     for _ in range(400):
         if not a < c < b:
             c = _between(a, b, lo, hi)
             if not a < c < b:
-                return 0.0, 0.0, 0.0
+                break
         first, second, third = _derivatives(c, lin, t, ratio, nu, q, edge, kind)
-        if not second > 0.0:
-            return 0.0, 0.0, 0.0
-        width = 1.0 / math.sqrt(second)
+        if not 0.0 < second < math.inf:
+            break
+        found, width = c, 1.0 / math.sqrt(second)
+        bend = width * third / (3.0 * second)
         if first > 0.0:
             b = c
-        elif first < 0.0:
+        else:
             a = c
         step = -first / second
         if math.fabs(step) <= 1e-3 * width:
-            return c, width, width * third / (3.0 * second)
+            break
         c += step
-    return 0.0, 0.0, 0.0
+    return found, width, bend
 
 
 @njit(cache=True, nogil=True)
-def _node(x, bend, c, w, base, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
-    """Integrand times ds/du at u = x over its modulus at the saddle, as (log modulus, value, s)."""
-    cosh, sinh = math.cosh(x), math.sinh(x)
+def _node(up, bend, c, w, base, lin, t, ratio, nu, q, edge, kind):
+    """At e^u = up: the exponent less its saddle value, g(s) s'(u) over its modulus at the saddle, and s."""
+    down = 1.0 / up
+    cosh, sinh = 0.5 * (up + down), 0.5 * (up - down)
     s = complex(c + bend * w * (cosh - 1.0), w * sinh)
     g = complex(bend * sinh, cosh)
     if kind != PDF:
-        g *= c / s
+        g *= s.conjugate() * (c / (s.real * s.real + s.imag * s.imag))
     if kind <= COMPLEMENT:
-        g *= (1.0 + c) / (1.0 + s)
-    e = exponent(s, lin, t, ratio, nu, q, edge) - base
-    height = e.real + 0.5 * math.log(g.real * g.real + g.imag * g.imag)
-    if not height < 300.0:
-        return height, 0j, s
-    return height, cmath.exp(e) * g, s
+        v = 1.0 + s
+        g *= v.conjugate() * ((1.0 + c) / (v.real * v.real + v.imag * v.imag))
+    return exponent(s, lin, t, ratio, nu, q, edge) - base, g, s
 
 
 @njit(cache=True, nogil=True)
-def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
-    """Nodes of the path up to where the integrand stays below e^mute of its saddle value; 0 if it grows, or outlives `limit` nodes."""
+def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind):
+    """Nodes of the path up to where the integrand stays below e^mute of its saddle value; 0 if it grows, or outlives
+    `limit` nodes."""
     dead = 0
     for k in range(1, min(limit, _MAX_LOOK) + 3):
-        height, value, s = _node(LOOK * k, bend, c, w, base, lin, t, ratio, nu, q, edge, kind)
+        e, g, s = _node(math.exp(LOOK * k), bend, c, w, base, lin, t, ratio, nu, q, edge, kind)
+        height = e.real + 0.5 * math.log(g.real * g.real + g.imag * g.imag)
         if not height < _GROWTH:
             return 0
-        if k < store.shape[0]:
-            store[k, 0] = value
-            store[k, 1] = value * s
+        store[k, 0] = cmath.exp(e) * g
+        store[k, 1] = store[k, 0] * s
         dead = dead + 1 if height < mute else 0
         if dead == 3:
             return k - 2
@@ -239,10 +260,12 @@ def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind
 
 
 @njit(cache=True, nogil=True)
-def path(mute, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
-    """The contour: (c, w, bend, number of looks until dead, K(c) − c x, values of the integrand at the looks); 0 looks if none was found.
+def path(mute, lin, t, ratio, nu, q, edge, kind):
+    """The contour: (c, w, bend, number of looks until dead, K(c) − c x, values of the integrand at the looks); 0 looks
+    if none was found.
 
-    The steepest descent through the saddle is taken if it is seen to die promptly; otherwise the slope that dies first. The curvature at
+    The steepest descent through the saddle is taken if it is seen to die promptly; otherwise the slope that dies
+    first. The curvature at
     the saddle alone picks a wrong side on one pair in a hundred, and so does the growth at infinity.
     """
     kept = np.empty((_MAX_LOOK + 3, 2), dtype=np.complex128)
@@ -264,8 +287,9 @@ def path(mute, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def strip(a, mute, end, c, w, bend, base, lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
-    """Largest log modulus of the integrand (over its saddle value) seen on the lines Im u = ±a, and where from `end` on both of them and the
+def strip(a, mute, end, c, w, bend, base, lin, t, ratio, nu, q, edge, kind):
+    """Largest log modulus of the integrand (over its saddle value) seen on the lines Im u = ±a, and where from `end`
+    on both of them and the
     path are below e^mute; (inf, 0) if they leave the domain or do not die.
 
     It says how fast the trapezoid rule converges, and is used to choose its step where the error is proved separately.
@@ -301,12 +325,22 @@ def strip(a, mute, end, c, w, bend, base, lin, t, ratio, nu, q, edge, kind):  # 
 
 
 @njit(cache=True, nogil=True)
-def tail(lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
+def tail(lin, t, ratio, nu, q, edge, kind):
     """log |I|, −d log|I| / dx, estimated relative error of I (NaN where no path was found)."""
     c, w, bend, best, base, kept = path(_DEAD, lin, t, ratio, nu, q, edge, kind)
+    if not w > 0.0:
+        return math.nan, math.nan, math.nan
+    scale = base
+    if kind != PDF:
+        scale -= math.log(math.fabs(c))
+    if kind <= COMPLEMENT:
+        scale -= math.log1p(c)
+    rounding = _UNIT * (4.0 + _burden(c, lin, t, nu, q, edge))
+    if rounding > 1e-3:
+        # |log I| is beyond 10¹³: its digits are all in the saddle value, and a factor of I is far below them
+        return scale + math.log(w / math.sqrt(2.0 * math.pi)), c, 1.0 + rounding
     if best == 0:
         return math.nan, math.nan, math.nan
-    end = LOOK * best
     total, moment, size = 0.5, 0.5 * c, 0.5
     for k in range(1, best + 1):
         total += kept[k, 0].imag
@@ -315,16 +349,16 @@ def tail(lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
     h = LOOK
     previous = h * total
     change = math.inf
-    rounding = _UNIT * (4.0 + _burden(c, lin, t, nu, q, edge))
-    for _ in range(_MAX_HALVINGS):
+    for level in range(_MAX_HALVINGS):
         h *= 0.5
-        x = h
-        while x < end:
-            _, value, s = _node(x, bend, c, w, base, lin, t, ratio, nu, q, edge, kind)
+        up, stride = math.exp(h), math.exp(2.0 * h)
+        for _ in range(best << level):
+            e, g, s = _node(up, bend, c, w, base, lin, t, ratio, nu, q, edge, kind)
+            value = cmath.exp(e) * g
             total += value.imag
             moment += (value * s).imag
             size += abs(value)
-            x += 2.0 * h
+            up *= stride
         current = h * total
         last, change = change, math.fabs(current - previous)
         previous = current
@@ -332,21 +366,16 @@ def tail(lin, t, ratio, nu, q, edge, kind):  # type: ignore[no-untyped-def]
         if change <= floor:
             error = change + floor
         elif change < last < math.inf:
-            error = 10.0 * change * (change / last) + floor
+            error = change * max(10.0 * change / last, 0.01) + floor
         else:
             continue
         if current > 0.0 and error <= max(4.0 * floor, _GOAL * current):
-            scale = base
-            if kind != PDF:
-                scale -= math.log(math.fabs(c))
-            if kind <= COMPLEMENT:
-                scale -= math.log1p(c)
             return scale + math.log(w * current / math.pi), moment / total, error / current
     return math.nan, math.nan, change / math.fabs(previous)
 
 
 @njit(cache=True, nogil=True)
-def _burden(c, lin, t, nu, q, edge):  # type: ignore[no-untyped-def]
+def _burden(c, lin, t, nu, q, edge):
     """Sum of the moduli of the terms of the exponent at the saddle: what its rounding is relative to."""
     total = math.fabs(lin * c)
     for j in range(t.size):
@@ -362,7 +391,7 @@ def _burden(c, lin, t, nu, q, edge):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def tails(start, stop, lin, first, last, t, ratio, nu, q, edge, kind, value, slope, error):  # type: ignore[no-untyped-def]
+def tails(start, stop, lin, first, last, t, ratio, nu, q, edge, kind, value, slope, error):
     """`tail` for the problems start ≤ i < stop, problem i owning the groups first[i] ≤ j < last[i]."""
     for i in range(start, stop):
         a, b = first[i], last[i]
@@ -372,23 +401,26 @@ def tails(start, stop, lin, first, last, t, ratio, nu, q, edge, kind, value, slo
 _CHUNK = 2048  # problems a thread takes at a time
 
 
-def evaluate(lin, first, last, t, ratio, nu, q, edge, kind: int):  # type: ignore[no-untyped-def]
-    """`tail` for many problems, on all cores once there are enough of them: arrays of log |I|, −d log|I|/dx and relative error."""
+def evaluate(
+    lin: Floats, first: NDArray[np.int64], last: NDArray[np.int64], groups: Groups, edge: NDArray[np.bool_], kind: int
+) -> tuple[Floats, Floats, Floats]:
+    """`tail` for many problems, on all cores once there are enough: arrays of log |I|, −d log|I|/dx, relative error."""
     n = lin.size
-    value, slope, error = np.empty(n), np.empty(n), np.empty(n)
-    rest = (lin, first, last, t, ratio, nu, q, edge, kind, value, slope, error)
+    out = (np.empty(n), np.empty(n), np.empty(n))
+
+    def run(start: int) -> None:
+        tails(start, min(start + _CHUNK, n), lin, first, last, *groups, edge, kind, *out)
+
     if n <= _CHUNK:
-        tails(0, n, *rest)
+        run(0)
     else:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for done in [pool.submit(tails, a, min(a + _CHUNK, n), *rest) for a in range(0, n, _CHUNK)]:
-                done.result()
-    return value, slope, error
+            list(pool.map(run, range(0, n, _CHUNK)))
+    return out
 
 
 def evaluate_form(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
     """`evaluate` of one variable at many points x."""
     lin, edge = form.linear(x)
     first, last = np.zeros(x.size, dtype=np.int64), np.full(x.size, form.t.size, dtype=np.int64)
-    value, slope, error = evaluate(lin, first, last, form.t, form.ratio, form.nu, form.q, edge, kind)
-    return value, slope, error
+    return evaluate(lin, first, last, (form.t, form.ratio, form.nu, form.q), edge, kind)

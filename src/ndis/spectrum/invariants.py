@@ -1,20 +1,27 @@
 """The invariants (t, m²) of a pair, enclosed in balls from its exact binary inputs.
 
-Pairs given by ratios or diagonals are a line of arithmetic each. Dense ones are diagonalised approximately in floats, and the rest is proof:
+Pairs given by ratios or diagonals are a line of arithmetic each. Dense ones are diagonalised approximately in floats,
+and the rest is proof:
 
-With any invertible W, G = Wᵀ Σ_q W and H = Wᵀ (Σ_p − Σ_q) W describe the same pair; G = LLᵀ, A = L⁻¹ H L⁻ᵀ, m = L⁻¹ Wᵀ Δμ are enclosed, and A is
+With any invertible W, G = Wᵀ Σ_q W and H = Wᵀ (Σ_p − Σ_q) W describe the same pair; G = LLᵀ, A = L⁻¹ H L⁻ᵀ, m = L⁻¹ Wᵀ
+Δμ are enclosed, and A is
 brought closer to diagonal by exact rotations when needed. Let A = D + E, D its diagonal and η ≥ ‖E‖ (Frobenius).
 
   - Weyl: the i-th largest eigenvalue of A lies within η of the i-th largest entry of D. No separation is needed.
-  - Entries of D are put into clusters that lie further than a gap g > 2η apart. The balls D ± η of a cluster are joined to one ball T.
-  - Davis–Kahan: the spectral projectors P of A and P̂ of D for a cluster differ by at most η/(g − η) in norm, so the part of m that belongs
+  - Entries of D are put into clusters that lie further than a gap g > 2η apart. The balls D ± η of a cluster are
+  joined to one ball T.
+  - Davis–Kahan: the spectral projectors P of A and P̂ of D for a cluster differ by at most η/(g − η) in norm, so the
+  part of m that belongs
     to it has ‖Pm‖² within ‖m‖² η/(g − η) of ‖P̂m‖².
-  - A cluster acts like copies of one direction: Σ mᵢ²/(1−stᵢ) over its members is a weighted mean of points of the ball 1/(1−sT), and balls
+  - A cluster acts like copies of one direction: Σ mᵢ²/(1−stᵢ) over its members is a weighted mean of points of the
+  ball 1/(1−sT), and balls
     are convex.
-  - The rank of Σ_p − Σ_q is computed exactly over the rationals; a cluster around 0 with as many members as the rank leaves out is exactly
+  - The rank of Σ_p − Σ_q is computed exactly over the rationals; a cluster around 0 with as many members as the rank
+  leaves out is exactly
     t = 0 (congruence keeps the rank), and it carries no shift if the rank does not grow when Δμ is appended.
 
-Singular covariances are reduced to a maximal set of independent coordinates, exactly, when both have the same null space and Δμ is
+Singular covariances are reduced to a maximal set of independent coordinates, exactly, when both have the same null
+space and Δμ is
 orthogonal to it; otherwise the laws are mutually singular.
 """
 
@@ -24,6 +31,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,12 +39,12 @@ from flint import arb, arb_mat, fmpq, fmpq_mat
 
 from ndis._validate import Floats
 from ndis.errors import ParameterError
-from ndis.spectrum.balls import Ball, scalar_invariants
+from ndis.spectrum.balls import Ball, precision, scalar_invariants
 
 if TYPE_CHECKING:
     from ndis.pair import Origin
 
-__all__ = ["Groups", "enclose"]
+__all__ = ["Groups", "enclose", "rounded"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,32 @@ def enclose(origins: tuple[Origin, ...], bits: int) -> Groups | None:
             else:
                 curved.append((t, m2, n * times))
     return Groups(curved, flat)
+
+
+def rounded(origins: tuple[Origin, ...]) -> tuple[Floats, Floats, Floats, Floats] | None:
+    """(t, τ, |m|, copies) of a dense pair, each correct to about the last digit of a float; None where that takes more
+    precision than used."""
+    for bits in (160, 320):
+        with precision(bits):
+            groups = enclose(origins, bits)
+            if groups is None:
+                continue
+            if groups.mutually_singular:
+                return None
+            rows = [
+                (float(t), float(1 + t), float((m2 / n).sqrt()), float(n), t.rel_accuracy_bits())
+                for t, m2, n in groups.curved
+            ]
+            if any(row[4] < 60 for row in rows):
+                continue
+            if groups.flat != 0:
+                rows.append((0.0, 1.0, float(groups.flat.sqrt()), 1.0, 0))
+            rest = sum(o.size for o in origins) - sum(row[3] for row in rows)
+            if rest > 0:
+                rows.append((0.0, 1.0, 0.0, rest, 0))
+            t, ratio, m, n = (np.array(a) for a in list(zip(*rows, strict=True))[:4])
+            return t, ratio, m, n
+    return None
 
 
 def _merged(origins: tuple[Origin, ...]) -> list[tuple[Origin, int]]:
@@ -120,8 +154,8 @@ def _exact_matrices(origin: Origin) -> tuple[Any, Any, Any]:
 
 def _beside(*blocks: Any) -> Any:
     """Blocks of equal height side by side."""
-    rows = [sum((b.tolist()[i] for b in blocks), []) for i in range(blocks[0].nrows())]
-    return fmpq_mat(len(rows), len(rows[0]), [x for row in rows for x in row])
+    rows = [list(chain.from_iterable(parts)) for parts in zip(*(b.tolist() for b in blocks), strict=True)]
+    return fmpq_mat(len(rows), len(rows[0]), list(chain.from_iterable(rows)))
 
 
 def _independent_rows(matrix: Any) -> list[int]:
@@ -186,11 +220,15 @@ def _dense_invariants(origin: Origin, bits: int) -> Groups | None:
 
 
 def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
-    """Columns w with wᵀΣ_q w ≈ 1 that nearly diagonalise the difference; powers of two on the diagonal where floats cannot do better."""
+    """Columns w with wᵀΣ_q w ≈ 1 that nearly diagonalise the difference; powers of two on the diagonal where floats
+    cannot do better."""
     from scipy.linalg import LinAlgError, eigh
 
     d = sigma_q.nrows()
-    scale = [2.0 ** -round(0.5 * math.log2(max(Fraction(int(v.p), int(v.q)), Fraction(1, 2**2000)))) for v in (sigma_q[i, i] for i in range(d))]
+    scale = [
+        2.0 ** -round(0.5 * math.log2(max(Fraction(int(v.p), int(v.q)), Fraction(1, 2**2000))))
+        for v in (sigma_q[i, i] for i in range(d))
+    ]
 
     def scaled(m: Any) -> Floats:
         return np.array([[float(arb(m[i, j])) * scale[i] * scale[j] for j in range(d)] for i in range(d)])
@@ -233,7 +271,7 @@ def _solve_lower(factor: list[list[Ball]], right: Any) -> Any:
 
 def _symmetric(matrix: Any) -> list[list[Ball]]:
     """Entries of a matrix known to be symmetric; the narrower ball of each mirrored couple."""
-    a = matrix.tolist()
+    a: list[list[Ball]] = matrix.tolist()
     for i in range(len(a)):
         for j in range(i):
             a[i][j] = a[j][i] = a[i][j] if a[i][j].rad() <= a[j][i].rad() else a[j][i]
@@ -268,7 +306,8 @@ def _rotate(a: list[list[Ball]], m: list[Ball], bits: int) -> None:
 
 
 def _clusters(a: list[list[Ball]], m: list[Ball], null: int, shift_inside: bool) -> Groups | None:
-    """Clusters of the diagonal with their shares of m, as the module docstring proves; `null` eigenvalues are exactly zero."""
+    """Clusters of the diagonal with their shares of m, as the module docstring proves; `null` eigenvalues are exactly
+    zero."""
     d = len(a)
     eta = sum((a[i][j] ** 2 for i in range(d) for j in range(d) if i != j), arb(0)).abs_upper().sqrt().upper()
     total = sum((x * x for x in m), arb(0))
@@ -276,7 +315,7 @@ def _clusters(a: list[list[Ball]], m: list[Ball], null: int, shift_inside: bool)
     spread = max(abs(a[i][i]).upper() for i in range(d))
     gap = (eta * spread).sqrt() if eta > 0 else arb(0)  # splits the loss between wider clusters and worse projectors
     clusters: list[list[int]] = [[order[0]]]
-    for i, j in zip(order, order[1:], strict=False):
+    for i, j in pairwise(order):
         if (a[j][j] - a[i][i]).lower() > gap + 2 * eta:
             clusters.append([j])
         else:

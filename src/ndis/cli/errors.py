@@ -1,0 +1,53 @@
+"""Errors as one line on stderr and an exit status, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from ndis.errors import NdisError, PrecisionError
+
+__all__ = ["BAD_INPUT", "OUT_OF_REACH", "OneLineErrors"]
+
+BAD_INPUT, OUT_OF_REACH, INTERRUPTED = 2, 3, 130
+
+# typer brings its own copy of click in recent versions; this is the root of the usage errors of whichever it uses.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+_ClickError: Any = typer.BadParameter.__mro__[2]
+
+
+class OneLineErrors(TyperGroup):
+    """A group of commands whose errors are one line each."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        try:
+            status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except _ClickError as error:
+            hint = f"; see '{error.ctx.command_path} --help'" if isinstance(error, _UsageError) and error.ctx else ""
+            status = _say(error.format_message().rstrip(".") + hint, BAD_INPUT)
+        except PrecisionError as error:
+            status = _say(str(error), OUT_OF_REACH)
+        except NdisError as error:
+            status = _say(str(error), BAD_INPUT)
+        except typer.Abort:
+            status = _say("interrupted", INTERRUPTED)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _say(message: str, status: int) -> int:
+    typer.echo("ndis: " + " ".join(message.split()), err=True)
+    return status

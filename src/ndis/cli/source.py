@@ -1,0 +1,94 @@
+"""Where a command takes its pair from: options, or a JSON or NPZ file."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ndis._json import loads, pair_from_arrays
+from ndis.errors import ParameterError
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+
+__all__ = ["numbers", "profile_from"]
+
+
+def numbers(name: str, given: list[str]) -> list[float]:
+    """The numbers of an option that may be repeated, hold several separated by commas, or both.
+
+    >>> numbers("epsilon", ["0.5,1", "2"])
+    [0.5, 1.0, 2.0]
+    """
+    found = []
+    for part in ",".join(given).split(","):
+        try:
+            found.append(float(part))
+        except ValueError:
+            raise ParameterError(name, "be a number, or several separated by commas", repr(part)) from None
+    return found
+
+
+def profile_from(
+    file: Path | None,
+    *,
+    ratio: list[str] | None,
+    shift: list[str] | None,
+    copies: list[str] | None,
+    sampling_rate: float | None,
+) -> PrivacyProfile:
+    """The profile a command is asked about."""
+    options = {
+        key: numbers("--" + key.removeprefix("variance_"), value)
+        for key, value in (("variance_ratio", ratio), ("shift", shift), ("copies", copies))
+        if value
+    }
+    if (file is None) == (not options):
+        got = "neither" if file is None else "both"
+        raise ParameterError("input", "be either a file or --ratio, --shift, --copies", got)
+    if file is None:
+        profile = PrivacyProfile(GaussianPair.from_ratios(options.pop("variance_ratio", [1.0]), **options))
+    else:
+        profile = read_profile(file)
+    return profile if sampling_rate is None else profile.subsampled(sampling_rate)
+
+
+def read_profile(file: Path) -> PrivacyProfile:
+    """A saved profile, or the arguments of a constructor of `GaussianPair` as JSON or NPZ."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise ParameterError("file", "be readable", f"{str(file)!r}: {error.strerror}") from error
+    if zipfile.is_zipfile(io.BytesIO(content)):
+        return PrivacyProfile(pair_from_arrays("the file", _npz(content)))
+    found = loads("file", content)
+    if not isinstance(found, dict):
+        raise ParameterError("file", "hold a JSON object", f"a {type(found).__name__}")
+    return (
+        PrivacyProfile.from_json(content) if "format" in found else PrivacyProfile(pair_from_arrays("the file", found))
+    )
+
+
+def _npz(content: bytes) -> dict[str, Any]:
+    """The arrays of an NPZ file; pickled objects are refused."""
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+    except (
+        ValueError,
+        KeyError,
+        EOFError,
+        OSError,
+        RuntimeError,
+        MemoryError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise ParameterError(
+            "file", "be an NPZ archive of plain numeric arrays", str(error) or type(error).__name__
+        ) from error
+    return {key: a.tolist() if np.ndim(a) < 2 else a for key, a in arrays.items() if isinstance(a, np.ndarray)}

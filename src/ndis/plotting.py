@@ -1,0 +1,159 @@
+"""Pictures of privacy profiles. Needs matplotlib (the extra `plot`), which is imported only when something is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ndis._validate import Floats, as_vector
+from ndis.errors import ParameterError
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+
+__all__ = ["epsilon_grid", "plot_profile"]
+
+# Okabe and Ito's palette, told apart by readers with any colour vision; black is left for what a caller adds.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_DASHES = ("-", "--", ":")
+_TOP, _BOTTOM = 0.5, 1e-12
+_LOG_SMALLEST = -700.0  # below e^−700 a float cannot be drawn
+
+Drawable = PrivacyProfile | GaussianPair
+
+
+def plot_profile(
+    profiles: Drawable | Mapping[str, Drawable],
+    *,
+    epsilon_range: tuple[float, float] | None = None,
+    points: int = 201,
+    order_names: tuple[str, str] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw δ against ε on a logarithmic axis and return the matplotlib axes.
+
+    Parameters
+    ----------
+    profiles : PrivacyProfile, GaussianPair, or mapping of labels to them
+        One is drawn with both of its orders beside the worst; of several, only the worst.
+    epsilon_range : (float, float), optional
+        From where to where; unless given, where δ falls from ½ to 10⁻¹².
+    points : int
+        Number of ε at which δ is computed.
+    order_names : (str, str), optional
+        What the two orders are called; unless given, "p from q" and "q from p" for a pair, "remove" and "add" else.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure unless given.
+
+    Examples
+    --------
+    >>> import ndis, matplotlib
+    >>> matplotlib.use("agg")
+    >>> ax = plot_profile(ndis.GaussianPair.from_ratios([1.5, 0.8], shift=[0.0, 0.7]))
+    >>> [line.get_label() for line in ax.get_lines()]
+    ['worst of both', 'p from q', 'q from p']
+    >>> matplotlib.pyplot.close(ax.figure)
+    """
+    named = dict(profiles) if isinstance(profiles, Mapping) else {"": profiles}
+    if not named:
+        raise ParameterError("profiles", "hold at least one profile", "none")
+    drawn = {str(label): _as_profile(p) for label, p in named.items()}
+    x = epsilon_grid(*drawn.values(), epsilon_range=epsilon_range, points=points)
+    if ax is None:
+        ax = _new_axes()
+    before = ax.get_ylim() if ax.has_data() else ()
+    worst = np.stack([profile.log_delta(x) for profile in drawn.values()])
+    if isinstance(profiles, Mapping):
+        for i, (label, row) in enumerate(zip(drawn, worst, strict=True)):
+            style = _DASHES[i // len(_COLOURS) % len(_DASHES)]
+            _line(ax, x, row, label, color=_COLOURS[i % len(_COLOURS)], linestyle=style, linewidth=2.0)
+    else:
+        names = order_names or (("p from q", "q from p") if isinstance(profiles, GaussianPair) else ("remove", "add"))
+        _line(ax, x, worst[0], "worst of both", color="#B9C4CE", linewidth=7.0, solid_capstyle="round")
+        _line(ax, x, drawn[""].log_delta(x, order="remove"), names[0], color=_COLOURS[0], linewidth=1.8)
+        _line(ax, x, drawn[""].log_delta(x, order="add"), names[1], color=_COLOURS[1], linestyle="--", linewidth=1.8)
+    _dress(ax, x, worst, before)
+    return ax
+
+
+def epsilon_grid(
+    *profiles: PrivacyProfile, epsilon_range: tuple[float, float] | None = None, points: int = 201
+) -> Floats:
+    """Equally spaced ε; unless told otherwise, from where the first profile has δ = ½ to where the last has δ = 10⁻¹².
+
+    >>> import ndis
+    >>> from ndis.profile import PrivacyProfile
+    >>> epsilon_grid(PrivacyProfile(ndis.GaussianPair.from_ratios(2.0)), epsilon_range=(0, 2), points=3)
+    array([0., 1., 2.])
+    """
+    if not (isinstance(points, int) and points >= 2):
+        raise ParameterError("points", "be a whole number of at least 2", points)
+    if epsilon_range is None:
+        low, high = zip(*(_span(p) for p in profiles), strict=True)
+        return np.linspace(min(low), max(high), points)
+    ends = as_vector("epsilon_range", epsilon_range)
+    if ends.size != 2 or not ends[0] < ends[1]:
+        raise ParameterError("epsilon_range", "be two numbers, the smaller first", epsilon_range)
+    return np.linspace(ends[0], ends[1], points)
+
+
+def _span(profile: PrivacyProfile) -> tuple[float, float]:
+    """ε where δ = ½ (0 if it never is) and where δ = 10⁻¹², or the same number of decades below where it starts."""
+    start = profile.log_delta(0.0)
+    top = min(math.log(_TOP), start)
+    bottom = math.log(_BOTTOM) + (top if top < math.log(1e-6) else 0.0)
+    if start < _LOG_SMALLEST:
+        return 0.0, 1.0
+    low = float(profile.epsilon(_TOP)) if start > top else 0.0
+    high = float(profile.epsilon(math.exp(max(bottom, _LOG_SMALLEST))))
+    return (low, high) if low < high < math.inf else (0.0, 1.0)
+
+
+def _as_profile(found: object) -> PrivacyProfile:
+    if isinstance(found, GaussianPair):
+        return PrivacyProfile(found)
+    if isinstance(found, PrivacyProfile):
+        return found
+    raise ParameterError("profiles", "be PrivacyProfile or GaussianPair values", type(found).__name__)
+
+
+def _new_axes() -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ParameterError("matplotlib", "be installed to draw", "none", "pip install 'ndis[plot]'") from error
+    return pyplot.subplots(figsize=(6.4, 4.2), layout="constrained")[1]
+
+
+def _line(ax: Any, x: Floats, log_delta: Floats, label: str, **style: Any) -> None:
+    """One curve, left out where δ is zero or too small for a float."""
+    shown = np.where(log_delta > _LOG_SMALLEST, log_delta, np.nan)
+    ax.plot(x, np.exp(shown), label=label, **style)
+
+
+def _dress(ax: Any, x: Floats, worst: Floats, before: tuple[float, ...]) -> None:
+    """Axes that show the highest curve whole, the start of each, and what was there before; the rest leaves below."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    ax.set_yscale("log")
+    highest = worst.max(axis=0)
+    highest = highest[highest > _LOG_SMALLEST]
+    if highest.size:
+        starts = worst.max(axis=1)
+        floor = min(0.5 * math.exp(highest.min()), 1e-3 * math.exp(starts[starts > _LOG_SMALLEST].min()))
+        ends = (floor, min(2.0 * math.exp(highest.max()), 1.2), *(y for y in before if y > 0))
+        ax.set_ylim(min(ends), max(ends))
+    else:
+        ax.set_ylim(_BOTTOM, 1.2)
+        ax.text(0.5, 0.5, "δ(ε) = 0 or too small to draw", ha="center", va="center", transform=ax.transAxes)
+    if not before:
+        ax.set_xlim(x[0], x[-1])
+    ax.set(xlabel="ε", ylabel="δ(ε)")
+    ax.yaxis.set_major_locator(LogLocator(numticks=9))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.grid(visible=True, color="#E3E7EB", linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)

@@ -1,0 +1,425 @@
+"""The command line: what it prints, and one line with the right exit status for everything that can be wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ndis
+from ndis.cli import app
+from ndis.errors import PrecisionError
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+
+DENSE = {
+    "mean_p": [0.1, 0.0],
+    "cov_p": [[2.0, 0.3], [0.3, 1.0]],
+    "mean_q": [0.0, 0.0],
+    "cov_q": [[1.0, 0.0], [0.0, 1.5]],
+}
+
+
+def run(*args: object):
+    return CliRunner().invoke(app, [str(a) for a in args], prog_name="ndis")
+
+
+def fine(*args: object) -> str:
+    result = run(*args)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def refused(*args: object, status: int = 2) -> str:
+    result = run(*args)
+    assert result.exit_code == status, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("ndis: ")
+    assert result.stderr.endswith("\n")
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removeprefix("ndis: ").rstrip("\n")
+
+
+def values(*args: object) -> list[dict[str, float]]:
+    return json.loads(fine(*args, "--json"))["values"]
+
+
+class TestDelta:
+    def test_table(self):
+        profile = PrivacyProfile(GaussianPair.from_ratios(2.0))
+        header, *lines = fine("delta", "--ratio", 2, "--epsilon", "1,0.25", "--epsilon", 3).splitlines()
+        assert header.split() == ["epsilon", "delta", "log_delta"]
+        assert [[float(x) for x in line.split()] for line in lines] == [
+            [e, math.exp(profile.log_delta(e)), profile.log_delta(e)] for e in (1.0, 0.25, 3.0)
+        ]
+
+    def test_json(self):
+        found = json.loads(
+            fine("delta", "--ratio", "1.5,0.8", "--shift", "0", "--shift", "0.7", "--epsilon", 1, "--json")
+        )
+        assert found["ndis_version"] == ndis.__version__
+        assert found["order"] == "worst"
+        assert found["sampling_rate"] == 1.0
+        expected = PrivacyProfile(GaussianPair.from_ratios([1.5, 0.8], shift=[0.0, 0.7])).log_delta(1.0)
+        assert found["values"] == [{"epsilon": 1.0, "delta": math.exp(expected), "log_delta": expected}]
+
+    def test_orders(self):
+        pair = GaussianPair.from_ratios(0.5, shift=0.3)
+        for order, expected in (("p-q", pair.log_delta(0.2)), ("q-p", pair.reversed().log_delta(0.2))):
+            (row,) = values("delta", "--ratio", 0.5, "--shift", 0.3, "--epsilon", 0.2, "--order", order)
+            assert row["log_delta"] == expected
+        (row,) = values("delta", "--ratio", 0.5, "--shift", 0.3, "--epsilon", 0.2)
+        assert row["log_delta"] == max(pair.log_delta(0.2), pair.reversed().log_delta(0.2))
+
+    def test_certified(self):
+        (row,) = values("delta", "--shift", 1, "--copies", 4, "--epsilon", 1, "--certify")
+        box = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=1.0, copies=4)).certify(1.0)
+        assert (row["lower"], row["upper"]) == box
+
+    def test_negative_epsilon_and_sampling(self):
+        (row,) = values("delta", "--shift", 1, "--epsilon", -0.5, "--sampling-rate", 0.2)
+        profile = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=1.0)).subsampled(0.2)
+        assert row["log_delta"] == profile.log_delta(-0.5)
+
+    def test_tiny_is_not_zero(self):
+        """δ below the smallest float still shows in its logarithm; an exact zero is null there."""
+        (row,) = values("delta", "--shift", 0.01, "--epsilon", 3)
+        assert row["delta"] == 0.0
+        assert row["log_delta"] < -40000
+        (row,) = values("delta", "--ratio", 1, "--epsilon", 3)
+        assert row == {"epsilon": 3.0, "delta": 0.0, "log_delta": None}
+
+
+class TestEpsilon:
+    def test_table(self):
+        header, line = fine("epsilon", "--ratio", 1.02, "--copies", 100, "--delta", 1e-6).splitlines()
+        assert header.split() == ["delta", "epsilon"]
+        expected = PrivacyProfile(GaussianPair.from_ratios(1.02, copies=100)).epsilon(1e-6)
+        assert [float(x) for x in line.split()] == [1e-6, expected]
+
+    def test_certified(self):
+        (row,) = values("epsilon", "--shift", 0.5, "--delta", 1e-6, "--certify")
+        profile = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=0.5))
+        assert profile.certify(row["epsilon"], relative_width=1e-13).upper <= 1e-6
+
+    def test_infinite(self, tmp_path):
+        file = tmp_path / "apart.json"
+        file.write_text(json.dumps({"mean_p": 0, "var_p": 0, "mean_q": 1, "var_q": 1}))
+        assert values("epsilon", file, "--delta", 0.1) == [{"delta": 0.1, "epsilon": None}]
+        assert fine("epsilon", file, "--delta", 0.1).splitlines()[1].split() == ["0.1", "inf"]
+
+
+class TestCurve:
+    def test_table(self):
+        rows = values("curve", "--ratio", "1.5,0.8", "--shift", "0,0.7", "--points", 5, "--range", -1, 7)
+        pair = GaussianPair.from_ratios([1.5, 0.8], shift=[0.0, 0.7])
+        assert [row["epsilon"] for row in rows] == [-1.0, 1.0, 3.0, 5.0, 7.0]
+        for row in rows:
+            assert row["p-q"] == pair.delta(row["epsilon"])
+            assert row["q-p"] == pair.reversed().delta(row["epsilon"])
+            assert row["worst"] == max(row["p-q"], row["q-p"])
+        assert len(fine("curve", "--ratio", 2).splitlines()) == 22
+
+    def test_certified(self):
+        rows = values("curve", "--ratio", 2, "--points", 2, "--range", 0, 1, "--certify")
+        profile = PrivacyProfile(GaussianPair.from_ratios(2.0))
+        assert [(row["lower"], row["upper"]) for row in rows] == [profile.certify(0.0), profile.certify(1.0)]
+
+    @pytest.mark.parametrize(("name", "magic"), [("c.png", b"\x89PNG"), ("c.PDF", b"%PDF"), ("c.svg", b"<?xml")])
+    def test_picture(self, tmp_path, name, magic):
+        assert fine("curve", "--ratio", 2, "--points", 11, "--output", tmp_path / name) == ""
+        assert (tmp_path / name).read_bytes().startswith(magic)
+        assert [f.name for f in tmp_path.iterdir()] == [name]
+
+    def test_picture_shows_the_curve(self, tmp_path, monkeypatch):
+        drawn = []
+        plot = ndis.plotting.plot_profile
+        monkeypatch.setattr("ndis.plotting.plot_profile", lambda *a, **k: drawn.append(plot(*a, **k)) or drawn[0])
+        fine("curve", "--ratio", 2, "--points", 11, "--range", 0, 1, "--output", tmp_path / "c.png")
+        lines = drawn[0].get_lines()
+        assert [line.get_label() for line in lines] == ["worst of both", "p from q", "q from p"]
+        assert lines[1].get_ydata() == pytest.approx(
+            GaussianPair.from_ratios(2.0).delta(np.linspace(0, 1, 11)), rel=1e-13
+        )
+
+    def test_nothing_is_left_behind_when_writing_fails(self, tmp_path):
+        (tmp_path / "c.png").mkdir()
+        message = refused("curve", "--ratio", 2, "--points", 3, "--output", tmp_path / "c.png")
+        assert message.startswith("output must be a file that can be written; got ")
+        assert [f.name for f in tmp_path.iterdir()] == ["c.png"]
+
+
+class TestFiles:
+    def expected(self) -> float:
+        return PrivacyProfile(GaussianPair.from_moments(**DENSE)).log_delta(1.0)
+
+    def test_json(self, tmp_path):
+        file = tmp_path / "pair.json"
+        file.write_text(json.dumps(DENSE))
+        assert values("delta", file, "--epsilon", 1)[0]["log_delta"] == self.expected()
+
+    def test_npz(self, tmp_path):
+        file = tmp_path / "pair.npz"
+        np.savez_compressed(file, **DENSE)
+        assert values("delta", file, "--epsilon", 1)[0]["log_delta"] == self.expected()
+
+    @pytest.mark.parametrize(
+        ("content", "pair"),
+        [
+            ({"variance_ratio": 2, "shift": [0.5]}, GaussianPair.from_ratios(2.0, shift=0.5)),
+            ({"variance_ratio": [2, 1.5], "copies": [3, 1]}, GaussianPair.from_ratios([2.0, 1.5], copies=[3, 1])),
+            ({"mean_p": 1, "cov_p": 2, "mean_q": 0, "cov_q": 1}, GaussianPair.from_moments(1.0, 2.0, 0.0, 1.0)),
+            ({"mean_p": 1, "var_p": 2, "mean_q": 0, "var_q": 1}, GaussianPair.from_diagonal(1.0, 2.0, 0.0, 1.0)),
+            (
+                {"mean_p": [0, 1], "mean_q": [0, 0], "cov_q": [[1, 0], [0, 1]], "factor": [0.5, 0.1], "sign": -1},
+                GaussianPair.from_low_rank([0, 1], [0, 0], np.eye(2), [0.5, 0.1], sign=-1),
+            ),
+        ],
+    )
+    def test_every_way_to_give_a_pair(self, tmp_path, content, pair):
+        (tmp_path / "pair.json").write_text(json.dumps(content))
+        np.savez(tmp_path / "pair.npz", **content)
+        for name in ("pair.json", "pair.npz"):
+            assert values("delta", tmp_path / name, "--epsilon", 1)[0]["log_delta"] == PrivacyProfile(pair).log_delta(
+                1.0
+            )
+
+    def test_saved_profile(self, tmp_path):
+        profile = PrivacyProfile(GaussianPair.from_ratios(1.5)).subsampled(0.1)
+        (tmp_path / "profile.json").write_text(profile.to_json())
+        found = json.loads(fine("delta", tmp_path / "profile.json", "--epsilon", 0.3, "--json"))
+        assert found["values"][0]["log_delta"] == profile.log_delta(0.3)
+        assert found["sampling_rate"] == 0.1
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", "file must be valid JSON; got "),
+            (b"{", "file must be valid JSON; got "),
+            (b"\xff\xfe\x00\x01", "file must be valid JSON; got "),
+            (b"\x93NUMPY", "file must be valid JSON; got "),
+            (b"[1, 2]", "file must hold a JSON object; got a list"),
+            (b"{}", "keys of the file must be variance_ratio [shift] [copies] or "),
+            (b'{"variance_ratio": NaN}', "file must be valid JSON; got the constant NaN"),
+            (b'{"variance_ratio": 1, "variance_ratio": 2}', "file must be valid JSON; got a key that appears twice"),
+            (b'{"variance_ratio": 1e999}', "variance_ratio must be finite; got "),
+            (b'{"variance_ratio": 0}', "variance_ratio must be positive; got "),
+            (b'{"variance_ratio": "2"}', "variance_ratio must be real numbers; got "),
+            (b'{"variance_ratio": null}', "variance_ratio must be real numbers; got "),
+            (b'{"variance_ratio": []}', "variance_ratio must "),
+            (b'{"variance_ratio": [1, [2]]}', "variance_ratio must "),
+            (b'{"variance_ratio": 2, "shifts": 1}', "keys of the file must be "),
+            (b'{"mean_p": 0, "cov_p": 1, "mean_q": 0}', "keys of the file must be "),
+            (
+                b'{"mean_p": [0, 0], "cov_p": [[1, 2], [0, 1]], "mean_q": [0, 0], "cov_q": [[1, 0], [0, 1]]}',
+                "cov_p must be symmetric; got ",
+            ),
+            (
+                b'{"mean_p": [0, 0], "cov_p": [[1, 2], [2, 1]], "mean_q": [0, 0], "cov_q": [[1, 0], [0, 1]]}',
+                "cov_p must be positive semi",
+            ),
+            (b'{"mean_p": 0, "mean_q": 0, "cov_q": 1, "factor": 1, "sign": [1, 1]}', "factor must "),
+            (b'{"format": "ndis.PrivacyProfile"}', "format_version of the profile must be 1; got None"),
+            (b'{"format": 3}', "format of the profile must be 'ndis.PrivacyProfile'; got 3"),
+        ],
+    )
+    def test_bad_content(self, tmp_path, content, message):
+        (tmp_path / "bad").write_bytes(content)
+        assert refused("delta", tmp_path / "bad", "--epsilon", 1).startswith(message)
+
+    def test_missing_or_unreadable(self, tmp_path):
+        message = refused("delta", tmp_path / "none.json", "--epsilon", 1)
+        assert message == f"file must be readable; got '{tmp_path / 'none.json'}': No such file or directory"
+        assert refused("delta", tmp_path, "--epsilon", 1).endswith(": Is a directory")
+
+    def test_npz_never_unpickles(self, tmp_path):
+        class Trap:
+            def __reduce__(self):
+                return (pytest.fail, ("unpickled",))
+
+        np.savez(tmp_path / "trap.npz", variance_ratio=np.array([Trap()], dtype=object))
+        assert refused("delta", tmp_path / "trap.npz", "--epsilon", 1).startswith(
+            "file must be an NPZ archive of plain"
+        )
+
+    @pytest.mark.parametrize(
+        ("arrays", "message"),
+        [
+            ({"variance_ratio": np.array([np.nan])}, "variance_ratio must be finite; got "),
+            ({"variance_ratio": np.array([1 + 2j])}, "variance_ratio must be real numbers; got "),
+            ({"variance_ratio": np.array(["a"])}, "variance_ratio must be real numbers; got "),
+            ({"other": np.ones(1)}, "keys of the file must be "),
+        ],
+    )
+    def test_npz_content(self, tmp_path, arrays, message):
+        np.savez(tmp_path / "bad.npz", **arrays)
+        assert refused("delta", tmp_path / "bad.npz", "--epsilon", 1).startswith(message)
+
+    def test_damaged_npz(self, tmp_path):
+        """Cut off or with any byte changed: an answer from intact arrays or one line, never a traceback."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, variance_ratio=np.array([2.0, 1.5]), shift=np.zeros(2))
+        whole = buffer.getvalue()
+        rng = np.random.default_rng(0)
+        for i in range(150):
+            content = bytearray(whole)
+            if i % 3 == 0:
+                content = content[: rng.integers(len(whole))]
+            else:
+                content[rng.integers(len(whole))] ^= int(rng.integers(1, 256))
+            (tmp_path / "x.npz").write_bytes(content)
+            result = run("delta", tmp_path / "x.npz", "--epsilon", 1)
+            assert result.exit_code in (0, 2), result.exception
+            assert result.exception is None or isinstance(result.exception, SystemExit)
+            assert result.stderr.count("\n") == (result.exit_code == 2)
+
+    def test_zip_of_something_else(self, tmp_path):
+        with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+            archive.writestr("notes.txt", "no array")
+        assert refused("delta", tmp_path / "x.zip", "--epsilon", 1).startswith("keys of the file must be ")
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            ((), "Missing command; see 'ndis --help'"),
+            (("nonsense",), "No such command 'nonsense'; see 'ndis --help'"),
+            (("delta", "--ratio", "2"), "Missing option '--epsilon'; see 'ndis delta --help'"),
+            (("delta", "--ratio", "2", "--epsilon"), "Option '--epsilon' requires an argument"),
+            (("delta", "--ratio", "2", "--epsilon", "1", "--eps", "1"), "No such option: --eps"),
+            (("delta", "--epsilon", "1"), "input must be either a file or --ratio, --shift, --copies; got neither"),
+            (
+                ("delta", "f.json", "--ratio", "2", "--epsilon", "1"),
+                "input must be either a file or --ratio, --shift, --copies; got both",
+            ),
+            (
+                ("delta", "--ratio", "two", "--epsilon", "1"),
+                "--ratio must be a number, or several separated by commas; got 'two'",
+            ),
+            (
+                ("delta", "--ratio", "1,,2", "--epsilon", "1"),
+                "--ratio must be a number, or several separated by commas; got ''",
+            ),
+            (("delta", "--ratio", "0", "--epsilon", "1"), "variance_ratio must be positive; got "),
+            (("delta", "--ratio", "-2", "--epsilon", "1"), "variance_ratio must be positive; got "),
+            (("delta", "--ratio", "nan", "--epsilon", "1"), "variance_ratio must be finite; got "),
+            (
+                ("delta", "--ratio", "1,2", "--shift", "1,2,3", "--epsilon", "1"),
+                "variance_ratio and shift and copies must have the same",
+            ),
+            (
+                ("delta", "--ratio", "2", "--copies", "1.5", "--epsilon", "1"),
+                "copies must be whole numbers of at least 1; got ",
+            ),
+            (("delta", "--ratio", "2", "--epsilon", "nan"), "epsilon must be finite; got nan"),
+            (("delta", "--ratio", "2", "--epsilon", "inf"), "epsilon must be finite; got inf"),
+            (("delta", "--ratio", "2", "--epsilon", "inf", "--certify"), "epsilon must be finite; got inf"),
+            (
+                ("delta", "--ratio", "2", "--epsilon", "x"),
+                "--epsilon must be a number, or several separated by commas; got 'x'",
+            ),
+            (("delta", "--ratio", "2", "--epsilon", "1", "--order", "both"), "Invalid value for '--order': "),
+            (
+                ("delta", "--ratio", "2", "--epsilon", "1", "--sampling-rate", "0"),
+                "rate must be above 0 and at most 1; got 0.0",
+            ),
+            (("delta", "--ratio", "2", "--epsilon", "1", "--sampling-rate", "nan"), "rate must be finite; got nan"),
+            (("epsilon", "--ratio", "2", "--delta", "0"), "delta must lie strictly between 0 and 1; got "),
+            (("epsilon", "--ratio", "2", "--delta", "1"), "delta must lie strictly between 0 and 1; got "),
+            (("epsilon", "--ratio", "2", "--delta", "nan"), "delta must be finite; got nan"),
+            (("epsilon", "--ratio", "2", "--delta", "nan", "--certify"), "delta must be finite; got nan"),
+            (("curve", "--ratio", "2", "--points", "1"), "points must be a whole number of at least 2; got 1"),
+            (
+                ("curve", "--ratio", "2", "--points", "0", "-o", "c.png"),
+                "points must be a whole number of at least 2; got 0",
+            ),
+            (
+                ("curve", "--ratio", "2", "--range", "1", "0"),
+                "epsilon_range must be two numbers, the smaller first; got ",
+            ),
+            (("curve", "--ratio", "2", "--range", "0", "nan"), "epsilon_range must be finite; got "),
+            (("curve", "--ratio", "2", "-o", "curve.docx"), "output must end in .png, .svg or .pdf; got "),
+            (("curve", "--ratio", "2", "-o", "curve"), "output must end in .png, .svg or .pdf; got "),
+            (
+                ("curve", "--ratio", "2", "-o", "no/such/folder/curve.png"),
+                "output must be a file that can be written; got ",
+            ),
+            (
+                ("curve", "--ratio", "2", "-o", "curve.png", "--certify"),
+                "output must be left out with --certify or --json",
+            ),
+        ],
+    )
+    def test_bad_input_is_one_line_and_2(self, args, message, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert refused(*args).startswith(message)
+        assert not list(tmp_path.iterdir())
+
+    def test_out_of_reach_is_3(self, monkeypatch):
+        def give_up(*args: object, **options: object):
+            raise PrecisionError("the accuracy promised was\nnot reached", reached=0.1)
+
+        monkeypatch.setattr(PrivacyProfile, "certify", give_up)
+        assert (
+            refused("delta", "--ratio", 2, "--epsilon", 1, "--certify", status=3)
+            == "the accuracy promised was not reached"
+        )
+
+    def test_interrupt(self, monkeypatch):
+        def interrupt(*args: object, **options: object):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(PrivacyProfile, "log_delta", interrupt)
+        result = run("delta", "--ratio", 2, "--epsilon", 1)
+        assert result.exit_code == 130
+        assert result.stdout == ""
+
+    def test_without_matplotlib(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+        message = refused("curve", "--ratio", 2, "-o", "c.png")
+        assert message == "matplotlib must be installed to draw; got none; pip install 'ndis[plot]'"
+
+
+class TestAsAProcess:
+    def test_version_help_and_light_import(self):
+        assert fine("--version") == f"ndis {ndis.__version__}\n"
+        assert {"delta", "epsilon", "curve"} <= set(fine("--help").split())
+        code = (
+            "import sys\n"
+            "from ndis.cli import main\n"
+            "sys.argv = ['ndis', '--help']\n"
+            "try:\n"
+            "    main()\n"
+            "except SystemExit as leave:\n"
+            "    assert leave.code == 0\n"
+            "heavy = {'numba', 'scipy', 'matplotlib', 'sklearn', 'pandas'} & sys.modules.keys()\n"
+            "assert not heavy, heavy\n"
+        )
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stderr) == (0, "")
+
+    def test_module(self):
+        command = [sys.executable, "-m", "ndis", "delta", "--epsilon", "1", "--json", "--ratio"]
+        good = subprocess.run([*command, "2"], capture_output=True, text=True, check=False)
+        assert (good.returncode, good.stderr) == (0, "")
+        assert json.loads(good.stdout)["values"][0]["log_delta"] == GaussianPair.from_ratios(2.0).log_delta(1.0)
+        bad = subprocess.run([*command, "-2"], capture_output=True, text=True, check=False)
+        assert (bad.returncode, bad.stdout) == (2, "")
+        assert bad.stderr == "ndis: variance_ratio must be positive; got [-2.]\n"
+
+    def test_a_reader_that_leaves_early(self):
+        command = [sys.executable, "-m", "ndis", "curve", "--ratio", "2", "--points", "1500", "--range", "0", "1"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr.read() == ""
