@@ -6,7 +6,6 @@ used before its copy was waited for, or a pinned buffer refilled before it was r
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout, exact_gram
 
 
@@ -141,12 +141,9 @@ def standin() -> ModuleType:
 def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     torch = standin()
     monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.delitem(sys.modules, "ndis.gram.device", raising=False)
-    module = importlib.import_module("ndis.gram.device")
-    monkeypatch.setattr(module, "_BLOCK_ENTRIES", 400)  # many small blocks
+    monkeypatch.setattr("ndis.gram.device._BLOCK_ENTRIES", 400)  # many small blocks
     with np.errstate(all="ignore"):  # torch has no floating-point warnings
         yield torch
-    sys.modules.pop("ndis.gram.device", None)
 
 
 def rows(count: int = 3000, columns: int = 5) -> np.ndarray:
@@ -197,13 +194,17 @@ def test_sums_beyond_int64_leave_the_device_in_time(fake_torch: ModuleType) -> N
 
 
 def test_shapes_are_checked(fake_torch: ModuleType) -> None:
-    from ndis.errors import ParameterError
-
     accumulator = GramAccumulator(RowLayout(2, 1.0), device="cuda")
     with pytest.raises(ParameterError, match="block must be a real matrix with 2 column"):
         accumulator.update(fake_torch.from_numpy(np.zeros((3, 3))))
     with pytest.raises(ParameterError, match="block must be a matrix with 2 column"):
         accumulator.update(np.zeros((3, 3)))
+
+
+def test_without_torch_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ParameterError, match=r"install ndis\[torch\]"):
+        exact_gram(rows(), row_norm_bound=1.0, device="cuda")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed: its own extra")

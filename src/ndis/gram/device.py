@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
@@ -36,21 +35,23 @@ class DeviceProduct:
     """
 
     def __init__(self, layout: RowLayout, device: str) -> None:
+        torch = self._torch = import_torch()
         self.layout = layout
         self.device = torch.device(device)
         self._rules = [GroupRule.of(group, layout.fractional_bits) for group in layout.groups]
         self._height = min(max(_BLOCK_ENTRIES // layout.width, 1), layout.block_rows)
-        self._splits = self._inner_splits()
         shape = (layout.width, layout.width)
         self._exact_float = torch.zeros(shape, dtype=torch.float64, device=self.device)
+        self.device = self._exact_float.device  # "cuda" has become "cuda:0"
         self._float_rows = 0
         self._int64 = torch.zeros(shape, dtype=torch.int64, device=self.device)
         self._int64_rows = 0
+        self._splits = self._inner_splits()
         self._spilled: list[tuple[NDArray[np.int64], int]] = []
 
     def check_block(self, block: Any, *, columns: int, name: str) -> Any:
         """Check type and shape of a block, an array on the host or a tensor anywhere."""
-        if not isinstance(block, torch.Tensor):
+        if not isinstance(block, self._torch.Tensor):
             return host.check_block(block, columns=columns, name=name)
         if block.is_complex() or block.ndim != 2 or block.shape[1] != columns:
             raise ParameterError(name, f"be a real matrix with {columns} column(s)", f"{block.dtype}, {block.ndim}-d")
@@ -58,7 +59,7 @@ class DeviceProduct:
 
     def update(self, parts: tuple[Any, ...]) -> None:
         """Add the rows of ``parts``: the features, then the targets if any."""
-        for block in self._resident(tuple(map(_tensor, parts))):
+        for block in self._resident(tuple(self._tensor(part) for part in parts)):
             tile = self._integer_rows(block)
             if self._float_rows + len(tile) > self.layout.block_rows:
                 self._flush()
@@ -70,8 +71,15 @@ class DeviceProduct:
         self._flush()
         return [*self._spilled, (self._int64.cpu().numpy(), self._int64_rows)]
 
+    def _tensor(self, part: Any) -> Any:
+        if isinstance(part, self._torch.Tensor):
+            return part
+        if part.dtype.kind == "u" and part.dtype.itemsize > 1:
+            part = part.astype(np.float64)  # unsigned integers as NumPy converts them
+        return self._torch.from_numpy(part if part.flags.writeable and min(part.strides) > 0 else part.copy())
+
     def _integer_rows(self, parts: tuple[Any, ...]) -> Any:
-        layout = self.layout
+        torch, layout = self._torch, self.layout
         columns, broken = [], None
         for part, rule in zip(parts, self._rules, strict=False):
             q, bad = quantise_group(torch, part.to(torch.float64), rule)
@@ -89,7 +97,7 @@ class DeviceProduct:
             return q.T @ q
         inner = len(q) // pieces
         body = q[: pieces * inner].view(pieces, inner, -1)
-        total = torch.bmm(body.transpose(1, 2), body).sum(0)
+        total = self._torch.bmm(body.transpose(1, 2), body).sum(0)
         rest = q[pieces * inner :]
         return total + rest.T @ rest if len(rest) else total
 
@@ -97,7 +105,7 @@ class DeviceProduct:
         """Products to run side by side, so that narrow matrices still occupy every multiprocessor."""
         if self.device.type != "cuda":
             return 1
-        processors = torch.cuda.get_device_properties(self.device).multi_processor_count
+        processors = self._torch.cuda.get_device_properties(self.device).multi_processor_count
         tiles = (-(-self.layout.width // _OUTPUT_TILE)) ** 2
         return int(max(1, processors // tiles))
 
@@ -106,7 +114,7 @@ class DeviceProduct:
             self._spilled.append((self._int64.cpu().numpy().copy(), self._int64_rows))
             self._int64.zero_()
             self._int64_rows = 0
-        self._int64 += self._exact_float.to(torch.int64)
+        self._int64 += self._exact_float.to(self._torch.int64)
         self._int64_rows += self._float_rows
         self._exact_float.zero_()
         self._float_rows = 0
@@ -115,12 +123,13 @@ class DeviceProduct:
         """Cut ``parts`` into blocks that lie on the device."""
         rows = len(parts[0])
         cuts = [(start, min(start + self._height, rows)) for start in range(0, rows, self._height)]
-        if self.device.type != "cuda" or all(part.device == self.device for part in parts):
+        if self.device.type != "cuda" or all(part.device.type == "cuda" for part in parts):
             for start, stop in cuts:
                 yield tuple(part[start:stop].to(self.device) for part in parts)
             return
+        torch = self._torch
         copying, computing = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
-        lanes = [_Lane(parts, self._height, self.device) for _ in range(2)]
+        lanes = [_Lane(torch, parts, self._height, self.device) for _ in range(2)]
         copying.wait_stream(computing)  # the lanes' memory may have been in use there
         for start, stop in cuts[:1]:
             lanes[0].send(parts, start, stop, copying)
@@ -134,7 +143,8 @@ class DeviceProduct:
 class _Lane:
     """One pinned buffer on the host and its twin on the device."""
 
-    def __init__(self, parts: tuple[Any, ...], height: int, device: Any) -> None:
+    def __init__(self, torch: Any, parts: tuple[Any, ...], height: int, device: Any) -> None:
+        self._torch = torch
         shapes = [(min(height, len(part)), part.shape[1]) for part in parts]
         self._pinned = [
             None if part.is_pinned() and part.is_contiguous() else torch.empty(shape, dtype=part.dtype, pin_memory=True)
@@ -149,7 +159,7 @@ class _Lane:
     def send(self, parts: tuple[Any, ...], start: int, stop: int, stream: Any) -> None:
         """Start copying rows ``start:stop`` once the device is done with this lane's last block."""
         self._copied.synchronize()  # the pinned buffer has been read
-        with torch.cuda.stream(stream):
+        with self._torch.cuda.stream(stream):
             stream.wait_event(self._free)
             for part, pinned, there in zip(parts, self._pinned, self._device, strict=True):
                 here = part[start:stop]
@@ -168,9 +178,10 @@ class _Lane:
         self._free.record(stream)
 
 
-def _tensor(part: Any) -> Any:
-    if isinstance(part, torch.Tensor):
-        return part
-    if part.dtype.kind == "u" and part.dtype.itemsize > 1:
-        part = part.astype(np.float64)
-    return torch.from_numpy(part if part.flags.writeable and part.strides[0] >= 0 else part.copy())
+def import_torch() -> Any:
+    """Import torch, which no other part of the package needs."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise ParameterError("device", "be left out without torch", "no torch", "install ndis[torch]") from None
+    return torch

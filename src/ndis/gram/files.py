@@ -85,16 +85,16 @@ def arrow_matrix(batch: Any, columns: tuple[int, ...]) -> NDArray[np.float64]:
     """Columns of a record batch as float64, nulls and unreadable cells as NaN."""
     import pyarrow as pa
 
-    matrix = np.empty((batch.num_rows, len(columns)))
+    matrix = np.empty((len(columns), batch.num_rows))  # column by column; the quantiser turns it row by row in cache
     for j, column in enumerate(columns):
         array = batch.column(column)
         if pa.types.is_string(array.type):
-            matrix[:, j] = _numbers(array)
+            matrix[j] = _numbers(array)
             continue
         if array.type != pa.float64():
             array = array.cast(pa.float64(), safe=False)  # a safe cast raises on large integers
-        matrix[:, j] = array.to_numpy(zero_copy_only=False)  # nulls become NaN
-    return matrix
+        matrix[j] = array.to_numpy(zero_copy_only=False)  # nulls become NaN
+    return matrix.T
 
 
 def _numbers(cells: Any) -> NDArray[np.float64]:

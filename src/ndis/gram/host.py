@@ -20,7 +20,7 @@ from ndis.gram.rows import GroupRule, quantise_group
 __all__ = ["check_block", "integer_tiles"]
 
 # Entries of a tile: large enough to feed a threaded BLAS, small enough to stay in the last-level cache.
-_TILE_ENTRIES = 1 << 20
+_TILE_ENTRIES = 1 << 21
 _ROWS_PER_THREAD = 1024
 
 

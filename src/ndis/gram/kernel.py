@@ -1,7 +1,7 @@
 """The map of `ndis.gram.rows` compiled: one pass over a row while it is in cache.
 
-The bits are those of `quantise_group`, which stays the definition; a test holds the two together. The relaxed
-summation order is allowed for sums of squares alone, because those sums are exact in any order.
+The bits are those of `quantise_group`, which stays the definition; a test holds the two together. The compiler may
+reorder sums of squares alone, because those are exact in any order.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ __all__ = ["quantise_group_into"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _compiled(*, sums_in_any_order: bool) -> Callable[[F], F]:
-    relaxed = {"reassoc", "contract"} if sums_in_any_order else False
-    decorator: Callable[[F], F] = njit(nogil=True, cache=True, error_model="numpy", fastmath=relaxed)
+def _compiled(*relaxed: str) -> Callable[[F], F]:
+    decorator: Callable[[F], F] = njit(nogil=True, cache=True, error_model="numpy", fastmath=set(relaxed))
     return decorator
 
 
-@_compiled(sums_in_any_order=True)
+@_compiled("reassoc", "contract")  # exact sums
 def _round_row(x: Any, c: float, q: Any) -> float:
     s = 0.0
     for j in range(x.size):
@@ -37,17 +36,15 @@ def _round_row(x: Any, c: float, q: Any) -> float:
     return s
 
 
-@_compiled(sums_in_any_order=False)
-def _pull_row_in(x: Any, power: float, probe: float, reach: float, slack: float, q: Any) -> None:
+@_compiled("nnan", "nsz")  # called without NaN, on magnitudes
+def _largest(x: Any) -> float:
+    largest = 0.0
     for j in range(x.size):
-        q[j] = x[j] / power
-    norm = np.sqrt(_probe_squares(q, probe)) + slack
-    f = reach / norm
-    for j in range(x.size):
-        q[j] = np.rint(q[j] * f)
+        largest = max(largest, np.abs(x[j]))
+    return largest
 
 
-@_compiled(sums_in_any_order=True)
+@_compiled("reassoc", "contract")  # exact sums
 def _probe_squares(y: Any, probe: float) -> float:
     s = 0.0
     for j in range(y.size):
@@ -56,20 +53,26 @@ def _probe_squares(y: Any, probe: float) -> float:
     return s
 
 
-@_compiled(sums_in_any_order=False)
+@_compiled()
+def _pull_row_in(x: Any, shrink: float, probe: float, reach: float, slack: float, q: Any) -> None:
+    for j in range(x.size):
+        q[j] = x[j] * shrink
+    norm = np.sqrt(_probe_squares(q, probe)) + slack
+    f = reach / norm
+    for j in range(x.size):
+        q[j] = np.rint(q[j] * f)
+
+
+@_compiled()
 def _quantise(x: Any, c: float, limit: float, probe: float, reach: float, slack: float, q: Any, broken: Any) -> None:
     for i in range(x.shape[0]):
-        if _round_row(x[i], c, q[i]) <= limit:
+        squares = _round_row(x[i], c, q[i])
+        if squares <= limit:
             continue
-        largest = 0.0
-        finite = True
-        for j in range(x.shape[1]):
-            size = np.abs(x[i, j])
-            finite = finite and size < np.inf  # false for NaN too
-            largest = max(largest, size)
-        if finite:
-            power = math.ldexp(1.0, math.frexp(largest)[1] - 1)
-            _pull_row_in(x[i], power, probe, reach, slack, q[i])
+        largest = np.inf if np.isnan(squares) else _largest(x[i])  # the sum is NaN just where an entry is
+        if largest < np.inf:
+            shrink = math.ldexp(1.0, 1 - math.frexp(largest)[1])  # one over a power of two: exact
+            _pull_row_in(x[i], shrink, probe, reach, slack, q[i])
         else:
             q[i] = 0.0
             broken[i] = True
