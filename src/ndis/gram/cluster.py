@@ -1,0 +1,64 @@
+"""Dask arrays and data frames: every partition becomes an accumulator where it lives, and a tree merges them.
+
+Tasks are pure, so a partition lost with its worker is simply computed again, to the same bits. Only the d×d result
+travels to the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ndis.errors import ParameterError
+from ndis.gram.accumulator import Gram, GramAccumulator
+from ndis.gram.layout import RowLayout
+from ndis.gram.sources import Groups, Source, choose_columns, open_source
+
+__all__ = ["dask_gram", "open_dask", "tree"]
+
+_FAN_IN = 8
+
+
+def open_dask(data: Any) -> tuple[Source, list[Any]]:
+    """Return the schema of a dask collection and its partitions as delayed values."""
+    if hasattr(data, "_meta") and hasattr(data, "columns"):
+        return open_source(data._meta), list(data.to_delayed())
+    if getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
+        raise ParameterError("data", "be a dask data frame or a two-dimensional dask array", type(data).__name__)
+    return open_source(data._meta.reshape(0, data.shape[1])), list(data.rechunk({1: -1}).to_delayed().ravel())
+
+
+def dask_gram(data: Any, *, columns: Any, targets: Any, **public: Any) -> Gram:
+    """The exact Gram matrix of a dask collection, on the scheduler in use."""
+    from ndis.gram.engine import layout_for
+
+    schema, partitions = open_dask(data)
+    groups = choose_columns(schema, columns, targets)
+    layout = layout_for(schema, groups, **public)
+    total = tree(partitions, lambda part: _accumulate(part, groups, layout), lambda parts: _merge(parts, layout))
+    accumulator: GramAccumulator = total.compute()
+    return accumulator.finish()
+
+
+def tree(partitions: list[Any], each: Callable[[Any], Any], join: Callable[[list[Any]], Any]) -> Any:
+    """Apply ``each`` to all partitions and ``join`` the results in a tree; returns a delayed value."""
+    from dask import delayed
+
+    level = [delayed(each, pure=False)(part) for part in partitions]
+    while len(level) != 1:
+        level = [delayed(join, pure=False)(level[i : i + _FAN_IN]) for i in range(0, max(len(level), 1), _FAN_IN)]
+    return level[0]
+
+
+def _accumulate(part: Any, groups: Groups, layout: RowLayout) -> GramAccumulator:
+    accumulator = GramAccumulator(layout)
+    for parts in open_source(part).read(groups):
+        accumulator.update(*parts, threads=1)  # the scheduler already keeps every core busy
+    return accumulator
+
+
+def _merge(parts: list[GramAccumulator], layout: RowLayout) -> GramAccumulator:
+    total = GramAccumulator(layout)
+    for part in parts:
+        total.merge(part)
+    return total

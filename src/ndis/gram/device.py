@@ -1,0 +1,187 @@
+"""Products of integer blocks on a torch device.
+
+Rows from the host cross through two pinned buffers on a stream of their own, so that copying the next block overlaps
+computing this one. Sums are exact, so the long inner dimension may be cut into as many products as keep the device
+busy: the bits cannot change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.errors import ParameterError
+from ndis.gram import host
+from ndis.gram.layout import RowLayout
+from ndis.gram.rows import GroupRule, quantise_group
+
+__all__ = ["DeviceProduct"]
+
+_BLOCK_ENTRIES = 1 << 24  # 128 MiB of float64: long enough to hide launches, short enough to keep several
+_OUTPUT_TILE = 128  # the side of the output tile one multiprocessor works on in common float64 kernels
+
+
+class DeviceProduct:
+    """Accumulates Σ q qᵀ on ``device``: float64 while exact, then int64.
+
+    Parameters
+    ----------
+    layout : RowLayout
+    device : str
+        Any torch device; ``"cpu"`` runs the same code on the host.
+    """
+
+    def __init__(self, layout: RowLayout, device: str) -> None:
+        torch = self._torch = import_torch()
+        self.layout = layout
+        self.device = torch.device(device)
+        self._rules = [GroupRule.of(group, layout.fractional_bits) for group in layout.groups]
+        self._height = min(max(_BLOCK_ENTRIES // layout.width, 1), layout.block_rows)
+        shape = (layout.width, layout.width)
+        self._exact_float = torch.zeros(shape, dtype=torch.float64, device=self.device)
+        self.device = self._exact_float.device  # "cuda" has become "cuda:0"
+        self._float_rows = 0
+        self._int64 = torch.zeros(shape, dtype=torch.int64, device=self.device)
+        self._int64_rows = 0
+        self._splits = self._inner_splits()
+        self._spilled: list[tuple[NDArray[np.int64], int]] = []
+
+    def check_block(self, block: Any, *, columns: int, name: str) -> Any:
+        """Check type and shape of a block, an array on the host or a tensor anywhere."""
+        if not isinstance(block, self._torch.Tensor):
+            return host.check_block(block, columns=columns, name=name)
+        if block.is_complex() or block.ndim != 2 or block.shape[1] != columns:
+            raise ParameterError(name, f"be a real matrix with {columns} column(s)", f"{block.dtype}, {block.ndim}-d")
+        return block
+
+    def update(self, parts: tuple[Any, ...]) -> None:
+        """Add the rows of ``parts``: the features, then the targets if any."""
+        for block in self._resident(tuple(self._tensor(part) for part in parts)):
+            tile = self._integer_rows(block)
+            if self._float_rows + len(tile) > self.layout.block_rows:
+                self._flush()
+            self._exact_float += self._product(tile)
+            self._float_rows += len(tile)
+
+    def totals(self) -> list[tuple[NDArray[np.int64], int]]:
+        """The sums so far on the host, each with a number of rows that bounds its entries."""
+        self._flush()
+        return [*self._spilled, (self._int64.cpu().numpy(), self._int64_rows)]
+
+    def _tensor(self, part: Any) -> Any:
+        if isinstance(part, self._torch.Tensor):
+            return part
+        if part.dtype.kind == "u" and part.dtype.itemsize > 1:
+            part = part.astype(np.float64)  # unsigned integers as NumPy converts them
+        return self._torch.from_numpy(part if part.flags.writeable and min(part.strides) > 0 else part.copy())
+
+    def _integer_rows(self, parts: tuple[Any, ...]) -> Any:
+        torch, layout = self._torch, self.layout
+        columns, broken = [], None
+        for part, rule in zip(parts, self._rules, strict=False):
+            q, bad = quantise_group(torch, part.to(torch.float64), rule)
+            columns.append(q)
+            broken = bad if broken is None else broken | bad
+        if layout.intercept is not None:
+            columns.append(torch.full_like(columns[0][:, :1], 2.0**layout.fractional_bits))
+        if len(columns) == 1:
+            return columns[0]  # its broken rows are zero already
+        return torch.cat(columns, 1) * (~broken)[:, None]  # type: ignore[operator]
+
+    def _product(self, q: Any) -> Any:
+        pieces = min(self._splits, len(q))
+        if pieces <= 1:
+            return q.T @ q
+        inner = len(q) // pieces
+        body = q[: pieces * inner].view(pieces, inner, -1)
+        total = self._torch.bmm(body.transpose(1, 2), body).sum(0)
+        rest = q[pieces * inner :]
+        return total + rest.T @ rest if len(rest) else total
+
+    def _inner_splits(self) -> int:
+        """Products to run side by side, so that narrow matrices still occupy every multiprocessor."""
+        if self.device.type != "cuda":
+            return 1
+        processors = self._torch.cuda.get_device_properties(self.device).multi_processor_count
+        tiles = (-(-self.layout.width // _OUTPUT_TILE)) ** 2
+        return int(max(1, processors // tiles))
+
+    def _flush(self) -> None:
+        if (self._int64_rows + self._float_rows) << (2 * self.layout.fractional_bits) >= 1 << 63:
+            self._spilled.append((self._int64.cpu().numpy().copy(), self._int64_rows))
+            self._int64.zero_()
+            self._int64_rows = 0
+        self._int64 += self._exact_float.to(self._torch.int64)
+        self._int64_rows += self._float_rows
+        self._exact_float.zero_()
+        self._float_rows = 0
+
+    def _resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        """Cut ``parts`` into blocks that lie on the device."""
+        rows = len(parts[0])
+        cuts = [(start, min(start + self._height, rows)) for start in range(0, rows, self._height)]
+        if self.device.type != "cuda" or all(part.device.type == "cuda" for part in parts):
+            for start, stop in cuts:
+                yield tuple(part[start:stop].to(self.device) for part in parts)
+            return
+        torch = self._torch
+        copying, computing = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
+        lanes = [_Lane(torch, parts, self._height, self.device) for _ in range(2)]
+        copying.wait_stream(computing)  # the lanes' memory may have been in use there
+        for start, stop in cuts[:1]:
+            lanes[0].send(parts, start, stop, copying)
+        for i, (start, stop) in enumerate(cuts):
+            if i + 1 < len(cuts):
+                lanes[(i + 1) % 2].send(parts, *cuts[i + 1], copying)
+            yield lanes[i % 2].receive(stop - start, computing)
+            lanes[i % 2].done(computing)
+
+
+class _Lane:
+    """One pinned buffer on the host and its twin on the device."""
+
+    def __init__(self, torch: Any, parts: tuple[Any, ...], height: int, device: Any) -> None:
+        self._torch = torch
+        shapes = [(min(height, len(part)), part.shape[1]) for part in parts]
+        self._pinned = [
+            None if part.is_pinned() and part.is_contiguous() else torch.empty(shape, dtype=part.dtype, pin_memory=True)
+            for part, shape in zip(parts, shapes, strict=True)
+        ]
+        self._device = [
+            torch.empty(shape, dtype=part.dtype, device=device) for part, shape in zip(parts, shapes, strict=True)
+        ]
+        self._copied = torch.cuda.Event()
+        self._free = torch.cuda.Event()
+
+    def send(self, parts: tuple[Any, ...], start: int, stop: int, stream: Any) -> None:
+        """Start copying rows ``start:stop`` once the device is done with this lane's last block."""
+        self._copied.synchronize()  # the pinned buffer has been read
+        with self._torch.cuda.stream(stream):
+            stream.wait_event(self._free)
+            for part, pinned, there in zip(parts, self._pinned, self._device, strict=True):
+                here = part[start:stop]
+                if pinned is not None:
+                    here = pinned[: stop - start].copy_(here)
+                there[: stop - start].copy_(here, non_blocking=True)
+            self._copied.record(stream)
+
+    def receive(self, rows: int, stream: Any) -> tuple[Any, ...]:
+        """The block on the device, for work on ``stream``."""
+        stream.wait_event(self._copied)
+        return tuple(there[:rows] for there in self._device)
+
+    def done(self, stream: Any) -> None:
+        """Everything that reads this block is queued on ``stream``."""
+        self._free.record(stream)
+
+
+def import_torch() -> Any:
+    """Import torch, which no other part of the package needs."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise ParameterError("device", "be left out without torch", "no torch", "install ndis[torch]") from None
+    return torch

@@ -1,0 +1,99 @@
+"""From any source to the exact Gram matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndis.errors import ParameterError
+from ndis.gram.accumulator import Gram, GramAccumulator
+from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
+from ndis.gram.sources import Groups, Source, choose_columns, open_source
+
+__all__ = ["exact_gram", "is_dask", "layout_for"]
+
+
+def exact_gram(
+    data: Any,
+    *,
+    row_norm_bound: float,
+    columns: Any = None,
+    targets: Any = None,
+    target_bound: float | None = None,
+    intercept: float | None = None,
+    fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
+    device: str | None = None,
+    progress: bool | None = None,
+) -> Gram:
+    """Clip rows, round them onto their grid and return the exact integer Gram matrix.
+
+    The result has the same bits however the rows are stored, split or ordered, and on whatever engine they are summed.
+
+    Parameters
+    ----------
+    data : array, sparse matrix, data frame, Arrow table, tensor, dask collection, path, list of paths, or pair (X, y)
+        The private rows. A folder is read file by file; dask collections are reduced where they live; a tensor on a
+        CUDA device is reduced there. A row with a missing, NaN or infinite entry becomes a zero row.
+    row_norm_bound : float
+        Public bound: the features of a row are clipped to this Euclidean norm.
+    columns : names or numbers, optional
+        The feature columns; by default all but the targets.
+    targets : names or numbers, optional
+        The target columns, which are clipped on their own.
+    target_bound : float, optional
+        Public bound of the target part of a row.
+    intercept : float, optional
+        Value of a constant column to append.
+    fractional_bits : int
+        k: each part of a row lies on the grid bound·2⁻ᵏ.
+    device : str, optional
+        A torch device to send the rows to, ``"cuda"``.
+    progress : bool, optional
+        Show a progress bar for files; by default when standard error is a terminal.
+
+    Returns
+    -------
+    Gram
+        Private: exact, without noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.array([[0.5, 0.0], [3.0, 4.0]])
+    >>> gram = exact_gram(rows, row_norm_bound=1.0, fractional_bits=10)
+    >>> gram.integers.tolist()
+    [[637913, 501434], [501434, 669124]]
+    >>> gram.layout.joint_norm_bound
+    1.0
+    """
+    public: dict[str, Any] = {
+        "row_norm_bound": row_norm_bound,
+        "target_bound": target_bound,
+        "intercept": intercept,
+        "fractional_bits": fractional_bits,
+    }
+    if is_dask(data):
+        if device is not None:
+            raise ParameterError("device", "be left out for dask collections", device)
+        from ndis.gram.cluster import dask_gram
+
+        return dask_gram(data, columns=columns, targets=targets, **public)
+    source = open_source(data, progress=progress)
+    groups = choose_columns(source, columns, targets)
+    accumulator = GramAccumulator(layout_for(source, groups, **public), device=device or source.device)
+    for parts in source.read(groups):
+        accumulator.update(*parts)
+    return accumulator.finish()
+
+
+def layout_for(source: Source, groups: Groups, *, intercept: float | None, **public: Any) -> RowLayout:
+    """The layout of the chosen columns of ``source``."""
+    names = tuple(source.names[i] for group in groups for i in group) if source.names else ()
+    if names and intercept is not None:
+        names += ("intercept",)
+    targets = len(groups[1]) if len(groups) > 1 else 0
+    return RowLayout(len(groups[0]), targets=targets, intercept=intercept, names=names, **public)
+
+
+def is_dask(data: Any) -> bool:
+    """Whether ``data`` is a dask collection."""
+    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")

@@ -1,0 +1,112 @@
+"""Integer rows on the host, tile by tile, and their exact float64 product."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.errors import ParameterError
+from ndis.gram.layout import RowLayout
+from ndis.gram.rows import GroupRule, quantise_group
+
+__all__ = ["check_block", "integer_tiles"]
+
+# Entries of a tile: large enough to feed a threaded BLAS, small enough to stay in the last-level cache.
+_TILE_ENTRIES = 1 << 21
+_ROWS_PER_THREAD = 1024
+
+
+def check_block(block: Any, *, columns: int, name: str) -> NDArray[Any]:
+    """Check type and shape of a block of rows; its values are never looked at."""
+    if not isinstance(block, np.ndarray):
+        raise ParameterError(name, "be a NumPy array", type(block).__name__)
+    if block.dtype.kind not in "fiub" or block.dtype.itemsize > 8:
+        raise ParameterError(name, "hold real numbers of at most 64 bits", f"dtype {block.dtype}")
+    if block.ndim != 2 or block.shape[1] != columns:
+        got = f"{block.shape[1]} column(s)" if block.ndim == 2 else f"{block.ndim} dimension(s)"
+        raise ParameterError(name, f"be a matrix with {columns} column(s)", got)
+    return block
+
+
+def integer_tiles(
+    parts: tuple[NDArray[Any], ...], layout: RowLayout, *, threads: int | None = None
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the integer rows of ``parts`` (the features, then the targets if any) in tiles; each reuses one buffer."""
+    rows = len(parts[0])
+    height = min(max(_TILE_ENTRIES // layout.width, 1), layout.block_rows)
+    buffer = np.empty((min(height, rows), layout.width))
+    rules = [GroupRule.of(group, layout.fractional_bits) for group in layout.groups[: len(parts)]]
+    workers = _cores() if threads is None else threads
+    for start in range(0, rows, height):
+        stop = min(start + height, rows)
+        tile = buffer[: stop - start]
+        _fill(tile, tuple(part[start:stop] for part in parts), layout, rules, workers)
+        yield tile
+
+
+def _fill(
+    tile: NDArray[np.float64], parts: tuple[NDArray[Any], ...], layout: RowLayout, rules: list[GroupRule], workers: int
+) -> None:
+    quantise = _quantiser()
+
+    def strip(start: int, stop: int) -> None:
+        broken = np.zeros(stop - start, dtype=np.bool_)
+        out = tile[start:stop]
+        for part, group, rule in zip(parts, layout.groups, rules, strict=False):
+            with np.errstate(all="ignore"):
+                x = np.ascontiguousarray(part[start:stop], dtype=np.float64)
+                quantise(x, rule, out[:, group.start : group.stop], broken)
+        if layout.intercept is not None:
+            out[:, -1] = 2.0**layout.fractional_bits
+        out[broken] = 0.0  # a NaN in any group empties the whole row, the intercept included
+
+    rows = len(tile)
+    count = max(1, min(workers, rows // _ROWS_PER_THREAD))
+    cuts = [rows * i // count for i in range(count + 1)]
+    jobs = [_pool(os.getpid()).submit(strip, a, b) for a, b in pairwise(cuts[1:])]
+    strip(cuts[0], cuts[1])
+    for job in jobs:
+        job.result()
+
+
+Quantiser = Callable[[NDArray[np.float64], GroupRule, NDArray[np.float64], NDArray[np.bool_]], None]
+
+
+@cache
+def _quantiser() -> Quantiser:
+    """Return the compiled quantiser; say so where numba is missing and NumPy must do, with the same bits."""
+    try:
+        from ndis.gram.kernel import quantise_group_into
+    except ModuleNotFoundError as error:
+        if error.name != "numba":
+            raise
+        warnings.warn("numba is not installed: rows are quantised by NumPy, some times slower", stacklevel=2)
+        return numpy_quantiser
+    return quantise_group_into
+
+
+def numpy_quantiser(
+    x: NDArray[np.float64], rule: GroupRule, q: NDArray[np.float64], broken: NDArray[np.bool_]
+) -> None:
+    """The same map through NumPy."""
+    q[...], bad = quantise_group(np, x, rule)
+    broken |= bad
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """One pool per process: a forked child must not wait for its parent's threads."""
+    return ThreadPoolExecutor(_cores(), thread_name_prefix="ndis-gram")
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

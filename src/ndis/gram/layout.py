@@ -1,0 +1,152 @@
+"""The public description of a row: which columns, with which bounds, on which grid.
+
+A row is made of up to three groups of columns, each with its own norm bound b and its own grid b·2⁻ᵏ:
+
+    features (``row_norm_bound``) · targets (``target_bound``) · intercept (a constant)
+
+In integers every group has norm at most 2ᵏ, so in real units a whole row has norm at most √(Σ b²).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+from ndis.errors import ParameterError
+
+__all__ = ["DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "RowLayout"]
+
+# At k = 18 an exact float64 block holds 2¹⁷ rows, more than any cache tile, so exactness costs no extra flush,
+# and the grid is 4·10⁻⁶ of the bound: a thousand times finer than the sampling error of any practical sketch.
+DEFAULT_FRACTIONAL_BITS = 18
+
+
+@dataclass(frozen=True)
+class ColumnGroup:
+    """Columns ``start:stop``, clipped together to norm ``bound``."""
+
+    start: int
+    stop: int
+    bound: float
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """What the public may know about a row.
+
+    Parameters
+    ----------
+    features : int
+        Number of feature columns, clipped together to ``row_norm_bound``.
+    row_norm_bound : float
+        Euclidean bound of the feature part of a row.
+    targets : int
+        Number of target columns, which follow the features and are clipped together to ``target_bound``.
+    target_bound : float, optional
+        Euclidean bound of the target part; for one target, a bound on its absolute value.
+    intercept : float, optional
+        Value of a constant last column. Its square counts in the joint bound.
+    fractional_bits : int
+        k: each group lies on the grid bound·2⁻ᵏ.
+    names : tuple of str
+        Names of the columns, empty where the source has none.
+
+    Examples
+    --------
+    >>> layout = RowLayout(features=3, row_norm_bound=3.0, targets=1, target_bound=4.0)
+    >>> layout.width, layout.joint_norm_bound
+    (4, 5.0)
+    """
+
+    features: int
+    row_norm_bound: float
+    targets: int = 0
+    target_bound: float | None = None
+    intercept: float | None = None
+    fractional_bits: int = DEFAULT_FRACTIONAL_BITS
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.features, int) and self.features >= 1):
+            raise ParameterError("features", "be at least one column", self.features)
+        if not (isinstance(self.targets, int) and self.targets >= 0):
+            raise ParameterError("targets", "be a number of columns", self.targets)
+        k = self.fractional_bits
+        if not (isinstance(k, int) and 8 <= k <= 24):
+            raise ParameterError("fractional_bits", "be an integer from 8 to 24", k)
+        object.__setattr__(self, "row_norm_bound", _bound("row_norm_bound", self.row_norm_bound))
+        if self.targets:
+            if self.target_bound is None:
+                raise ParameterError("target_bound", "be given with targets", None, "state the largest target publicly")
+            object.__setattr__(self, "target_bound", _bound("target_bound", self.target_bound))
+        elif self.target_bound is not None:
+            raise ParameterError("target_bound", "come with targets", self.target_bound, "name the target columns")
+        if self.intercept is not None:
+            object.__setattr__(self, "intercept", _bound("intercept", self.intercept))
+        # The quantiser pulls clipped rows in by ⌈√d/2⌉ + 1 grid steps; half the ball must be left.
+        widest = max(self.features, self.targets)
+        if not math.ceil(math.sqrt(widest) / 2) + 1 <= 2 ** (k - 1):
+            raise ParameterError("fractional_bits", f"be larger for {widest} columns", k)
+
+    @property
+    def groups(self) -> tuple[ColumnGroup, ...]:
+        """The clipped groups in column order, the constant intercept last."""
+        f, t = self.features, self.targets
+        groups = [ColumnGroup(0, f, self.row_norm_bound)]
+        if self.target_bound is not None:
+            groups.append(ColumnGroup(f, f + t, self.target_bound))
+        if self.intercept is not None:
+            groups.append(ColumnGroup(f + t, f + t + 1, self.intercept))
+        return tuple(groups)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the Gram matrix."""
+        return self.groups[-1].stop
+
+    @property
+    def steps(self) -> tuple[Fraction, ...]:
+        """The grid step of every column, exactly."""
+        scale = 1 << self.fractional_bits
+        return tuple(Fraction(g.bound) / scale for g in self.groups for _ in range(g.width))
+
+    @property
+    def joint_norm_bound_squared(self) -> Fraction:
+        """Σ b² over the groups, exactly: the squared norm no row exceeds."""
+        return sum((Fraction(g.bound) ** 2 for g in self.groups), Fraction(0))
+
+    @property
+    def joint_norm_bound(self) -> float:
+        """The smallest float not below √(Σ b²)."""
+        exact = self.joint_norm_bound_squared
+        root = math.hypot(*(g.bound for g in self.groups))
+        while Fraction(root) ** 2 < exact:
+            root = math.nextafter(root, math.inf)
+        while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= exact:
+            root = below
+        return root
+
+    @property
+    def block_rows(self) -> int:
+        """Rows whose product is exact in float64.
+
+        Every group has integer norm ≤ 2ᵏ, so by Cauchy–Schwarz no partial sum of any entry exceeds rows·2²ᵏ ≤ 2⁵³.
+        """
+        return 1 << (53 - 2 * self.fractional_bits)
+
+
+def _bound(name: str, value: Any) -> float:
+    """Check a public bound; the range leaves room for x·2ᵏ/b and for the square of b."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ParameterError(name, "be a number", type(value).__name__)
+    if not 2.0**-400 <= float(value) <= 2.0**400:
+        raise ParameterError(name, "be positive and between 2^-400 and 2^400", value)
+    return float(value)

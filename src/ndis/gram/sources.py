@@ -1,0 +1,291 @@
+"""Where rows come from: one small value per source, opened by its schema alone.
+
+A `Source` knows the names and the number of its columns, which are public, and can be read more than once. Opening
+checks types and shapes; no check ever looks at a value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.errors import ParameterError
+
+__all__ = ["Groups", "Parts", "Source", "choose_columns", "open_source", "rows_per_read"]
+
+Groups = tuple[tuple[int, ...], ...]  # column numbers of the features, then of the targets if any
+Parts = tuple[Any, ...]  # one matrix per group
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows with a public schema.
+
+    Parameters
+    ----------
+    width : int
+        Number of columns.
+    read : callable
+        ``read(groups)`` yields blocks: for every group of column numbers a matrix with those columns.
+    names : tuple of str
+        Names of the columns, or empty.
+    refused : mapping
+        Column number → type of the columns that do not hold real numbers, and so cannot be chosen.
+    target_width : int
+        How many of the last columns came as separate targets.
+    device : str, optional
+        The torch device the rows live on.
+    """
+
+    width: int
+    read: Callable[[Groups], Iterator[Parts]]
+    names: tuple[str, ...] = ()
+    refused: Mapping[int, str] = field(default_factory=dict)
+    target_width: int = 0
+    device: str | None = None
+
+
+def open_source(data: Any, *, progress: bool | None = None) -> Source:
+    """Open arrays, sparse matrices, frames, tables, tensors or file paths.
+
+    >>> open_source(np.zeros((3, 2))).width
+    2
+    """
+    if isinstance(data, tuple) and len(data) == 2:
+        return _pair(*(open_source(part) for part in map(_as_matrix, data)))
+    if isinstance(data, str | os.PathLike) or _is_paths(data):
+        from ndis.gram.files import file_source
+
+        return file_source(data, progress=progress)
+    module = type(data).__module__.partition(".")[0]
+    if isinstance(data, np.ndarray):
+        return _array(data)
+    openers = {"scipy": _sparse, "pandas": _pandas, "polars": _polars, "pyarrow": _arrow, "torch": _torch}
+    if module in openers:
+        return openers[module](data)
+    raise ParameterError(
+        "data",
+        "be an array, a sparse matrix, a data frame, an Arrow table, a tensor, a dask collection or a path",
+        type(data).__name__,
+    )
+
+
+def choose_columns(source: Source, columns: Any, targets: Any) -> Groups:
+    """Return the column numbers of the features and the targets.
+
+    >>> choose_columns(open_source(np.zeros((3, 4))), None, [2])
+    ((0, 1, 3), (2,))
+    """
+    groups = _groups(source, columns, targets)
+    for i in (i for group in groups for i in group):
+        if i in source.refused:
+            label = repr(source.names[i]) if source.names else str(i)
+            raise ParameterError(f"column {label}", "hold real numbers", source.refused[i], "choose columns without it")
+    return groups
+
+
+def _groups(source: Source, columns: Any, targets: Any) -> Groups:
+    if source.target_width:
+        if columns is not None or targets is not None:
+            raise ParameterError("columns and targets", "be left out when data is a pair (X, y)", "columns or targets")
+        cut = source.width - source.target_width
+        return tuple(range(cut)), tuple(range(cut, source.width))
+    chosen = () if targets is None else _indices(source, targets, "targets")
+    features = (
+        tuple(i for i in range(source.width) if i not in set(chosen))
+        if columns is None
+        else _indices(source, columns, "columns")
+    )
+    if not features:
+        raise ParameterError("columns", "leave at least one feature", "none")
+    if len(set(features + chosen)) != len(features) + len(chosen):
+        raise ParameterError("columns and targets", "name each column once", "a column named twice")
+    return (features, chosen) if chosen else (features,)
+
+
+def rows_per_read(width: int) -> int:
+    """Rows of one read: about 2²⁰ entries, so that memory does not grow with the data."""
+    return max(1024, (1 << 20) // max(width, 1))
+
+
+def pick(matrix: Any, columns: tuple[int, ...]) -> Any:
+    """Columns of a matrix; a view where they are consecutive."""
+    if columns == tuple(range(columns[0], columns[0] + len(columns))):
+        return matrix[:, columns[0] : columns[0] + len(columns)]
+    return matrix[:, list(columns)]
+
+
+def _indices(source: Source, wanted: Any, name: str) -> tuple[int, ...]:
+    items: Sequence[Any] = [wanted] if isinstance(wanted, str | int) else list(wanted)
+    result = []
+    for item in items:
+        if isinstance(item, str) and item in source.names:
+            result.append(source.names.index(item))
+        elif isinstance(item, int | np.integer) and not isinstance(item, bool) and 0 <= item < source.width:
+            result.append(int(item))
+        else:
+            known = f"names among {list(source.names)}" if source.names else f"numbers from 0 to {source.width - 1}"
+            raise ParameterError(name, f"be column {known}", repr(item))
+    return tuple(result)
+
+
+def _is_paths(data: Any) -> bool:
+    return isinstance(data, list) and bool(data) and all(isinstance(p, str | os.PathLike) for p in data)
+
+
+def _as_matrix(part: Any) -> Any:
+    """A vector of targets, a series included, as one column."""
+    if getattr(part, "ndim", 2) != 1:
+        return part
+    if hasattr(part, "to_frame"):
+        return part.to_frame()
+    return part.reshape(-1, 1)
+
+
+def _pair(left: Source, right: Source) -> Source:
+    whole = (tuple(range(left.width)),), (tuple(range(right.width)),)
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        # Both sides are in memory; they cut their rows alike only if whole, so join each side first.
+        x = _join([block for (block,) in left.read(whole[0])])
+        y = _join([block for (block,) in right.read(whole[1])])
+        if len(x) != len(y):
+            raise ParameterError("data", "be a pair (X, y) with equally many rows", "another number in y")
+        yield x, y
+
+    names = left.names + right.names if left.names and right.names else ()
+    if len(set(names)) < len(names):
+        names = ()
+    refused = {**left.refused, **{left.width + i: kind for i, kind in right.refused.items()}}
+    return Source(left.width + right.width, read, names, refused, right.width, left.device)
+
+
+def _join(blocks: list[Any]) -> Any:
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def _matrix_width(shape: tuple[int, ...]) -> int:
+    if len(shape) != 2:
+        remedy = "a single column is data.reshape(-1, 1)" if len(shape) == 1 else ""
+        raise ParameterError("data", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
+    if shape[1] == 0:
+        raise ParameterError("data", "have at least one column", "none")
+    return shape[1]
+
+
+def _check_dtype(dtype: Any, name: str = "data") -> None:
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "fiub" or dtype.itemsize > 8:
+        raise ParameterError(name, "hold real numbers of at most 64 bits", f"dtype {dtype}")
+
+
+def _array(x: NDArray[Any]) -> Source:
+    if isinstance(x, np.ma.MaskedArray):
+        raise ParameterError("data", "be a plain array", "a masked array", "fill masked entries with NaN")
+    width = _matrix_width(x.shape)
+    _check_dtype(x.dtype)
+    plain = np.asarray(x)
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        yield tuple(pick(plain, g) for g in groups)
+
+    return Source(width, read)
+
+
+def _sparse(x: Any) -> Source:
+    from scipy.sparse import issparse
+
+    if not issparse(x):
+        raise ParameterError("data", "be a SciPy sparse matrix or array", type(x).__name__)
+    width = _matrix_width(x.shape)
+    _check_dtype(x.dtype)
+    rows = x.tocsr()
+    step = rows_per_read(width)
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        for start in range(0, rows.shape[0], step):
+            block = rows[start : start + step].toarray()
+            yield tuple(pick(block, g) for g in groups)
+
+    return Source(width, read)
+
+
+def _pandas(frame: Any) -> Source:
+    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
+
+    width = _matrix_width(frame.shape)
+    names = tuple(str(c) for c in frame.columns)
+    refused = {
+        i: f"dtype {dtype}"
+        for i, dtype in enumerate(frame.dtypes)
+        if not (is_numeric_dtype(dtype) or is_bool_dtype(dtype)) or is_complex_dtype(dtype)
+    }
+    step = rows_per_read(width)
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        for start in range(0, len(frame), step):
+            rows = frame.iloc[start : start + step]
+            yield tuple(rows.iloc[:, list(g)].to_numpy(dtype=np.float64, na_value=np.nan) for g in groups)
+
+    return Source(width, read, names, refused)
+
+
+def _polars(frame: Any) -> Source:
+    import polars as pl
+
+    if not isinstance(frame, pl.DataFrame):
+        raise ParameterError("data", "be a polars DataFrame", type(frame).__name__, "collect it, or pass the path")
+    width = _matrix_width(frame.shape)
+    kinds = enumerate(frame.dtypes)
+    refused = {i: f"dtype {kind}" for i, kind in kinds if not (kind.is_numeric() or kind == pl.Boolean)}
+    step = rows_per_read(width)
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        for start in range(0, frame.height, step):
+            rows = frame.slice(start, step)
+            yield tuple(
+                rows.select(pl.nth(*g).cast(pl.Float64, strict=False).fill_null(float("nan"))).to_numpy()
+                for g in groups
+            )
+
+    return Source(width, read, tuple(frame.columns), refused)
+
+
+def _arrow(table: Any) -> Source:
+    import pyarrow as pa
+
+    from ndis.gram.files import arrow_matrix, arrow_schema
+
+    if not isinstance(table, pa.Table | pa.RecordBatch):
+        raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
+    names, refused = arrow_schema(table.schema, "data")
+    batches = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+    step = rows_per_read(len(names))
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        for batch in batches.to_batches(max_chunksize=step):
+            yield tuple(arrow_matrix(batch, g) for g in groups)
+
+    return Source(len(names), read, names, refused)
+
+
+def _torch(tensor: Any) -> Source:
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        raise ParameterError("data", "be a torch tensor", type(tensor).__name__)
+    width = _matrix_width(tuple(tensor.shape))
+    if tensor.is_complex() or tensor.layout != torch.strided:
+        raise ParameterError("data", "be a dense tensor of real numbers", f"{tensor.dtype}, {tensor.layout}")
+    rows = tensor.detach()
+    if rows.device.type == "cpu":
+        return _array((rows.float() if rows.dtype in (torch.bfloat16, torch.float16) else rows).numpy())
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        yield tuple(pick(rows, g) for g in groups)
+
+    return Source(width, read, device=str(rows.device))

@@ -1,0 +1,10 @@
+"""Exact rounded Gaussians from the operating system's random bits (theory §9).
+
+>>> from ndis.sampling import exact_normal
+>>> exact_normal(10, noise_std=2.0).private
+True
+"""
+
+from ndis.sampling.gaussian import ExactSample, exact_gaussian, exact_normal, grid_for
+
+__all__ = ["ExactSample", "exact_gaussian", "exact_normal", "grid_for"]

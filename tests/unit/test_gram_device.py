@@ -1,0 +1,222 @@
+"""The device engine: its own logic on a small stand-in for torch, and on torch itself where that is installed.
+
+The stand-in runs copies on a side stream as late as it may: only when an event that follows them is waited for. A block
+used before its copy was waited for, or a pinned buffer refilled before it was read, gives wrong bits.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ndis.errors import ParameterError
+from ndis.gram import GramAccumulator, RowLayout, exact_gram
+
+
+class Device(str):
+    @property
+    def type(self) -> str:
+        return self.partition(":")[0]
+
+
+class Tensor(np.ndarray):
+    """A NumPy array with the few tensor methods the engine calls."""
+
+    device = Device("cpu")
+    pinned = False
+
+    def __array_finalize__(self, base: Any) -> None:
+        self.device, self.pinned = getattr(base, "device", Device("cpu")), getattr(base, "pinned", False)
+
+    def to(self, target: Any) -> Tensor:
+        moved = self.copy() if isinstance(target, Device) else self.astype(target)
+        moved.device = target if isinstance(target, Device) else self.device
+        return moved
+
+    def view(self, *shape: Any) -> Any:
+        return self.reshape(shape) if isinstance(shape[0], int) else super().view(*shape)
+
+    def transpose(self, *axes: int) -> Any:
+        return self.swapaxes(*axes) if axes else super().transpose()
+
+    def zero_(self) -> None:
+        self[...] = 0
+
+    def copy_(self, source: Tensor, non_blocking: bool = False) -> Tensor:
+        if non_blocking and STREAMS[-1] is not None:
+            STREAMS[-1].queue.append(lambda: np.copyto(self, source))
+        else:
+            np.copyto(self, source)
+        return self
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def numpy(self) -> np.ndarray:
+        return np.array(self)
+
+    def is_complex(self) -> bool:
+        return self.dtype.kind == "c"
+
+    def is_pinned(self) -> bool:
+        return self.pinned
+
+    def is_contiguous(self) -> bool:
+        return self.flags.c_contiguous
+
+
+STREAMS: list[Any] = [None]
+
+
+class Stream:
+    def __init__(self, device: Any = None) -> None:
+        self.queue: list[Callable[[], Any]] = []
+
+    def wait_stream(self, other: Any) -> None:
+        pass
+
+    def wait_event(self, event: Event) -> None:
+        event.synchronize()
+
+
+class Event:
+    def __init__(self) -> None:
+        self.before: list[Callable[[], Any]] = []
+
+    def record(self, stream: Any) -> None:
+        self.before, stream.queue = self.before + stream.queue, []
+
+    def synchronize(self) -> None:
+        for work in self.before:
+            work()
+        self.before = []
+
+
+@contextmanager
+def stream(one: Stream) -> Iterator[None]:
+    STREAMS.append(one)
+    yield
+    STREAMS.pop()
+
+
+def standin() -> ModuleType:
+    torch = ModuleType("torch")
+
+    def made(array: np.ndarray, device: Any = "cpu", pin_memory: bool = False) -> Tensor:
+        tensor = np.ndarray.view(array, Tensor)
+        tensor.device, tensor.pinned = Device(device), pin_memory
+        return tensor
+
+    def empty(shape: Any, dtype: Any, **where: Any) -> Tensor:
+        return made(np.full(shape, 77).astype(dtype), **where)
+
+    def zeros(shape: Any, dtype: Any, **where: Any) -> Tensor:
+        return made(np.zeros(shape, dtype), **where)
+
+    names = ("round", "sum", "where", "all", "isfinite", "amax", "abs", "sqrt", "full_like", "ones_like")
+    vars(torch).update({name: getattr(np, name) for name in names})
+    processors = SimpleNamespace(multi_processor_count=12)
+    cuda = SimpleNamespace(
+        Stream=Stream,
+        Event=Event,
+        stream=stream,
+        current_stream=lambda device: Stream(),
+        get_device_properties=lambda device: processors,
+    )
+    vars(torch).update(
+        Tensor=Tensor, device=Device, float64=np.float64, int64=np.int64, cuda=cuda, empty=empty, zeros=zeros,
+        cat=np.concatenate, bmm=np.matmul, from_numpy=made,
+    )  # fmt: skip
+    return torch
+
+
+@pytest.fixture
+def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    torch = standin()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr("ndis.gram.device._BLOCK_ENTRIES", 400)  # many small blocks
+    with np.errstate(all="ignore"):  # torch has no floating-point warnings
+        yield torch
+
+
+def rows(count: int = 3000, columns: int = 5) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(count, columns)) * 10.0 ** rng.uniform(-3, 3, size=(count, 1))
+    x[3, 1], x[4], x[5] = np.nan, 1e308, 5e-324
+    return x
+
+
+CASES = [
+    {"row_norm_bound": 1.3},
+    {"row_norm_bound": 1.3, "targets": [2], "target_bound": 0.7, "intercept": 2.0},
+    {"row_norm_bound": 1.3, "fractional_bits": 24},
+]
+
+
+@pytest.mark.parametrize("options", CASES)
+def test_rows_streamed_from_the_host_have_the_same_bits(fake_torch: ModuleType, options: dict[str, Any]) -> None:
+    x = rows()
+    assert exact_gram(x, device="cuda", **options) == exact_gram(x, **options)
+
+
+@pytest.mark.parametrize("options", CASES)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_resident_and_pinned_rows_have_the_same_bits(
+    fake_torch: ModuleType, options: dict[str, Any], device: str
+) -> None:
+    x = rows()
+    expected = exact_gram(x, **options)
+    targets = options.get("targets", [])
+    parts = [np.ascontiguousarray(np.delete(x, targets, axis=1))] + ([x[:, targets].copy()] if targets else [])
+    for pinned in (False, True):
+        tensors = [fake_torch.from_numpy(part, "cpu" if pinned else device, pinned) for part in parts]
+        accumulator = GramAccumulator(expected.layout, device=device)
+        accumulator.update(*tensors)
+        assert accumulator.finish() == expected
+
+
+def test_sums_beyond_int64_leave_the_device_in_time(fake_torch: ModuleType) -> None:
+    layout = RowLayout(1, 1.0, fractional_bits=24)
+    accumulator = GramAccumulator(layout, device="cuda")
+    ones = np.ones((32, 1))
+    for _ in range(3):
+        accumulator.update(ones)
+        accumulator._engine._int64_rows += 2**14  # as if that many rows had gone by
+    assert accumulator.finish().integers.tolist() == [[96 * 4**24]]
+    assert accumulator._engine._spilled
+
+
+def test_shapes_are_checked(fake_torch: ModuleType) -> None:
+    accumulator = GramAccumulator(RowLayout(2, 1.0), device="cuda")
+    with pytest.raises(ParameterError, match="block must be a real matrix with 2 column"):
+        accumulator.update(fake_torch.from_numpy(np.zeros((3, 3))))
+    with pytest.raises(ParameterError, match="block must be a matrix with 2 column"):
+        accumulator.update(np.zeros((3, 3)))
+
+
+def test_without_torch_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ParameterError, match=r"install ndis\[torch\]"):
+        exact_gram(rows(), row_norm_bound=1.0, device="cuda")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed: its own extra")
+@pytest.mark.parametrize("options", CASES)
+def test_torch_itself_has_the_same_bits(options: dict[str, Any]) -> None:
+    import torch
+
+    devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+    for dtype in (np.float64, np.float32, np.int32):
+        with np.errstate(all="ignore"):
+            x = rows(2000).astype(dtype)
+        expected = exact_gram(x, **options)
+        for device in devices:
+            assert exact_gram(x, device=device, **options) == expected
+            assert exact_gram(torch.from_numpy(x).to(device), **options) == expected
