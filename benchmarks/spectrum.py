@@ -27,7 +27,7 @@ import ndis
 from benchmarks import median_time, median_times, seconds
 
 ORACLE = Path(__file__).parents[1] / "tests" / "oracle" / "data" / "genchi2_cases.json"
-console = Console()
+console = Console(width=None if sys.stdout.isatty() else 160)
 
 
 def table(title: str, *columns: str) -> Table:

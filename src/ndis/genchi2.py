@@ -40,15 +40,15 @@ _RANK = 2.0**-50  # an eigenvalue (or slope) counts as zero below d times this o
 class _Law(LogMoment):
     """A canonical form whose mean is known to twice the precision: mean + mean_low.
 
-    Without a Gaussian term the exponent may be taken about `shift` also where the weights have both signs: there the
-    density has its kink or pole, and the contour reaches out so far that the linear parts taken from the mean cancel.
+    The exponent may be taken about `shift` also where that is no end of the support: there the density has its kink or
+    pole, or all but ends, and the contour reaches out so far that the linear parts taken from the mean cancel.
     """
 
     mean_low: float = 0.0
 
     def linear(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         about_mean = (self.mean - x) + self.mean_low
-        if self.gaussian:
+        if self.gaussian and self.exact_edge is None:
             return about_mean, np.zeros(x.shape, dtype=np.bool_)
         high, low = self.edge
         about_edge = (high - x) + low
@@ -60,8 +60,9 @@ class _Law(LogMoment):
 
     @cached_property
     def heft(self) -> float:
-        """Σ (ν + ncp), without a Gaussian term."""
-        return math.fsum(self.nu + self.q / self.t**2)
+        """Σ (ν + ncp)."""
+        live = self.t != 0
+        return math.fsum(self.nu[live] + self.q[live] / self.t[live] ** 2)
 
     @cached_property
     def total_dof(self) -> float:

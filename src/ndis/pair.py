@@ -78,7 +78,8 @@ class GaussianPair:
     Examples
     --------
     >>> import ndis
-    >>> pair = ndis.GaussianPair.from_moments([0.0, 1.0], [[2.0, 0.3], [0.3, 1.0]], [0.0, 0.0], [[1.0, 0.0], [0.0, 1.5]])
+    >>> cov_p, cov_q = [[2.0, 0.3], [0.3, 1.0]], [[1.0, 0.0], [0.0, 1.5]]
+    >>> pair = ndis.GaussianPair.from_moments([0.0, 1.0], cov_p, [0.0, 0.0], cov_q)
     >>> round(pair.delta(1.0), 12)
     0.104310352051
     >>> round(pair.reversed().delta(1.0), 12)

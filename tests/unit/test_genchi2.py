@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from mpmath import mp, mpf
-from scipy import stats
+from scipy import special, stats
 
 from ndis.errors import ParameterError
 from ndis.genchi2 import GeneralizedChiSquare
@@ -74,6 +74,17 @@ def test_laplace_difference():
     for name in ("cdf", "sf", "logcdf", "logsf"):
         assert getattr(law, name)(x) == pytest.approx(getattr(known, name)(x), rel=1e-12)
     assert law.pdf(x) == pytest.approx(known.pdf(x), rel=1e-9)
+
+
+@pytest.mark.parametrize("dof", [1.0, 1.5, 3.0])
+def test_density_of_a_difference(dof):
+    """χ²_ν − χ²_ν has a Bessel density, with a pole at 0 for ν ≤ 1 and a kink above."""
+    x = np.array([1e-12, 1e-6, 0.01, 1.0, 20.0, 300.0])
+    order = 0.5 * dof - 0.5
+    want = (x / 4) ** order * special.kv(order, x / 2) / (2 * math.sqrt(math.pi) * math.gamma(dof / 2))
+    law = GeneralizedChiSquare([1.0, -1.0], dof)
+    agree(law.pdf(x), want)
+    agree(law.pdf(-x), want)
 
 
 def test_two_exponentials():

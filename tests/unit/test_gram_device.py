@@ -120,6 +120,9 @@ def standin() -> ModuleType:
     def zeros(shape: Any, dtype: Any, **where: Any) -> Tensor:
         return made(np.zeros(shape, dtype), **where)
 
+    def addmm(base: Any, left: Any, right: Any, out: Any) -> None:
+        out[...] = base + left @ right
+
     names = ("round", "sum", "where", "all", "isfinite", "amax", "abs", "sqrt", "full_like", "ones_like")
     vars(torch).update({name: getattr(np, name) for name in names})
     processors = SimpleNamespace(multi_processor_count=12)
@@ -132,7 +135,7 @@ def standin() -> ModuleType:
     )
     vars(torch).update(
         Tensor=Tensor, device=Device, float64=np.float64, int64=np.int64, cuda=cuda, empty=empty, zeros=zeros,
-        cat=np.concatenate, bmm=np.matmul, from_numpy=made,
+        addmm=addmm, bmm=np.matmul, from_numpy=made,
     )  # fmt: skip
     return torch
 
@@ -142,6 +145,8 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     torch = standin()
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr("ndis.gram.device._BLOCK_ENTRIES", 400)  # many small blocks
+    monkeypatch.setattr("ndis.gram.device._RESIDENT_ENTRIES", 700)
+    monkeypatch.setattr("ndis.gram.device._import_fused", lambda: None)  # its kernel needs a real device
     with np.errstate(all="ignore"):  # torch has no floating-point warnings
         yield torch
 
@@ -199,6 +204,14 @@ def test_shapes_are_checked(fake_torch: ModuleType) -> None:
         accumulator.update(fake_torch.from_numpy(np.zeros((3, 3))))
     with pytest.raises(ParameterError, match="block must be a matrix with 2 column"):
         accumulator.update(np.zeros((3, 3)))
+
+
+def test_the_slower_path_is_announced(fake_torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the real import, without a triton to find
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setitem(sys.modules, "torch", fake_torch)
+    with pytest.warns(UserWarning, match="several passes"):
+        GramAccumulator(RowLayout(2, 1.0), device="cuda")
 
 
 def test_without_torch_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ busy: the bits cannot change.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from ndis.gram.rows import GroupRule, quantise_group
 __all__ = ["DeviceProduct"]
 
 _BLOCK_ENTRIES = 1 << 24  # 128 MiB of float64: long enough to hide launches, short enough to keep several
+_RESIDENT_ENTRIES = 1 << 26  # rows that need no copying are taken in larger blocks
 _OUTPUT_TILE = 128  # the side of the output tile one multiprocessor works on in common float64 kernels
 
 
@@ -47,6 +49,7 @@ class DeviceProduct:
         self._int64 = torch.zeros(shape, dtype=torch.int64, device=self.device)
         self._int64_rows = 0
         self._splits = self._inner_splits()
+        self._fused = _import_fused() if self.device.type == "cuda" else None
         self._spilled: list[tuple[NDArray[np.int64], int]] = []
 
     def check_block(self, block: Any, *, columns: int, name: str) -> Any:
@@ -63,7 +66,7 @@ class DeviceProduct:
             tile = self._integer_rows(block)
             if self._float_rows + len(tile) > self.layout.block_rows:
                 self._flush()
-            self._exact_float += self._product(tile)
+            self._add_product(tile)
             self._float_rows += len(tile)
 
     def totals(self) -> list[tuple[NDArray[np.int64], int]]:
@@ -80,26 +83,33 @@ class DeviceProduct:
 
     def _integer_rows(self, parts: tuple[Any, ...]) -> Any:
         torch, layout = self._torch, self.layout
-        columns, broken = [], None
+        out = torch.empty((len(parts[0]), layout.width), dtype=torch.float64, device=self.device)
+        broken, start = None, 0
         for part, rule in zip(parts, self._rules, strict=False):
-            q, bad = quantise_group(torch, part.to(torch.float64), rule)
-            columns.append(q)
+            columns = out[:, start : start + part.shape[1]]
+            if self._fused is not None and part.shape[1] <= self._fused.MAX_COLUMNS and part.stride(1) == 1:
+                bad = self._fused.quantise_into(columns, part, rule)
+            else:
+                q, bad = quantise_group(torch, part.to(torch.float64), rule)
+                columns.copy_(q)
             broken = bad if broken is None else broken | bad
-        if layout.intercept is not None:
-            columns.append(torch.full_like(columns[0][:, :1], 2.0**layout.fractional_bits))
-        if len(columns) == 1:
-            return columns[0]  # its broken rows are zero already
-        return torch.cat(columns, 1) * (~broken)[:, None]  # type: ignore[operator]
+            start += part.shape[1]
+        if start < layout.width:
+            out[:, start:] = 2.0**layout.fractional_bits  # the intercept
+        if len(parts) > 1 or start < layout.width:  # a single group has zeroed its broken rows already
+            out *= (~broken)[:, None]  # type: ignore[operator]
+        return out
 
-    def _product(self, q: Any) -> Any:
+    def _add_product(self, q: Any) -> None:
         pieces = min(self._splits, len(q))
-        if pieces <= 1:
-            return q.T @ q
-        inner = len(q) // pieces
-        body = q[: pieces * inner].view(pieces, inner, -1)
-        total = self._torch.bmm(body.transpose(1, 2), body).sum(0)
-        rest = q[pieces * inner :]
-        return total + rest.T @ rest if len(rest) else total
+        rest = q
+        if pieces > 1:
+            inner = len(q) // pieces
+            body = q[: pieces * inner].view(pieces, inner, -1)
+            self._exact_float += self._torch.bmm(body.transpose(1, 2), body).sum(0)
+            rest = q[pieces * inner :]
+        if len(rest):
+            self._torch.addmm(self._exact_float, rest.T, rest, out=self._exact_float)
 
     def _inner_splits(self) -> int:
         """Products to run side by side, so that narrow matrices still occupy every multiprocessor."""
@@ -122,11 +132,12 @@ class DeviceProduct:
     def _resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """Cut ``parts`` into blocks that lie on the device."""
         rows = len(parts[0])
-        cuts = [(start, min(start + self._height, rows)) for start in range(0, rows, self._height)]
         if self.device.type != "cuda" or all(part.device.type == "cuda" for part in parts):
-            for start, stop in cuts:
-                yield tuple(part[start:stop].to(self.device) for part in parts)
+            height = min(max(_RESIDENT_ENTRIES // self.layout.width, 1), self.layout.block_rows)
+            for start in range(0, rows, height):
+                yield tuple(part[start : start + height].to(self.device) for part in parts)
             return
+        cuts = [(start, min(start + self._height, rows)) for start in range(0, rows, self._height)]
         torch = self._torch
         copying, computing = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
         lanes = [_Lane(torch, parts, self._height, self.device) for _ in range(2)]
@@ -176,6 +187,16 @@ class _Lane:
     def done(self, stream: Any) -> None:
         """Everything that reads this block is queued on ``stream``."""
         self._free.record(stream)
+
+
+def _import_fused() -> Any:
+    """The one-pass kernel, where torch came with its compiler; otherwise say that the same bits take several passes."""
+    try:
+        from ndis.gram import fused
+    except ModuleNotFoundError:
+        warnings.warn("triton is not installed: rows are quantised in several passes, slower", stacklevel=2)
+        return None
+    return fused
 
 
 def import_torch() -> Any:

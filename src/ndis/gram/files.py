@@ -186,18 +186,21 @@ def _csv_batches(path: Path, names: list[str], step: int) -> Batches:
 
     total = max(path.stat().st_size, 1)
     try:
-        with path.open("rb") as file, pc.open_csv(
-            file,
-            read_options=pc.ReadOptions(block_size=1 << 23),
-            parse_options=pc.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
-            convert_options=pc.ConvertOptions(
-                column_types={name: pa.string() for name in names},
-                include_columns=names,
-                null_values=_MISSING,
-                strings_can_be_null=True,
-                check_utf8=False,
-            ),
-        ) as reader:
+        with (
+            path.open("rb") as file,
+            pc.open_csv(
+                file,
+                read_options=pc.ReadOptions(block_size=1 << 23),
+                parse_options=pc.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
+                convert_options=pc.ConvertOptions(
+                    column_types={name: pa.string() for name in names},
+                    include_columns=names,
+                    null_values=_MISSING,
+                    strings_can_be_null=True,
+                    check_utf8=False,
+                ),
+            ) as reader,
+        ):
             for batch in reader:
                 yield batch, min(file.tell() / total, 1.0)
     except pa.ArrowInvalid:

@@ -93,9 +93,7 @@ def _quantiser() -> Quantiser:
     return quantise_group_into
 
 
-def numpy_quantiser(
-    x: NDArray[np.float64], rule: GroupRule, q: NDArray[np.float64], broken: NDArray[np.bool_]
-) -> None:
+def numpy_quantiser(x: NDArray[np.float64], rule: GroupRule, q: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
     """The same map through NumPy."""
     q[...], bad = quantise_group(np, x, rule)
     broken |= bad

@@ -71,9 +71,7 @@ def leverage(
         yield _scores(tile, W)
 
 
-def worst_row(
-    data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None
-) -> WorstRow | None:
+def worst_row(data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None) -> WorstRow | None:
     """Return the row of largest leverage, the first one among equals; None without rows.
 
     Takes the arguments of `leverage`; a dask collection is searched where it lives.

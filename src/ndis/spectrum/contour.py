@@ -49,6 +49,7 @@ DELTA, COMPLEMENT, SF, CDF, PDF = 0, 1, 2, 3, 4
 _UNIT = 2.0**-53
 _DEAD = -41.0  # e^-41: below the rounding of the sum
 _GROWTH = 2.0  # the integrand may exceed its saddle value by at most e²
+_PDF_GROWTH = 60.0  # without a pole it may rise before it falls; the cancellation is charged to the error
 LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
 _MAX_LOOK = 400
 _PROMPT = 9  # a path of steepest descent that is dead within so many steps is taken without looking at others
@@ -114,7 +115,7 @@ def exponent(s, lin, t, ratio, nu, q, edge):
                     acc -= 0.5 * nu[j] * z
         if q[j] != 0.0:
             inverse = v.conjugate() / (v.real * v.real + v.imag * v.imag)
-            if edge:
+            if edge and tj != 0.0:
                 acc += 0.5 * (q[j] / (tj * tj)) * (z * inverse)
             else:
                 acc += q[j] * (half_s2 * inverse)
@@ -133,7 +134,7 @@ def _derivatives(c, lin, t, ratio, nu, q, edge, kind):
         tj = t[j]
         z = c * tj
         i = 1.0 / ((1.0 + c) - c * ratio[j] if -1.0 < tj < -0.5 else 1.0 - z)
-        if edge:
+        if edge and tj != 0.0:
             first += 0.5 * nu[j] * tj * i
             if q[j] != 0.0:
                 first += 0.5 * q[j] / tj * i * i
@@ -249,7 +250,7 @@ def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind
     for k in range(1, min(limit, _MAX_LOOK) + 3):
         e, g, s = _node(math.exp(LOOK * k), bend, c, w, base, lin, t, ratio, nu, q, edge, kind)
         height = e.real + 0.5 * math.log(g.real * g.real + g.imag * g.imag)
-        if not height < _GROWTH:
+        if not height < (_PDF_GROWTH if kind == PDF else _GROWTH):
             return 0
         store[k, 0] = cmath.exp(e) * g
         store[k, 1] = store[k, 0] * s
@@ -345,7 +346,7 @@ def tail(lin, t, ratio, nu, q, edge, kind):
     for k in range(1, best + 1):
         total += kept[k, 0].imag
         moment += kept[k, 1].imag
-        size += abs(kept[k, 0])
+        size += math.fabs(kept[k, 0].real) + math.fabs(kept[k, 0].imag)
     h = LOOK
     previous = h * total
     change = math.inf
@@ -357,7 +358,7 @@ def tail(lin, t, ratio, nu, q, edge, kind):
             value = cmath.exp(e) * g
             total += value.imag
             moment += (value * s).imag
-            size += abs(value)
+            size += math.fabs(value.real) + math.fabs(value.imag)
             up *= stride
         current = h * total
         last, change = change, math.fabs(current - previous)
@@ -381,7 +382,7 @@ def _burden(c, lin, t, nu, q, edge):
     for j in range(t.size):
         z = c * t[j]
         i = 1.0 / (1.0 - z)
-        if edge:
+        if edge and t[j] != 0.0:
             total += 0.5 * nu[j] * math.fabs(math.log1p(-z))
             if q[j] != 0.0:
                 total += 0.5 * q[j] / (t[j] * t[j]) * math.fabs(z) * i
