@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ndis.errors import ParameterError
-from ndis.gram import GramAccumulator, RowLayout, exact_gram
+from ndis.gram import GramAccumulator, RowLayout, exact_gram, leverage, worst_row
 
 
 class Device(str):
@@ -182,6 +182,17 @@ def test_resident_and_pinned_rows_have_the_same_bits(
         assert accumulator.finish() == expected
 
 
+def test_the_second_pass_brings_rows_from_a_device_over(fake_torch: ModuleType) -> None:
+    fake_torch.strided = "strided"  # type: ignore[attr-defined]
+    fake_torch.Tensor.layout, fake_torch.Tensor.detach = "strided", lambda tensor: tensor
+    x = rows()
+    gram = exact_gram(x, row_norm_bound=1.3)
+    tensor = fake_torch.from_numpy(x, "cuda")
+    tensor_class = type("Tensor", (Tensor,), {"__module__": "torch"})
+    from_device = np.concatenate(list(leverage(np.ndarray.view(tensor, tensor_class), gram, ridge=1.0)))
+    assert np.array_equal(from_device, np.concatenate(list(leverage(x, gram, ridge=1.0))))
+
+
 def test_sums_beyond_int64_leave_the_device_in_time(fake_torch: ModuleType) -> None:
     layout = RowLayout(1, 1.0, fractional_bits=24)
     accumulator = GramAccumulator(layout, device="cuda")
@@ -220,3 +231,8 @@ def test_torch_itself_has_the_same_bits(options: dict[str, Any]) -> None:
         for device in devices:
             assert exact_gram(x, device=device, **options) == expected
             assert exact_gram(torch.from_numpy(x).to(device), **options) == expected
+            worst = worst_row(torch.from_numpy(x).to(device), expected, ridge=1.0, targets=options.get("targets"))
+            on_host = worst_row(x, expected, ridge=1.0, targets=options.get("targets"))
+            assert worst is not None
+            assert on_host is not None
+            assert worst.index == on_host.index
