@@ -64,6 +64,10 @@ def test_a_pair_of_features_and_targets(rows: np.ndarray, expected: Gram) -> Non
     frame = pd.DataFrame(rows, columns=NAMES)
     assert exact_gram((rows[:, :3], rows[:, 3]), **options) == expected
     assert same_integers(exact_gram((frame[["a", "b", "c"]], frame["y"]), **options), expected)
+    empty = exact_gram((frame[["a", "b", "c"]][:0], frame["y"][:0]), **options)
+    assert not empty.integers.any()
+    with pytest.raises(ParameterError, match="list of paths"):
+        exact_gram(("a.parquet", "b.parquet"), **options)
     with pytest.raises(ParameterError, match="pair"):
         exact_gram((rows[:, :3], rows[:9, 3]), **options)
     with pytest.raises(ParameterError, match="columns and targets must be left out"):
