@@ -1,14 +1,15 @@
 """The device engine: its own logic on a small stand-in for torch, and on torch itself where that is installed.
 
-The stand-in runs copies on a side stream as late as it may: only when an event that follows them is waited for. A block
-used before its copy was waited for, or a pinned buffer refilled before it was read, gives wrong bits.
+The stand-in runs copies on a side stream as late as it may: only when an event that follows them is waited for, so a
+block used too early gives wrong bits. A buffer is in flight until the *host* has waited for its copy, and refilling it
+before that fails.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 from ndis.errors import ParameterError
-from ndis.gram import GramAccumulator, RowLayout, exact_gram
+from ndis.gram import GramAccumulator, RowLayout, exact_gram, leverage, worst_row
 
 
 class Device(str):
@@ -51,8 +52,10 @@ class Tensor(np.ndarray):
 
     def copy_(self, source: Tensor, non_blocking: bool = False) -> Tensor:
         if non_blocking and STREAMS[-1] is not None:
-            STREAMS[-1].queue.append(lambda: np.copyto(self, source))
+            STREAMS[-1].queue.append(Copy(self, source))
+            IN_FLIGHT.append(STREAMS[-1].queue[-1])
         else:
+            assert not any(np.shares_memory(self, copy.source) for copy in IN_FLIGHT), "refilled while in flight"
             np.copyto(self, source)
         return self
 
@@ -72,31 +75,40 @@ class Tensor(np.ndarray):
         return self.flags.c_contiguous
 
 
+class Copy:
+    def __init__(self, target: np.ndarray, source: np.ndarray) -> None:
+        self.target, self.source = target, source
+
+
 STREAMS: list[Any] = [None]
+IN_FLIGHT: list[Copy] = []
+
+
+class Event:
+    def __init__(self) -> None:
+        self.copies: list[Copy] = []
+
+    def record(self, stream: Any) -> None:
+        self.copies, stream.queue = stream.queue, []
+
+    def run(self) -> None:
+        for copy in self.copies:
+            np.copyto(copy.target, copy.source)
+
+    def synchronize(self) -> None:
+        self.run()
+        IN_FLIGHT[:] = [copy for copy in IN_FLIGHT if copy not in self.copies]
 
 
 class Stream:
     def __init__(self, device: Any = None) -> None:
-        self.queue: list[Callable[[], Any]] = []
+        self.queue: list[Copy] = []
 
     def wait_stream(self, other: Any) -> None:
         pass
 
     def wait_event(self, event: Event) -> None:
-        event.synchronize()
-
-
-class Event:
-    def __init__(self) -> None:
-        self.before: list[Callable[[], Any]] = []
-
-    def record(self, stream: Any) -> None:
-        self.before, stream.queue = self.before + stream.queue, []
-
-    def synchronize(self) -> None:
-        for work in self.before:
-            work()
-        self.before = []
+        event.run()
 
 
 @contextmanager
@@ -143,6 +155,7 @@ def standin() -> ModuleType:
 @pytest.fixture
 def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     torch = standin()
+    IN_FLIGHT.clear()
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr("ndis.gram.device._BLOCK_ENTRIES", 400)  # many small blocks
     monkeypatch.setattr("ndis.gram.device._RESIDENT_ENTRIES", 700)
@@ -187,6 +200,17 @@ def test_resident_and_pinned_rows_have_the_same_bits(
         assert accumulator.finish() == expected
 
 
+def test_the_second_pass_brings_rows_from_a_device_over(fake_torch: ModuleType) -> None:
+    fake_torch.strided = "strided"  # type: ignore[attr-defined]
+    fake_torch.Tensor.layout, fake_torch.Tensor.detach = "strided", lambda tensor: tensor
+    x = rows()
+    gram = exact_gram(x, row_norm_bound=1.3)
+    tensor = fake_torch.from_numpy(x, "cuda")
+    tensor_class = type("Tensor", (Tensor,), {"__module__": "torch"})
+    from_device = np.concatenate(list(leverage(np.ndarray.view(tensor, tensor_class), gram, ridge=1.0)))
+    assert np.array_equal(from_device, np.concatenate(list(leverage(x, gram, ridge=1.0))))
+
+
 def test_sums_beyond_int64_leave_the_device_in_time(fake_torch: ModuleType) -> None:
     layout = RowLayout(1, 1.0, fractional_bits=24)
     accumulator = GramAccumulator(layout, device="cuda")
@@ -226,10 +250,17 @@ def test_torch_itself_has_the_same_bits(options: dict[str, Any]) -> None:
     import torch
 
     devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-    for dtype in (np.float64, np.float32, np.int32):
+    for dtype in (np.float64, np.float32, np.int32, np.uint16, np.dtype(">f8")):
         with np.errstate(all="ignore"):
             x = rows(2000).astype(dtype)
         expected = exact_gram(x, **options)
         for device in devices:
             assert exact_gram(x, device=device, **options) == expected
+            if not x.dtype.isnative:
+                continue
             assert exact_gram(torch.from_numpy(x).to(device), **options) == expected
+            worst = worst_row(torch.from_numpy(x).to(device), expected, ridge=1.0, targets=options.get("targets"))
+            on_host = worst_row(x, expected, ridge=1.0, targets=options.get("targets"))
+            assert worst is not None
+            assert on_host is not None
+            assert worst.index == on_host.index

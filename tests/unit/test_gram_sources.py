@@ -64,6 +64,10 @@ def test_a_pair_of_features_and_targets(rows: np.ndarray, expected: Gram) -> Non
     frame = pd.DataFrame(rows, columns=NAMES)
     assert exact_gram((rows[:, :3], rows[:, 3]), **options) == expected
     assert same_integers(exact_gram((frame[["a", "b", "c"]], frame["y"]), **options), expected)
+    empty = exact_gram((frame[["a", "b", "c"]][:0], frame["y"][:0]), **options)
+    assert not empty.integers.any()
+    with pytest.raises(ParameterError, match="list of paths"):
+        exact_gram(("a.parquet", "b.parquet"), **options)
     with pytest.raises(ParameterError, match="pair"):
         exact_gram((rows[:, :3], rows[:9, 3]), **options)
     with pytest.raises(ParameterError, match="columns and targets must be left out"):
@@ -143,6 +147,14 @@ def test_a_cell_never_changes_how_another_is_read(tmp_path: Path) -> None:
     assert grams[0] == grams[1] == grams[2]
 
 
+def test_csv_files_without_records_or_without_valid_text_raise_nothing(tmp_path: Path) -> None:
+    nothing = np.zeros((1, 1), dtype=np.int64)
+    for content in (b"a", b"a\n", b"a\r\n", b"a\n\xff\xfe\n", b"\xef\xbb\xbfa\nabc\n\xff\n", b"a\n\x00\n"):
+        path = tmp_path / "rows.csv"
+        path.write_bytes(content)
+        assert np.array_equal(exact_gram(path, row_norm_bound=1.0, progress=False).integers, nothing), content
+
+
 def test_large_integers_raise_nothing() -> None:
     values = [2**63 - 1, -(2**63), 2**53 + 1, None, 0]
     arrow = pa.table({"a": pa.array(values, pa.int64())})
@@ -202,6 +214,10 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1.0]}), tmp_path / "2.parquet")
     with pytest.raises(ParameterError, match=r"same columns in every file, .*2.parquet"):
         gram(tmp_path)
+    (tmp_path / "broken.arrow").write_text("no Arrow file")
+    with pytest.raises(ParameterError, match=r"readable file of its kind; got .*broken"):
+        gram(tmp_path / "broken.arrow")
+    (tmp_path / "broken.arrow").unlink()
     (tmp_path / "3.csv").write_text("a,a\n1,2\n")
     with pytest.raises(ParameterError, match="columns of different names"):
         gram(tmp_path / "3.csv")

@@ -219,6 +219,17 @@ def test_shapes_and_grids() -> None:
         assert 2.0**-21 < grid_for(std) / std <= 2.0**-20
 
 
+def test_large_draws_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Means of 10, 20, … with noise of 1: every piece gets its own means."""
+    monkeypatch.setattr("ndis.sampling.gaussian._NORMALS_AT_ONCE", 6)
+    means = 10 * np.arange(20)
+    assert np.all(np.abs(exact_normal(means, noise_std=0.5).values - means) < 5)
+    sample = exact_gaussian([0, 100], np.eye(2) / 4, size=10, grid=grid_for(0.5)).values
+    assert sample.shape == (10, 2)
+    assert np.all(np.abs(sample - [0, 100]) < 5)  # ten standard deviations
+    assert len(np.unique(sample)) == 20
+
+
 def test_a_private_gram_goes_straight_in() -> None:
     rows = np.random.default_rng(0).normal(size=(100, 3))
     gram = exact_gram(rows, row_norm_bound=1.0)

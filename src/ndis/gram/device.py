@@ -77,8 +77,8 @@ class DeviceProduct:
     def _tensor(self, part: Any) -> Any:
         if isinstance(part, self._torch.Tensor):
             return part
-        if part.dtype.kind == "u" and part.dtype.itemsize > 1:
-            part = part.astype(np.float64)  # unsigned integers as NumPy converts them
+        if not part.dtype.isnative or (part.dtype.kind == "u" and part.dtype.itemsize > 1):
+            part = part.astype(np.float64)  # what torch does not know, as NumPy converts it
         return self._torch.from_numpy(part if part.flags.writeable and min(part.strides) > 0 else part.copy())
 
     def _integer_rows(self, parts: tuple[Any, ...]) -> Any:

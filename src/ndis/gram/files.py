@@ -29,6 +29,8 @@ _KINDS = {
 }  # fmt: skip
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
 
+_CSV_BLOCK = 1 << 23  # bytes; a record must fit in one
+
 Schema = tuple[tuple[str, ...], dict[int, str]]
 T = TypeVar("T")
 Batches = Iterator[tuple[Any, float]]  # a record batch, and the share of its file that is done after it
@@ -48,9 +50,9 @@ def file_source(data: Any, *, progress: bool | None = None) -> Source:
     if len(kinds) != 1:
         raise ParameterError("data", "hold files of one kind", ", ".join(sorted(kinds)))
     schema_of, batches_of = _READERS[kinds.pop()]
-    names, refused = schema_of(paths[0])
+    names, refused = _schema(paths[0], schema_of)
     for path in paths[1:]:
-        these, also_refused = schema_of(path)
+        these, also_refused = _schema(path, schema_of)
         if these != names:
             raise ParameterError("data", f"have the same columns in every file, {list(names)}", path)
         refused |= also_refused
@@ -104,13 +106,14 @@ def _numbers(cells: Any) -> NDArray[np.float64]:
     try:
         array = cells.cast(pa.float64())
     except pa.ArrowInvalid:
-        return np.array([_number(cell) for cell in cells.to_pylist()], dtype=np.float64)
+        raw = cells.view(pa.binary()).to_pylist()  # as bytes, which need not be valid text
+        return np.array([_number(cell) for cell in raw], dtype=np.float64)
     return np.asarray(array.fill_null(np.nan).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _number(cell: str | None) -> float:
+def _number(cell: bytes | None) -> float:
     try:
-        return float("nan" if cell is None else cell)
+        return float(b"nan" if cell is None else cell)
     except ValueError:
         return float("nan")
 
@@ -131,6 +134,15 @@ def _paths(data: Any) -> list[Path]:
         else:
             paths.append(path)
     return paths
+
+
+def _schema(path: Path, schema_of: Callable[[Path], Schema]) -> Schema:
+    import pyarrow as pa
+
+    try:
+        return schema_of(path)
+    except pa.ArrowInvalid:
+        raise ParameterError("data", "be a readable file of its kind", path) from None
 
 
 def _different(names: tuple[str, ...], where: object) -> tuple[str, ...]:
@@ -176,21 +188,26 @@ def _arrow_batches(path: Path, names: list[str], step: int) -> Batches:
 
 
 def _csv_schema(path: Path) -> Schema:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        return _different(tuple(next(csv.reader(file), ())), path), {}
+    with path.open("rb") as file:
+        header = file.readline().decode("utf-8-sig", errors="replace")  # this line alone: the rest is private
+    return _different(tuple(next(csv.reader([header]), ())), path), {}
 
 
 def _csv_batches(path: Path, names: list[str], step: int) -> Batches:
     import pyarrow as pa
     import pyarrow.csv as pc
 
-    total = max(path.stat().st_size, 1)
+    total = path.stat().st_size
+    with path.open("rb") as file:
+        file.readline()
+        if file.tell() == total:  # Arrow refuses a file without records
+            return
     try:
         with (
             path.open("rb") as file,
             pc.open_csv(
                 file,
-                read_options=pc.ReadOptions(block_size=1 << 23),
+                read_options=pc.ReadOptions(block_size=_CSV_BLOCK),
                 parse_options=pc.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
                 convert_options=pc.ConvertOptions(
                     column_types={name: pa.string() for name in names},
@@ -202,7 +219,7 @@ def _csv_batches(path: Path, names: list[str], step: int) -> Batches:
             ) as reader,
         ):
             for batch in reader:
-                yield batch, min(file.tell() / total, 1.0)
+                yield batch, file.tell() / total
     except pa.ArrowInvalid:
         # Arrow's own message quotes the cell it stopped at.
         raise ParameterError("data", "be a well-formed CSV file", path) from None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from ndis.errors import ParameterError
@@ -79,9 +79,11 @@ class RowLayout:
             raise ParameterError("features", "be at least one column", self.features)
         if not (isinstance(self.targets, int) and self.targets >= 0):
             raise ParameterError("targets", "be a number of columns", self.targets)
-        k = self.fractional_bits
-        if not (isinstance(k, int) and 8 <= k <= 24):
-            raise ParameterError("fractional_bits", "be an integer from 8 to 24", k)
+        bits: Any = self.fractional_bits
+        if not (isinstance(bits, Integral) and 8 <= int(bits) <= 24):
+            raise ParameterError("fractional_bits", "be an integer from 8 to 24", bits)
+        k = int(bits)
+        object.__setattr__(self, "fractional_bits", k)
         object.__setattr__(self, "row_norm_bound", _bound("row_norm_bound", self.row_norm_bound))
         if self.targets:
             if self.target_bound is None:

@@ -19,7 +19,7 @@ from ndis.gram.accumulator import Gram
 from ndis.gram.engine import is_dask
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
-from ndis.gram.sources import Groups, choose_columns, open_source
+from ndis.gram.sources import Groups, Parts, choose_columns, open_source, rows_per_read
 
 __all__ = ["WorstRow", "leverage", "worst_row"]
 
@@ -50,7 +50,7 @@ def leverage(
 
     Parameters
     ----------
-    data : any source of `exact_gram` on the host, or a dask collection
+    data : any source of `exact_gram`
         The same rows ``gram`` was made of, or others of the same layout.
     gram : Gram
     ridge : float
@@ -119,11 +119,17 @@ def _tiles(data: Any, layout: RowLayout, columns: Any, targets: Any) -> Iterator
             yield from _part_tiles(part.compute(), groups, layout)
         return
     source = open_source(data)
-    if source.device is not None:
-        raise ParameterError("data", "be on the host", f"a tensor on {source.device}", "pass data.cpu()")
     groups = _checked(choose_columns(source, columns, targets), layout)
     for parts in source.read(groups):
-        yield from integer_tiles(parts, layout)
+        for block in [parts] if source.device is None else _on_host(parts, layout.width):
+            yield from integer_tiles(block, layout)
+
+
+def _on_host(parts: Parts, width: int) -> Iterator[Parts]:
+    """Bring rows from a device over, a block at a time."""
+    step = rows_per_read(width)
+    for start in range(0, len(parts[0]), step):
+        yield tuple(part[start : start + step].cpu().numpy() for part in parts)
 
 
 def _part_tiles(

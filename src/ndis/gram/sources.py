@@ -57,6 +57,8 @@ def open_source(data: Any, *, progress: bool | None = None) -> Source:
     2
     """
     if isinstance(data, tuple) and len(data) == 2:
+        if any(isinstance(part, str | os.PathLike) for part in data):
+            raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
         return _pair(*(open_source(part) for part in map(_as_matrix, data)))
     if isinstance(data, str | os.PathLike) or _is_paths(data):
         from ndis.gram.files import file_source
@@ -151,9 +153,9 @@ def _pair(left: Source, right: Source) -> Source:
     whole = (tuple(range(left.width)),), (tuple(range(right.width)),)
 
     def read(groups: Groups) -> Iterator[Parts]:
-        # Both sides are in memory; they cut their rows alike only if whole, so join each side first.
-        x = _join([block for (block,) in left.read(whole[0])])
-        y = _join([block for (block,) in right.read(whole[1])])
+        # The two sides may cut their rows differently, so each is joined first; both are in memory anyway.
+        x = _join([block for (block,) in left.read(whole[0])], left.width)
+        y = _join([block for (block,) in right.read(whole[1])], right.width)
         if len(x) != len(y):
             raise ParameterError("data", "be a pair (X, y) with equally many rows", "another number in y")
         yield x, y
@@ -165,8 +167,8 @@ def _pair(left: Source, right: Source) -> Source:
     return Source(left.width + right.width, read, names, refused, right.width, left.device)
 
 
-def _join(blocks: list[Any]) -> Any:
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+def _join(blocks: list[Any], width: int) -> Any:
+    return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty((0, width)), *blocks])
 
 
 def _matrix_width(shape: tuple[int, ...]) -> int:

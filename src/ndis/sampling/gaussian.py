@@ -31,6 +31,7 @@ __all__ = ["ExactSample", "draw_rounded", "exact_gaussian", "exact_normal", "gri
 _GRID_BITS = 20  # the default grid is 2⁻²⁰ of the noise
 _MARGIN_BITS = 40  # the first enclosure is 2⁻⁴⁰ of the grid: one entry in 2³⁹ needs a second look
 _MORE_BITS = 64
+_NORMALS_AT_ONCE = 1 << 17  # bounds the memory of large draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +156,18 @@ def exact_normal(
 
 def draw_rounded(mean: ExactArray, root: CovarianceRoot, count: int, exponent: int, bits: RandomBits) -> NDArray[Any]:
     """⌊(μ + Lz)/2^exponent + ½⌋ for ``count`` columns z of fresh normals; ``mean`` has one column, or one for each."""
+    step = max(_NORMALS_AT_ONCE // root.size, 1)
+    columns = [
+        _draw_columns(
+            ExactArray(mean.numerators[:, start : start + step], mean.denominator) if mean.shape[1] > 1 else mean,
+            root, min(step, count - start), exponent, bits,
+        )
+        for start in range(0, count, step)
+    ]  # fmt: skip
+    return np.concatenate([np.empty((root.size, 0), dtype=object), *columns], axis=1)
+
+
+def _draw_columns(mean: ExactArray, root: CovarianceRoot, count: int, exponent: int, bits: RandomBits) -> NDArray[Any]:
     d = root.size
     normals = LazyNormals(d * count, bits)
     # E is 2^-p·Σ|L| + 2^-q·Σ|z| in real units; Σ|z| is about d. Both parts start near 2^-margin of the grid.
@@ -196,8 +209,6 @@ def _round_interval(centre: NDArray[Any], error: NDArray[Any], shift: int) -> tu
 
 
 def _product(L: NDArray[Any], z: NDArray[Any]) -> NDArray[Any]:
-    if not z.size:
-        return z
     entries = (fmpz_mat(L.tolist()) * fmpz_mat(z.tolist())).entries()
     return np.array([int(e) for e in entries], dtype=object).reshape(len(L), -1)
 
