@@ -11,9 +11,9 @@ from ndis.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
-# A covariance computed in floats is symmetric up to rounding: d·2⁻⁴⁸ of its largest variance. That much is averaged
-# away; more raises.
-_ASYMMETRY = 2.0**-48
+# A covariance computed in floats is symmetric up to rounding: d·2⁻⁴⁶ of the two standard deviations. That much is
+# averaged away; more raises.
+_ASYMMETRY = 2.0**-46
 
 
 def _brief(value: Any) -> str:
@@ -25,7 +25,7 @@ def as_reals(name: str, value: ArrayLike) -> Floats:
     """`value` as a float64 array; numbers only, infinities allowed, NaN not."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind not in "buif":
+        if array.dtype.kind not in "uif":
             raise ParameterError(
                 name, "be real numbers", _brief(value) if array.dtype.kind != "O" else type(value).__name__
             )
@@ -91,7 +91,8 @@ def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
     if not (diagonal >= 0).all():
         raise ParameterError(name, "have non-negative variances on its diagonal", _brief(diagonal))
     excess = np.abs(array - array.T)
-    if not (excess <= dimension * _ASYMMETRY * diagonal.max(initial=0.0)).all():
+    deviation = np.sqrt(diagonal)
+    if not (excess <= dimension * _ASYMMETRY * np.outer(deviation, deviation)).all():
         raise ParameterError(
             name,
             "be symmetric",

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from ndis._validate import Floats, as_floats
 from ndis.errors import ParameterError
 from ndis.loss import half_excess_log
-from ndis.pair import GaussianPair
+from ndis.pair import LEAST_SHIFT, GaussianPair
 
 __all__ = ["delta_batch", "log_delta_batch"]
 
@@ -130,6 +130,8 @@ def _rows(
     if ratio.ndim not in (1, 2):
         raise ParameterError("variance_ratio", "have shape (n,) or (n, k)", f"shape {ratio.shape}")
     m, n = as_floats("shift", shift), as_floats("copies", copies)
+    if not ((m == 0) | (np.abs(m) >= LEAST_SHIFT)).all():
+        raise ParameterError("shift", f"be 0 or at least {LEAST_SHIFT} in size", "a smaller one")
     if not ((n >= 1) & (n == np.floor(n))).all():
         raise ParameterError("copies", "be whole numbers of at least 1", f"a smallest value of {n.min()}")
     try:

@@ -59,8 +59,16 @@ class LogMoment:
     @cached_property
     def edge(self) -> tuple[float, float]:
         """End of the support, as a double-double; ask only where `side` is not 0."""
-        exact = None if self.exact_edge is None else self.exact_edge()
-        return (self._rough_edge, 0.0) if exact is None else exact
+        return (self._rough_edge, 0.0) if self._exact is None else self._exact
+
+    @cached_property
+    def _exact(self) -> tuple[float, float] | None:
+        return None if self.exact_edge is None else self.exact_edge()
+
+    @property
+    def edge_error(self) -> float:
+        """How far the edge may be off, relatively, where it was not computed from exact inputs."""
+        return 0.0 if self._exact is not None else 2.0**-36
 
     @cached_property
     def _rough_edge(self) -> float:
@@ -160,7 +168,8 @@ def loss_supremum(pair: GaussianPair) -> float:
     if form.side != -1:
         return math.inf
     high, low = form.edge
-    return high if low <= 0.0 else math.nextafter(high, math.inf)
+    end = high if low <= 0.0 else math.nextafter(high, math.inf)
+    return end + math.fabs(end) * form.edge_error
 
 
 def kl(pair: GaussianPair) -> float:

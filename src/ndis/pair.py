@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,14 +29,24 @@ from ndis._validate import (
     broadcast_vectors,
 )
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
 from ndis.loss import LogMoment
+
+if TYPE_CHECKING:
+    from ndis.spectrum.invariants import Rounded
 
 __all__ = ["GaussianPair", "Origin"]
 
-_LEAST_SHIFT = 1e-140
-_EDGE_BITS = 192
+LEAST_SHIFT = 1e-140
+_EDGE_BITS = (192, 448, 1024, 2400)
 _EXACT_SIZE = 24  # dense pairs up to this size are whitened again in ball arithmetic where floats may have lost digits
+
+
+def _frozen(array: Floats) -> Floats:
+    """A copy nobody can write to."""
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +58,16 @@ class Origin:
     reverse: bool = False
     copies: int = 1
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arrays", tuple(_frozen(a) for a in self.arrays))
+
     @property
     def size(self) -> int:
         """Size of the dense eigenproblem behind the invariants; 0 where there is none."""
         return 0 if self.kind in ("ratios", "diagonal") else int(self.arrays[0].size)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GaussianPair:
     """An ordered pair of Gaussians, p from q, through its invariants.
 
@@ -74,6 +87,9 @@ class GaussianPair:
         t = τ − 1, formed without cancellation.
     mutually_singular : bool
         True when the two laws live on different subspaces; then δ(ε) = 1 for every ε.
+    uncertainty : float
+        What float64 whitening of dense input may have done to the loss, relatively; 0 where the invariants are exact to
+        the last digit. `epsilon` allows for it.
 
     Examples
     --------
@@ -92,7 +108,35 @@ class GaussianPair:
     dimension: int
     excess: Floats
     mutually_singular: bool = False
+    uncertainty: float = 0.0
     origins: tuple[Origin, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("variance_ratio", "shift", "copies", "excess"):
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
+        # one place that every constructor passes: what is not a number must not look private
+        for name, rule, good in (
+            ("variance_ratio", "be positive and finite", (self.variance_ratio > 0) & np.isfinite(self.variance_ratio)),
+            ("excess", "be at least -1 and finite", (self.excess >= -1) & np.isfinite(self.excess)),
+            ("copies", "be at least 1 and finite", (self.copies >= 1) & np.isfinite(self.copies)),
+            ("shift", "be finite in standard deviations of q", np.isfinite(self.shift)),
+            (
+                "shift",
+                f"be 0 or at least {LEAST_SHIFT} standard deviations of q",
+                (self.shift == 0) | (np.abs(self.shift) >= LEAST_SHIFT),
+            ),
+        ):
+            if not good.all():
+                raise ParameterError(name, rule, getattr(self, name)[~good][:4])
+
+    def __repr__(self) -> str:
+        def brief(a: Floats) -> str:
+            return np.array2string(a, threshold=6, edgeitems=2, separator=", ")
+
+        parts = [f"{name}={brief(getattr(self, name))}" for name in ("variance_ratio", "shift", "copies")]
+        return f"GaussianPair({', '.join(parts)}, dimension={self.dimension}" + (
+            ", mutually_singular=True)" if self.mutually_singular else ")"
+        )
 
     # ------------------------------------------------------------------ constructors
 
@@ -111,7 +155,6 @@ class GaussianPair:
         )
         if ratio.size == 0:
             raise ParameterError("variance_ratio", "have at least one entry", "none")
-        _check_shift("shift", m)
         return cls(ratio, m, n, int(n.sum()), ratio - 1.0, origins=(Origin("ratios", (ratio, m, n)),))
 
     @classmethod
@@ -158,6 +201,7 @@ class GaussianPair:
         >>> ndis.GaussianPair.from_moments(1.0, 4.0, 0.0, 2.0).variance_ratio
         array([2.])
         """
+        from ndis.spectrum.invariants import common_coordinates, rounded
         from ndis.whitening import whiten
 
         mu_p, mu_q = as_vector("mean_p", mean_p), as_vector("mean_q", mean_q)
@@ -165,17 +209,31 @@ class GaussianPair:
         if mu_q.size != d or d == 0:
             raise ParameterError("mean_q", f"have the length of mean_p, at least 1 ({d})", f"length {mu_q.size}")
         sigma_p, sigma_q = as_covariance("cov_p", cov_p, d), as_covariance("cov_q", cov_q, d)
-        origin = (Origin("dense", (mu_p, sigma_p, mu_q, sigma_q)),)
-        found = whiten(mu_p - mu_q, sigma_p, sigma_q)
-        if found is None:
-            return cls._singular(d, origin)
-        t, ratio, m, doubtful = found
-        n = np.ones(t.size)
-        if doubtful and d <= _EXACT_SIZE:
-            from ndis.spectrum.invariants import rounded
-
-            t, ratio, m, n = rounded(origin) or (t, ratio, m, n)
-        return cls(ratio, m, n, d, t, origins=origin)
+        origin = Origin("dense", (mu_p, sigma_p, mu_q, sigma_q))
+        with np.errstate(over="ignore"):
+            shift = mu_p - mu_q
+        floats = whiten(shift, sigma_p, sigma_q)
+        if d <= _EXACT_SIZE and (floats is None or floats.doubtful):
+            # the inputs as exact binary numbers decide; floats again only where those are no covariances by rounding
+            exact = rounded(origin)
+            if exact is not None:
+                return cls._from_exact(exact, d, (origin,))
+        elif floats is None or floats.singular:
+            keep = common_coordinates(origin)
+            if keep is None:
+                return cls._singular(d, (origin,))
+            if len(keep) == d:
+                raise PrecisionError(
+                    "a covariance is singular to working precision, though not exactly; give independent coordinates"
+                )
+            part = np.ix_(keep, keep)
+            floats = whiten(shift[keep], sigma_p[part], sigma_q[part])
+            if floats is None or floats.singular:
+                raise PrecisionError("a covariance is singular to working precision on its independent coordinates")
+        if floats is None:
+            return cls._singular(d, (origin,))
+        ones = np.ones(floats.t.size)
+        return cls(floats.ratio, floats.shift, ones, d, floats.t, uncertainty=floats.error, origins=(origin,))
 
     @classmethod
     def from_low_rank(
@@ -198,6 +256,7 @@ class GaussianPair:
         >>> pair.variance_ratio.round(12), pair.copies
         (array([1.25, 1.  ]), array([1., 2.]))
         """
+        from ndis.spectrum.invariants import rounded
         from ndis.whitening import whiten_low_rank
 
         mu_p, mu_q = as_vector("mean_p", mean_p), as_vector("mean_q", mean_q)
@@ -214,12 +273,28 @@ class GaussianPair:
         chol = None if cholesky_q is None else as_floats("cholesky_q", cholesky_q)
         if chol is not None and chol.shape != (d, d):
             raise ParameterError("cholesky_q", f"have shape ({d}, {d})", f"shape {chol.shape}")
-        t, ratio, m = whiten_low_rank(mu_p - mu_q, f, sigma_q, sign, chol)
+        origin = Origin("low-rank", (mu_p, mu_q, sigma_q, f, np.array(float(sign))))
+        with np.errstate(over="ignore"):
+            shift = mu_p - mu_q
+        floats = whiten_low_rank(shift, f, sigma_q, sign, chol)
+        if floats.doubtful:
+            exact = rounded(origin) if d <= _EXACT_SIZE else None
+            if exact is None:
+                raise ParameterError(
+                    "factor", "leave cov_q − F Fᵀ positive definite", "a matrix singular to working precision"
+                )
+            return cls._from_exact(exact, d, (origin,))
+        t, ratio, m = floats.t, floats.ratio, floats.shift
         rest = d - t.size
         t, ratio, m = (np.append(a, [v] * (rest > 0)) for a, v in ((t, 0.0), (ratio, 1.0), (m, 0.0)))
         n = np.append(np.ones(d - rest), [float(rest)] * (rest > 0))
-        origin = Origin("low-rank", (mu_p, mu_q, sigma_q, f, np.array(float(sign))))
-        return cls(ratio, m, n, d, t, origins=(origin,))
+        return cls(ratio, m, n, d, t, uncertainty=floats.error, origins=(origin,))
+
+    @classmethod
+    def _from_exact(cls, exact: Rounded, dimension: int, origins: tuple[Origin, ...]) -> GaussianPair:
+        if exact.mutually_singular:
+            return cls._singular(dimension, origins)
+        return cls(exact.ratio, exact.shift, exact.copies, dimension, exact.t, origins=origins)
 
     @classmethod
     def _singular(cls, dimension: int, origins: tuple[Origin, ...]) -> GaussianPair:
@@ -264,6 +339,7 @@ class GaussianPair:
             sum(p.dimension for p in pairs),
             np.concatenate([p.excess for p in pairs]),
             mutually_singular=any(p.mutually_singular for p in pairs),
+            uncertainty=max(p.uncertainty for p in pairs),
             origins=tuple(o for p in pairs for o in p.origins),
         )
 
@@ -290,15 +366,14 @@ class GaussianPair:
         dropped."""
         m2, flat = self.shift**2, self.excess == 0
         pure = math.fsum((self.copies * m2)[flat])  # directions that differ in mean only add up to one
-        key, where = np.unique(np.stack([self.excess, m2])[:, ~flat], axis=1, return_inverse=True)
+        rows = np.stack([self.excess, self.variance_ratio, m2])[:, ~flat]
+        key, where = np.unique(rows, axis=1, return_inverse=True)
         n: Floats = np.bincount(where.ravel(), weights=self.copies[~flat], minlength=key.shape[1]).astype(np.float64)
-        ratio = np.zeros(n.size)
-        ratio[where.ravel()] = self.variance_ratio[~flat]
         order = np.argsort(n, kind="stable")  # the kernel takes logarithms of equal multiplicities together
-        t, m2, n, ratio = key[0][order], key[1][order], n[order], ratio[order]
+        (t, ratio, m2), n = key[:, order], n[order]
         mean = math.fsum(n * loss.half_excess_log(t, ratio)) + 0.5 * math.fsum(n * m2) + 0.5 * pure
         nu, q = n, n * m2 * ratio
-        if pure > 0:
+        if pure != 0:
             t, ratio, nu, q = (np.append(a, v) for a, v in ((t, 0.0), (ratio, 1.0), (nu, 0.0), (q, pure)))
         return LogMoment(mean, t, ratio, nu, q, (lambda: _exact_edge(self.origins)) if self.origins else None)
 
@@ -412,29 +487,31 @@ class GaussianPair:
         return loss.loss_supremum(self)
 
 
-def _check_shift(name: str, shift: Floats) -> None:
-    """A shift whose square underflows would look like none."""
-    if ((shift != 0) & (np.abs(shift) < _LEAST_SHIFT)).any():
-        raise ParameterError(
-            name, f"be 0 or at least {_LEAST_SHIFT} in size", f"a smallest one of {np.abs(shift[shift != 0]).min()}"
-        )
-
-
 def _exact_edge(origins: tuple[Origin, ...]) -> tuple[float, float] | None:
-    """Σ [ −½ log τ − m²/(2t) ], the end of the support of a loss bounded on one side, as an unevaluated sum of two
-    floats; None where the
-    precision used does not enclose the invariants."""
+    """Σ n [ −½ log τ − m²/(2t) ], the end of the support of a loss bounded on one side, as an unevaluated sum of two
+    floats; None where the exact inputs do not give one, or not to that accuracy."""
     from flint import arb
 
     from ndis.spectrum.balls import precision
     from ndis.spectrum.invariants import enclose
 
-    with precision(_EDGE_BITS):
-        groups = enclose(origins, _EDGE_BITS) if all(o.size <= _EXACT_SIZE for o in origins) else None
-        if groups is None:
-            return None
-        total = arb(0)
-        for t, m2, n in groups.curved:
-            total -= n * ((1 + t).log() + m2 / t) / 2
-        high = float(total.mid())
-        return high, float((total - high).mid())
+    if any(o.size > _EXACT_SIZE for o in origins):
+        return None
+    for bits in _EDGE_BITS:
+        with precision(bits):
+            try:
+                groups = enclose(origins, bits)
+            except ParameterError:
+                return None
+            if groups is None:
+                continue
+            one_sided = all(t < 0 for t, _, _ in groups.curved) or all(t > 0 for t, _, _ in groups.curved)
+            if groups.mutually_singular or groups.flat != 0 or not (groups.curved and one_sided):
+                return None
+            total = arb(0)
+            for t, m2, n in groups.curved:
+                total -= n * ((1 + t).log() + m2 / t) / 2
+            if total.rel_accuracy_bits() >= 110:
+                high = float(total.mid())
+                return high, float((total - high).mid())
+    return None

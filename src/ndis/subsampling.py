@@ -98,12 +98,14 @@ def certify(
     """Certified enclosure of δ(ε): δ' at the two ends of an enclosure of ε', times an enclosure of w."""
     view = _view(epsilon, rates, order)
     if view.inner is None:
-        return outward(view.weight)
+        low, high = outward(view.weight)
+        return Enclosure(low, min(high, 1.0))
     near, far = outward(view.inner)
     top = pair.certify(near, relative_width=0.25 * relative_width)
     bottom = top if near == far else pair.certify(far, relative_width=0.25 * relative_width)
     with precision(_BITS):
-        box = Enclosure(outward(view.weight * arb(bottom.lower)).lower, outward(view.weight * arb(top.upper)).upper)
+        top_end = outward(view.weight * arb(top.upper)).upper
+        box = Enclosure(outward(view.weight * arb(bottom.lower)).lower, min(top_end, 1.0))
     if not box.width <= relative_width * box.upper + 4 * math.ulp(box.upper):
         reached = box.width / box.upper
         raise PrecisionError(
@@ -122,6 +124,8 @@ def satisfied(pair: GaussianPair, epsilon: float, target: float, rates: tuple[fl
     if view.inner is None:
         return False
     share = outward(arb(target) / view.weight).lower
+    if not share > 0.0:
+        return False
     h, margin = excess_over(pair, outward(view.inner).lower, share)[:2]
     return h + margin <= 0.0
 
@@ -133,6 +137,7 @@ def smallest_epsilon_remove(pair: GaussianPair, target: float, rates: tuple[floa
         share = outward(arb(target) / q).lower
     if share >= 1.0:
         return 0.0
+    share = max(share, math.ulp(0.0))  # target ≤ target/q, and no smaller float is positive
     inner = smallest_epsilon(pair, share)
     if inner == 0.0 or inner == math.inf:
         return inner

@@ -70,8 +70,8 @@ __all__ = ["certify", "certify_log"]
 
 _ATTEMPTS = 6
 _STRIPS = (1.1, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06, 0.03)
-_CELLS = 16
-_DEPTH = 8
+_CELLS = 4  # a unit of u, to begin with
+_DEPTH = 10
 
 
 def certify(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
@@ -93,7 +93,8 @@ def certify_log(pair: GaussianPair, epsilon: float, *, relative_width: float = 1
     if ball == 0:
         return Enclosure(-math.inf, -math.inf)
     with precision(128):
-        return outward(ball.log())
+        low, high = outward(ball.log())
+    return Enclosure(low, min(high, 0.0))
 
 
 def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) -> Ball:
@@ -166,8 +167,8 @@ class _Integral:
         self.linear: Ball = gap if self.near_edge else linear
         self.centre: Ball = gap if self.near_edge else mean
         # 1 − st vanishes only on the real axis outside (low, high)
-        self.low = max((float((1 / t).upper()) for t, _, _ in self.curved if not t >= 0), default=-math.inf)
-        self.high = min((float((1 / t).lower()) for t, _, _ in self.curved if not t <= 0), default=math.inf)
+        self.low = max((outward(1 / t).upper for t, _, _ in self.curved if not t >= 0), default=-math.inf)
+        self.high = min((outward(1 / t).lower for t, _, _ in self.curved if not t <= 0), default=math.inf)
 
     def value(self, digits: float) -> Ball | None:
         plan = self._plan(digits)
@@ -175,8 +176,9 @@ class _Integral:
             return None
         c, w, bend, a, h, n = plan
         self.c, self.w, self.bend = arb(c), arb(w), arb(bend)
-        self.scale = (self._moment(acb(c)).real / (self.c * (1 + self.c))).mid()
-        total = arb(1) / 2
+        start = self._moment(acb(c)).real / (self.c * (1 + self.c))
+        self.scale = start.mid()
+        total = start / self.scale / 2
         for k in range(1, n + 1):
             s, speed = self._place(arb(h) * k)
             total += (self._moment(s) * speed / (s * (1 + s) * self.scale)).imag
@@ -230,7 +232,8 @@ class _Integral:
         """Upper bound of ∫ |Φ| / (w·scale) along a straight line in u, cell by cell; a cell whose bound is loose and
         above
         `enough` is halved."""
-        todo = [(k / _CELLS, 1.0 / _CELLS, 0) for k in range(_CELLS)]
+        count = max(8, math.ceil(_CELLS * float(abs(stop - start))))
+        todo = [(k / count, 1.0 / count, 0) for k in range(count)]
         total = arb(0)
         while todo:
             at, part, depth = todo.pop()
@@ -281,13 +284,24 @@ class _Integral:
         return (exponent - logs / 2).exp() / (roots[0] if roots else 1)
 
     def _slope(self, s: Any) -> Any:
-        """d/ds of K(s) − sε."""
+        """d/ds of K(s) − sε.
+
+        The mean terms s(1+s)/(1−st) are s + (1+t)s²/(1−st), or −s/t − (1+t)/t² + (1+t)/(t²(1−st)) where |st| > 2: on a
+        wide box that form alone keeps what cancels between the directions.
+        """
         total = self.linear + self.flat * (2 * s + 1) / 2
         for t, m2, n in self.curved:
-            i = 1 / (1 - s * t)
+            z = s * t
+            i = 1 / (1 - z)
             total += (n * t / 2) * i
-            if m2 != 0:  # s(1+s)/(1−st) = s + (1+t) s²/(1−st)
-                total += (n * m2 / 2) * ((1 + t) / t * i * i if self.near_edge else 1 + (1 + t) * s * (1 + i) * i)
+            if m2 != 0:
+                if self.near_edge:
+                    term = (1 + t) / t * i * i
+                elif abs(z) > 2:
+                    term = (1 + t) / t * i * i - 1 / t
+                else:
+                    term = 1 + (1 + t) * s * (1 + i) * i
+                total += (n * m2 / 2) * term
         return total
 
     def _rest(self, end: Ball) -> Ball:

@@ -7,18 +7,20 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.loss import LogMoment
-from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, _derivatives, evaluate_form, exponent
+from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, _derivatives, evaluate, evaluate_form, exponent
 
 if TYPE_CHECKING:
     from ndis.pair import GaussianPair
 
-__all__ = ["Spectrum", "excess_over", "log_tail", "quantile", "smallest_epsilon", "spectrum", "type_two_error"]
+__all__ = ["Spectrum", "contour_tail", "excess_over", "quantile", "smallest_epsilon", "spectrum", "type_two_error"]
 
 _LOG_HALF = math.log(0.5)
+_TOLERANCE = 1e-11  # relative to 1 + |log I|; beyond it no number is returned
 NEAR_ONE = math.log(0.9)  # above this 1 − δ is integrated on its own; below, 1 − δ has lost less than a digit
 
 
@@ -26,23 +28,31 @@ def contour_tail(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats,
     """log |I|, −d log|I|/dx and relative error of one contour integral at the points x, the linear term taken as exact;
     refuses rather than return a doubtful number."""
     value, slope, error = evaluate_form(form, x, kind)
-    bad = ~np.isfinite(value)
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise PrecisionError(
-            f"the contour integral at {float(x[i])!r} did not reach the accuracy asked for; "
-            f"relative change at the last refinement: {error[i]:.3g}",
-            reached=float(error[i]),
-        )
+    _refuse(~np.isfinite(value), x, error)
     return value, slope, error
 
 
-def log_tail(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
-    """`contour_tail` with the rounding of the linear term, mean − x or edge − x, in its error."""
-    value, slope, error = contour_tail(form, x, kind)
+def _with_rounding(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
+    """`evaluate_form` with the rounding of the linear term, mean − x or edge − x, in its error."""
+    value, slope, error = evaluate_form(form, x, kind)
     gap, near = form.linear(x)
     rounded = np.where(near, np.abs(gap), math.fabs(form.mean) + np.abs(x))
     return value, slope, error + 2.0**-52 * np.abs(slope) * rounded
+
+
+def _lost(value: Floats, error: Floats) -> NDArray[np.bool_]:
+    """Where the accuracy promised was not reached, or nothing at all."""
+    return ~(error <= _TOLERANCE * (1.0 + np.abs(value)))
+
+
+def _refuse(bad: NDArray[np.bool_], x: Floats, error: Floats) -> None:
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise PrecisionError(
+            f"the contour integral at {float(x[i])!r} did not reach full accuracy; relative tolerance reached: "
+            f"{error[i]:.3g}",
+            reached=float(error[i]),
+        )
 
 
 def log_one_minus_exp(a: Floats) -> Floats:
@@ -71,7 +81,8 @@ def spectrum(pair: GaussianPair, epsilon: Floats) -> Spectrum:
     if form.constant or form.side:
         # where the loss is certain to lie on one side of ε, δ = 0 or δ = 1 − e^ε exactly
         gap = -epsilon if form.constant else form.gap(epsilon)[0]
-        none, all_of_it = (gap <= 0) & (form.side <= 0), (gap >= 0) & (form.side >= 0) & (epsilon < 0)
+        doubt = 0.0 if form.constant else form.edge_error * (math.fabs(form.edge[0]) + np.abs(epsilon))
+        none, all_of_it = (gap <= -doubt) & (form.side <= 0), (gap >= doubt) & (form.side >= 0) & (epsilon < 0)
         out.log_delta[none], out.log_complement[none] = -np.inf, 0.0
         out.log_delta[all_of_it], out.log_complement[all_of_it] = (
             log_one_minus_exp(epsilon[all_of_it]),
@@ -81,16 +92,28 @@ def spectrum(pair: GaussianPair, epsilon: Floats) -> Spectrum:
         known = none | all_of_it
     todo = np.flatnonzero(~known)
     if todo.size:
-        value, mean_s, error = log_tail(form, epsilon[todo], DELTA)
-        near_one = value > NEAR_ONE
-        small, large = todo[~near_one], todo[near_one]
+        value, mean_s, error = _with_rounding(form, epsilon[todo], DELTA)
+        for i in np.flatnonzero(_lost(value, error)):
+            value[i], error[i] = _certified(pair, float(epsilon[todo[i]]), value[i], error[i])
         out.log_delta[todo], out.derivative[todo], out.error[todo] = value, -mean_s, error
-        out.log_complement[small] = log_one_minus_exp(out.log_delta[small])
+        out.log_complement[todo] = log_one_minus_exp(np.minimum(value, 0.0))
+        large = todo[value > NEAR_ONE]
         if large.size:
-            value, mean_s, error = log_tail(form, epsilon[large], COMPLEMENT)
+            value, mean_s, error = _with_rounding(form, epsilon[large], COMPLEMENT)
+            _refuse(_lost(value, error), epsilon[large], error)
             out.log_complement[large], out.derivative[large], out.error[large] = value, -mean_s, error
             out.log_delta[large] = log_one_minus_exp(value)
     return out
+
+
+def _certified(pair: GaussianPair, epsilon: float, value: float, error: float) -> tuple[float, float]:
+    """log δ(ε) and its error from a certificate, where the contour in floats has lost digits."""
+    from ndis.spectrum.certified import certify_log
+
+    if not pair.origins:
+        _refuse(np.ones(1, dtype=np.bool_), np.array([epsilon]), np.array([error]))
+    box = certify_log(pair, epsilon, relative_width=_TOLERANCE / 100)
+    return 0.5 * (box.lower + box.upper), box.width + 2.0**-52 * math.fabs(box.lower)
 
 
 def excess_over(pair: GaussianPair, epsilon: float, target: float) -> tuple[float, float, float]:
@@ -105,25 +128,32 @@ def excess_over(pair: GaussianPair, epsilon: float, target: float) -> tuple[floa
         h, size, slope = log_delta - math.log(target), log_delta, -derivative
     else:  # δ ≤ target ⇔ log(1 − δ) ≥ log(1 − target)
         h, size, slope = math.log1p(-target) - log_rest, log_rest, derivative
-    return h, 2.0 * error + 2.0**-50 * (1.0 + math.fabs(size) + math.fabs(h - size)), slope
+    margin = 2.0 * error + 2.0**-50 * (1.0 + math.fabs(size) + math.fabs(h - size))
+    # whitening in floats moves the loss by about this much of its own size
+    margin += pair.uncertainty * (math.fabs(derivative) * (pair.form.mean + math.fabs(epsilon)) + math.fabs(size))
+    return h, margin, slope
 
 
 def smallest_epsilon(pair: GaussianPair, target: float) -> float:
     """Smallest ε ≥ 0 with δ(ε) ≤ target: safeguarded Newton in log δ; the end returned was checked, error included."""
     if pair.mutually_singular:
         return math.inf
-    low, high = 0.0, pair.loss_supremum()
+    low, high = 0.0, math.inf
     h, margin, slope = excess_over(pair, 0.0, target)
-    if h + margin <= 0.0 or high == 0.0:
+    if h + margin <= 0.0:
         return 0.0
-    e = 0.0
+    e, end = 0.0, pair.loss_supremum()
+    if math.isfinite(end):
+        if sum(excess_over(pair, end, target)[:2]) > 0.0:
+            raise PrecisionError(f"the loss was found to end at {end!r}, but delta is above {target!r} there")
+        high = end
     for _ in range(300):
         # aim a margin inside the safe side; fall back on the bracket where Newton leaves it
         move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
         if not low < move < high:
             move = 0.5 * (low + high) if math.isfinite(high) else max(2.0 * low, 1.0)
         if not low < move < high:
-            return high
+            break
         e = move
         h, margin, slope = excess_over(pair, e, target)
         if h + margin <= 0.0:
@@ -133,7 +163,9 @@ def smallest_epsilon(pair: GaussianPair, target: float) -> float:
         else:
             low = e
         if math.isfinite(high) and high - low <= 2.0**-50 * high:
-            return high
+            break
+    if math.isfinite(high) and high - low <= 2.0**-40 * high:
+        return high
     raise PrecisionError(
         f"epsilon at delta = {target!r} did not settle; it lies between {low!r} and {high!r}",
         reached=(high - low) / high,
@@ -165,8 +197,27 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
     return place
 
 
+def _tail_at(form: LogMoment, x: float, gap: float | None, kind: int) -> tuple[float, float, float]:
+    """`contour_tail` at x; near the end of the support from gap = edge − x, which has digits that x has not."""
+    if gap is None or not math.fabs(gap) <= 0.25 * math.fabs(form.mean - x):
+        value, slope, error = contour_tail(form, np.array([x]), kind)
+    else:
+        first, size = np.zeros(1, dtype=np.int64), form.t.size
+        groups = (form.t, form.ratio, form.nu, form.q)
+        value, slope, error = evaluate(np.array([gap]), first, first + size, groups, np.ones(1, dtype=np.bool_), kind)
+        if not np.isfinite(value[0]):
+            raise PrecisionError(f"the tail at a distance of {gap!r} from the end of the support was not reached")
+    return float(value[0]), float(slope[0]), float(error[0])
+
+
 def quantile(form: LogMoment, probability: float, *, upper: bool = False) -> float:
-    """x with CDF(x) = probability, or SF(x) if `upper`: safeguarded Newton in the logarithm of the smaller tail.
+    """x with CDF(x) = probability, or SF(x) if `upper`; see `quantile_from_end`."""
+    return quantile_from_end(form, probability, upper=upper)[0]
+
+
+def quantile_from_end(form: LogMoment, probability: float, *, upper: bool) -> tuple[float, float | None]:
+    """The quantile x, and edge − x where it was solved for from the end of the support: safeguarded Newton in the
+    logarithm of the smaller tail.
 
     A variable bounded on one side is solved for in the logarithm of its distance from that end, unless that is far off.
     """
@@ -181,10 +232,10 @@ def quantile(form: LogMoment, probability: float, *, upper: bool = False) -> flo
     reach = math.sqrt(_variance(form))
     for _ in range(200):
         x = origin + side * y
-        value, slope, error = (float(a[0]) for a in contour_tail(form, np.array([x]), kind))
+        value, slope, error = _tail_at(form, x, -side * y if bounded else None, kind)
         h = value - goal if rising else goal - value  # increasing in y
         if math.fabs(h) <= error + 2.0**-51 * (1.0 + math.fabs(goal)):
-            return x
+            return x, (-side * y if bounded else None)
         low, high = (low, y) if h > 0 else (y, high)
         step = -h / math.fabs(slope)
         move = y * math.exp(min(max(step / y, -20.0), 3.0)) if bounded else y + step
@@ -197,7 +248,7 @@ def quantile(form: LogMoment, probability: float, *, upper: bool = False) -> flo
             else:
                 move = 0.5 * (low + high)
         if not low < move < high:
-            return x
+            return x, (-side * y if bounded else None)
         y = move
     raise PrecisionError(f"the quantile at {probability!r} did not settle", reached=math.fabs(h))
 
@@ -209,6 +260,7 @@ def type_two_error(pair: GaussianPair, alpha: float) -> float:
     form, other = pair.form, pair.reversed().form
     if form.constant:
         return 1.0 - alpha
-    threshold = quantile(form, alpha)
-    value, _, _ = log_tail(other, np.array([-threshold]), CDF)
-    return math.exp(float(value[0]))
+    threshold, gap = quantile_from_end(form, alpha, upper=False)
+    # under Q the loss −L ends where L does, and the distance to that end is known better than the threshold
+    value, _, _ = _tail_at(other, -threshold, None if gap is None else -gap, CDF)
+    return math.exp(value)

@@ -31,8 +31,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from flint import arb, arb_mat, fmpq, fmpq_mat
@@ -44,12 +44,12 @@ from ndis.spectrum.balls import Ball, precision, scalar_invariants
 if TYPE_CHECKING:
     from ndis.pair import Origin
 
-__all__ = ["Groups", "enclose", "rounded"]
+__all__ = ["Groups", "Rounded", "common_coordinates", "enclose", "rounded"]
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Directions with t ≠ 0 (or not known to vanish) as (t, m², copies), and the total m² of those with t = 0."""
+    """Directions with t ≠ 0 as (t, m² of one copy, copies), and the total m² of those with t = 0."""
 
     curved: list[tuple[Ball, Ball, int]]
     flat: Ball
@@ -82,30 +82,60 @@ def enclose(origins: tuple[Origin, ...], bits: int) -> Groups | None:
     return Groups(curved, flat)
 
 
-def rounded(origins: tuple[Origin, ...]) -> tuple[Floats, Floats, Floats, Floats] | None:
-    """(t, τ, |m|, copies) of a dense pair, each correct to about the last digit of a float; None where that takes more
-    precision than used."""
-    for bits in (160, 320):
+class Rounded(NamedTuple):
+    """Invariants correct to about the last digit of a float, or the news that the laws are mutually singular."""
+
+    t: Floats
+    ratio: Floats
+    shift: Floats
+    copies: Floats
+    mutually_singular: bool = False
+
+
+def rounded(origin: Origin) -> Rounded | None:
+    """The invariants of a dense or low-rank pair from its exact inputs; None where its covariances are not exactly
+    positive semidefinite, as floats leave them, or no precision tried suffices."""
+    for bits in (160, 320, 640, 1280):
         with precision(bits):
-            groups = enclose(origins, bits)
+            try:
+                groups = enclose((origin,), bits)
+            except ParameterError:
+                return None
             if groups is None:
                 continue
             if groups.mutually_singular:
-                return None
-            rows = [
-                (float(t), float(1 + t), float((m2 / n).sqrt()), float(n), t.rel_accuracy_bits())
+                empty = np.zeros(0)
+                return Rounded(empty, empty, empty, empty, mutually_singular=True)
+            total = groups.flat + sum((m2 * n for _, m2, n in groups.curved), arb(0))
+            fine = all(
+                t.rel_accuracy_bits() >= 60
+                and (1 + t).rel_accuracy_bits() >= 60
+                and m2.rad() <= total.lower() * 2.0**-80
                 for t, m2, n in groups.curved
-            ]
-            if any(row[4] < 60 for row in rows):
+            )
+            if not fine:
                 continue
+            rows = [(float(t), float(1 + t), _root(m2), float(n)) for t, m2, n in groups.curved]
             if groups.flat != 0:
-                rows.append((0.0, 1.0, float(groups.flat.sqrt()), 1.0, 0))
-            rest = sum(o.size for o in origins) - sum(row[3] for row in rows)
+                rows.append((0.0, 1.0, _root(groups.flat), 1.0))
+            rest = origin.size - sum(row[3] for row in rows)
             if rest > 0:
-                rows.append((0.0, 1.0, 0.0, rest, 0))
-            t, ratio, m, n = (np.array(a) for a in list(zip(*rows, strict=True))[:4])
-            return t, ratio, m, n
+                rows.append((0.0, 1.0, 0.0, rest))
+            t, ratio, m, n = (np.array(column) for column in zip(*rows, strict=True))
+            return Rounded(t, ratio, m, n)
     return None
+
+
+def _root(ball: Ball) -> float:
+    """Square root of a number known not to be negative."""
+    return math.sqrt(max(float(ball.mid()), 0.0))
+
+
+def common_coordinates(origin: Origin) -> list[int] | None:
+    """Indices of a maximal set of independent coordinates of both laws, over the rationals; None where the laws are
+    mutually singular."""
+    shift, difference, sigma_q = _exact_matrices(origin)
+    return _independent_rows(sigma_q) if _restrict(shift, difference, sigma_q) is not None else None
 
 
 def _merged(origins: tuple[Origin, ...]) -> list[tuple[Origin, int]]:
@@ -199,8 +229,6 @@ def _dense_invariants(origin: Origin, bits: int) -> Groups | None:
     wt = w.transpose()
     factor = _cholesky(wt * sigma * w)
     if factor is None:
-        if bits > 400:
-            raise ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
         return None
     half = _solve_lower(factor, wt * delta * w)
     a = _solve_lower(factor, half.transpose())
@@ -212,11 +240,9 @@ def _dense_invariants(origin: Origin, bits: int) -> Groups | None:
     found = _clusters(table, vector, d - rank, shift_inside)
     if found is None:
         return None
-    if not all(1 + t > 0 for t, _, _ in found.curved):
-        if bits > 400:
-            raise ParameterError("cov_p", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
-        return None
-    return found
+    if any(1 + t < 0 for t, _, _ in found.curved):
+        raise ParameterError("cov_p", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
+    return found if all(1 + t > 0 for t, _, _ in found.curved) else None
 
 
 def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
@@ -255,6 +281,8 @@ def _cholesky(matrix: Any) -> list[list[Ball]] | None:
         pivot = a[i][i]
         for x in row:
             pivot -= x * x
+        if pivot < 0:
+            raise ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
         if not pivot > 0:
             return None
         row.append(pivot.sqrt())
@@ -309,17 +337,19 @@ def _clusters(a: list[list[Ball]], m: list[Ball], null: int, shift_inside: bool)
     """Clusters of the diagonal with their shares of m, as the module docstring proves; `null` eigenvalues are exactly
     zero."""
     d = len(a)
-    eta = sum((a[i][j] ** 2 for i in range(d) for j in range(d) if i != j), arb(0)).abs_upper().sqrt().upper()
+    eta = sum((a[i][j] * a[i][j] for i in range(d) for j in range(d) if i != j), arb(0)).abs_upper().sqrt().upper()
     total = sum((x * x for x in m), arb(0))
-    order = sorted(range(d), key=lambda i: float(a[i][i]))
+    order = sorted(range(d), key=lambda i: float(a[i][i].lower()))
     spread = max(abs(a[i][i]).upper() for i in range(d))
     gap = (eta * spread).sqrt() if eta > 0 else arb(0)  # splits the loss between wider clusters and worse projectors
-    clusters: list[list[int]] = [[order[0]]]
-    for i, j in pairwise(order):
-        if (a[j][j] - a[i][i]).lower() > gap + 2 * eta:
-            clusters.append([j])
+    clusters: list[list[int]] = []
+    end = arb.neg_inf()
+    for i in order:
+        if not clusters or (a[i][i].lower() - end).lower() > gap + 2 * eta:
+            clusters.append([i])
         else:
-            clusters[-1].append(j)
+            clusters[-1].append(i)
+        end = end.max(a[i][i].upper())
     turn = arb(0) if len(clusters) == 1 or eta == 0 else total * (eta / (gap + eta))
     curved, flat = [], arb(0)
     for members in clusters:
@@ -336,5 +366,5 @@ def _clusters(a: list[list[Ball]], m: list[Ball], null: int, shift_inside: bool)
         elif t.contains(0):
             return None
         else:
-            curved.append((t, share, len(members)))
+            curved.append((t, share / len(members), len(members)))
     return Groups(curved, flat)

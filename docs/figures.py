@@ -1,0 +1,62 @@
+"""Draws the pictures of the docs into docs/img: ``python docs/figures.py`` (needs the extra `plot`)."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import ndis
+from ndis.spectrum.contour import DELTA, exponent, path
+
+HERE = Path(__file__).parent
+DEMO = runpy.run_path(str(HERE.parent / "examples" / "demo.py"))
+
+
+def log_modulus(pair: ndis.GaussianPair, epsilon: float, s: np.ndarray) -> np.ndarray:
+    """log10 of |e^{K(s) − sε} / (s(s+1))|, by the kernel that integrates it."""
+    form = pair.form
+    groups = (form.t, form.ratio, form.nu, form.q)
+    above = np.where(s.imag < 0, s.conj(), s)  # the kernel serves the upper half-plane; the modulus is symmetric
+    real = [exponent(complex(z), form.mean - epsilon, *groups, False).real for z in above.ravel()]
+    return (np.reshape(real, s.shape) - np.log(np.abs(s * (s + 1)))) / np.log(10.0)
+
+
+def draw_contour(pair: ndis.GaussianPair, epsilon: float, where: Path) -> None:
+    """Modulus of the integrand, the vertical line of the definition, and the path taken, with its first nodes."""
+    form = pair.form
+    groups = (form.t, form.ratio, form.nu, form.q)
+    c, w, bend, *_ = path(-41.0, form.mean - epsilon, *groups, False, DELTA)
+    u = np.linspace(-5, 5, 401)
+    line = c + bend * w * (np.cosh(u) - 1) + 1j * w * np.sinh(u)
+    nodes = c + bend * w * (np.cosh(u[::10]) - 1) + 1j * w * np.sinh(u[::10])
+    x, y = np.meshgrid(np.linspace(-4, 7, 240), np.linspace(-9, 9, 240))
+    height = log_modulus(pair, epsilon, x + 1j * y) - log_modulus(pair, epsilon, np.array([c + 0j]))
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    ax = figure.subplots()
+    filled = ax.contourf(x, y, np.clip(height, -6, 2), levels=np.arange(-6, 2.1, 0.5), cmap="YlGnBu_r")
+    figure.colorbar(filled, ax=ax, label="log₁₀ |integrand|, 0 at the saddle")
+    ax.axvline(c, color="0.2", lw=1, ls=":", label="line of the definition")
+    ax.plot(line.real, line.imag, color="#D55E00", lw=1.8, label="path taken")
+    ax.plot(nodes.real, nodes.imag, "o", color="#D55E00", ms=4)
+    ax.plot([c], [0], "o", color="white", mec="#D55E00", ms=8, label="saddle")
+    ax.plot([0, -1], [0, 0], "x", color="k", ms=8, mew=2, label="poles 0 and −1")
+    for t in form.t:
+        ax.plot([1 / t, 20 * np.sign(t)], [0, 0], color="k", lw=2.5, solid_capstyle="butt")
+    ax.plot([], [], color="k", lw=2.5, label="cuts, from 1/t outwards")
+    ax.set(xlim=(-4, 7), ylim=(-9, 9), xlabel="Re s", ylabel="Im s")
+    ax.legend(loc="lower left", fontsize=8, framealpha=0.95)
+    figure.savefig(where, dpi=160)
+
+
+def main() -> None:
+    pair = ndis.GaussianPair.from_moments(**DEMO["two_gaussians"]())
+    (HERE / "img").mkdir(exist_ok=True)
+    DEMO["draw_curve"](pair, HERE / "img" / "curve.png")
+    draw_contour(pair, 1.0, HERE / "img" / "contour.png")
+
+
+if __name__ == "__main__":
+    main()
