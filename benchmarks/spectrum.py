@@ -75,6 +75,12 @@ def spectrum_table() -> None:
         took = median_time(partial(pair.epsilon, target))
         short = 1.0 - pair.delta(answer) / target
         out.add_row(f"epsilon(1e-6), {name}", f"{answer:.6g}", seconds(took), "", f"short of δ by {short:.1e}")
+    for d in (10, 40):
+        pair = dense_pair(d)
+        took = median_time(partial(pair.certify, 1.0), rounds=3, budget=5.0)
+        box = pair.certify(1.0)
+        width = f"width {(box.upper - box.lower) / box.lower:.1e}"
+        out.add_row(f"certify, dense {d} x {d}", f"{box.lower:.6g}", seconds(took), "", width)
     grid = np.linspace(0.0, 5.0, 1000)
     pair = pairs()["3 distinct directions"][0]
     took = median_time(lambda: pair.delta(grid))
@@ -82,6 +88,14 @@ def spectrum_table() -> None:
     if hasattr(ndis, "delta_batch"):
         batch_row(out)
     console.print(out)
+
+
+def dense_pair(d: int) -> ndis.GaussianPair:
+    """Two Gaussians with unrelated covariances."""
+    rng = np.random.default_rng(d)
+    a, b = rng.normal(size=(2, 2 * d, d))
+    mean = 0.1 * rng.normal(size=d)
+    return ndis.GaussianPair.from_moments(mean, a.T @ a / d + np.eye(d), 0 * mean, b.T @ b / d + np.eye(d))
 
 
 def batch_row(out: Table) -> None:

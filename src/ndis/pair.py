@@ -422,7 +422,7 @@ class GaussianPair:
         from ndis.spectrum.evaluate import spectrum
 
         x = as_floats("epsilon", epsilon)
-        values = spectrum(self, x.ravel())[which].reshape(x.shape)
+        values = spectrum(self, x.ravel(), complement=which == 1)[which].reshape(x.shape)
         return float(values) if x.ndim == 0 else values
 
     def epsilon(self, delta: ArrayLike) -> Any:

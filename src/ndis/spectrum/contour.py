@@ -420,8 +420,10 @@ def evaluate(
     return out
 
 
-def evaluate_form(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
-    """`evaluate` of one variable at many points x."""
-    lin, edge = form.linear(x)
+def evaluate_form(
+    form: LogMoment, x: Floats, kind: int, linear: tuple[Floats, NDArray[np.bool_]] | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """`evaluate` of one variable at many points x; `linear` is `form.linear(x)` where that is known already."""
+    lin, edge = form.linear(x) if linear is None else linear
     first, last = np.zeros(x.size, dtype=np.int64), np.full(x.size, form.t.size, dtype=np.int64)
     return evaluate(lin, first, last, (form.t, form.ratio, form.nu, form.q), edge, kind)

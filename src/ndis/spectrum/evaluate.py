@@ -34,9 +34,11 @@ def contour_tail(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats,
 
 def _with_rounding(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
     """`evaluate_form` with the rounding of the linear term, mean − x or edge − x, in its error."""
-    value, slope, error = evaluate_form(form, x, kind)
-    gap, near = form.linear(x)
-    rounded = np.where(near, np.abs(gap), math.fabs(form.mean) + np.abs(x))
+    lin, near = form.linear(x)
+    value, slope, error = evaluate_form(form, x, kind, (lin, near))
+    rounded = math.fabs(form.mean) + np.abs(x)
+    if form.side:
+        rounded = np.where(near, np.abs(lin), rounded)
     return value, slope, error + 2.0**-52 * np.abs(slope) * rounded
 
 
@@ -70,8 +72,8 @@ class Spectrum(NamedTuple):
     error: Floats
 
 
-def spectrum(pair: GaussianPair, epsilon: Floats) -> Spectrum:
-    """δ(ε) at many ε, the smaller of δ and 1 − δ by its own integral."""
+def spectrum(pair: GaussianPair, epsilon: Floats, *, complement: bool = True) -> Spectrum:
+    """δ(ε) at many ε, the smaller of δ and 1 − δ by its own integral; 1 − δ of a small δ only if `complement`."""
     n = epsilon.size
     out = Spectrum(np.zeros(n), np.full(n, -np.inf), np.zeros(n), np.zeros(n))
     if pair.mutually_singular:
@@ -96,7 +98,8 @@ def spectrum(pair: GaussianPair, epsilon: Floats) -> Spectrum:
         for i in np.flatnonzero(_lost(value, error)):
             value[i], error[i] = _certified(pair, float(epsilon[todo[i]]), value[i], error[i])
         out.log_delta[todo], out.derivative[todo], out.error[todo] = value, -mean_s, error
-        out.log_complement[todo] = log_one_minus_exp(np.minimum(value, 0.0))
+        if complement:
+            out.log_complement[todo] = log_one_minus_exp(np.minimum(value, 0.0))
         large = todo[value > NEAR_ONE]
         if large.size:
             value, mean_s, error = _with_rounding(form, epsilon[large], COMPLEMENT)
