@@ -119,6 +119,8 @@ def pick(matrix: Any, columns: tuple[int, ...]) -> Any:
     """Columns of a matrix; a view where they are consecutive."""
     if columns == tuple(range(columns[0], columns[0] + len(columns))):
         return matrix[:, columns[0] : columns[0] + len(columns)]
+    if str(matrix.dtype) in ("torch.uint16", "torch.uint32", "torch.uint64"):
+        matrix = matrix.double()  # torch selects columns of these on no device; the rows become float64 in any case
     return matrix[:, list(columns)]
 
 
