@@ -81,7 +81,13 @@ def exact_array(values: Any, *, name: str = "values") -> ExactArray:
     """
     if isinstance(values, ExactArray):
         return values
-    array = np.asarray(values)
+    if not isinstance(values, np.ndarray | np.generic):
+        # each entry as it stands: NumPy would give a list one common type, and round large integers on the way
+        array = np.array(values, dtype=object)
+        if all(type(v) is float for v in array.ravel().tolist()):
+            array = array.astype(np.float64)
+    else:
+        array = np.asarray(values)
     if array.dtype.kind in "iub":
         return ExactArray(np.asarray(array.astype(object) * 1, dtype=object))
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
@@ -111,7 +117,7 @@ def _from_objects(array: NDArray[Any], name: str) -> ExactArray:
         if not isinstance(number, int | float | Fraction):
             raise ParameterError(name, "hold integers, fractions or floats", type(value).__name__)
         if isinstance(number, float) and not math.isfinite(number):
-            raise ParameterError(name, "be finite", number)
+            raise ParameterError(name, "be finite", "a NaN or an infinity")
         flat.append(Fraction(number))
     denominator = 1
     for q in flat:

@@ -67,7 +67,7 @@ def test_sums_beyond_int64_become_python_integers() -> None:
         accumulator.merge(copy)
     gram = accumulator.finish()
     assert gram.integers.tolist() == [[2**68]]
-    assert gram.exact().numerators.item() == 2**20 * gram.exact().denominator
+    assert gram.exact(ridge=0).numerators.item() == 2**20 * gram.exact(ridge=0).denominator
     other = GramAccumulator(layout)
     other.update(x)
     other.merge(accumulator)
@@ -133,3 +133,18 @@ def test_leverage_matches_the_definition_and_the_worst_row_is_found() -> None:
         worst_row(x, gram, ridge=0.0)
     with pytest.raises(ParameterError, match="data must have the columns of the Gram matrix"):
         worst_row(x[:, :2], gram, ridge=1.0)
+
+
+@pytest.mark.parametrize("rows", [10, 20_000, 32_773, 70_000])
+def test_merging_with_itself_doubles(rows: int) -> None:
+    accumulator = GramAccumulator(RowLayout(features=1, row_norm_bound=1.0, fractional_bits=24))
+    accumulator.update(np.ones((rows, 1)))
+    once = int(accumulator.finish().integers[0, 0])
+    accumulator.merge(accumulator)
+    assert int(accumulator.finish().integers[0, 0]) == 2 * once
+
+
+def test_masked_blocks_are_refused() -> None:
+    accumulator = GramAccumulator(RowLayout(features=2, row_norm_bound=1.0))
+    with pytest.raises(ParameterError, match="block must be a NumPy array"):
+        accumulator.update(np.ma.masked_array([[0.5, 0.25]], mask=[[True, False]]))

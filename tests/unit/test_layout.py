@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 # Layers, lowest first. A module may import, at module level, modules of its own layer and of those before it.
 # An entry names a module, or a package with everything in it; the most exact entry counts.
 LAYERS = (
-    ("ndis.errors", "ndis.enclosure"),
+    ("ndis.errors", "ndis.enclosure", "ndis.precision"),
     ("ndis._validate",),
     ("ndis.loss", "ndis.pair", "ndis.whitening"),
     ("ndis.spectrum",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,7 @@ class Gram:
     integers: NDArray[Any]
     layout: RowLayout
 
-    def exact(self, *, ridge: Any = 0) -> ExactArray:
+    def exact(self, *, ridge: Any) -> ExactArray:
         """Return DᵀD + ridge·I in real units, as exact rationals.
 
         Parameters
@@ -127,6 +128,8 @@ class GramAccumulator:
         """Add all rows of ``other``, which stays as it is."""
         if self.layout != other.layout:
             raise ParameterError("other", f"have the layout {self.layout}", other.layout)
+        if other is self:
+            other = pickle.loads(pickle.dumps(self))
         self._add_integers(other._int64, other._int64_rows)
         self._add_integers(other._exact_float.astype(np.int64), other._float_rows)
         if other._engine is not None:

@@ -6,15 +6,15 @@ travels to the client.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator
 from ndis.gram.layout import RowLayout
-from ndis.gram.sources import Groups, Source, choose_columns, open_source
+from ndis.gram.sources import Groups, Parts, Source, choose_columns, open_source
 
-__all__ = ["dask_gram", "open_dask", "tree"]
+__all__ = ["dask_gram", "open_dask", "read_partition", "tree"]
 
 _FAN_IN = 8
 
@@ -52,9 +52,21 @@ def tree(partitions: list[Any], each: Callable[[Any], Any], join: Callable[[list
 
 def _accumulate(part: Any, groups: Groups, layout: RowLayout) -> GramAccumulator:
     accumulator = GramAccumulator(layout)
-    for parts in open_source(part).read(groups):
+    for parts in read_partition(part, groups):
         accumulator.update(*parts, threads=1)  # the scheduler already keeps every core busy
     return accumulator
+
+
+def read_partition(part: Any, groups: Groups) -> Iterator[Parts]:
+    """Rows of one partition, whose columns must be of the kinds the collection declares. No message quotes a cell."""
+    try:
+        source = open_source(part)
+        if not any(column in source.refused for group in groups for column in group):
+            yield from source.read(groups)
+            return
+    except (IndexError, TypeError, ValueError):  # what a partition of other columns or kinds gives
+        pass
+    raise ParameterError("data", "have partitions of the columns and kinds it declares", "another partition") from None
 
 
 def _merge(parts: list[GramAccumulator], layout: RowLayout) -> GramAccumulator:

@@ -113,7 +113,7 @@ def _numbers(cells: Any) -> NDArray[np.float64]:
 
 def _number(cell: bytes | None) -> float:
     try:
-        return float(b"nan" if cell is None else cell)
+        return float(b"nan" if cell is None or b"_" in cell else cell)  # Python alone would read 1_0 as 10
     except ValueError:
         return float("nan")
 
@@ -189,8 +189,11 @@ def _arrow_batches(path: Path, names: list[str], step: int) -> Batches:
 
 def _csv_schema(path: Path) -> Schema:
     with path.open("rb") as file:
-        header = file.readline().decode("utf-8-sig", errors="replace")  # this line alone: the rest is private
-    return _different(tuple(next(csv.reader([header]), ())), path), {}
+        line = file.readline(_CSV_BLOCK).partition(b"\r")[0]  # this line alone: the rest is private
+    try:
+        return _different(tuple(next(csv.reader([line.decode("utf-8-sig")]), ())), path), {}
+    except (csv.Error, UnicodeDecodeError):
+        raise ParameterError("data", "begin with one line of column names in UTF-8", path) from None
 
 
 def _csv_batches(path: Path, names: list[str], step: int) -> Batches:
@@ -220,7 +223,7 @@ def _csv_batches(path: Path, names: list[str], step: int) -> Batches:
         ):
             for batch in reader:
                 yield batch, file.tell() / total
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
         # Arrow's own message quotes the cell it stopped at.
         raise ParameterError("data", "be a well-formed CSV file", path) from None
 

@@ -26,7 +26,7 @@ _ROWS_PER_THREAD = 1024
 
 def check_block(block: Any, *, columns: int, name: str) -> NDArray[Any]:
     """Check type and shape of a block of rows; its values are never looked at."""
-    if not isinstance(block, np.ndarray):
+    if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
         raise ParameterError(name, "be a NumPy array", type(block).__name__)
     if block.dtype.kind not in "fiub" or block.dtype.itemsize > 8:
         raise ParameterError(name, "hold real numbers of at most 64 bits", f"dtype {block.dtype}")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
 from ndis.gram.accumulator import Gram
 from ndis.gram.engine import is_dask
 from ndis.gram.host import integer_tiles
@@ -100,7 +100,10 @@ def _whitener(gram: Gram, ridge: float) -> NDArray[np.float64]:
     if not 0 < ridge < np.inf:
         raise ParameterError("ridge", "be positive and finite", ridge)
     step = np.array([float(s) for s in gram.layout.steps])
-    L = np.linalg.cholesky(gram.to_float() + ridge * np.eye(len(step)))
+    try:
+        L = np.linalg.cholesky(gram.to_float() + ridge * np.eye(len(step)))
+    except np.linalg.LinAlgError:
+        raise PrecisionError("DᵀD + ridge·I is singular to working precision; leverage needs a larger ridge") from None
     return np.linalg.solve(L, np.diag(step))
 
 
@@ -135,7 +138,9 @@ def _on_host(parts: Parts, width: int) -> Iterator[Parts]:
 def _part_tiles(
     part: Any, groups: Groups, layout: RowLayout, threads: int | None = None
 ) -> Iterator[NDArray[np.float64]]:
-    for parts in open_source(part).read(groups):
+    from ndis.gram.cluster import read_partition
+
+    for parts in read_partition(part, groups):
         yield from integer_tiles(parts, layout, threads=threads)
 
 

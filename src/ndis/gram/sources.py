@@ -219,6 +219,7 @@ def _sparse(x: Any) -> Source:
 
 
 def _pandas(frame: Any) -> Source:
+    import pandas as pd
     from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
     width = _matrix_width(frame.shape)
@@ -226,14 +227,21 @@ def _pandas(frame: Any) -> Source:
     refused = {
         i: f"dtype {dtype}"
         for i, dtype in enumerate(frame.dtypes)
-        if not (is_numeric_dtype(dtype) or is_bool_dtype(dtype)) or is_complex_dtype(dtype)
+        if not (is_numeric_dtype(dtype) or is_bool_dtype(dtype))
+        or is_complex_dtype(dtype)
+        or isinstance(dtype, pd.CategoricalDtype)
+        or getattr(dtype, "itemsize", 8) > 8
     }
+    if len(set(names)) < len(names):
+        raise ParameterError("data", "have columns of different names", "a name twice")
     step = rows_per_read(width)
 
     def read(groups: Groups) -> Iterator[Parts]:
         for start in range(0, len(frame), step):
             rows = frame.iloc[start : start + step]
-            yield tuple(rows.iloc[:, list(g)].to_numpy(dtype=np.float64, na_value=np.nan) for g in groups)
+            with np.errstate(all="ignore"):
+                parts = tuple(rows.iloc[:, list(g)].to_numpy(dtype=np.float64, na_value=np.nan) for g in groups)
+            yield parts
 
     return Source(width, read, names, refused)
 

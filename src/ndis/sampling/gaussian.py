@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,8 @@ class ExactSample:
     @property
     def values(self) -> NDArray[np.float64]:
         """The draw as float64: exact below 2⁵³ grid steps, correctly rounded beyond."""
-        return np.asarray(self.integers.astype(np.float64) * self.grid)
+        up, down = Fraction(self.grid).as_integer_ratio()
+        return ExactArray(np.asarray(np.asarray(self.integers).astype(object) * up, dtype=object), down).to_float()
 
 
 def grid_for(noise_std: float) -> float:

@@ -7,30 +7,19 @@ shrinks is its enclosure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import cache
 
-from flint import arb, ctx
+from flint import arb
 
+from ndis.precision import precision
 from ndis.sampling.bits import RandomBits
 
-__all__ = ["LazyNormals", "nearest_integer", "precision"]
+__all__ = ["LazyNormals", "nearest_integer"]
 
 _MORE_BITS = 64
 _GUARD_BITS = 12
 _UNIT_BALL = arb(0, 1)
-
-
-@contextmanager
-def precision(bits: int) -> Iterator[None]:
-    """Compute with ``bits`` bits inside the block."""
-    before = ctx.prec
-    ctx.prec = bits
-    try:
-        yield
-    finally:
-        ctx.prec = before
 
 
 class LazyNormals:

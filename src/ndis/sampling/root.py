@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray
-from ndis.sampling.normals import nearest_integer, precision
+from ndis.precision import precision
+from ndis.sampling.normals import nearest_integer
 
 __all__ = ["CovarianceRoot"]
 

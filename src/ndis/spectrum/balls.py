@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from flint import arb, ctx
+from flint import arb
 
 from ndis.enclosure import Enclosure
+from ndis.precision import precision
 
 if TYPE_CHECKING:
     from ndis.pair import Origin
@@ -17,16 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["Ball", "outward", "precision", "scalar_invariants"]
 
 Ball = Any  # flint.arb carries no type information
-
-
-@contextmanager
-def precision(bits: int) -> Iterator[None]:
-    """Working precision of ball arithmetic within the block (python-flint keeps it as global state)."""
-    previous, ctx.prec = ctx.prec, bits
-    try:
-        yield
-    finally:
-        ctx.prec = previous
 
 
 def outward(ball: Ball) -> Enclosure:
