@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray, exact_array
-from ndis.gram.host import check_block, integer_tiles
+from ndis.gram.host import check_block, exact_products
 from ndis.gram.layout import RowLayout
 
 __all__ = ["Gram", "GramAccumulator"]
@@ -118,11 +118,11 @@ class GramAccumulator:
         if self._engine is not None:
             self._engine.update(parts)
             return
-        for tile in integer_tiles(parts, self.layout, threads=threads):
-            if self._float_rows + len(tile) > self.layout.block_rows:
+        for product, rows in exact_products(parts, self.layout, threads=threads):
+            if self._float_rows + rows > self.layout.block_rows:
                 self._flush()
-            self._exact_float += tile.T @ tile
-            self._float_rows += len(tile)
+            self._exact_float += product
+            self._float_rows += rows
 
     def merge(self, other: GramAccumulator) -> None:
         """Add all rows of ``other``, which stays as it is."""

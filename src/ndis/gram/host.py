@@ -17,10 +17,11 @@ from ndis.errors import ParameterError
 from ndis.gram.layout import RowLayout
 from ndis.gram.rows import GroupRule, quantise_group
 
-__all__ = ["check_block", "integer_tiles"]
+__all__ = ["check_block", "exact_products", "integer_tiles"]
 
 # Entries of a tile: large enough to feed a threaded BLAS, small enough to stay in the last-level cache.
 _TILE_ENTRIES = 1 << 21
+_OWN_TILE_ENTRIES = 1 << 17  # of a tile that one thread keeps to itself: a megabyte stays in its own cache
 _ROWS_PER_THREAD = 1024
 
 
@@ -37,11 +38,15 @@ def check_block(block: Any, *, columns: int, name: str) -> NDArray[Any]:
 
 
 def integer_tiles(
-    parts: tuple[NDArray[Any], ...], layout: RowLayout, *, threads: int | None = None
+    parts: tuple[NDArray[Any], ...],
+    layout: RowLayout,
+    *,
+    threads: int | None = None,
+    entries: int | None = None,
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the integer rows of ``parts`` (the features, then the targets if any) in tiles; each reuses one buffer."""
     rows = len(parts[0])
-    height = min(max(_TILE_ENTRIES // layout.width, 1), layout.block_rows)
+    height = min(max((entries or _TILE_ENTRIES) // layout.width, 1), layout.block_rows)
     buffer = np.empty((min(height, rows), layout.width))
     rules = [GroupRule.of(group, layout.fractional_bits) for group in layout.groups[: len(parts)]]
     workers = _cores() if threads is None else threads
@@ -50,6 +55,45 @@ def integer_tiles(
         tile = buffer[: stop - start]
         _fill(tile, tuple(part[start:stop] for part in parts), layout, rules, workers)
         yield tile
+
+
+def exact_products(
+    parts: tuple[NDArray[Any], ...], layout: RowLayout, *, threads: int | None = None
+) -> Iterator[tuple[NDArray[np.float64], int]]:
+    """Yield Σ q qᵀ over strips of rows, each exact in float64, with the rows it covers.
+
+    Every thread rounds a small tile and multiplies it while it is in its own cache; BLAS starts no threads meanwhile.
+    """
+    rows = len(parts[0])
+    workers = _cores() if threads is None else threads
+    height = min(max(-(-rows // workers), _ROWS_PER_THREAD), layout.block_rows)
+    strips = [tuple(part[a : a + height] for part in parts) for a in range(0, rows, height)]
+    if len(strips) == 1 or workers == 1:
+        products = (_strip_product(strip, layout) for strip in strips)
+        yield from zip(products, (len(strip[0]) for strip in strips), strict=True)
+        return
+    with _blas().limit(limits=1, user_api="blas"):
+        for start in range(0, len(strips), workers):
+            jobs = [_pool(os.getpid()).submit(_strip_product, s, layout) for s in strips[start + 1 : start + workers]]
+            yield _strip_product(strips[start], layout), len(strips[start][0])
+            for job, strip in zip(jobs, strips[start + 1 :], strict=False):
+                yield job.result(), len(strip[0])
+
+
+def _strip_product(parts: tuple[NDArray[Any], ...], layout: RowLayout) -> NDArray[np.float64]:
+    total = np.zeros((layout.width, layout.width))
+    product = np.empty_like(total)
+    entries = min(max(_OWN_TILE_ENTRIES, 4 * layout.width**2), _TILE_ENTRIES)
+    for tile in integer_tiles(parts, layout, threads=1, entries=entries):
+        np.add(total, np.matmul(tile.T, tile, out=product), out=total)
+    return total
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _fill(
