@@ -64,7 +64,7 @@ def log_delta_batch(
     array([-45015.432])
     """
     from ndis.spectrum.contour import COMPLEMENT, DELTA, evaluate
-    from ndis.spectrum.evaluate import NEAR_ONE, log_one_minus_exp
+    from ndis.spectrum.evaluate import NEAR_ONE, log_one_minus_exp, lost
 
     ratio, t, m, n, eps = _rows(variance_ratio, shift, copies, epsilon, excess)
     out = np.full(eps.size, np.nan)
@@ -95,7 +95,9 @@ def log_delta_batch(
         first = np.arange(rows.size, dtype=np.int64) * k
         lin = np.where(near, gap, about_mean)[rows]
         a, b, c, d = (np.ascontiguousarray(x[rows]).ravel() for x in (t, ratio, nu, q))
-        return evaluate(lin, first, first + k, (a, b, c, d), near[rows], kind)[0]
+        value, slope, error = evaluate(lin, first, first + k, (a, b, c, d), near[rows], kind)
+        rounded = np.where(near[rows], np.abs(lin), np.abs(mean[rows]) + np.abs(eps[rows]))  # of the linear term
+        return np.where(lost(value, error + 2.0**-52 * np.abs(slope) * rounded), np.nan, value)  # asked again, alone
 
     out[todo] = integrate(todo, DELTA)
     large = todo[out[todo] > NEAR_ONE]

@@ -169,7 +169,7 @@ def loss_supremum(pair: GaussianPair) -> float:
         return math.inf
     high, low = form.edge
     end = high if low <= 0.0 else math.nextafter(high, math.inf)
-    return end + math.fabs(end) * form.edge_error
+    return end + 4.0 * math.fabs(end) * form.edge_error
 
 
 def kl(pair: GaussianPair) -> float:

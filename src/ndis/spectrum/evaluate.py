@@ -42,7 +42,7 @@ def _with_rounding(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Float
     return value, slope, error + 2.0**-52 * np.abs(slope) * rounded
 
 
-def _lost(value: Floats, error: Floats) -> NDArray[np.bool_]:
+def lost(value: Floats, error: Floats) -> NDArray[np.bool_]:
     """Where the accuracy promised was not reached, or nothing at all."""
     return ~(error <= _TOLERANCE * (1.0 + np.abs(value)))
 
@@ -95,7 +95,7 @@ def spectrum(pair: GaussianPair, epsilon: Floats, *, complement: bool = True) ->
     todo = np.flatnonzero(~known)
     if todo.size:
         value, mean_s, error = _with_rounding(form, epsilon[todo], DELTA)
-        for i in np.flatnonzero(_lost(value, error)):
+        for i in np.flatnonzero(lost(value, error)):
             value[i], error[i] = _certified(pair, float(epsilon[todo[i]]), value[i], error[i])
         out.log_delta[todo], out.derivative[todo], out.error[todo] = value, -mean_s, error
         if complement:
@@ -103,7 +103,7 @@ def spectrum(pair: GaussianPair, epsilon: Floats, *, complement: bool = True) ->
         large = todo[value > NEAR_ONE]
         if large.size:
             value, mean_s, error = _with_rounding(form, epsilon[large], COMPLEMENT)
-            _refuse(_lost(value, error), epsilon[large], error)
+            _refuse(lost(value, error), epsilon[large], error)
             out.log_complement[large], out.derivative[large], out.error[large] = value, -mean_s, error
             out.log_delta[large] = log_one_minus_exp(value)
     return out
@@ -120,9 +120,11 @@ def _certified(pair: GaussianPair, epsilon: float, value: float, error: float) -
 
 
 def excess_over(pair: GaussianPair, epsilon: float, target: float) -> tuple[float, float, float]:
-    """(h, margin, slope): h = log δ(ε) − log target, or the same of 1 − δ where that has the digits; h + margin ≤ 0 is
-    safely at or below
-    the target. The margin holds the error estimate, doubled, and the rounding of the result; slope = −dh/dε."""
+    """(h, margin, slope): h = log δ(ε) − log target, or the same of 1 − δ where that has the digits.
+
+    h + margin ≤ 0 is safely at or below the target: the margin holds the error estimate, doubled, the rounding of the
+    result and of whitening. slope = −dh/dε.
+    """
     at = spectrum(pair, np.array([epsilon]))
     log_delta, log_rest, derivative, error = (float(a[0]) for a in at)
     if log_delta == -math.inf:
@@ -132,8 +134,8 @@ def excess_over(pair: GaussianPair, epsilon: float, target: float) -> tuple[floa
     else:  # δ ≤ target ⇔ log(1 − δ) ≥ log(1 − target)
         h, size, slope = math.log1p(-target) - log_rest, log_rest, derivative
     margin = 2.0 * error + 2.0**-50 * (1.0 + math.fabs(size) + math.fabs(h - size))
-    # whitening in floats moves the loss by about this much of its own size
-    margin += pair.uncertainty * (math.fabs(derivative) * (pair.form.mean + math.fabs(epsilon)) + math.fabs(size))
+    if pair.uncertainty > 0.0:  # whitening in floats moves the loss by about this much of its own size
+        margin += pair.uncertainty * (math.fabs(derivative) * (pair.form.mean + math.fabs(epsilon)) + math.fabs(size))
     return h, margin, slope
 
 
@@ -147,7 +149,7 @@ def smallest_epsilon(pair: GaussianPair, target: float) -> float:
         return 0.0
     e, end = 0.0, pair.loss_supremum()
     if math.isfinite(end):
-        if sum(excess_over(pair, end, target)[:2]) > 0.0:
+        if not sum(excess_over(pair, end, target)[:2]) <= 0.0:
             raise PrecisionError(f"the loss was found to end at {end!r}, but delta is above {target!r} there")
         high = end
     for _ in range(300):
