@@ -21,10 +21,11 @@ LAYERS = (
     ("ndis.spectrum",),
     ("ndis.genchi2", "ndis.batch", "ndis.subsampling", "ndis.spectrum.two_cdf"),
     ("ndis.profile", "ndis._json", "ndis.plotting"),
-    ("ndis.exact", "ndis.calibrate"),
+    ("ndis.exact", "ndis.calibrate", "ndis.files"),
     ("ndis.gram", "ndis.sampling"),
-    ("ndis.mechanisms", "ndis.models"),
-    ("ndis.learn", "ndis.audit", "ndis.interop"),
+    ("ndis.mechanisms",),
+    ("ndis.models",),
+    ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
     ("ndis",),
     ("ndis.cli",),
     ("ndis.__main__",),
@@ -37,6 +38,7 @@ LATE = {
     "ndis.loss": ("ndis.spectrum",),  # K(s) is evaluated by the compiled kernel
     "ndis.pair": ("ndis.spectrum",),  # δ, ε, certificates
     "ndis.profile": ("ndis._json", "ndis.plotting", "ndis"),  # JSON, pictures, the version
+    "ndis.mechanisms.base": ("ndis",),  # the version
 }
 HEAVY = ("numba", "scipy", "matplotlib", "flint", "sklearn", "pandas", "pyarrow", "dask", "torch", "typer", "rich")
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import typer
 
 from ndis import __version__
-from ndis.errors import ParameterError
 
-__all__ = ["print_rows", "write_file"]
+__all__ = ["print_rows"]
 
 Row = Mapping[str, float]
 
@@ -27,14 +25,3 @@ def print_rows(rows: Sequence[Row], *, as_json: bool, **about: object) -> None:
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     for line in cells:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """All of the content under its name, or nothing."""
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ParameterError("output", "be a file that can be written", f"{str(path)!r}: {error.strerror}") from error

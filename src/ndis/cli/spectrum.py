@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from ndis.cli.output import print_rows, write_file
+from ndis.cli.output import print_rows
 from ndis.cli.source import numbers, profile_from
 from ndis.errors import ParameterError
+from ndis.files import write_file
 from ndis.profile import Choice, PrivacyProfile
 
 __all__ = ["register"]

@@ -1,0 +1,143 @@
+"""Searches that end on a certified safe point.
+
+A family of mechanisms is indexed by one positive number x: a leverage, a noise variance. Its δ at the ε asked for is
+monotone in x. The search walks on floats, which are fast and accurate to about 1e-12; the point it returns is the first
+of a row of ever safer points on which the certificate says yes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ndis._validate import as_probability, as_scalar
+from ndis.errors import BudgetError, ParameterError, PrecisionError
+
+__all__ = ["budget", "largest_safe", "smallest_safe"]
+
+_SETTLED = 2.0**-40  # relative width in x, or in δ, at which the float search stops
+_FIRST_STEP = 2.0**-44  # first step to the safe side of the float root, relatively
+_LAST_STEP = 2.0**-4
+_FARTHEST = 600.0  # of log x
+
+
+def budget(epsilon: float, delta: float) -> tuple[float, float]:
+    """The public target (ε, δ): ε ≥ 0 and 0 < δ < 1, checked.
+
+    >>> budget(1, 1e-6)
+    (1.0, 1e-06)
+    """
+    e, d = as_scalar("epsilon", epsilon), as_scalar("delta", delta)
+    if not e >= 0:
+        raise ParameterError("epsilon", "not be negative", e)
+    if d == 0:
+        raise ParameterError("delta", "be above 0", d, "no finite Gaussian noise reaches δ = 0")
+    return e, float(as_probability("delta", d))
+
+
+def largest_safe(
+    log_delta: Callable[[float], float], certified: Callable[[float], float], *, delta: float, start: float = 1.0
+) -> float:
+    """The largest x, to about twelve digits, with `certified(x)` ≤ `delta`, where δ grows with x.
+
+    Parameters
+    ----------
+    log_delta : callable
+        log δ as a function of x, in floats; increasing.
+    certified : callable
+        A certified upper bound of δ at x, tight to far more digits than the search.
+    delta : float
+        The target.
+    start : float
+        A guess.
+
+    Raises
+    ------
+    BudgetError
+        If no x above e^-600 is safe, or every x below e^600 is.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> pair = lambda h: ndis.GaussianPair.from_ratios(1 + h, copies=100)
+    >>> h = largest_safe(lambda x: pair(x).log_delta(1.0), lambda x: pair(x).certify(1.0).upper, delta=1e-6)
+    >>> pair(h).certify(1.0).upper <= 1e-6 < pair(1.000001 * h).delta(1.0)
+    True
+    """
+    return math.exp(_edge(lambda u: log_delta(math.exp(u)), lambda u: certified(math.exp(u)), delta, math.log(start)))
+
+
+def smallest_safe(
+    log_delta: Callable[[float], float], certified: Callable[[float], float], *, delta: float, start: float = 1.0
+) -> float:
+    """The smallest x, to about twelve digits, with `certified(x)` ≤ `delta`, where δ falls with x; see `largest_safe`.
+
+    >>> import ndis
+    >>> pair = lambda std: ndis.GaussianPair.from_ratios(1.0, shift=1 / std)
+    >>> std = smallest_safe(lambda x: pair(x).log_delta(1.0), lambda x: pair(x).certify(1.0).upper, delta=1e-5)
+    >>> round(std, 9)
+    3.730631635
+    """
+    u = _edge(lambda u: log_delta(math.exp(-u)), lambda u: certified(math.exp(-u)), delta, -math.log(start))
+    return math.exp(-u)
+
+
+def _edge(log_delta: Callable[[float], float], certified: Callable[[float], float], delta: float, u: float) -> float:
+    """The edge in u = log x, δ increasing in u."""
+    target = math.log(delta)
+
+    def excess(u: float) -> float:
+        value = log_delta(u) - target
+        if math.isnan(value):
+            raise PrecisionError("log δ is not a number on the way to the target")
+        return value
+
+    low, high = _bracket(excess, u)
+    u = _root(excess, low, high)
+    step = _FIRST_STEP
+    while step <= _LAST_STEP:
+        if certified(u - step) <= delta:
+            return u - step
+        step *= 2
+    raise PrecisionError("no certified point was found beside the edge of the budget", reached=step)
+
+
+Point = tuple[float, float]
+
+
+def _bracket(excess: Callable[[float], float], u: float) -> tuple[Point, Point]:
+    """(u, excess) on both sides of the edge: safe first."""
+    here, step = (u, excess(u)), 0.5
+    safe = here[1] <= 0
+    while True:
+        u = here[0] + (step if safe else -step)
+        if not -_FARTHEST <= u <= _FARTHEST:
+            side = "every" if safe else "no"
+            raise BudgetError(f"{side} value of the parameter meets the budget; nothing to calibrate")
+        there = (u, excess(u))
+        if (there[1] <= 0) != safe:
+            return (here, there) if safe else (there, here)
+        here, step = there, 2 * step
+
+
+def _root(excess: Callable[[float], float], low: Point, high: Point) -> float:
+    """A point at the edge, to _SETTLED: secant steps (Illinois), halved where they cannot be trusted."""
+    (a, fa), (b, fb) = low, high
+    side = 0
+    while b - a > _SETTLED:
+        finite = math.isfinite(fa) and math.isfinite(fb) and fb > fa
+        x = a - fa * (b - a) / (fb - fa) if finite else 0.5 * (a + b)
+        if not a < x < b:
+            x = 0.5 * (a + b)
+        if x in (a, b):
+            break
+        fx = excess(x)
+        if abs(fx) <= _SETTLED:
+            return x
+        if fx < 0:
+            a, fa = x, fx
+            fb, side = (0.5 * fb if side == -1 else fb), -1
+        else:
+            b, fb = x, fx
+            fa, side = (0.5 * fa if side == 1 else fa), 1
+    return a

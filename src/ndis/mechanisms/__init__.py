@@ -1,0 +1,1 @@
+"""Mechanisms: public parameters calibrated to a budget, exact profiles, releases through exact arithmetic."""

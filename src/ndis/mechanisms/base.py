@@ -1,0 +1,119 @@
+"""What every mechanism has in common: a guarantee, a receipt, and neighbours on which the guarantee is met."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from ndis.errors import ParameterError
+from ndis.profile import PrivacyProfile
+
+__all__ = ["ADJACENCIES", "Adjacency", "Attained", "Mechanism", "Receipt", "as_adjacency"]
+
+Adjacency = Literal["add-remove", "replace-one"]
+ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
+
+
+def as_adjacency(value: Any) -> Adjacency:
+    """One of the two relations between data sets, checked."""
+    if value not in ADJACENCIES:
+        raise ParameterError("adjacency", "be 'add-remove' or 'replace-one'", repr(value))
+    return value  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Attained:
+    """Two neighbouring data sets, in words, and the exact profile of the mechanism's output on them.
+
+    A profile of a mechanism is an upper bound of its privacy loss over all neighbours. This is a lower bound: a claim
+    that it contradicts is false.
+    """
+
+    neighbours: str
+    profile: PrivacyProfile
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """What the auditor and the estimators ask of a mechanism. All its fields are public."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Which data sets are neighbours."""
+
+    def profile(self) -> PrivacyProfile:
+        """The guarantee: at least as bad as any neighbours, in either order."""
+
+    def attained(self) -> tuple[Attained, ...]:
+        """The worst neighbours known, from public parameters alone."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a release guarantees and how it was made, for the reader of the release. Only public values.
+
+    Attributes
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    parameters : mapping
+        Its public parameters.
+    epsilon, delta : float
+        The guarantee asked for, which the mechanism meets.
+    adjacency : str
+        "add-remove" or "replace-one".
+    private : bool
+        False where a seed made the randomness reproducible: such a release must not be published.
+    arithmetic : str
+        "exact": the output is the ideal draw, rounded to a public grid.
+    version : str
+        Of the package.
+
+    Examples
+    --------
+    >>> receipt = Receipt("RandomProjection", {"ridge": 2.0}, 1.0, 1e-6, "add-remove", private=True)
+    >>> Receipt.from_json(receipt.to_json()) == receipt
+    True
+    """
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    private: bool
+    arithmetic: str = "exact"
+    version: str = field(default_factory=lambda: _version())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, in the order of the fields."""
+        return {
+            "mechanism": self.mechanism,
+            "parameters": dict(self.parameters),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency,
+            "private": self.private,
+            "arithmetic": self.arithmetic,
+            "version": self.version,
+        }
+
+    def to_json(self) -> str:
+        """As JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Receipt:
+        """The receipt that `to_json` wrote; anything else is refused."""
+        from ndis._json import loads, only_keys
+
+        found = only_keys("receipt", loads("receipt", text), tuple(cls.__dataclass_fields__))
+        return cls(**found)
+
+
+def _version() -> str:
+    from ndis import __version__
+
+    return __version__
