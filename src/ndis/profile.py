@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +37,8 @@ class PrivacyProfile:
         The output without the record from the output with it; `remove.reversed()` unless given.
     sampling_rates : tuple of float
         Rates of Poisson sampling, one after the other; use `subsampled`.
+    failure_probability : float
+        Probability with which the pairs say nothing, as when a private test errs. Every δ here includes it.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class PrivacyProfile:
     remove: GaussianPair
     add: GaussianPair = None  # type: ignore[assignment]  # filled in below
     sampling_rates: tuple[float, ...] = ()
+    failure_probability: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.remove, GaussianPair):
@@ -63,6 +67,10 @@ class PrivacyProfile:
         elif not isinstance(add, GaussianPair):
             raise ParameterError("add", "be a GaussianPair", type(add).__name__)
         object.__setattr__(self, "sampling_rates", tuple(q for q in map(_rate, self.sampling_rates) if q < 1.0))
+        failure = _single("failure_probability", as_floats("failure_probability", self.failure_probability))
+        if not 0 <= failure < 1:
+            raise ParameterError("failure_probability", "be at least 0 and below 1", failure)
+        object.__setattr__(self, "failure_probability", failure)
 
     @classmethod
     def from_pair(cls, pair: GaussianPair) -> PrivacyProfile:
@@ -93,6 +101,8 @@ class PrivacyProfile:
         """
         x = as_floats("epsilon", epsilon)
         values = np.maximum.reduce([self._log_delta(one, x.ravel()) for one in _orders(order)]).reshape(x.shape)
+        if self.failure_probability:
+            values = np.minimum(np.logaddexp(values, math.log(self.failure_probability)), 0.0)
         return float(values) if x.ndim == 0 else values
 
     def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> Any:
@@ -124,6 +134,9 @@ class PrivacyProfile:
     def certify(self, epsilon: float, *, relative_width: float = 1e-10, order: Choice = "worst") -> Enclosure:
         """A rigorous enclosure of δ(ε), from the exact binary inputs.
 
+        A failure probability counts in the upper end alone: a guarantee has to include it, and nobody has shown that
+        it is used up.
+
         Raises
         ------
         PrecisionError
@@ -141,7 +154,10 @@ class PrivacyProfile:
         x = _single("epsilon", as_floats("epsilon", epsilon))
         width = _single("relative_width", as_probability("relative_width", relative_width))
         boxes = [self._certify(one, x, width) for one in _orders(order)]
-        return Enclosure(max(b.lower for b in boxes), max(b.upper for b in boxes))
+        lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
+        if not self.failure_probability:
+            return Enclosure(lower, upper)
+        return Enclosure(lower, min(_sum_up(upper, self.failure_probability), 1.0))
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
         """An ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits where needed.
@@ -182,7 +198,9 @@ class PrivacyProfile:
         for p in (self, *others):
             p._need_whole()
         return PrivacyProfile(
-            self.remove.compose(*(p.remove for p in others)), self.add.compose(*(p.add for p in others))
+            self.remove.compose(*(p.remove for p in others)),
+            self.add.compose(*(p.add for p in others)),
+            failure_probability=_together([p.failure_probability for p in (self, *others)]),
         )
 
     def repeat(self, times: int) -> PrivacyProfile:
@@ -194,13 +212,16 @@ class PrivacyProfile:
         10
         """
         self._need_whole()
-        return PrivacyProfile(self.remove.repeat(times), self.add.repeat(times))
+        remove, add = self.remove.repeat(times), self.add.repeat(times)
+        failure = self.failure_probability and _together([self.failure_probability], times=int(times))
+        return PrivacyProfile(remove, add, failure_probability=failure)
 
     def subsampled(self, rate: float) -> PrivacyProfile:
         """The guarantee when each record enters on its own with probability `rate` (Poisson sampling), exactly.
 
         Sampling a sample multiplies the rates. What has been sampled is no longer a pair of Gaussians, so it does not
-        compose exactly: compose first where all releases see one sample.
+        compose exactly: compose first where all releases see one sample. A failure probability stays as it is, though
+        sampling would make it smaller.
 
         >>> import ndis
         >>> from ndis.profile import PrivacyProfile
@@ -240,6 +261,8 @@ class PrivacyProfile:
         add = pair_to_json(self.add)
         if add != pair_to_json(self.remove.reversed()):
             found["add"] = add
+        if self.failure_probability:
+            found["failure_probability"] = self.failure_probability
         return json.dumps(found, allow_nan=False)
 
     @classmethod
@@ -260,13 +283,14 @@ class PrivacyProfile:
             raise ParameterError("format of the profile", f"be {_FORMAT!r}", repr(tag))
         if version != _FORMAT_VERSION:
             raise ParameterError("format_version of the profile", f"be {_FORMAT_VERSION}", repr(version))
-        only_keys("profile", found, ("format", "format_version", "ndis_version", "sampling_rates", "remove"), ("add",))
+        required = ("format", "format_version", "ndis_version", "sampling_rates", "remove")
+        only_keys("profile", found, required, ("add", "failure_probability"))
         rates = found["sampling_rates"]
         if not isinstance(rates, list):
             raise ParameterError("sampling_rates", "be a list of numbers", repr(rates))
         remove = pair_from_json("remove", found["remove"])
         add = pair_from_json("add", found["add"]) if "add" in found else remove.reversed()
-        return cls(remove, add, tuple(rates))
+        return cls(remove, add, tuple(rates), found.get("failure_probability", 0.0))
 
     # ------------------------------------------------------------------ one order at a time
 
@@ -293,6 +317,10 @@ class PrivacyProfile:
         from ndis import subsampling
 
         orders, rates = _orders(choice), self.sampling_rates
+        if self.failure_probability:
+            target = _rest_down(target, self.failure_probability)
+            if not target > 0.0:
+                return math.inf
         if not rates:
             return max(float(self._pair(one).epsilon(target)) for one in orders)
         start = subsampling.smallest_epsilon_remove(self.remove, target, rates) if "remove" in orders else 0.0
@@ -314,6 +342,28 @@ def _single(name: str, value: Floats) -> float:
     if value.ndim:
         raise ParameterError(name, "be a single number", f"shape {value.shape}")
     return float(value)
+
+
+def _sum_up(a: float, b: float) -> float:
+    """a + b, rounded up."""
+    total = a + b
+    return total if Fraction(total) >= Fraction(a) + Fraction(b) else math.nextafter(total, math.inf)
+
+
+def _rest_down(a: float, b: float) -> float:
+    """a − b, rounded down."""
+    rest = a - b
+    return rest if Fraction(rest) <= Fraction(a) - Fraction(b) else math.nextafter(rest, -math.inf)
+
+
+def _together(failures: list[float], *, times: int = 1) -> float:
+    """The sum of failure probabilities, `times` over, rounded up; what reaches 1 guarantees nothing."""
+    exact = times * sum((Fraction(f) for f in failures), Fraction(0))
+    total = float(exact)
+    total = total if Fraction(total) >= exact else math.nextafter(total, math.inf)
+    if not total < 1:
+        raise ParameterError("failure_probability", "stay below 1 in all", total, "compose fewer releases")
+    return total
 
 
 def _rate(rate: float) -> float:

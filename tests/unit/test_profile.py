@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -475,3 +476,58 @@ class TestPlot:
             plot_profile(1.0)
         with pytest.raises(ParameterError, match=r"^profiles must hold at least one profile; got none"):
             plot_profile({})
+
+
+# --- what the pairs say nothing about --------------------------------------------------------------
+
+FALLIBLE = PrivacyProfile(WIDE, failure_probability=1e-3)
+
+
+def test_every_delta_includes_the_failure_probability():
+    whole = PrivacyProfile(WIDE)
+    for epsilon in (-1.0, 0.0, 1.0, 30.0):
+        assert FALLIBLE.delta(epsilon) == pytest.approx(min(whole.delta(epsilon) + 1e-3, 1.0), rel=1e-12)
+        box, plain = FALLIBLE.certify(epsilon), whole.certify(epsilon)
+        assert Fraction(box.upper) >= min(Fraction(plain.upper) + Fraction(1e-3), 1)
+        assert box.lower == plain.lower  # nothing says that the failure is attained
+        assert box.lower <= FALLIBLE.delta(epsilon) <= box.upper * (1 + 1e-12)
+    assert FALLIBLE.delta([0.0, 1.0], order="add").shape == (2,)
+
+
+def test_epsilon_pays_for_the_failure_probability():
+    assert FALLIBLE.epsilon(2e-3) == pytest.approx(PrivacyProfile(WIDE).epsilon(1e-3), rel=1e-9)
+    assert FALLIBLE.delta(FALLIBLE.epsilon(2e-3)) <= 2e-3 * (1 + 1e-12)
+    assert FALLIBLE.certify(FALLIBLE.certified_epsilon(2e-3)).upper <= 2e-3 * (1 + 1e-9)
+    for delta in (1e-3, 1e-4):
+        assert FALLIBLE.epsilon(delta) == FALLIBLE.certified_epsilon(delta) == math.inf
+
+
+def test_failure_probabilities_add_up():
+    other = PrivacyProfile(MIXED, failure_probability=0.1)
+    exact = Fraction(1e-3) + Fraction(0.1)
+    for found in (FALLIBLE.compose(other), other.compose(FALLIBLE)):
+        assert exact <= Fraction(found.failure_probability) <= exact * (1 + Fraction(1, 2**50))
+    assert Fraction(other.repeat(3).failure_probability) >= 3 * Fraction(0.1)
+    assert PrivacyProfile(WIDE).repeat(3).failure_probability == 0.0
+    assert other.subsampled(0.5).failure_probability == 0.1
+    assert other.subsampled(0.5).delta(1.0) >= 0.1
+    with pytest.raises(ParameterError, match="below 1 in all"):
+        other.repeat(10)
+
+
+def test_the_failure_probability_survives_json():
+    text = FALLIBLE.to_json()
+    again = PrivacyProfile.from_json(text)
+    assert again.failure_probability == 1e-3
+    assert again.certify(1.0) == FALLIBLE.certify(1.0)
+    assert "failure_probability" not in PrivacyProfile(WIDE).to_json()
+    for value in (-0.1, 1.0, "0.1", None):
+        spoilt = json.dumps({**json.loads(text), "failure_probability": value})
+        with pytest.raises(ParameterError, match="failure_probability"):
+            PrivacyProfile.from_json(spoilt)
+
+
+@pytest.mark.parametrize("value", [-1e-9, 1.0, math.nan, math.inf, "0"])
+def test_bad_failure_probabilities(value):
+    with pytest.raises(ParameterError, match="failure_probability"):
+        PrivacyProfile(WIDE, failure_probability=value)

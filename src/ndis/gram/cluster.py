@@ -12,6 +12,7 @@ from typing import Any
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator
 from ndis.gram.layout import RowLayout
+from ndis.gram.poisson import PoissonRows
 from ndis.gram.sources import Groups, Parts, Source, choose_columns, open_source
 
 __all__ = ["dask_gram", "open_dask", "read_partition", "tree"]
@@ -28,14 +29,18 @@ def open_dask(data: Any) -> tuple[Source, list[Any]]:
     return open_source(data._meta.reshape(0, data.shape[1])), list(data.rechunk({1: -1}).to_delayed().ravel())
 
 
-def dask_gram(data: Any, *, columns: Any, targets: Any, **public: Any) -> Gram:
+def dask_gram(data: Any, *, columns: Any, targets: Any, sample: PoissonRows | None = None, **public: Any) -> Gram:
     """The exact Gram matrix of a dask collection, on the scheduler in use."""
+    if sample is not None and not sample.private:
+        raise ParameterError("random_state", "be left out for a sample of a dask collection", "a seed")
     from ndis.gram.engine import layout_for
 
     schema, partitions = open_dask(data)
     groups = choose_columns(schema, columns, targets)
     layout = layout_for(schema, groups, **public)
-    total = tree(partitions, lambda part: _accumulate(part, groups, layout), lambda parts: _merge(parts, layout))
+    total = tree(
+        partitions, lambda part: _accumulate(part, groups, layout, sample), lambda parts: _merge(parts, layout)
+    )
     accumulator: GramAccumulator = total.compute()
     return accumulator.finish()
 
@@ -50,10 +55,11 @@ def tree(partitions: list[Any], each: Callable[[Any], Any], join: Callable[[list
     return level[0]
 
 
-def _accumulate(part: Any, groups: Groups, layout: RowLayout) -> GramAccumulator:
+def _accumulate(part: Any, groups: Groups, layout: RowLayout, sample: PoissonRows | None) -> GramAccumulator:
     accumulator = GramAccumulator(layout)
     for parts in read_partition(part, groups):
-        accumulator.update(*parts, threads=1)  # the scheduler already keeps every core busy
+        for block in (parts,) if sample is None else sample.blocks(parts):
+            accumulator.update(*block, threads=1)  # the scheduler already keeps every core busy
     return accumulator
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
+from ndis.gram.poisson import PoissonRows
 from ndis.gram.sources import Groups, Source, choose_columns, open_source
 
 __all__ = ["exact_gram", "is_dask", "layout_for"]
@@ -23,6 +24,7 @@ def exact_gram(
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
     device: str | None = None,
     progress: bool | None = None,
+    sample: PoissonRows | None = None,
 ) -> Gram:
     """Clip rows, round them onto their grid and return the exact integer Gram matrix.
 
@@ -49,6 +51,8 @@ def exact_gram(
         A torch device to send the rows to, ``"cuda"``.
     progress : bool, optional
         Show a progress bar for files; by default when standard error is a terminal.
+    sample : PoissonRows, optional
+        Keep each row on its own with a probability; by default all rows.
 
     Returns
     -------
@@ -76,12 +80,13 @@ def exact_gram(
             raise ParameterError("device", "be left out for dask collections", device)
         from ndis.gram.cluster import dask_gram
 
-        return dask_gram(data, columns=columns, targets=targets, **public)
+        return dask_gram(data, columns=columns, targets=targets, sample=sample, **public)
     source = open_source(data, progress=progress)
     groups = choose_columns(source, columns, targets)
     accumulator = GramAccumulator(layout_for(source, groups, **public), device=device or source.device)
     for parts in source.read(groups):
-        accumulator.update(*parts)
+        for block in (parts,) if sample is None else sample.blocks(parts):
+            accumulator.update(*block)
     return accumulator.finish()
 
 

@@ -56,10 +56,12 @@ def random_bits(random_state: Any = None) -> RandomBits:
 
     Parameters
     ----------
-    random_state : None, int, numpy.random.Generator, BitGenerator or SeedSequence
+    random_state : None, int, numpy.random.Generator, BitGenerator, SeedSequence, or bits that were made here
     """
     if random_state is None:
         return SystemBits()
+    if isinstance(random_state, SystemBits | SeededBits):
+        return random_state
     kinds = int | np.integer | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence
     if isinstance(random_state, bool) or not isinstance(random_state, kinds):
         raise ParameterError(

@@ -1,0 +1,73 @@
+"""Poisson sampling of rows while they stream: each row enters on its own, decided by random bits alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.errors import ParameterError
+from ndis.gram.sources import Parts, rows_per_read
+
+if TYPE_CHECKING:
+    from ndis.sampling.bits import RandomBits
+
+__all__ = ["PoissonRows"]
+
+_WIDTH = 64  # bits a row's decision takes
+_READS = 8  # reads' worth of rows in one block, so that every core has some
+
+
+class PoissonRows:
+    """Keeps each row with probability ⌊rate·2⁶⁴⌋/2⁶⁴: never more than ``rate``, and less by under 2⁻⁶⁴.
+
+    Parameters
+    ----------
+    rate : float
+        Above 0 and at most 1; public.
+    bits : RandomBits
+
+    Examples
+    --------
+    >>> from ndis.sampling.bits import SystemBits
+    >>> PoissonRows(1.0, SystemBits()).mask(3).tolist()
+    [True, True, True]
+    """
+
+    def __init__(self, rate: float, bits: RandomBits) -> None:
+        if not 0 < rate <= 1:
+            raise ParameterError("rate", "be above 0 and at most 1", rate)
+        self._below = int(Fraction(rate) * 2**_WIDTH)
+        self._bits = bits
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody can know or repeat the choice."""
+        return self._bits.private
+
+    def mask(self, rows: int) -> NDArray[np.bool_]:
+        """True for the rows that enter."""
+        if self._below >> _WIDTH or not rows:
+            return np.ones(rows, dtype=np.bool_)
+        (drawn,) = self._bits.take(1, width=_WIDTH * rows)
+        uniform = np.frombuffer(drawn.to_bytes(_WIDTH // 8 * rows, "big"), dtype=">u8")
+        return np.asarray(uniform < np.uint64(self._below))
+
+    def blocks(self, parts: Parts) -> Iterator[Parts]:
+        """The rows of ``parts`` that enter, in blocks, so that no copy of all of them is made."""
+        step = _READS * rows_per_read(sum(part.shape[1] for part in parts))
+        for start in range(0, len(parts[0]), step):
+            here = tuple(part[start : start + step] for part in parts)
+            mask = self.mask(len(here[0]))
+            yield tuple(part[_like(mask, part)] for part in here)
+
+
+def _like(mask: NDArray[np.bool_], part: Any) -> Any:
+    if isinstance(part, np.ndarray):
+        return mask
+    import torch
+
+    return torch.from_numpy(mask).to(part.device)

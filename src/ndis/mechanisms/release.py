@@ -1,0 +1,266 @@
+"""What a random projection gives out: a sketch, its receipt, and what can be computed from the two."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import secrets
+import shutil
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._validate import as_probability, as_scalar
+from ndis.errors import ParameterError
+from ndis.mechanisms.base import Receipt
+
+if TYPE_CHECKING:
+    from ndis.gram.accumulator import Gram
+    from ndis.mechanisms.projection import RandomProjection
+    from ndis.sampling.bits import RandomBits
+
+__all__ = ["ProjectionRelease", "draw_release"]
+
+_SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectionRelease:
+    """A sketch and everything the public may know about it. Whatever is computed from it is as private as it is.
+
+    Attributes
+    ----------
+    sketch : (r, d) array
+        Synthetic rows: independent draws from N(0, DᵀD + ridge·I), rounded to a public grid. Read-only.
+    mechanism : RandomProjection
+        The mechanism with its public parameters.
+    ridge : float
+        The ridge in the sketch: the mechanism's own, or less where a private test allowed it.
+    receipt : Receipt
+    names : tuple of str
+        Names of the columns, empty where the data had none.
+    targets : int
+        How many of the columns, behind the features, are targets.
+
+    Examples
+    --------
+    >>> import numpy as np, ndis
+    >>> mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=50, row_norm_bound=1.0)
+    >>> release = mechanism.release(np.eye(3))
+    >>> release.gram().shape, release.receipt.mechanism
+    ((3, 3), 'RandomProjection')
+    """
+
+    sketch: NDArray[np.float64]
+    mechanism: RandomProjection
+    ridge: float
+    receipt: Receipt
+    names: tuple[str, ...] = ()
+    targets: int = 0
+
+    def __post_init__(self) -> None:
+        sketch = np.array(self.sketch, dtype=np.float64)
+        sketch.setflags(write=False)
+        object.__setattr__(self, "sketch", sketch)
+
+    def __repr__(self) -> str:
+        rows, columns = self.sketch.shape
+        return f"ProjectionRelease({rows} rows × {columns} columns, {self.mechanism!r})"
+
+    @property
+    def rate(self) -> float:
+        """Probability with which a record entered; 1 without sampling."""
+        return float(getattr(self.mechanism, "rate", 1.0))
+
+    # ------------------------------------------------------------------ estimates
+
+    def gram(self) -> NDArray[np.float64]:
+        """(MMᵀ/r − ridge·I)/rate, unbiased for DᵀD of the clipped rows (thm:mech-rp-utility).
+
+        Symmetric, but not always positive semi-definite.
+        """
+        r, d = self.sketch.shape
+        return np.asarray((self.sketch.T @ self.sketch / r - self.ridge * np.eye(d)) / self.rate)
+
+    def count(self) -> float:
+        """The number of records as the constant column estimates it; it may be off by the error of the sketch."""
+        if self.mechanism.intercept is None:
+            raise ParameterError("intercept", "be part of the mechanism to estimate the number of records", None)
+        return float(self.gram()[-1, -1]) / self.mechanism.intercept**2
+
+    def mean(self, *, records: float | None = None) -> NDArray[np.float64]:
+        """The mean row, the constant column left out, from the sketch alone or with a public number of `records`."""
+        n = self._records(records, need_intercept=True)
+        return np.asarray(self.gram()[:-1, -1] / (n * float(self.mechanism.intercept or 1.0)))
+
+    def covariance(self, *, records: float | None = None) -> NDArray[np.float64]:
+        """The covariance of the clipped rows.
+
+        With a constant column in the sketch: DᵀD/n − mean·meanᵀ over the other columns, n = `records` or the sketch's
+        own count. Without one a public number of `records` is needed, and the result is DᵀD/n: moments about zero,
+        which are the covariance of rows whose mean is known to be zero.
+        """
+        if self.mechanism.intercept is None:
+            return self.gram() / self._records(records, need_intercept=False)
+        n = self._records(records, need_intercept=True)
+        mean = self.mean(records=n)
+        return np.asarray(self.gram()[:-1, :-1] / n - np.outer(mean, mean))
+
+    def _records(self, records: float | None, *, need_intercept: bool) -> float:
+        if need_intercept and self.mechanism.intercept is None:
+            raise ParameterError("intercept", "be part of the mechanism to estimate a mean", None)
+        if records is None and self.mechanism.intercept is None:
+            raise ParameterError(
+                "records",
+                "be given, public, for a sketch without a constant column",
+                None,
+                "or calibrate with intercept",
+            )
+        n = self.count() if records is None else as_scalar("records", records)
+        if not n > 0:
+            got = "an estimate that is not positive" if records is None else n
+            raise ParameterError("records", "be a positive number", got, "give a public number of records")
+        return n
+
+    def error_bound(self, confidence: float = 0.95) -> float:
+        """A number that ‖gram() − DᵀD‖ exceeds with probability at most 1 − `confidence`; released values only.
+
+        With A = DᵀD + ridge·I and Â = MMᵀ/r of the ideal draw, the singular values of A^(−½)M/√r lie within 1 ± η with
+        probability 1 − β, η = √(d/r) + √(2 ln(2/β)/r) (Davidson and Szarek). So Â/(1+η)² ⪯ A ⪯ Â/(1−η)², and
+
+            ‖Â − A‖ ≤ (1/(1−η)² − 1)·‖Â‖,        infinite unless η < 1
+
+        (thm:mech-rp-utility has (2η+η²)·‖A‖ in this form, ‖A‖ being private.) Rounding to the grid is allowed for.
+
+        A Poisson sample has an error of its own, and it is in the bound. With S the Gram of the sample and x = q·‖DᵀD‖,
+        a third of β goes to each of: the above; Chernoff's bound along the top eigenvector, x − √(2x·l²·ln(3/β)) ≤ ‖S‖,
+        which bounds x; and Bernstein's bound for matrices, ‖S − q·DᵀD‖ ≤ l²L/3 + √((l²L/3)² + 2(1−q)·l²·x·L),
+        L = ln(6d/β). All is divided by q.
+
+        DᵀD is that of the clipped and rounded rows; what clipping does to the rows is not in it.
+        """
+        beta = 1.0 - float(as_probability("confidence", as_scalar("confidence", confidence)))
+        q, (r, d) = self.rate, self.sketch.shape
+        share = beta if q == 1.0 else beta / 3
+        eta = math.sqrt(d / r) + math.sqrt(2.0 * math.log(2.0 / share) / r)
+        if not eta < 1.0:
+            return math.inf
+        from ndis.sampling import grid_for
+
+        norm = float(np.linalg.norm(self.sketch, 2))
+        off = 0.5 * grid_for(math.sqrt(self.ridge)) * math.sqrt(r * d)  # ‖rounded − ideal sketch‖, at most
+        largest = (norm + off) ** 2 / r / (1.0 - eta) ** 2  # of ‖A‖
+        error = largest - (norm + off) ** 2 / r + (2.0 * norm + off) * off / r
+        if q < 1.0:
+            bound = self.mechanism.joint_norm_bound**2
+            c, tail = bound * math.log(3.0 / beta), bound * math.log(6.0 * d / beta)
+            root = 0.5 * (math.sqrt(2.0 * c) + math.sqrt(2.0 * c + 4.0 * max(largest - self.ridge, 0.0)))  # √x, at most
+            error += tail / 3 + math.sqrt((tail / 3) ** 2 + 2.0 * (1.0 - q) * root**2 * tail)
+        return float(error / q)
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write a new folder with sketch.npz and receipt.json: all of it under its name, or nothing.
+
+        >>> import tempfile, numpy as np, ndis
+        >>> mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=5, row_norm_bound=1.0)
+        >>> release = mechanism.release(np.eye(2))
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     release.save(f"{place}/sketch")
+        ...     (ProjectionRelease.load(f"{place}/sketch").sketch == release.sketch).all()
+        np.True_
+        """
+        target = Path(folder)
+        if target.exists() or target.is_symlink():
+            raise ParameterError("folder", "not exist yet", repr(str(target)))
+        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+        try:
+            try:
+                part.mkdir()
+                with (part / _SKETCH).open("xb") as file:
+                    np.savez(
+                        file,
+                        sketch=self.sketch,
+                        ridge=self.ridge,
+                        targets=self.targets,
+                        names=np.array(self.names, "U"),
+                    )
+                    _flush(file)
+                with (part / _RECEIPT).open("xb") as file:
+                    file.write(self.receipt.to_json().encode() + b"\n")
+                    _flush(file)
+                part.rename(target)
+            except OSError as error:
+                rule = "name a new folder that can be written"
+                raise ParameterError("folder", rule, f"{str(target)!r}: {error.strerror}") from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> ProjectionRelease:
+        """The release that `save` wrote. Its mechanism is made, and so certified, again."""
+        place = Path(folder)
+        try:
+            receipt = Receipt.from_json((place / _RECEIPT).read_bytes())
+            with np.load(io.BytesIO((place / _SKETCH).read_bytes()), allow_pickle=False) as arrays:
+                sketch, ridge, targets, names = (arrays[key] for key in ("sketch", "ridge", "targets", "names"))
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            if isinstance(error, ParameterError):
+                raise
+            raise ParameterError("folder", f"hold {_SKETCH} and {_RECEIPT} of a release", repr(str(place))) from error
+        if sketch.dtype != np.float64 or sketch.ndim != 2 or not np.isfinite(sketch).all():
+            raise ParameterError("sketch", "be a finite float64 matrix", f"{sketch.dtype}, shape {sketch.shape}")
+        mechanism = _mechanism(receipt)
+        if len(sketch) != mechanism.sketch_size or ridge.shape or not 0 < ridge <= mechanism.ridge:
+            raise ParameterError("sketch", "be the one of its receipt", f"{len(sketch)} rows, ridge {ridge}")
+        return cls(sketch, mechanism, float(ridge), receipt, tuple(str(name) for name in names), int(targets))
+
+
+def draw_release(mechanism: RandomProjection, gram: Gram, *, ridge: float, bits: RandomBits) -> ProjectionRelease:
+    """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends on the ridge alone."""
+    from ndis.sampling import exact_gaussian, grid_for
+
+    sample = exact_gaussian(
+        0, gram.exact(ridge=ridge), size=mechanism.sketch_size, grid=grid_for(math.sqrt(ridge)), random_state=bits
+    )
+    layout = gram.layout
+    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge})
+    return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
+
+
+def receipt_of(mechanism: RandomProjection, *, private: bool, released: Mapping[str, Any]) -> Receipt:
+    """The receipt of one release: the mechanism's fields, and values that came out along with the sketch."""
+    values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
+    epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
+    return Receipt(type(mechanism).__name__, {**values, **released}, epsilon, delta, adjacency, private=private)
+
+
+def _mechanism(receipt: Receipt) -> RandomProjection:
+    from ndis.mechanisms.projection import PoissonProjection, RandomProjection
+    from ndis.mechanisms.ptr import PTRProjection
+
+    kinds = {kind.__name__: kind for kind in (RandomProjection, PoissonProjection, PTRProjection)}
+    if receipt.mechanism not in kinds:
+        raise ParameterError("mechanism of the receipt", f"be one of {', '.join(kinds)}", repr(receipt.mechanism))
+    kind = kinds[receipt.mechanism]
+    if not isinstance(receipt.parameters, Mapping):
+        raise ParameterError("parameters of the receipt", "be an object", type(receipt.parameters).__name__)
+    known = {field.name for field in fields(kind)}
+    values = {name: value for name, value in receipt.parameters.items() if name in known}
+    values |= {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
+    missing = known - values.keys()
+    if missing:
+        raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(known))}", "some are missing")
+    return kind(**values)
+
+
+def _flush(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())

@@ -1,0 +1,166 @@
+"""How large a sketch: ridge and error against the number of its rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ndis._validate import as_probability, as_scalar
+from ndis.errors import ParameterError
+from ndis.mechanisms.base import Adjacency
+from ndis.mechanisms.projection import RandomProjection
+from ndis.mechanisms.projection_family import as_size
+
+__all__ = ["SketchSizeRow", "SketchSizes", "choose_sketch_size"]
+
+_CLOSE = 1.1  # a bound within 10 % of the best on the table counts as good
+
+
+@dataclass(frozen=True)
+class SketchSizeRow:
+    """One choice.
+
+    Attributes
+    ----------
+    sketch_size : int
+    ridge : float
+        The smallest one for the budget.
+    error_bound : float
+        ‖gram() − DᵀD‖ stays below it with the confidence asked for, if ‖DᵀD‖ ≤ `gram_norm_bound`.
+    ridge_ratio : float
+        This ridge over the one of the paper, l²/p*.
+    """
+
+    sketch_size: int
+    ridge: float
+    error_bound: float
+    ridge_ratio: float
+
+
+@dataclass(frozen=True)
+class SketchSizes:
+    """A table of choices, smallest sketch first, with the one recommended.
+
+    Attributes
+    ----------
+    rows : tuple of SketchSizeRow
+    recommended : int
+        The smallest sketch that meets the target error; without a target, the smallest one whose bound is within 10 %
+        of the best on the table.
+    """
+
+    rows: tuple[SketchSizeRow, ...]
+    recommended: int
+
+    def to_rows(self) -> list[dict[str, float]]:
+        """The table as plain values, one dictionary a row."""
+        return [vars(row).copy() for row in self.rows]
+
+    def __repr__(self) -> str:
+        lines = [f"{'sketch_size':>11} {'ridge':>12} {'error bound':>12} {'of paper':>9}"]
+        for row in self.rows:
+            mark = "  <- recommended" if row.sketch_size == self.recommended else ""
+            lines.append(
+                f"{row.sketch_size:>11} {row.ridge:>12.6g} {row.error_bound:>12.6g} {row.ridge_ratio:>9.4f}{mark}"
+            )
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw ridge and error bound against the size of the sketch and return the axes."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots()[1]
+        sizes = [row.sketch_size for row in self.rows]
+        ax.loglog(sizes, [row.error_bound for row in self.rows], marker="o", label="error bound")
+        ax.loglog(sizes, [row.ridge for row in self.rows], marker="s", label="ridge")
+        ax.axvline(self.recommended, color="0.6", linestyle="--", label=f"recommended: {self.recommended}")
+        ax.set_xlabel("sketch size")
+        ax.legend()
+        return ax
+
+
+def choose_sketch_size(
+    *,
+    epsilon: float,
+    delta: float,
+    row_norm_bound: float,
+    columns: int,
+    sketch_sizes: Iterable[int] | None = None,
+    gram_norm_bound: float = 0.0,
+    confidence: float = 0.95,
+    target_error: float | None = None,
+    adjacency: Adjacency = "add-remove",
+    target_bound: float | None = None,
+    intercept: float | None = None,
+) -> SketchSizes:
+    """Ridge and error bound of a random projection against its size, from public numbers alone.
+
+    A larger sketch needs more ridge, about in proportion to √r, and averages more draws. The bound is
+    (2η + η²)·(‖DᵀD‖ + ridge) with η = √(d/r) + √(2 ln(2/β)/r) (thm:mech-rp-utility with the constants of Davidson and
+    Szarek), so it falls with r towards a floor that the budget sets.
+
+    Parameters
+    ----------
+    columns : int
+        d, features and targets, the constant column not counted.
+    sketch_sizes : iterable of int, optional
+        The sizes to compare; by default powers of two from about 4·d to 4096·d.
+    gram_norm_bound : float
+        A public guess of ‖DᵀD‖, at most records·l². At 0, its default, the table shows what the ridge alone costs.
+    confidence : float
+        1 − β.
+    target_error : float, optional
+        The error to reach.
+    epsilon, delta, row_norm_bound, adjacency, target_bound, intercept
+        As for `RandomProjection.calibrated`.
+
+    Raises
+    ------
+    ParameterError
+        If no size on the table meets `target_error`.
+
+    Examples
+    --------
+    >>> table = choose_sketch_size(
+    ...     epsilon=1.0, delta=1e-6, row_norm_bound=1.0, columns=5, sketch_sizes=[100, 1000, 10000], gram_norm_bound=1e4
+    ... )
+    >>> table.recommended, [round(row.ridge, 2) for row in table.rows]
+    (10000, [35.54, 99.99, 304.2])
+    """
+    d = as_size("columns", columns) + (intercept is not None)
+    beta = 1.0 - float(as_probability("confidence", as_scalar("confidence", confidence)))
+    norm = as_scalar("gram_norm_bound", gram_norm_bound)
+    if not norm >= 0:
+        raise ParameterError("gram_norm_bound", "not be negative", norm)
+    start = 4 << max(d - 1, 1).bit_length()
+    wanted = [start << k for k in range(11)] if sketch_sizes is None else sketch_sizes
+    sizes = sorted({as_size("sketch_sizes", r) for r in wanted})
+    if not sizes:
+        raise ParameterError("sketch_sizes", "name at least one size", "none")
+
+    def row(r: int) -> SketchSizeRow:
+        mechanism = RandomProjection.calibrated(
+            epsilon=epsilon,
+            delta=delta,
+            sketch_size=r,
+            row_norm_bound=row_norm_bound,
+            adjacency=adjacency,
+            target_bound=target_bound,
+            intercept=intercept,
+        )
+        eta = math.sqrt(d / r) + math.sqrt(2.0 * math.log(2.0 / beta) / r)
+        paper = mechanism.ridge * (1.0 + mechanism.leverage)  # l²/p* = λ + l²
+        error = (2.0 * eta + eta**2) * (norm + mechanism.ridge)
+        return SketchSizeRow(r, mechanism.ridge, error, mechanism.ridge / paper)
+
+    rows = tuple(row(r) for r in sizes)
+    best = min(one.error_bound for one in rows)
+    goal = _CLOSE * best if target_error is None else as_scalar("target_error", target_error)
+    good = [one.sketch_size for one in rows if one.error_bound <= goal]
+    if not good:
+        remedy = "try larger sketch_sizes" if rows[-1].error_bound == best else "the budget does not allow it"
+        raise ParameterError("target_error", f"be at least {best:.6g}, the best on the table", goal, remedy)
+    return SketchSizes(rows, good[0])
