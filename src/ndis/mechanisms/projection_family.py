@@ -170,7 +170,8 @@ def _renyi(family: SketchFamily, epsilon: float) -> tuple[Curve, Curve]:
 
 
 def _least_singular_value(family: SketchFamily, epsilon: float, delta: float) -> float:
-    """Sheffet's threshold p = ε / (4(√(2r ln(4/δ)) + ln(4/δ))) and ridge l²/p, both stated for add and remove."""
+    """Sheffet's threshold p = ε / (4(√(2r ln(4/δ)) + ln(4/δ))) and ridge l²/p, both stated for add and remove
+    (the baseline of fig:leverage-ratio)."""
     plain = family.rate == 1.0 and not family.test_shift and family.adjacency == "add-remove"
     if not plain:
         raise ParameterError("calibration", "be another for this mechanism", "'lsv'", "it knows plain add-remove only")
