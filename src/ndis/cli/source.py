@@ -15,7 +15,7 @@ from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["numbers", "profile_from"]
+__all__ = ["content_of", "is_npz", "npz_arrays", "numbers", "profile_from", "read_profile"]
 
 
 def numbers(name: str, given: list[str]) -> list[float]:
@@ -59,12 +59,9 @@ def profile_from(
 
 def read_profile(file: Path) -> PrivacyProfile:
     """A saved profile, or the arguments of a constructor of `GaussianPair` as JSON or NPZ."""
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise ParameterError("file", "be readable", f"{str(file)!r}: {error.strerror}") from error
-    if zipfile.is_zipfile(io.BytesIO(content)):
-        return PrivacyProfile(pair_from_arrays("the file", _npz(content)))
+    content = content_of(file)
+    if is_npz(content):
+        return PrivacyProfile(pair_from_arrays("the file", npz_arrays(content)))
     found = loads("file", content)
     if not isinstance(found, dict):
         raise ParameterError("file", "hold a JSON object", f"a {type(found).__name__}")
@@ -73,7 +70,20 @@ def read_profile(file: Path) -> PrivacyProfile:
     )
 
 
-def _npz(content: bytes) -> dict[str, Any]:
+def content_of(file: Path) -> bytes:
+    """All bytes of a file."""
+    try:
+        return file.read_bytes()
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        raise ParameterError("file", "be readable", f"{str(file)!r}: {getattr(error, 'strerror', error)}") from error
+
+
+def is_npz(content: bytes) -> bool:
+    """Whether these are the bytes of an archive."""
+    return zipfile.is_zipfile(io.BytesIO(content))
+
+
+def npz_arrays(content: bytes) -> dict[str, Any]:
     """The arrays of an NPZ file; pickled objects are refused."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:

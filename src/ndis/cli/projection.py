@@ -1,0 +1,293 @@
+"""`ndis calibrate projection`, `ndis sketch` and `ndis regress`: private sketches of files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ndis import __version__
+from ndis.cli.records import reading
+from ndis.errors import BudgetError, ParameterError
+from ndis.files import write_file
+
+if TYPE_CHECKING:
+    from ndis.mechanisms.projection import RandomProjection
+
+__all__ = ["register"]
+
+
+class Adjacency(StrEnum):
+    """Which data sets are neighbours."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+
+class Calibration(StrEnum):
+    """How the ridge is found."""
+
+    EXACT = "exact"
+    PAPER = "paper"
+    LSV = "lsv"
+    RENYI = "renyi"
+
+
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow.")
+]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="ε of the guarantee.")]
+Delta = Annotated[float, typer.Option("--delta", help="δ of the guarantee.")]
+Size = Annotated[int, typer.Option("--sketch-size", help="Rows of the sketch.")]
+SizeOrDefault = Annotated[
+    int | None, typer.Option("--sketch-size", help="Rows of the sketch (100 for every column unless given).")
+]
+RowBound = Annotated[
+    float, typer.Option("--row-norm-bound", help="Public bound of the norm of a row; longer rows are clipped.")
+]
+TargetBound = Annotated[
+    float | None, typer.Option("--target-bound", help="Public bound of the target columns, clipped on their own.")
+]
+NeededTargetBound = Annotated[
+    float, typer.Option("--target-bound", help="Public bound of the absolute target; larger ones are clipped.")
+]
+Intercept = Annotated[float | None, typer.Option("--intercept", help="Append a constant column of this value.")]
+AdjacencyOption = Annotated[Adjacency, typer.Option("--adjacency", help="Which data sets are neighbours.")]
+CalibrationOption = Annotated[
+    Calibration, typer.Option("--calibration", help="How the ridge is found; only exact is the smallest.")
+]
+Rate = Annotated[
+    float | None, typer.Option("--rate", help="Poisson sampling: every record enters with this probability.")
+]
+Ptr = Annotated[bool, typer.Option("--ptr", help="Propose-test-release: less ridge where a private test allows it.")]
+TestNoise = Annotated[
+    float | None, typer.Option("--test-noise-std", help="With --ptr: noise of the test (chosen unless given).")
+]
+Failure = Annotated[
+    float | None, typer.Option("--failure-probability", help="With --ptr: share of δ for the test (δ/3 unless given).")
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--columns", metavar="NAMES", help="Feature columns, by name or number (all but the targets)."),
+]
+Targets = Annotated[
+    list[str] | None, typer.Option("--target", metavar="NAMES", help="Target columns, which get a bound of their own.")
+]
+Target = Annotated[str, typer.Option("--target", metavar="NAME", help="The target column, by name or number.")]
+Progress = Annotated[
+    bool | None, typer.Option("--progress/--no-progress", help="A progress bar (on a terminal unless said).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON; null stands for what does not exist.")]
+
+_calibrate = typer.Typer(no_args_is_help=True, help="The least noise for a budget, from public numbers alone.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    _calibrate.command("projection")(calibrate_projection)
+    app.add_typer(_calibrate, name="calibrate")
+    for command in (sketch, regress):
+        app.command()(command)
+
+
+def calibrate_projection(
+    epsilon: Epsilon,
+    delta: Delta,
+    sketch_size: Size,
+    row_norm_bound: RowBound,
+    target_bound: TargetBound = None,
+    intercept: Intercept = None,
+    adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
+    calibration: CalibrationOption = Calibration.EXACT,
+    rate: Rate = None,
+    ptr: Ptr = False,
+    test_noise_std: TestNoise = None,
+    failure_probability: Failure = None,
+    as_json: Json = False,
+) -> None:
+    """The ridge of a random projection for a budget, beside those of other analyses.
+
+    Example: ndis calibrate projection --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 1
+    """
+    public: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "sketch_size": sketch_size,
+        "row_norm_bound": row_norm_bound,
+        "target_bound": target_bound,
+        "intercept": intercept,
+        "adjacency": adjacency.value,
+    }
+    variant = _variant(rate, ptr, test_noise_std, failure_probability)
+    mechanism = _mechanism(public | variant, calibration)
+    values: dict[str, Any] = {"mechanism": type(mechanism).__name__, "calibration": calibration.value}
+    values |= public | {key: getattr(mechanism, key) for key in variant}
+    values |= {
+        "joint_norm_bound": mechanism.joint_norm_bound,
+        "ridge": mechanism.ridge,
+        "leverage": mechanism.leverage,
+        "certified_delta": mechanism.profile().certify(mechanism.epsilon).upper,
+    }
+    if ptr:
+        values["profitable_eigenvalue"] = mechanism.profitable_eigenvalue  # type: ignore[attr-defined]
+    for other in Calibration:
+        if other is not calibration:
+            try:
+                values[f"ridge_{other.value}"] = _mechanism(public | variant, other).ridge
+            except (BudgetError, ParameterError):  # no such analysis of this mechanism, or none for this budget
+                values[f"ridge_{other.value}"] = None
+    _print_values(values, as_json=as_json)
+
+
+def sketch(
+    data: Data,
+    epsilon: Epsilon,
+    delta: Delta,
+    sketch_size: Size,
+    row_norm_bound: RowBound,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A new folder for sketch.npz and receipt.json.")],
+    columns: Columns = None,
+    target: Targets = None,
+    target_bound: TargetBound = None,
+    intercept: Intercept = None,
+    adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
+    calibration: CalibrationOption = Calibration.EXACT,
+    rate: Rate = None,
+    ptr: Ptr = False,
+    test_noise_std: TestNoise = None,
+    failure_probability: Failure = None,
+    progress: Progress = None,
+    as_json: Json = False,
+) -> None:
+    """Release a private sketch of a file or folder, with its receipt.
+
+    Example: ndis sketch records.csv --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
+    """
+    if output.exists() or not output.absolute().parent.is_dir():
+        raise ParameterError("output", "be a new folder in an existing one", repr(str(output)))
+    public: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "sketch_size": sketch_size,
+        "row_norm_bound": row_norm_bound,
+        "target_bound": target_bound,
+        "intercept": intercept,
+        "adjacency": adjacency.value,
+    }
+    mechanism = _mechanism(public | _variant(rate, ptr, test_noise_std, failure_probability), calibration)
+    with reading(data) as records:
+        release = mechanism.release(
+            records.rows, columns=records.columns(columns), targets=records.columns(target), progress=progress
+        )
+    release.save(output)
+    if as_json:
+        typer.echo(release.receipt.to_json())
+        return
+    rows, width = release.sketch.shape
+    typer.echo(f"{rows} rows x {width} columns, private with epsilon = {epsilon:g}, delta = {delta:g}: {output}")
+
+
+def regress(
+    data: Data,
+    target: Target,
+    epsilon: Epsilon,
+    delta: Delta,
+    row_norm_bound: RowBound,
+    target_bound: NeededTargetBound,
+    columns: Columns = None,
+    alpha: Annotated[float, typer.Option("--alpha", help="Penalty on squared coefficients; 0 is least squares.")] = 0.0,
+    fit_intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Learn an intercept.")] = True,
+    sketch_size: SizeOrDefault = None,
+    adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
+    calibration: CalibrationOption = Calibration.EXACT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write coefficients and receipt here, as JSON.")
+    ] = None,
+    progress: Progress = None,
+    as_json: Json = False,
+) -> None:
+    """Private ridge regression from one sketch of a file or folder.
+
+    Example: ndis regress records.csv --target y --epsilon 1 --delta 1e-6 --row-norm-bound 3 --target-bound 2
+    """
+    from ndis.learn import PrivateRidge
+
+    if output is not None and not output.absolute().parent.is_dir():
+        raise ParameterError("output", "be a file in an existing folder", repr(str(output)))
+    model = PrivateRidge(
+        epsilon=epsilon,
+        delta=delta,
+        row_norm_bound=row_norm_bound,
+        target_bound=target_bound,
+        alpha=alpha,
+        fit_intercept=fit_intercept,
+        sketch_size=sketch_size,
+        adjacency=adjacency.value,
+        calibration=calibration.value,
+    )
+    with reading(data) as records:
+        chosen = records.columns([target])
+        if chosen is None or len(chosen) != 1:
+            raise ParameterError("--target", "name one column", repr(target))
+        features = records.columns(columns) or records.all_but(chosen[0])
+        model.fit_data(records.rows, target=chosen[0], columns=features, progress=progress)
+    coefficients = dict(zip(map(str, features), model.coef_.tolist(), strict=True))
+    found = {
+        "ndis_version": __version__,
+        "target": target,
+        "coefficients": coefficients,
+        "intercept": model.intercept_,
+        "penalty": model.penalty_,
+        "target_bound": target_bound,
+        "receipt": model.receipt_.to_dict(),
+    }
+    text = json.dumps(found, allow_nan=False, indent=2)
+    if output is not None:
+        write_file(output, text.encode() + b"\n")
+    if as_json:
+        typer.echo(text)
+    else:
+        _print_table(coefficients | {"(intercept)": model.intercept_, "(penalty)": model.penalty_})
+
+
+def _variant(rate: float | None, ptr: bool, noise: float | None, failure: float | None) -> dict[str, Any]:
+    """The parameters that only one of the three mechanisms has."""
+    if ptr and rate is not None:
+        raise ParameterError("--rate", "be left out with --ptr", rate)
+    if not ptr and (noise is not None or failure is not None):
+        raise ParameterError("--test-noise-std and --failure-probability", "come with --ptr", "no --ptr")
+    if ptr:
+        return {"test_noise_std": noise, "failure_probability": failure}
+    return {} if rate is None else {"rate": rate}
+
+
+def _mechanism(public: Mapping[str, Any], calibration: Calibration) -> RandomProjection:
+    from ndis.mechanisms.projection import PoissonProjection, RandomProjection
+    from ndis.mechanisms.ptr import PTRProjection
+
+    kind: Any = RandomProjection
+    if "rate" in public:
+        kind = PoissonProjection
+    elif "test_noise_std" in public:
+        kind = PTRProjection
+    made: RandomProjection = kind.calibrated(**public, calibration=calibration.value)
+    return made
+
+
+def _print_values(values: Mapping[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"ndis_version": __version__, **values}, allow_nan=False, indent=2))
+    else:
+        _print_table({key: value for key, value in values.items() if value is not None or key.startswith("ridge_")})
+
+
+def _print_table(values: Mapping[str, Any]) -> None:
+    """Name and value on a line, floats in the shortest form that reads back."""
+    width = max(map(len, values))
+    for key, value in values.items():
+        shown = "none" if value is None else value
+        typer.echo(f"{key.ljust(width)}  {repr(shown) if isinstance(shown, float) else shown}")

@@ -1,0 +1,53 @@
+"""scikit-learn estimators whose fits are differentially private.
+
+What they learn, all attributes that end in ``_``, is a function of one release; what they are given, all parameters,
+is public. Bounds are stated, never taken from the data.
+
+>>> import numpy as np
+>>> from ndis.learn import PrivateRidge
+>>> rng = np.random.default_rng(0)
+>>> x = rng.uniform(-1, 1, size=(20_000, 2))
+>>> y = x @ [1.0, -0.5] + 0.25
+>>> model = PrivateRidge(epsilon=1.0, delta=1e-6, row_norm_bound=1.5, target_bound=2.0).fit(x, y)
+>>> model.score(x, y) > 0.8
+True
+>>> model.receipt_.epsilon, model.receipt_.private
+(1.0, True)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ndis.learn._covariance import PrivateCovariance
+    from ndis.learn._gp import PrivateGaussianProcess
+    from ndis.learn._linear import PrivateRidge
+    from ndis.learn._logistic import PrivateLogisticRegression
+    from ndis.learn._pca import PrivatePCA
+
+__all__ = [
+    "PrivateCovariance",
+    "PrivateGaussianProcess",
+    "PrivateLogisticRegression",
+    "PrivatePCA",
+    "PrivateRidge",
+]
+
+# Imported when first asked for: each brings in scikit-learn.
+_HOMES = {
+    "PrivateCovariance": "_covariance",
+    "PrivateGaussianProcess": "_gp",
+    "PrivateLogisticRegression": "_logistic",
+    "PrivatePCA": "_pca",
+    "PrivateRidge": "_linear",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"ndis.learn.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'ndis.learn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

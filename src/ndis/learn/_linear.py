@@ -1,0 +1,248 @@
+"""Linear regression from a private sketch of rows, targets and a constant."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ndis._validate import as_scalar
+from ndis.errors import ParameterError
+from ndis.gram.accumulator import GramAccumulator
+from ndis.gram.engine import layout_for
+from ndis.gram.sources import Groups, Source, choose_columns, open_source
+from ndis.learn._base import (
+    INTERCEPT_SHARE,
+    READ_ROWS,
+    Floats,
+    SketchEstimator,
+    private_rows,
+    private_targets,
+    stated_bound,
+)
+from ndis.mechanisms.release import draw_release
+from ndis.sampling.bits import random_bits
+
+__all__ = ["TARGET_SHARE", "PrivateRidge", "ridge_from_gram"]
+
+# Targets are scaled so that their bound is this multiple of `row_norm_bound`, whatever their unit: noise is the same
+# in every column, so a target with a far larger bound than the rows would drown them, and one with a far smaller bound
+# would drown. Between 0.4 and 1 the errors measured on real data hardly change.
+TARGET_SHARE = 0.75
+
+
+class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: ignore[misc]
+    """Differentially private least squares and ridge regression, from one sketch of [X, y, 1].
+
+    The rows, the targets and a constant are released as one sketch (`RandomProjection`), and the normal equations are
+    solved with its unbiased Gram estimate. Noise may leave that indefinite, so the penalty is `alpha` or the least one
+    that lifts its smallest eigenvalue to the noise level, whichever is larger (see `ridge_from_gram`).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee, for records (row, target).
+    row_norm_bound : float
+        Public bound of the Euclidean norm of a row; longer rows are clipped to it. Must be stated.
+    target_bound : float
+        Public bound of the absolute value of a target (of the Euclidean norm, for several targets); larger ones are
+        clipped. Must be stated.
+    alpha : float
+        Penalty on the squared coefficients, as in `sklearn.linear_model.Ridge`; 0 is least squares.
+    fit_intercept : bool
+        Release a constant column too, and learn an intercept. It bears the noise penalty like a coefficient: subtract
+        a public centre from the targets where one is known.
+    sketch_size : int, optional
+        Rows of the sketch; by default 100 for every column, so that sampling adds little to the privacy noise.
+    adjacency : {"add-remove", "replace-one"}
+        Which data sets are neighbours.
+    calibration : {"exact", "paper", "lsv", "renyi"}
+        See `RandomProjection.calibrated`.
+    random_state : optional
+        None draws from the operating system. A seed warns: the result is then not private.
+
+    Attributes
+    ----------
+    coef_ : (features,) or (targets, features) array
+    intercept_ : float or (targets,) array
+    penalty_ : float
+        The penalty used, at least `alpha`.
+    release_, receipt_, mechanism_
+        What was released (in units in which targets have the bound 0.75·row_norm_bound), what it guarantees, and how.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-1, 1, size=(20_000, 2))
+    >>> y = 100 * x[:, 0] + rng.normal(size=20_000)
+    >>> model = PrivateRidge(epsilon=2.0, delta=1e-6, row_norm_bound=1.5, target_bound=100.0).fit(x, y)
+    >>> model.score(x, y) > 0.9
+    True
+    >>> PrivateRidge(epsilon=1.0, delta=1e-6).fit(x, y)
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: row_norm_bound must be a positive number; got None; state what is known without looking
+    at the data (a bound taken from the data would leak it), and rows beyond it are clipped
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        row_norm_bound: float | None = None,
+        target_bound: float | None = None,
+        alpha: float = 0.0,
+        fit_intercept: bool = True,
+        sketch_size: int | None = None,
+        adjacency: str = "add-remove",
+        calibration: str = "exact",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.row_norm_bound = row_norm_bound
+        self.target_bound = target_bound
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.sketch_size = sketch_size
+        self.adjacency = adjacency
+        self.calibration = calibration
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> PrivateRidge:
+        """Release a sketch of rows and targets, and solve with it.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, features)
+            The private rows.
+        y : array of shape (n,) or (n, targets)
+            The private targets.
+        """
+        scale = self._check()
+        rows, targets = private_rows(self, X), private_targets(self, y)
+        one = targets.ndim == 1
+        source = open_source((rows, targets[:, None] if one else targets))
+        return self._learn(source, choose_columns(source, None, None), scale=scale, one=one)
+
+    def fit_data(self, data: Any, *, target: Any, columns: Any = None, progress: bool | None = None) -> PrivateRidge:
+        """The same from files or frames that hold the target in a column of their own, read in one pass.
+
+        Parameters
+        ----------
+        data : path, list of paths, data frame, Arrow table or array
+            The private records; a folder is read file by file, with bounded memory.
+        target : str or int
+            The target column.
+        columns : names or numbers, optional
+            The feature columns; by default all but the target.
+        progress : bool, optional
+            Show a progress bar for files; by default when standard error is a terminal.
+        """
+        scale = self._check()
+        source = open_source(data, progress=progress)
+        groups = choose_columns(source, columns, [target])
+        self.n_features_in_ = len(groups[0])
+        if source.names:
+            self.feature_names_in_ = np.array([source.names[i] for i in groups[0]], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self._learn(source, groups, scale=scale, one=True)
+
+    def _check(self) -> float:
+        """Public parameters, before any private value is read; returns the scale of the targets."""
+        bound = stated_bound("row_norm_bound", self.row_norm_bound)
+        scale = TARGET_SHARE * bound / stated_bound("target_bound", self.target_bound)
+        if not 0 < scale < math.inf:
+            raise ParameterError("target_bound", "be comparable with row_norm_bound", self.target_bound)
+        if not as_scalar("alpha", self.alpha) >= 0:
+            raise ParameterError("alpha", "not be negative", self.alpha)
+        return scale
+
+    def _learn(self, source: Source, groups: Groups, *, scale: float, one: bool) -> PrivateRidge:
+        bound = stated_bound("row_norm_bound", self.row_norm_bound)
+        features, targets = len(groups[0]), len(groups[1])
+        intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
+        mechanism = self._calibrate(
+            columns=features + targets + (intercept is not None), target_bound=TARGET_SHARE * bound, intercept=intercept
+        )
+        bits = random_bits(self.random_state)
+        layout = layout_for(
+            source,
+            groups,
+            row_norm_bound=mechanism.row_norm_bound,
+            target_bound=mechanism.target_bound,
+            intercept=mechanism.intercept,
+            fractional_bits=mechanism.fractional_bits,
+        )
+        accumulator = GramAccumulator(layout, device=source.device)
+        for rows, values in source.read(groups):
+            with np.errstate(all="ignore"):  # a warning would tell of the values
+                scaled = np.asarray(values, dtype=np.float64) * scale
+            accumulator.update(rows, scaled)
+        release = self._keep(draw_release(mechanism, accumulator.finish(), ridge=mechanism.ridge, bits=bits))
+        weights, self.penalty_ = ridge_from_gram(
+            release.gram(),
+            features=features,
+            targets=targets,
+            alpha=float(self.alpha),
+            noise=release.ridge / math.sqrt(len(release.sketch)),
+        )
+        coefficients = weights[:features].T / scale
+        offsets = np.zeros(targets) if intercept is None else weights[features] * (intercept / scale)
+        self.coef_: Floats = coefficients[0] if one else coefficients
+        self.intercept_ = float(offsets[0]) if one else offsets
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Predict the targets of rows; NaN where a row has NaN."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, **READ_ROWS)
+        return np.asarray(rows @ self.coef_.T + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # on the few rows of a check, noise outweighs the data
+        return tags
+
+
+def ridge_from_gram(gram: Floats, *, features: int, targets: int, alpha: float, noise: float) -> tuple[Floats, float]:
+    """Solve the normal equations of [features, targets, constant] with an unbiased Gram estimate.
+
+    With Â the part of the predictors (features and constant, p of them) and b̂ that against the targets,
+
+        (Â + diag(penalty)) w = b̂,     penalty = max(alpha, ρ) on features, ρ on the constant,
+        ρ = max(0, √p·noise − λ_min(Â)).
+
+    The error of Â is a symmetric matrix with entries of standard deviation about `noise` = ridge/√r, so its smallest
+    eigenvalue is as low as −2√p·noise. The least ρ that lifts λ_min to √p·noise keeps the solution stable, vanishes
+    where the data outweigh the noise, and reads released values only. Solving with the sketch itself instead,
+    penalty = ridge, has a bias that grows as √r.
+
+    Returns
+    -------
+    weights : (p, targets) array
+    penalty : float
+        That on the features.
+
+    Examples
+    --------
+    >>> gram = np.array([[4.0, 2.0], [2.0, 1.0]])
+    >>> weights, penalty = ridge_from_gram(gram, features=1, targets=1, alpha=0.0, noise=1.0)
+    >>> weights.tolist(), penalty
+    ([[0.5]], 0.0)
+    >>> ridge_from_gram(gram - 4 * np.eye(2), features=1, targets=1, alpha=0.0, noise=1.0)[1]
+    1.0
+    """
+    predictors = np.r_[np.arange(features), np.arange(features + targets, len(gram))]
+    normal = gram[np.ix_(predictors, predictors)]
+    lift = max(0.0, math.sqrt(len(predictors)) * noise - float(np.linalg.eigvalsh(normal)[0]))
+    penalty = np.full(len(predictors), lift)
+    penalty[:features] = max(alpha, lift)
+    weights = np.linalg.solve(normal + np.diag(penalty), gram[predictors, features : features + targets])
+    return weights, max(alpha, lift)

@@ -1,0 +1,253 @@
+"""`ndis calibrate projection`, `ndis sketch`, `ndis regress`: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ndis
+from ndis.cli import app
+from ndis.mechanisms.release import ProjectionRelease
+
+pa = pytest.importorskip("pyarrow")
+DOCS = Path(__file__).parents[2] / "docs"
+BUDGET = ("--epsilon", 1, "--delta", 1e-6)
+SKETCH = (*BUDGET, "--sketch-size", 50, "--row-norm-bound", 3)
+REGRESS = (*BUDGET, "--row-norm-bound", 3, "--target-bound", 4)
+
+
+def run(*args: object):
+    return CliRunner().invoke(app, [str(a) for a in args], prog_name="ndis")
+
+
+def fine(*args: object) -> str:
+    result = run(*args)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def refused(*args: object) -> str:
+    result = run(*args)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("ndis: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removeprefix("ndis: ").rstrip("\n")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder that holds the same records as CSV, Parquet, NPY and a folder of Parquet."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 3))
+    y = x @ [1.0, -0.5, 0.25] + 0.5 + 0.1 * rng.normal(size=3000)
+    frame = pd.DataFrame(np.c_[x, y], columns=["a", "b", "c", "y"])
+    frame.to_csv(tmp_path / "records.csv", index=False)
+    frame.to_parquet(tmp_path / "records.parquet")
+    np.save(tmp_path / "records.npy", frame.to_numpy())
+    (tmp_path / "many").mkdir()
+    for i in range(3):
+        frame[i * 1000 : (i + 1) * 1000].to_parquet(tmp_path / "many" / f"{i}.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class TestCalibrate:
+    def test_plain(self):
+        found = json.loads(fine("calibrate", "projection", *SKETCH, "--json"))
+        mechanism = ndis.RandomProjection.calibrated(epsilon=1, delta=1e-6, sketch_size=50, row_norm_bound=3.0)
+        assert found["ridge"] == mechanism.ridge
+        assert found["leverage"] == mechanism.leverage
+        assert 0.999e-6 < found["certified_delta"] <= 1e-6
+        assert found["ridge_paper"] == pytest.approx(mechanism.ridge + 9.0)
+        assert found["ridge"] < found["ridge_renyi"] < found["ridge_lsv"]
+
+    def test_table(self):
+        lines = dict(line.split(maxsplit=1) for line in fine("calibrate", "projection", *SKETCH).splitlines())
+        assert lines["mechanism"] == "RandomProjection"
+        assert float(lines["ridge"]) > 0
+        assert "target_bound" not in lines
+
+    def test_variants(self):
+        plain = json.loads(fine("calibrate", "projection", *SKETCH, "--json"))
+        sampled = json.loads(fine("calibrate", "projection", *SKETCH, "--rate", 0.1, "--json"))
+        tested = json.loads(fine("calibrate", "projection", *SKETCH, "--ptr", "--test-noise-std", 90, "--json"))
+        other = json.loads(fine("calibrate", "projection", *SKETCH, "--adjacency", "replace-one", "--json"))
+        assert sampled["mechanism"] == "PoissonProjection"
+        assert sampled["ridge"] < plain["ridge"] < other["ridge"]
+        assert tested["mechanism"] == "PTRProjection"
+        assert (tested["test_noise_std"], tested["failure_probability"]) == (90.0, pytest.approx(1e-6 / 3))
+        assert tested["ridge"] > plain["ridge"]
+        assert sampled["ridge_lsv"] is None
+        assert "none" in fine("calibrate", "projection", *SKETCH, "--rate", 0.1)
+
+    def test_joint_bound(self):
+        options = ("--target-bound", 4, "--intercept", 12, "--calibration", "paper")
+        found = json.loads(fine("calibrate", "projection", *SKETCH, *options, "--json"))
+        assert found["joint_norm_bound"] == 13.0
+        assert found["ridge"] == pytest.approx(found["ridge_exact"] + 169.0)
+
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            ((*BUDGET, "--sketch-size", 50), "Missing option '--row-norm-bound'"),
+            ((*SKETCH, "--delta", 0), "delta must be above 0"),
+            ((*SKETCH, "--epsilon", "nan"), "epsilon must be finite"),
+            ((*SKETCH, "--row-norm-bound", -1), "row_norm_bound must be positive"),
+            ((*SKETCH, "--sketch-size", 0), "sketch_size must be a whole number"),
+            ((*SKETCH, "--ptr", "--rate", 0.5), "--rate must be left out with --ptr"),
+            ((*SKETCH, "--failure-probability", 1e-7), "come with --ptr"),
+            ((*SKETCH, "--rate", 2), "rate must be"),
+            ((*SKETCH, "--ptr", "--test-noise-std", 0.01), "the test alone spends the budget"),
+            ((*SKETCH, "--calibration", "best"), "'best' is not one of"),
+        ],
+    )
+    def test_refused(self, args, message):
+        assert message in refused("calibrate", "projection", *args)
+
+
+class TestSketch:
+    @pytest.mark.parametrize("data", ["records.csv", "records.parquet", "records.npy", "many"])
+    def test_writes_a_release(self, data, folder):
+        said = fine("sketch", data, *SKETCH, "-o", "out")
+        assert said == "50 rows x 4 columns, private with epsilon = 1, delta = 1e-06: out\n"
+        release = ProjectionRelease.load(folder / "out")
+        assert release.sketch.shape == (50, 4)
+        assert release.receipt.private
+        assert release.names == (() if data == "records.npy" else ("a", "b", "c", "y"))
+        assert sorted(p.name for p in folder.iterdir()) == sorted(
+            ["many", "out", "records.csv", "records.npy", "records.parquet"]
+        )
+
+    def test_columns_targets_and_variants(self, folder):
+        options = ("--columns", "c,a", "--target", "y", "--target-bound", 2, "--intercept", 1)
+        receipt = json.loads(fine("sketch", "records.csv", *SKETCH, *options, "--rate", 0.5, "-o", "out", "--json"))
+        assert receipt == json.loads((folder / "out" / "receipt.json").read_text())
+        assert (receipt["mechanism"], receipt["parameters"]["rate"]) == ("PoissonProjection", 0.5)
+        release = ProjectionRelease.load(folder / "out")
+        assert (release.names, release.targets) == (("c", "a", "y", "intercept"), 1)
+        fine("sketch", "records.npy", *SKETCH, "--columns", 2, "--columns", 0, "--ptr", "-o", "two")
+        assert ProjectionRelease.load(folder / "two").receipt.mechanism == "PTRProjection"
+
+    @pytest.mark.parametrize(
+        ("data", "args", "message"),
+        [
+            ("missing.csv", (), "data must name an existing file or folder"),
+            ("missing.npy", (), "data must name an existing file or folder"),
+            ("broken.npy", (), "data must be an NPY file of numbers"),
+            ("pickled.npy", (), "data must be an NPY file of numbers"),
+            ("records.txt", (), "data must be named"),
+            ("broken.parquet", (), "data must be a readable file"),
+            ("text.parquet", (), "column 'name' must hold real numbers"),
+            ("records.csv", ("--columns", "z"), "columns must be column names among ['a', 'b', 'c', 'y']; got 'z'"),
+            ("records.csv", ("--columns", "7"), "columns must be column names"),
+            ("records.csv", ("--target", "y"), "target_bound must be given with targets"),
+            ("records.csv", ("--target-bound", 2), "target_bound must come with targets"),
+            ("records.csv", ("-o", "many"), "output must be a new folder"),
+            ("records.csv", ("-o", "nowhere/out"), "output must be a new folder in an existing one"),
+        ],
+    )
+    def test_refused(self, data, args, message, folder):
+        import pandas as pd
+
+        (folder / "broken.npy").write_bytes(b"\x93NUMPY secret 1234")
+        np.save(folder / "pickled.npy", np.array([{"secret": 1234}], dtype=object), allow_pickle=True)
+        (folder / "records.txt").write_text("secret 1234")
+        (folder / "broken.parquet").write_text("secret 1234")
+        pd.DataFrame({"a": [1.0], "name": ["secret 1234"]}).to_parquet(folder / "text.parquet")
+        said = refused("sketch", data, *SKETCH, "-o", "out", *args)
+        assert message in said
+        assert "1234" not in said
+        assert not (folder / "out").exists()
+
+    @pytest.mark.parametrize(
+        ("problem", "message"),
+        [
+            (OSError(5, "secret 1234"), "data must be readable; got 'records.csv'"),
+            (pa.ArrowInvalid("secret 1234"), "data must be a readable file of its kind"),
+            (pa.ArrowNotImplementedError("secret 1234"), "data must be a readable file of its kind"),
+            (ModuleNotFoundError("secret 1234", name="pyarrow"), "pyarrow must be installed to read files"),
+        ],
+    )
+    def test_trouble_while_reading(self, problem, message, folder, monkeypatch):
+        def release(*_, **__):
+            raise problem
+
+        monkeypatch.setattr(ndis.RandomProjection, "release", release)
+        said = refused("sketch", "records.csv", *SKETCH, "-o", "out")
+        assert message in said
+        assert "1234" not in said
+
+    def test_bad_cells_change_neither_status_nor_words(self, folder):
+        text = (folder / "records.csv").read_text()
+        (folder / "worse.csv").write_text(text + "oops,1,2,3\n1e9,1e9,1e9,1e9\nnan,inf,,1\n")
+        plain = fine("sketch", "records.csv", *SKETCH, "-o", "one")
+        worse = fine("sketch", "worse.csv", *SKETCH, "-o", "two")
+        assert worse.replace("two", "one") == plain
+
+
+class TestRegress:
+    @pytest.mark.parametrize("data", ["records.csv", "records.parquet", "records.npy", "many"])
+    def test_coefficients(self, data, folder):
+        target = 3 if data == "records.npy" else "y"
+        said = fine("regress", data, "--target", target, *REGRESS, "--epsilon", 20, "-o", "fit.json")
+        written = json.loads((folder / "fit.json").read_text())
+        names = ["0", "1", "2"] if data == "records.npy" else ["a", "b", "c"]
+        assert list(written["coefficients"]) == names
+        np.testing.assert_allclose(list(written["coefficients"].values()), [1.0, -0.5, 0.25], atol=0.15)
+        assert written["intercept"] == pytest.approx(0.5, abs=0.1)
+        assert written["receipt"]["private"] is True
+        shown = dict(line.split() for line in said.splitlines())
+        assert [float(shown[name]) for name in names] == list(written["coefficients"].values())
+        assert list(shown)[3:] == ["(intercept)", "(penalty)"]
+
+    def test_options(self, folder):
+        found = json.loads(
+            fine(
+                "regress", "records.npy", "--target", 1, "--columns", "3,0", *REGRESS,
+                "--no-intercept", "--alpha", 1e6, "--sketch-size", 70, "--adjacency", "replace-one", "--json",
+            )
+        )  # fmt: skip
+        assert list(found["coefficients"]) == ["3", "0"]
+        assert (found["intercept"], found["penalty"]) == (0.0, 1e6)
+        assert found["receipt"]["parameters"]["sketch_size"] == 70
+        assert found["receipt"]["adjacency"] == "replace-one"
+
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            (("records.csv", "--target", "z", *REGRESS), "targets must be column names"),
+            (("records.csv", "--target", "y,a", *REGRESS), "--target must name one column"),
+            (("records.csv", "--target", "y", "--columns", "y", *REGRESS), "name each column once"),
+            (("records.csv", "--target", "y", *REGRESS, "--target-bound", 0), "target_bound must be a positive number"),
+            (("records.csv", "--target", "y", *REGRESS, "--alpha", -1), "alpha must not be negative"),
+            (("records.csv", *REGRESS), "Missing option '--target'"),
+            (
+                ("records.csv", "--target", "y", *REGRESS, "-o", "nowhere/fit.json"),
+                "output must be a file in an existing",
+            ),
+            (("records.csv", "--target", "y", *REGRESS, "-o", "many"), "output must be a file that can be written"),
+        ],
+    )
+    def test_refused(self, args, message, folder):
+        assert message in refused("regress", *args)
+
+
+def shown_commands() -> list[str]:
+    """The `$ ndis` lines of the documents that speak of a file of records."""
+    pages = [DOCS / "command-line.md", DOCS / "private-sketches.md"]
+    return re.findall(r"^\$ (ndis .*)$", "\n".join(page.read_text(encoding="utf-8") for page in pages), re.MULTILINE)
+
+
+def test_shown_commands(folder):
+    found = shown_commands()
+    assert len(found) >= 3
+    for line in found:
+        fine(*shlex.split(line, comments=True)[1:])
