@@ -178,3 +178,11 @@ def test_pairs_cannot_be_written_to() -> None:
     pair = GaussianPair.from_ratios([2.0])
     with pytest.raises(ValueError, match="read-only"):
         pair.variance_ratio[0] = 7.0
+
+
+@pytest.mark.parametrize("rest", [0.0, 1e-9, 1e-12, 1.66e-15])
+def test_epsilon_beside_the_cliff_of_an_almost_bounded_loss(rest):
+    """A narrower coordinate bounds the loss at 0.468; the rounding of a whitening adds a hair of a Gaussian to it, and
+    log δ falls off a cliff there. The answer, far from the cliff, does not change."""
+    pair = ndis.GaussianPair.from_ratios([0.9920712457027678, 1.0], shift=[0.08578450318538254, rest])
+    assert pair.epsilon(1e-5) == pytest.approx(0.2413974665545498, rel=1e-12)

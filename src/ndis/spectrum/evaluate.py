@@ -152,9 +152,13 @@ def smallest_epsilon(pair: GaussianPair, target: float) -> float:
         if not sum(excess_over(pair, end, target)[:2]) <= 0.0:
             raise PrecisionError(f"the loss was found to end at {end!r}, but delta is above {target!r} there")
         high = end
+    # δ(ε) ≤ P[L > ε], so Chernoff's point lies beyond the answer and near it; past it there may be a cliff
+    beyond = pair.form.mean + _chernoff_point(pair.form, math.log(target), upper=True, about_edge=False)
     for _ in range(300):
         # aim a margin inside the safe side; fall back on the bracket where Newton leaves it
         move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
+        if move > beyond > low:
+            move = beyond
         if not low < move < high:
             move = 0.5 * (low + high) if math.isfinite(high) else max(2.0 * low, 1.0)
         if not low < move < high:
