@@ -1,0 +1,152 @@
+"""Gaussian process regression as one private draw from its posterior at public points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from ndis._validate import as_floats
+from ndis.errors import ParameterError
+from ndis.learn._base import READ_ROWS, Floats, private_rows, stated_bound
+from ndis.mechanisms.lifted import lift
+from ndis.models import GaussianProcess
+
+__all__ = ["PrivateGaussianProcess"]
+
+
+class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Differentially private Gaussian process regression: the posterior at public points, drawn once, plus noise.
+
+    What is private is seen once, by `fit`: it releases z, one value for each query point, by `ndis.lift` of
+    `ndis.models.GaussianProcess`. `predict` reads z alone: z is taken for values of the process at the query points
+    Q under noise of the known variance v, and the prediction is the posterior mean k(x, Q)(k(Q, Q) + vI)⁻¹z. It shrinks
+    towards zero as v grows, at the query points too; the draw itself is `values_`.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee, for records (point, label).
+    kernel : callable, optional
+        A scikit-learn kernel with fixed parameters, or any function of two matrices of points; public. ``RBF(1.0)`` by
+        default. Parameters fitted to the data would leak them.
+    noise_variance : float
+        Variance of the noise of the labels in the model.
+    label_bound : float
+        Public bound of the labels; larger ones are clipped. Must be stated.
+    prior_variance_bound : float
+        Public bound of k(x, x); a record beyond it counts as no record.
+    query : (q, features) array, optional
+        The public points; by default the origin alone.
+    max_records : int
+        A public promise on the number of records; later ones are not read. Must be stated.
+    analysis : {"prior", "posterior"}
+        See `ndis.models.GaussianProcess`.
+    bound : {"exact", "renyi", "paper"}
+        See `ndis.lift`.
+    random_state : optional
+        None draws from the operating system. A seed warns: the result is then not private.
+
+    Attributes
+    ----------
+    values_ : (q,) array
+        The draw at the query points.
+    query_ : (q, features) array
+    release_, receipt_, mechanism_
+        What was released, what it guarantees, and how.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(-2, 2, 50).reshape(-1, 1)
+    >>> model = PrivateGaussianProcess(noise_variance=25.0, label_bound=1.0, max_records=50, analysis="posterior")
+    >>> model.fit(x, np.cos(x[:, 0])).predict([[0.0]]).shape
+    (1,)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        kernel: Any = None,
+        noise_variance: float = 1.0,
+        label_bound: float | None = None,
+        prior_variance_bound: float = 1.0,
+        query: Any = None,
+        max_records: int | None = None,
+        analysis: str = "prior",
+        bound: str = "exact",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.label_bound = label_bound
+        self.prior_variance_bound = prior_variance_bound
+        self.query = query
+        self.max_records = max_records
+        self.analysis = analysis
+        self.bound = bound
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> PrivateGaussianProcess:
+        """Release one draw from the posterior at the query points.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, features)
+            The private points.
+        y : array of shape (n,)
+            The private labels.
+        """
+        label_bound = stated_bound("label_bound", self.label_bound)
+        if self.max_records is None:
+            raise ParameterError(
+                "max_records", "be a whole number", None, "state a number that the data are known not to exceed"
+            )
+        rows = private_rows(self, X)
+        if y is None:
+            raise ParameterError(
+                "y", "be given", None, f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        labels = column_or_1d(y, warn=True)
+        query = np.zeros((1, self.n_features_in_)) if self.query is None else as_floats("query", self.query)
+        if query.ndim != 2 or query.shape[1] != self.n_features_in_:
+            raise ParameterError("query", f"have {self.n_features_in_} columns, like X", f"shape {query.shape}")
+        model = GaussianProcess(
+            kernel=RBF(1.0) if self.kernel is None else self.kernel,
+            noise_variance=self.noise_variance,
+            label_bound=label_bound,
+            prior_variance_bound=self.prior_variance_bound,
+            query=query,
+            max_records=self.max_records,
+            analysis=self.analysis,  # type: ignore[arg-type]
+        )
+        self.mechanism_ = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
+        self.release_ = self.mechanism_.release((rows, labels), random_state=self.random_state)
+        self.receipt_ = self.release_.receipt
+        self.query_: Floats = model.query
+        self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
+        prior = np.asarray(model.kernel(self.query_, self.query_)) + self.mechanism_.noise_variance * np.eye(len(query))
+        self.weights_: Floats = np.asarray(np.linalg.solve(prior, self.values_), dtype=np.float64)
+        self.kernel_ = model.kernel
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """The posterior mean given the released values alone; NaN where a row has NaN."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, **READ_ROWS)
+        dense = rows.toarray() if hasattr(rows, "toarray") else rows
+        return np.asarray(self.kernel_(dense, self.query_) @ self.weights_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # a few released values under noise
+        tags.input_tags.allow_nan = True  # a record with a non-finite entry counts as none: an error would leak it
+        tags.input_tags.sparse = True
+        return tags

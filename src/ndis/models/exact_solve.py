@@ -1,0 +1,74 @@
+"""Exact linear algebra over the rationals: neighbours then differ by exactly what the theory says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import fmpq_mat, fmpz_mat
+from numpy.typing import NDArray
+
+from ndis.exact import ExactArray
+
+__all__ = ["exact_inverse", "posterior"]
+
+
+def exact_inverse(matrix: ExactArray) -> ExactArray:
+    """The inverse of a regular matrix, exactly.
+
+    >>> from ndis.exact import exact_array
+    >>> exact_inverse(exact_array([[2.0, 0.0], [0.0, 0.5]])).to_float()
+    array([[0.5, 0. ],
+           [0. , 2. ]])
+    """
+    N = matrix.numerators
+    content = int(np.gcd.reduce(N.ravel())) or 1
+    inverse = fmpz_mat((N // content).tolist()).inv()
+    return _scaled(inverse, Fraction(matrix.denominator, content))
+
+
+def posterior(
+    among: NDArray[Any], across: NDArray[Any], queries: NDArray[Any], labels: NDArray[Any], noise: Fraction
+) -> tuple[ExactArray, ExactArray]:
+    """Mean and covariance of Gaussian process regression, exactly (def:gpr-gaussian-output):
+
+        μ = Kᵀ⋆ (K + σ²I)⁻¹ y,      Σ = K⋆⋆ − Kᵀ⋆ (K + σ²I)⁻¹ K⋆.
+
+    Parameters
+    ----------
+    among, across, queries : integer arrays (n, n), (n, q), (q, q)
+        K, K⋆ and K⋆⋆, in units of the kernel grid.
+    labels : (n,) integer array
+        y, in units of the label grid.
+    noise : Fraction
+        σ², in units of the kernel grid.
+
+    Returns
+    -------
+    mean, covariance : ExactArray
+        In units of the label grid and of the kernel grid.
+
+    Examples
+    --------
+    >>> mean, covariance = posterior(*(np.array([[1]], dtype=object),) * 3, np.array([3], dtype=object), Fraction(1, 2))
+    >>> mean.to_float(), covariance.to_float()
+    (array([2.]), array([[0.33333333]]))
+    """
+    n, q = across.shape
+    if n == 0:
+        return ExactArray(np.zeros(q, dtype=object)), ExactArray(queries)
+    A = among * noise.denominator
+    A[np.diag_indices(n)] += noise.numerator
+    sides = fmpz_mat(np.concatenate([across, labels[:, None]], axis=1).tolist())
+    solved = fmpz_mat(A.tolist()).solve(sides) * noise.denominator  # K + σ²I is positive definite
+    product = _scaled(fmpq_mat(fmpz_mat(across.T.tolist())) * solved, Fraction(1))
+    N, denominator = product.numerators, product.denominator
+    return ExactArray(N[:, q].copy(), denominator), ExactArray(queries * denominator - N[:, :q], denominator)
+
+
+def _scaled(matrix: Any, factor: Fraction) -> ExactArray:
+    numerators, denominator = matrix.numer_denom()
+    shape = (matrix.nrows(), matrix.ncols())
+    entries = np.array([int(e) for e in numerators.entries()], dtype=object).reshape(shape)
+    return ExactArray(entries * factor.numerator, int(denominator) * factor.denominator)

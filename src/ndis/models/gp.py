@@ -1,0 +1,285 @@
+"""Gaussian process regression at public points (def:gpr-gaussian-output), and what one record can do to it.
+
+With s, r, γ from the Schur complement of a new record, Σ = Σ' − γγᵀ/s and μ − μ' = γr/s: rank one, shift and change of
+covariance along the same line, m² = (r²/s)·t. One pair dominates all neighbours. Proofs: docs/models.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ndis._validate import as_floats, as_positive, as_scalar
+from ndis.errors import ParameterError
+from ndis.exact import ExactArray
+from ndis.mechanisms.base import Attained
+from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope
+from ndis.models.exact_solve import posterior
+from ndis.models.gp_bounds import label_leverage, largest_eigenvalue
+from ndis.models.logistic import noisy_pair
+from ndis.models.records import Floats, read_records, whole_number
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+
+__all__ = ["GaussianProcess", "kernel_value"]
+
+_BITS = 128
+_GRID_BITS = 44  # kernel values lie on a grid of 2⁻⁴⁴ of the bound, labels on one of 2⁻⁴⁰ of theirs
+_LABEL_BITS = 40
+_TOLERANCE = 2.0**-40  # of the bound: what a float kernel may be off by default
+_HOPELESS = 2.0**20  # a shift that no ε of interest hides
+Analysis = Literal["prior", "posterior"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GaussianProcess:
+    """Gaussian process regression as a Gaussian-output algorithm.
+
+    Parameters
+    ----------
+    kernel : callable
+        A scikit-learn kernel, or any function of two matrices of points. It is called on one pair of points at a time,
+        in an order that the two points decide, so that a value depends on nothing else: k(A, B) of whole matrices may
+        round by where a row stands. It must be defined for all finite points. A `WhiteKernel` counts as zero.
+    noise_variance : float
+        σ², the variance of the labels' noise (not of the noise added for privacy).
+    label_bound : float
+        Public bound B of the labels; larger ones are clipped.
+    prior_variance_bound : float
+        Public bound of k(x, x). A record beyond it counts as no record; a query point beyond it is refused.
+    query : (q, features) array
+        The public points at which the posterior is released.
+    max_records : int
+        A public promise on the number of records. Records after the first `max_records` are not read, and nothing says
+        so; docs/models.md says what holds where the promise is broken.
+    kernel_tolerance : float, optional
+        Public bound of the error of one computed kernel value against a positive semidefinite kernel; by default 2⁻⁴⁰
+        of `prior_variance_bound`. The sensitivity pays for it.
+    analysis : {"prior", "posterior"}
+        What bounds the change by one record. "prior": the variance before is at most the prior's, and that after at
+        least zero. "posterior": also, one label with noise σ² leaves at least σ²/(σ² + prior_variance_bound) of the
+        variance. Never worse, and far less noise where labels are noisy.
+
+    Notes
+    -----
+    A record with a value that is not finite counts as no record: an error would tell of it.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> model = GaussianProcess(
+    ...     kernel=RBF(1.0), noise_variance=0.5, label_bound=1.0, prior_variance_bound=1.0,
+    ...     query=[[0.0]], max_records=10,
+    ... )
+    >>> mean, covariance = model.distribution(([[0.0]], [0.75]))
+    >>> mean.to_float().round(9), covariance.to_float().round(9)
+    (array([0.5]), array([[0.33333333]]))
+    >>> model.sensitivity(4.0).add.variance_ratio.round(9)
+    array([1.25])
+    """
+
+    kernel: Callable[[Any, Any], Any]
+    noise_variance: float
+    label_bound: float
+    prior_variance_bound: float
+    query: Any
+    max_records: int
+    kernel_tolerance: float | None = None
+    analysis: Analysis = "prior"
+
+    def __post_init__(self) -> None:
+        for name in ("noise_variance", "label_bound", "prior_variance_bound"):
+            value = float(as_positive(name, as_scalar(name, getattr(self, name)))[0])
+            if not 2.0**-400 <= value <= 2.0**400:
+                raise ParameterError(name, "be between 2^-400 and 2^400", value)
+            object.__setattr__(self, name, value)
+        if not callable(self.kernel):
+            raise ParameterError("kernel", "be a scikit-learn kernel or a function of two matrices", repr(self.kernel))
+        if self.analysis not in ("prior", "posterior"):
+            raise ParameterError("analysis", "be 'prior' or 'posterior'", repr(self.analysis))
+        object.__setattr__(self, "max_records", whole_number("max_records", self.max_records))
+        tolerance = self.kernel_tolerance
+        tolerance = (
+            _TOLERANCE * self.prior_variance_bound if tolerance is None else as_scalar("kernel_tolerance", tolerance)
+        )
+        if not tolerance >= 0:
+            raise ParameterError("kernel_tolerance", "not be negative", tolerance)
+        object.__setattr__(self, "kernel_tolerance", tolerance)
+        points = as_floats("query", self.query) + 0.0  # −0 becomes 0
+        if points.ndim != 2 or not points.size:
+            raise ParameterError("query", "be a matrix of at least one point", f"shape {points.shape}")
+        points.setflags(write=False)
+        object.__setattr__(self, "query", points)
+        prior = self._kernel_matrix(points, points)
+        if not all(0 <= value <= self._largest for value in np.diag(prior).tolist()):
+            raise ParameterError(
+                "query", "hold points of prior variance at most prior_variance_bound", "another", "state a larger bound"
+            )
+        object.__setattr__(self, "_prior", prior)
+        if not self._allowance < Fraction(self.noise_variance):
+            raise ParameterError(
+                "noise_variance",
+                f"exceed the allowance for kernel errors, {float(self._allowance)!r}",
+                self.noise_variance,
+            )
+        object.__setattr__(self, "_prior_eigenvalue", largest_eigenvalue(prior) * self._grid)
+
+    @property
+    def adjacency(self) -> Literal["add-remove"]:
+        """Neighbours differ by one record."""
+        return "add-remove"
+
+    @property
+    def _grid(self) -> Fraction:
+        """The grid of kernel values: a power of two."""
+        return Fraction(2) ** (math.frexp(self.prior_variance_bound)[1] - _GRID_BITS)
+
+    @property
+    def _largest(self) -> int:
+        return math.floor(Fraction(self.prior_variance_bound) / self._grid)
+
+    @property
+    def _allowance(self) -> Fraction:
+        """e ≥ ‖K̂ − K‖ over all points: (max_records + q)·(tolerance + grid), whatever the signs of the errors."""
+        assert self.kernel_tolerance is not None
+        return (self.max_records + len(self.query)) * (Fraction(self.kernel_tolerance) + self._grid)
+
+    # ------------------------------------------------------------------ the map
+
+    def distribution(self, data: Any) -> tuple[ExactArray, ExactArray]:
+        """Mean and covariance of the posterior at the query points, exactly. **Private.**
+
+        Parameters
+        ----------
+        data : pair (X, y)
+            Points and labels.
+        """
+        x, y = read_records(data, max_records=self.max_records)
+        if x.shape[1] != self.query.shape[1]:
+            raise ParameterError("X", f"have {self.query.shape[1]} column(s), like query", f"{x.shape[1]}")
+        with np.errstate(all="ignore"):
+            keep = np.isfinite(x).all(axis=1) & np.isfinite(y)
+            x, y = x[keep] + 0.0, y[keep]
+            variance = np.array([self._units(point, point) for point in x], dtype=object)
+            keep = np.array([0 <= value <= self._largest for value in variance.tolist()], dtype=bool)
+            x, y = x[keep], y[keep]
+            # towards zero, so that no label passes the bound
+            labels = (
+                np.trunc(np.clip(y / self.label_bound, -1.0, 1.0) * 2.0**_LABEL_BITS).astype(np.int64).astype(object)
+            )
+            among, across = self._kernel_matrix(x, x), self._kernel_matrix(x, self.query)
+        noise = Fraction(self.noise_variance) / self._grid
+        mean, covariance = posterior(among, across, self._prior, labels, noise)  # type: ignore[attr-defined]
+        return _times(mean, Fraction(self.label_bound) / 2**_LABEL_BITS), _times(covariance, self._grid)
+
+    def _kernel_matrix(self, left: Floats, right: Floats) -> NDArray[Any]:
+        same = left is right
+        matrix = np.zeros((len(left), len(right)), dtype=int).astype(object)
+        for i, a in enumerate(left):
+            for j, b in enumerate(right[: i + 1] if same else right):
+                matrix[i, j] = self._units(a, b)
+                if same:
+                    matrix[j, i] = matrix[i, j]
+        return matrix
+
+    def _units(self, a: Floats, b: Floats) -> int:
+        """k(a, b) in units of the grid, cut just beyond the bound; −1 where it is not a number."""
+        limit = self._largest + 1
+        value = kernel_value(self.kernel, a, b) / float(self._grid)
+        return max(-limit, min(limit, round(value))) if math.isfinite(value) else -1
+
+    # ------------------------------------------------------------------ what one record can do
+
+    def sensitivity(self, noise_variance: float) -> DominatingPairs:
+        """The pair that dominates all neighbours (prop:gpr-ndis-sens, made exact).
+
+        With the allowance e for kernel errors, v → v − e, σ² → σ² − e, Λ → Λ + e, L → L + e, the dominating pair of
+        (without, with) is one direction with
+
+            "prior"      t = Λ/v,                  m² = t·nB²/σ²
+            "posterior"  t = κΛ/(v + (1−κ)Λ),      m² = t·`label_leverage`,       κ = L/(L + σ²)
+
+        Λ is the largest eigenvalue of the prior covariance at the query points, L the bound on prior variances. All
+        is rounded up. Below 2e nothing is claimed, and the pair says so.
+        """
+        from flint import arb
+
+        from ndis.spectrum.balls import outward, precision
+
+        with precision(_BITS):
+            v, noise, prior, largest = self._balls(noise_variance)
+            if not v > arb(_fmpq(self._allowance)):
+                return DominatingPairs(GaussianPair.from_ratios(1.0, shift=_HOPELESS))
+            kappa = largest / (largest + noise)
+            if self.analysis == "prior":
+                t, leverage = prior / v, self.max_records * arb(self.label_bound) ** 2 / noise
+            else:
+                t = kappa * prior / (v + (1 - kappa) * prior)
+                leverage = label_leverage(self.max_records, arb(self.label_bound), largest, noise)
+            ratio = outward(1 + t).upper
+            shift = outward((leverage * (arb(ratio) - 1)).sqrt()).upper
+        hard = GaussianPair.from_ratios(ratio, shift=shift)
+        return DominatingPairs(hard.reversed(), hard)
+
+    def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
+        """The paper's Δ, ρ, ν (prop:gpr-ndis-sens), with a public number of records and the allowance for errors."""
+        from flint import arb
+
+        from ndis.spectrum.balls import outward, precision
+
+        with precision(_BITS):
+            v, noise, prior, _ = self._balls(noise_variance)
+            if not v > arb(_fmpq(self._allowance)):
+                return LoewnerEnvelope(_HOPELESS, 1.0, 1.0, len(self.query))
+            shift = outward((prior * self.max_records / (noise * v)).sqrt() * arb(self.label_bound)).upper
+            log_ratio = outward((1 + prior / v).log()).upper
+        return LoewnerEnvelope(shift, log_ratio, log_ratio, len(self.query))
+
+    def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any]:
+        """v − e, σ² − e, Λ + e and L + e at the working precision."""
+        from flint import arb
+
+        v = Fraction(float(as_positive("noise_variance", as_scalar("noise_variance", noise_variance))[0]))
+        e = self._allowance
+        prior = self._prior_eigenvalue + e  # type: ignore[attr-defined]
+        largest = Fraction(self.prior_variance_bound) + e
+        return tuple(arb(_fmpq(x)) for x in (v - e, Fraction(self.noise_variance) - e, prior, largest))
+
+    def attained(self, noise_variance: float) -> tuple[Attained, ...]:
+        """The worst neighbours known: records at the first query point, with their exact profiles."""
+        found = []
+        for count in sorted({0, self.max_records - 1}):
+            x = np.repeat(self.query[:1], count + 1, axis=0)
+            y = np.append(np.full(count, -self.label_bound), self.label_bound)
+            with_it, without = self.distribution((x, y)), self.distribution((x[:-1], y[:-1]))
+            words = f"{count} records at the first query point, label −B; one more there, label +B"
+            found.append(Attained(words, PrivacyProfile(noisy_pair(*with_it, *without, noise_variance))))
+        return tuple(found)
+
+
+def kernel_value(kernel: Callable[[Any, Any], Any], a: ArrayLike, b: ArrayLike) -> float:
+    """k(a, b) of two points alone, in an order that they decide: symmetric, and the same whatever else is computed.
+
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> kernel_value(RBF(1.0), [0.0], [1.0]) == kernel_value(RBF(1.0), [1.0], [0.0])
+    True
+    """
+    first, second = sorted((np.asarray(a, dtype=np.float64).tolist(), np.asarray(b, dtype=np.float64).tolist()))
+    with np.errstate(all="ignore"):
+        return float(np.asarray(kernel(np.array([first]), np.array([second]))).item())
+
+
+def _times(array: ExactArray, factor: Fraction) -> ExactArray:
+    return ExactArray(array.numerators * factor.numerator, array.denominator * factor.denominator)
+
+
+def _fmpq(value: Fraction) -> Any:
+    from flint import fmpq
+
+    return fmpq(value.numerator, value.denominator)

@@ -1,0 +1,269 @@
+"""Bayesian logistic regression with Böhning's covariance (def:blr-gaussian-output).
+
+    μ = argmin Σ log(1 + exp(−yᵢxᵢᵀw)) + (λ/2)‖w‖²,        Σ⁻¹ = λI + ¼ Σ xᵢxᵢᵀ
+
+One record changes Σ⁻¹ by ¼xxᵀ, rank one, and μ by at most ‖x‖/λ. Both come from the same x: where the covariance
+changes most, it is wide, and the same shift counts for less. Proofs: docs/models.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._validate import as_positive, as_scalar
+from ndis.errors import ParameterError
+from ndis.exact import ExactArray, exact_array
+from ndis.gram.host import integer_tiles
+from ndis.gram.layout import RowLayout
+from ndis.mechanisms.base import Attained
+from ndis.mechanisms.envelopes import LoewnerEnvelope, RankOneEnvelope
+from ndis.models.exact_solve import exact_inverse
+from ndis.models.newton import minimise
+from ndis.models.records import Floats, max_records_or_none, read_records, whole_number
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+
+__all__ = ["BohningLogistic", "noisy_pair"]
+
+_BITS = 128
+_PIECES = 14  # of the range of t
+_DEFAULT_TOLERANCE = 2.0**-20  # of the norm bound: costs 4·10⁻⁶ of the noise
+_PENALTY_BITS = 20
+_CROWD = 2000  # records of the worst neighbours known, where max_records allows
+
+
+@dataclass(frozen=True, kw_only=True)
+class BohningLogistic:
+    """Bayesian logistic regression as a Gaussian-output algorithm.
+
+    Parameters
+    ----------
+    l2_penalty : float
+        λ, the precision of the prior.
+    row_norm_bound : float
+        Public bound of the Euclidean norm of a row; longer rows are clipped to it.
+    max_records : int, optional
+        A public promise on the number of records. None promises nothing and holds for every number, at the same noise:
+        leave it so, unless you compare with the paper's sensitivity. Where it is given, records after the first
+        `max_records` are not read; docs/models.md says what holds where the promise is broken.
+    gradient_tolerance : float, optional
+        g: the computed minimiser has a gradient of norm at most g, with certainty. By default 2⁻²⁰ of the norm bound.
+    intercept : float, optional
+        Value of a constant column to append. Its square counts in the norm bound, and its weight is penalised too.
+    dimension : int, optional
+        Number of weights; only the paper's sensitivity asks for it.
+
+    Notes
+    -----
+    Labels are −1 or +1. A record with another label, or with a value that is not finite, counts as no record: an error
+    would tell of it. Rows are rounded to the grid of `ndis.gram`, so that all arithmetic on them is exact.
+
+    Examples
+    --------
+    >>> model = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
+    >>> mean, covariance = model.distribution(([[1.5, 0.0]], [1]))
+    >>> mean.to_float().round(6), covariance.to_float().round(6)
+    (array([0.210801, 0.      ]), array([[0.280702, 0.      ],
+           [0.      , 0.333333]]))
+    >>> round(model.sensitivity(4.0).ratio_bound, 6)
+    0.012295
+    """
+
+    l2_penalty: float
+    row_norm_bound: float
+    max_records: int | None = None
+    gradient_tolerance: float | None = None
+    intercept: float | None = None
+    dimension: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("l2_penalty", "row_norm_bound", "intercept"):
+            if getattr(self, name) is not None or name != "intercept":
+                object.__setattr__(self, name, float(as_positive(name, as_scalar(name, getattr(self, name)))[0]))
+        object.__setattr__(self, "max_records", max_records_or_none(self.max_records))
+        if self.dimension is not None:
+            object.__setattr__(self, "dimension", whole_number("dimension", self.dimension))
+        bound = self.norm_bound  # checks the bounds too
+        # In this range floats and their refinement always reach the tolerance; see ndis.models.newton.
+        if not 2.0**-20 <= self.l2_penalty / bound**2 <= 2.0**60:
+            raise ParameterError("l2_penalty", "be between 2^-20 and 2^60 squared norm bounds", self.l2_penalty)
+        tolerance = _DEFAULT_TOLERANCE * bound if self.gradient_tolerance is None else self.gradient_tolerance
+        object.__setattr__(self, "gradient_tolerance", as_scalar("gradient_tolerance", tolerance))
+        if not 2.0**-60 <= self._tolerance / bound <= 1.0:
+            raise ParameterError("gradient_tolerance", "be between 2^-60 and 1 norm bounds", self.gradient_tolerance)
+
+    @property
+    def adjacency(self) -> Literal["add-remove"]:
+        """Neighbours differ by one record."""
+        return "add-remove"
+
+    @property
+    def norm_bound(self) -> float:
+        """The norm that no row exceeds, the intercept included."""
+        return self._layout(1).joint_norm_bound
+
+    @property
+    def _tolerance(self) -> float:
+        assert self.gradient_tolerance is not None
+        return self.gradient_tolerance
+
+    def _layout(self, features: int) -> RowLayout:
+        return RowLayout(features, row_norm_bound=self.row_norm_bound, intercept=self.intercept)
+
+    # ------------------------------------------------------------------ the map
+
+    def distribution(self, data: Any) -> tuple[ExactArray, ExactArray]:
+        """Mean and covariance of the posterior, exactly as released before noise. **Private.**
+
+        Parameters
+        ----------
+        data : pair (X, y)
+            Rows, and labels −1 or +1.
+        """
+        rows, layout = self._signed_rows(data)
+        mean = minimise(rows, layout.steps, l2_penalty=self.l2_penalty, tolerance=self._tolerance)
+        return mean, _covariance(_integer_gram(rows, layout), layout, Fraction(self.l2_penalty))
+
+    def _signed_rows(self, data: Any) -> tuple[Floats, RowLayout]:
+        """Integer rows times their label; a record that does not count is a zero row."""
+        x, y = read_records(data, max_records=self.max_records)
+        layout = self._layout(x.shape[1])
+        tiles = [tile.copy() for tile in integer_tiles((x,), layout)]
+        rows = np.concatenate([np.empty((0, layout.width)), *tiles])
+        return rows * np.where(np.abs(y) == 1.0, y, 0.0)[:, None], layout
+
+    # ------------------------------------------------------------------ what one record can do
+
+    def sensitivity(self, noise_variance: float) -> RankOneEnvelope:
+        """The change by one record, free of the number of records and of weights (prop:blr-ndis-sens, corrected).
+
+        With l the norm bound, v the noise variance, n the promised number of records (∞ without a promise):
+
+            T = (v + 1/λ)/(v + 1/(λ + l²/4)) − 1,      Δ = (l + 2g)/λ / √(v + 1/(λ + nl²/4)),
+
+        and where the ratio is 1 + t, with q = t/(1+t) and β = 4q/(1 − q(1+λv)), also
+
+            ‖m‖ ≤ √((1+t)(l² − λβ)/(λ²v)) + (2g/λ)/√(v + 1/(λ + nl²/4)).
+
+        All are rounded up. The range of t is cut into pieces, each with the bound on ‖m‖ at its lower end; they shrink
+        towards T, where the worst case of every small δ is.
+        """
+        from flint import arb
+
+        from ndis.spectrum.balls import outward, precision
+
+        with precision(_BITS):
+            v, lam, bound, drift, least = self._balls(noise_variance)
+            shift = outward((bound / lam + drift) / (v + least).sqrt()).upper
+            ratio = outward((v + 1 / lam) / (v + 1 / (lam + bound**2 / 4)) - 1).upper
+            ends = [ratio * (1 - 2.0**-k) for k in range(_PIECES)] + [ratio]
+            pieces = []
+            for low, high in pairwise(ends):
+                q = arb(low) / (1 + arb(low))
+                beta = 4 * q / (1 - q * (1 + lam * v))
+                joint = ((1 + arb(high)) * (bound**2 - lam * beta) / (lam * lam * v)).sqrt() + drift / (
+                    v + least
+                ).sqrt()
+                pieces.append(RankOneEnvelope(min(shift, outward(joint).upper), high))
+        return RankOneEnvelope(shift, ratio, tuple(pieces))
+
+    def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
+        """The paper's Δ, ρ, ν (prop:blr-ndis-sens), with a public number of records and the solver's tolerance."""
+        from ndis.spectrum.balls import outward, precision
+
+        if self.dimension is None:
+            raise ParameterError("dimension", "be given for the paper's sensitivity, which grows with it", None)
+        with precision(_BITS):
+            v, lam, bound, drift, least = self._balls(noise_variance)
+            shift = outward((bound / lam + drift) / (v + least).sqrt()).upper
+            log_ratio = ((v + 1 / lam) / (v + least)).log()
+            return LoewnerEnvelope(
+                shift, outward(log_ratio).upper, outward(self.dimension * log_ratio).upper, self.dimension
+            )
+
+    def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any, Any]:
+        """v, λ, l, 2g/λ and the least eigenvalue of Σ, at the working precision."""
+        from flint import arb
+
+        v = arb(float(as_positive("noise_variance", as_scalar("noise_variance", noise_variance))[0]))
+        lam, bound = arb(self.l2_penalty), arb(self.norm_bound)
+        least = arb(0)
+        if self.max_records is not None:
+            least = 1 / (lam * (1 + arb(2) ** -38) + self.max_records * bound**2 / 4)  # λ as `_covariance` rounds it
+        return v, lam, bound, 2 * arb(self._tolerance) / lam, least
+
+    def attained(self, noise_variance: float) -> tuple[Attained, ...]:
+        """The worst neighbours known, along one feature, with their exact profiles.
+
+        A lone record changes the covariance most but moves the mean by less than half of l/λ, because it is as likely
+        as not. A crowd of short rows of the other label makes it unlikely, at little cost to the covariance.
+        """
+        crowd = min(_CROWD, (self.max_records or _CROWD + 1) - 1)
+        one = self.row_norm_bound
+        found = [self._neighbours(noise_variance, "no record; one record of the largest norm", np.empty((0, 1)))]
+        for margin in (2.0, 3.0, 4.0, 6.0) if crowd else ():
+            # λw = −Σ σ c with σ ≈ ½ puts the long row at the margin −l|w|
+            share = min(2.0 * margin * self.l2_penalty / (crowd * one**2), 1.0)
+            words = f"{crowd} records of label −1 at {share:.3g} of the norm bound; one more of label +1 at the bound"
+            found.append(self._neighbours(noise_variance, words, np.full((crowd, 1), share * one)))
+        return tuple(found)
+
+    def _neighbours(self, noise_variance: float, words: str, crowd: Floats) -> Attained:
+        labels = np.full(len(crowd), -1.0)
+        one = np.array([[self.row_norm_bound]])
+        moments = [
+            self.distribution((np.concatenate([crowd, one]), np.append(labels, 1.0))),
+            self.distribution((crowd, labels)),
+        ]
+        pair = noisy_pair(*moments[0], *moments[1], noise_variance)
+        return Attained(words, PrivacyProfile(pair))
+
+
+def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:
+    """N(μ, Σ + vI) on two data sets, as an ordered pair; exact moments, each number rounded once.
+
+    >>> noisy_pair([0.5], [[1.0]], [0], [[3.0]], 1.0).variance_ratio
+    array([0.5])
+    """
+    v = Fraction(noise_variance)
+    numbers = []
+    for mean, cov in ((mean_p, cov_p), (mean_q, cov_q)):
+        sigma = exact_array(cov)
+        extra = np.eye(len(sigma.numerators), dtype=int).astype(object) * (v.numerator * sigma.denominator)
+        noisy = ExactArray(sigma.numerators * v.denominator + extra, sigma.denominator * v.denominator)
+        numbers += [exact_array(mean).to_float(), noisy.to_float()]
+    mu_p, sigma_p, mu_q, sigma_q = numbers
+    if len(mu_p) == 1:
+        return GaussianPair.from_diagonal(mu_p, sigma_p[0], mu_q, sigma_q[0])
+    return GaussianPair.from_moments(mu_p, sigma_p, mu_q, sigma_q)
+
+
+def _integer_gram(rows: Floats, layout: RowLayout) -> NDArray[Any]:
+    """Σ q qᵀ as Python integers: float64 products of blocks short enough to be exact."""
+    total = np.zeros((layout.width, layout.width), dtype=int).astype(object)
+    for start in range(0, len(rows), layout.block_rows):
+        block = rows[start : start + layout.block_rows]
+        total += (block.T @ block).astype(np.int64).astype(object)
+    return total
+
+
+def _covariance(gram: NDArray[Any], layout: RowLayout, l2_penalty: Fraction) -> ExactArray:
+    """(λI + ¼ Σ xxᵀ)⁻¹, exactly, with λ rounded up by at most 2⁻³⁸ of itself so that the integers stay short.
+
+    In units of the grid h of each column, ¼h⁻¹(…)h⁻¹ is Σ qqᵀ + 4λ/h², whose diagonal is rounded up to multiples of
+    2⁻²⁰; λ ≥ 2⁻²⁰ l² makes 4λ/h² at least 2¹⁸.
+    """
+    numerators = gram << _PENALTY_BITS
+    for j, step in enumerate(layout.steps):
+        numerators[j, j] += math.ceil(4 * l2_penalty / step**2 * 2**_PENALTY_BITS)
+    inverse = exact_inverse(ExactArray(numerators, 1 << _PENALTY_BITS))
+    per_step = exact_array(np.array([1 / step for step in layout.steps], dtype=object))
+    scaled = 4 * inverse.numerators * per_step.numerators[:, None] * per_step.numerators
+    return ExactArray(scaled, inverse.denominator * per_step.denominator**2)

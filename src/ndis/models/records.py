@@ -1,0 +1,87 @@
+"""Private records (X, y) in memory, read cell by cell so that one record cannot change how another is read.
+
+Types and shapes are checked; no check looks at a value. What is not a number becomes NaN, and a record with a NaN
+counts as no record.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.errors import ParameterError
+from ndis.gram.sources import choose_columns, open_source
+
+__all__ = ["Floats", "max_records_or_none", "read_records", "whole_number"]
+
+Floats = NDArray[np.float64]
+
+
+def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]:
+    """The first `max_records` rows and labels as float64; how many there were shows in no error.
+
+    >>> read_records(([[1, "a"], [2.0, 3.0]], [1, 0]), max_records=None)
+    (array([[ 1., nan], [ 2.,  3.]]), array([1., 0.]))
+    """
+    if not isinstance(data, tuple) or len(data) != 2:
+        raise ParameterError("data", "be a pair (X, y)", type(data).__name__)
+    x, y = _rows(data[0]), _column(data[1])
+    if len(x) != len(y):
+        raise ParameterError("data", "be a pair (X, y) with equally many rows", "another number in y")
+    return x[:max_records], y[:max_records]
+
+
+def max_records_or_none(value: Any) -> int | None:
+    """A public number of records, or None for no promise."""
+    return None if value is None else whole_number("max_records", value)
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A public whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= 2**53:
+        raise ParameterError(name, "be a whole number of at least 1", repr(value))
+    return int(value)
+
+
+def _rows(rows: Any) -> Floats:
+    if isinstance(rows, list | tuple):
+        rows = np.array(rows, dtype=object)
+    if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind not in "fiub":
+        return _cells("X", rows)
+    source = open_source(rows)
+    groups = choose_columns(source, None, None)
+    blocks = [_host(block) for (block,) in source.read(groups)]
+    return np.concatenate([np.empty((0, source.width)), *blocks])
+
+
+def _host(block: Any) -> Floats:
+    array = block.cpu().numpy() if hasattr(block, "cpu") else block
+    with np.errstate(all="ignore"):  # a warning would tell of the values
+        return np.asarray(array, dtype=np.float64)
+
+
+def _column(labels: Any) -> Floats:
+    if isinstance(labels, list | tuple):
+        labels = np.array(labels, dtype=object)
+    array = np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ParameterError("y", "be one column", f"{array.ndim} dimension(s)")
+    return _host(array) if array.dtype.kind in "fiub" else _cells("y", array)
+
+
+def _cells(name: str, array: NDArray[Any]) -> Floats:
+    if array.dtype.kind not in "OUS":
+        raise ParameterError(name, "hold real numbers", f"dtype {array.dtype}")
+    return np.array([_number(cell) for cell in array.ravel()], dtype=np.float64).reshape(array.shape)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):  # which cell is not a number must not be said
+        return math.nan

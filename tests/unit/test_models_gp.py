@@ -1,0 +1,241 @@
+"""Gaussian process regression: exact posteriors, kernels pair by pair, dominating pairs that dominate."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
+
+from ndis.errors import ParameterError
+from ndis.models import GaussianProcess
+from ndis.models.gp import kernel_value
+from ndis.models.gp_bounds import label_leverage, largest_eigenvalue
+
+
+def process(**changes):
+    given = {
+        "kernel": RBF(1.0),
+        "noise_variance": 0.5,
+        "label_bound": 1.0,
+        "prior_variance_bound": 1.0,
+        "query": [[0.0], [0.7]],
+        "max_records": 30,
+    }
+    return GaussianProcess(**{**given, **changes})
+
+
+SETTING = {"noise_variance": 250.0, "label_bound": 0.5, "query": [[0.0]], "max_records": 16}
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.8), Matern(1.2, nu=1.5), 0.5 * RBF(0.3) + ConstantKernel(0.25)])
+def test_agrees_with_scikit_learn(kernel):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(25, 1)), rng.uniform(-1, 1, 25)
+    model = process(kernel=kernel)
+    reference = GaussianProcessRegressor(kernel=kernel, alpha=0.5, optimizer=None).fit(x, y)
+    expected_mean, expected_cov = reference.predict(model.query, return_cov=True)
+    mean, covariance = model.distribution((x, y))
+    np.testing.assert_allclose(mean.to_float(), expected_mean, atol=1e-9)
+    np.testing.assert_allclose(covariance.to_float(), expected_cov, atol=1e-9)
+
+
+def test_no_records_leave_the_prior():
+    model = process()
+    mean, covariance = model.distribution((np.empty((0, 1)), []))
+    assert mean.to_float().tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(covariance.to_float(), RBF(1.0)(model.query), atol=1e-12)
+
+
+def test_bad_records_count_as_none_and_labels_are_clipped():
+    model = process(kernel=DotProduct(sigma_0=0.0), query=[[1.0]])
+    x, y = [[0.5], [-0.25]], [0.3, 5.0]
+    plain = model.distribution((x, [0.3, 1.0]))
+    bad = ([[0.5], [math.nan], [-0.25], [0.1], [2.0], [math.inf], ["a"]], [0.3, 1.0, 5.0, math.nan, 1.0, 0.0, 0.0])
+    # k(2, 2) = 4 is beyond the bound on prior variances
+    for data in ((x, y), bad):
+        found = model.distribution(data)
+        assert found[0] == plain[0]
+        assert found[1] == plain[1]
+
+
+def test_records_beyond_the_promise_are_not_read():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 1)), rng.uniform(-1, 1, 12)
+    model = process(max_records=8)
+    assert model.distribution((x, y))[0] == model.distribution((x[:8], y[:8]))[0]
+
+
+def test_order_of_records_changes_nothing():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 1)), rng.uniform(-1, 1, 12)
+    model = process()
+    one, other = model.distribution((x, y)), model.distribution((x[::-1], y[::-1]))
+    assert one[0] == other[0]
+    assert one[1] == other[1]
+
+
+def test_kernel_value_is_symmetric_to_the_bit():
+    lopsided = lambda a, b: (a + 2.0**-50 * b).sum(axis=1)[:, None] @ np.ones((1, len(b)))  # noqa: E731
+    a, b = [0.1, 3.0], [0.1, 2.0]
+    assert kernel_value(lopsided, a, b) == kernel_value(lopsided, b, a)
+
+
+def exact_change(model, x, y):
+    """(Σ' − Σ, Σ, μ − μ') of one query point, as fractions; the last record is the one that differs."""
+    (m1, s1), (m0, s0) = model.distribution((x, y)), model.distribution((x[:-1], y[:-1]))
+    one = [Fraction(int(a.numerators.ravel()[0]), a.denominator) for a in (m1, s1, m0, s0)]
+    return one[3] - one[1], one[1], one[0] - one[2]
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.5, 5.0, 250.0])
+def test_no_instance_leaves_the_bounds(noise):
+    """Random and worst-sign instances of a kernel with any spectrum: x is the feature vector itself."""
+    rng = np.random.default_rng(int(noise * 100))
+    closest = 0.0
+    for trial in range(60):
+        n = int(rng.integers(1, 9))
+        features = int(rng.integers(1, 4))
+        x = rng.normal(size=(n, features)) * 10.0 ** rng.uniform(-1, 1, size=(n, 1))
+        if trial % 3 == 0:
+            x = np.repeat(x[-1:], n, axis=0)
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0) * (1 + 1e-9)
+        query = x[-1:] if trial % 2 else rng.normal(size=(1, features)) / 4
+        query = query / max(np.linalg.norm(query) * (1 + 1e-9), 1.0)
+        model = process(
+            kernel=DotProduct(sigma_0=0.0), noise_variance=noise, query=query, max_records=8, analysis="posterior"
+        )
+        A = x[:-1] @ x[:-1].T + noise * np.eye(n - 1)
+        y = np.append(-np.sign(np.linalg.solve(A, x[:-1] @ x[-1])), 1.0)
+        y[y == 0] = 1.0
+        reduction, left, shift = exact_change(model, x, y)
+        assert reduction >= 0
+        leverage = float(label_leverage(8, arb(1), arb(1), arb(noise)).upper())
+        assert shift**2 <= reduction * Fraction(leverage)  # r²/s ≤ leverage
+        assert leverage <= 8 / noise * (1 + 1e-12)
+        closest = max(closest, float(shift**2) / (float(reduction) * leverage) if reduction else 0.0)
+        for analysis in ("prior", "posterior"):
+            model = process(
+                kernel=DotProduct(sigma_0=0.0), noise_variance=noise, query=query, max_records=8, analysis=analysis
+            )
+            for v in (0.001, 1.0):
+                pair = model.sensitivity(v).add
+                t = reduction / (left + Fraction(v))
+                assert t <= Fraction(float(pair.variance_ratio[0])) - 1
+                assert shift**2 / (left + Fraction(v)) <= t * Fraction(float(pair.shift[0])) ** 2 / Fraction(
+                    float(pair.excess[0])
+                )
+    assert closest > 0.5  # the bound on r²/s is not idle
+
+
+def test_the_variance_bound_is_attained_by_a_lone_record_at_the_query():
+    model = process(analysis="posterior", query=[[0.0]], kernel_tolerance=0.0)
+    reduction, left, _ = exact_change(model, np.array([[0.0]]), np.array([1.0]))
+    t = float(reduction / (left + 2))
+    assert model.sensitivity(2.0).add.excess[0] == pytest.approx(t, rel=1e-9)
+
+
+def test_the_leverage_bound_is_attained_by_copies():
+    model = process(**SETTING)
+    x, y = np.zeros((16, 1)), np.append(np.full(15, -0.5), 0.5)
+    reduction, _, shift = exact_change(model, x, y)
+    bound = float(label_leverage(16, arb(0.5), arb(1), arb(250)))
+    assert float(shift**2 / reduction) == pytest.approx(bound, rel=1e-9)
+    assert bound < 0.07 * (16 * 0.25 / 250)  # against nB²/σ²
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.3, 3.0, 14.9, 15.1, 300.0])
+@pytest.mark.parametrize("records", [1, 2, 16, 400])
+def test_label_leverage_is_the_maximum_of_its_formula(noise, records):
+    found = label_leverage(records, arb(1), arb(1), arb(noise))
+    N = records - 1
+    e = np.linspace(0, 1 / noise, 200_001)
+    eta = N / (N + noise)
+    q = e * np.clip(np.minimum(eta, 1 - noise * e), 0, None)
+    best = float(((1 + np.sqrt(N * q)) ** 2 / (1 + e)).max() / noise)
+    assert best * (1 - 1e-9) <= float(found.upper()) <= best * (1 + 1e-3)
+
+
+def test_sensitivity_of_the_setting():
+    model = process(**SETTING)
+    assert model.sensitivity(8.0363).add.delta(1.0) < 1e-5 < model.sensitivity(8.0362).add.delta(1.0)
+    assert model.sensitivity(8.0363).remove.delta(1.0) < 1e-5
+    # the label noise hides a record by itself: nothing has to be added
+    assert process(**SETTING, analysis="posterior").sensitivity(1e-6).add.log_delta(1.0) < -200
+
+
+def test_posterior_analysis_is_never_worse():
+    for noise in (0.01, 1.0, 100.0):
+        for v in (0.01, 1.0, 100.0):
+            pairs = [process(noise_variance=noise, analysis=a).sensitivity(v).add for a in ("prior", "posterior")]
+            assert pairs[1].excess[0] <= pairs[0].excess[0]
+            assert pairs[1].shift[0] <= pairs[0].shift[0]
+
+
+def test_nothing_is_claimed_below_the_allowance():
+    model = process()
+    assert model.sensitivity(1e-13).add.delta(1.0) == pytest.approx(1.0)
+    assert model.sensitivity_paper(1e-13).shift_bound > 1e5
+
+
+def test_kernel_errors_are_paid_for():
+    rough, fine = process(kernel_tolerance=1e-3), process(kernel_tolerance=0.0)
+    assert rough.sensitivity(1.0).add.excess[0] > fine.sensitivity(1.0).add.excess[0] * 1.03
+    with pytest.raises(ParameterError, match="noise_variance must exceed the allowance"):
+        process(kernel_tolerance=0.1)
+
+
+def test_many_query_points_use_the_largest_eigenvalue():
+    matrix = np.array([[3, 2, 1], [2, 3, 2], [1, 2, 3]], dtype=object) * 10**9
+    bound, true = largest_eigenvalue(matrix), float(np.linalg.eigvalsh(matrix.astype(float))[-1])
+    assert true <= bound <= true * (1 + 1e-8)
+    several, one = process(), process(query=[[0.0]])
+    assert several.sensitivity(1.0).add.excess[0] == pytest.approx(1 + math.exp(-0.245), rel=1e-9)
+    assert one.sensitivity(1.0).add.excess[0] == pytest.approx(1.0, rel=1e-9)
+
+
+def test_paper_sensitivity():
+    found = process(**SETTING).sensitivity_paper(4.0)
+    assert found.shift_bound == pytest.approx(0.5 * 4 / math.sqrt(250 * 4), rel=1e-9)
+    assert found.log_ratio_bound == found.log_det_bound == pytest.approx(math.log(1.25), rel=1e-9)
+
+
+def test_attained_lies_below_the_dominating_pair():
+    model = process(**SETTING, analysis="posterior")
+    worst = model.sensitivity(0.5)
+    for found in model.attained(0.5):
+        for epsilon in (0.0, 0.01, 0.1):
+            assert found.profile.log_delta(epsilon, order="add") <= worst.add.log_delta(epsilon)
+            assert found.profile.log_delta(epsilon, order="remove") <= worst.remove.log_delta(epsilon) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kernel", "rbf"),
+        ("noise_variance", 0.0),
+        ("noise_variance", math.nan),
+        ("label_bound", -1.0),
+        ("prior_variance_bound", 0.5),  # the query has variance 1
+        ("prior_variance_bound", math.inf),
+        ("query", [0.0]),
+        ("query", [[math.nan]]),
+        ("query", np.empty((0, 1))),
+        ("max_records", None),
+        ("max_records", 0),
+        ("kernel_tolerance", -1.0),
+        ("analysis", "none"),
+    ],
+)
+def test_bad_parameters(name, value):
+    with pytest.raises(ParameterError, match="query" if name == "prior_variance_bound" and value == 0.5 else name):
+        process(**{name: value})
+
+
+def test_points_must_have_the_columns_of_the_query():
+    with pytest.raises(ParameterError, match="X must have 1 column"):
+        process().distribution((np.zeros((2, 2)), np.zeros(2)))
