@@ -1,0 +1,201 @@
+"""A search for neighbours that break a declared sensitivity: a test of a model, not a proof of it.
+
+For made-up data only. What it reports quotes the data sets it found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndis._validate import as_counts, as_positive, as_scalar
+from ndis.errors import ParameterError
+from ndis.exact import exact_array
+from ndis.mechanisms.envelopes import DominatingPairs, Envelope, RankOneEnvelope, as_envelope
+from ndis.pair import GaussianPair
+
+__all__ = ["Finding", "SensitivityReport", "check_sensitivity"]
+
+_ROUNDING = 1e-7  # what floats may add to a quantity, relatively
+_NOISE = 1e-9  # and absolutely, where it should be 0
+_EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+_LEAST_LOG_DELTA = -50.0
+
+
+class Finding(NamedTuple):
+    """One quantity of one pair of neighbours beside what the envelope allows."""
+
+    data: Any
+    neighbour: Any
+    noise_variance: float
+    quantity: str
+    value: float
+    allowed: float
+
+    @property
+    def usage(self) -> float:
+        """value/allowed; above 1 the declared sensitivity is wrong. Where 0 is allowed, 0 or infinity."""
+        if self.allowed > 0:
+            return self.value / self.allowed
+        return 0.0 if self.value <= _NOISE else math.inf
+
+
+@dataclass(frozen=True)
+class SensitivityReport:
+    """What `check_sensitivity` found.
+
+    Attributes
+    ----------
+    ok : bool
+        True where no pair broke the envelope. That proves nothing; False does.
+    pairs : int
+        Pairs of neighbours looked at, each in both orders.
+    closest : Finding
+        The one that used most of what is allowed.
+    counterexample : Finding or None
+        The worst violation.
+    usage : dict
+        For each quantity of the envelope, the largest share of what is allowed.
+    """
+
+    ok: bool
+    pairs: int
+    closest: Finding
+    counterexample: Finding | None
+    usage: dict[str, float]
+
+
+def check_sensitivity(
+    model: Any,
+    data_sets: Sequence[Any] | Callable[[np.random.Generator], Any],
+    *,
+    neighbours: Callable[[Any, np.random.Generator], Any],
+    noise_variance: float | Sequence[float],
+    trials: int = 200,
+    perturb: Callable[[Any, Any, np.random.Generator], tuple[Any, Any]] | None = None,
+    steps: int = 200,
+    random_state: int = 0,
+) -> SensitivityReport:
+    """Look for neighbours beyond what `model.sensitivity` declares, at random and then by climbing.
+
+    Parameters
+    ----------
+    model : GaussianOutput
+        The model in question.
+    data_sets : callable or sequence
+        Makes a data set from a generator, or data sets to go through. Include the extreme ones: no records, a lone
+        record, duplicates, records at the bounds.
+    neighbours : callable
+        ``neighbours(data, generator)``: the data with one record less (add-remove) or one replaced (replace-one).
+    noise_variance : float or sequence of floats
+        Where to check; the envelope must hold at each.
+    trials : int
+        Random pairs at each noise variance.
+    perturb : callable, optional
+        ``perturb(data, neighbour, generator)``: neighbours near these. From the worst pair found, moves that make it
+        worse are kept, `steps` times.
+    random_state : int
+        Seed of the search.
+
+    Examples
+    --------
+    >>> from ndis.mechanisms.envelopes import RankOneEnvelope
+    >>> class Sum:  # says that records lie in [0, 1], and does not clip them
+    ...     def distribution(self, data):
+    ...         return [sum(data)], [[0.0]]
+    ...     def sensitivity(self, noise_variance):
+    ...         return RankOneEnvelope(shift_bound=noise_variance**-0.5, ratio_bound=0.0)
+    >>> report = check_sensitivity(
+    ...     Sum(), [[0.5, 1.0], [1.0, 3.0]], neighbours=lambda data, generator: data[:-1], noise_variance=4.0
+    ... )
+    >>> report.ok, report.counterexample.data, report.counterexample.quantity, round(report.counterexample.usage, 6)
+    (False, [1.0, 3.0], 'shift', 3.0)
+    """
+    variances = as_positive("noise_variance", noise_variance).tolist()
+    count = int(as_counts("trials", as_scalar("trials", trials))[0])
+    moves = int(as_counts("steps", as_scalar("steps", steps))[0]) if perturb is not None else 0
+    rng = np.random.default_rng(random_state)
+    worst: dict[str, Finding] = {}
+    pairs = 0
+
+    def look(v: float, data: Any, neighbour: Any) -> Finding:
+        nonlocal pairs
+        pairs += 1
+        found = list(_findings(model, data, neighbour, v))
+        for one in found:
+            if one.quantity not in worst or one.usage > worst[one.quantity].usage:
+                worst[one.quantity] = one
+        return max(found, key=lambda one: one.usage)
+
+    for v in variances:
+        found = []
+        for trial in range(count):
+            data = data_sets(rng) if callable(data_sets) else data_sets[trial % len(data_sets)]
+            found.append(look(v, data, neighbours(data, rng)))
+        best = max(found, key=lambda one: one.usage)
+        for _ in range(moves):
+            one = look(v, *perturb(best.data, best.neighbour, rng)) if perturb is not None else best
+            best = one if one.usage > best.usage else best
+
+    closest = max(worst.values(), key=lambda one: one.usage)
+    broken = closest.usage > 1.0 + _ROUNDING
+    shares = {name: one.usage for name, one in worst.items()}
+    return SensitivityReport(not broken, pairs, closest, closest if broken else None, shares)
+
+
+def _findings(model: Any, data: Any, neighbour: Any, v: float) -> Iterator[Finding]:
+    envelope = as_envelope(model.sensitivity(v))
+    pair = _whitened(model.distribution(data), model.distribution(neighbour), v)
+    for quantity, value, allowed in _quantities(envelope, pair):
+        yield Finding(data, neighbour, v, quantity, value, allowed)
+
+
+def _whitened(first: tuple[Any, Any], second: tuple[Any, Any], v: float) -> GaussianPair:
+    moments = []
+    for mean, covariance in (first, second):
+        mu, sigma = exact_array(mean, name="mean").to_float(), exact_array(covariance, name="covariance").to_float()
+        moments += [mu, 0.5 * (sigma + sigma.T) + v * np.eye(mu.size)]
+    return GaussianPair.from_moments(*moments)
+
+
+def _quantities(envelope: Envelope, pair: GaussianPair) -> Iterator[tuple[str, float, float]]:
+    """(name, value, what is allowed) for each thing the envelope bounds, both orders."""
+    if pair.mutually_singular:
+        raise ParameterError("distribution", "return finite moments with a positive semidefinite covariance", "others")
+    if isinstance(envelope, DominatingPairs):
+        for name, one, limit in (("remove", pair, envelope.remove), ("add", pair.reversed(), envelope.add)):
+            found, allowed = one.log_delta(_EPSILONS), limit.log_delta(_EPSILONS)
+            seen = allowed >= _LEAST_LOG_DELTA
+            excess = float(np.max(found[seen] - allowed[seen], initial=-math.inf))
+            yield f"delta ({name})", math.exp(excess), 1.0
+        return
+    t, n = pair.excess, pair.copies
+    logs = np.log1p(t)
+    shift = max(math.sqrt(math.fsum(one.copies * one.shift**2)) for one in (pair, pair.reversed()))
+    if isinstance(envelope, RankOneEnvelope):
+        size = np.sort(np.repeat(np.expm1(np.abs(logs)), n.astype(int)))[::-1]  # t of the wider from the narrower
+        largest, next_ = float(size[0]), float(size[1]) if size.size > 1 else 0.0
+        yield "second ratio", next_ if next_ > _NOISE + _ROUNDING * largest else 0.0, 0.0
+        yield "shift", shift, envelope.shift_bound
+        yield "ratio", largest if largest > _NOISE else 0.0, envelope.ratio_bound
+        if envelope.pieces:
+            inside = (max(_share(shift, p.shift_bound), _share(largest, p.ratio_bound)) for p in envelope.pieces)
+            yield "piece", min(inside), 1.0
+        return
+    size = np.abs(logs)
+    yield "shift", shift, envelope.shift_bound
+    yield "log ratio", float(size.max()) if size.max() > _NOISE else 0.0, envelope.log_ratio_bound
+    total = math.fabs(math.fsum(n * logs))
+    yield "log determinant", total if total > _NOISE else 0.0, envelope.log_det_bound
+    against = min(float(np.max(t, initial=0.0)), float(np.max(-t, initial=0.0)))  # not in Loewner order
+    yield "Loewner order", against if against > _NOISE + _ROUNDING * float(size.max()) else 0.0, 0.0
+
+
+def _share(value: float, allowed: float) -> float:
+    if allowed > 0:
+        return value / allowed
+    return 0.0 if value <= _NOISE else math.inf

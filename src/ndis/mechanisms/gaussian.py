@@ -1,0 +1,210 @@
+"""The Gaussian mechanism: a query of bounded sensitivity and the least Gaussian noise, exactly calibrated.
+
+It is the simplest lift: a covariance that does not depend on the data. The worst pair is the mean shift
+μ = sensitivity/noise_std, and δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (prop:ndis-mean-analytic-form), which is exact
+for every query that attains its sensitivity: Balle and Wang's analytic Gaussian mechanism.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from ndis._validate import Floats, as_covariance, as_floats, as_scalar
+from ndis.calibrate import budget, smallest_safe
+from ndis.errors import ParameterError
+from ndis.exact import ExactArray, exact_array
+from ndis.mechanisms.base import Adjacency, Attained, Receipt, as_adjacency
+from ndis.mechanisms.lifted import LiftedRelease
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+
+__all__ = ["GaussianMechanism"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GaussianMechanism:
+    """Add N(0, noise_std²) to every entry of a query, or N(0, noise_std²·covariance) to a vector.
+
+    Make one with `calibrated`. A mechanism whose noise does not meet its ε and δ, certified, cannot be made.
+
+    Parameters
+    ----------
+    noise_std : float
+        Standard deviation of the noise; with a `covariance`, the factor of its root.
+    sensitivity : float
+        Public bound on ‖q(D) − q(D')‖₂ over neighbours. With a `covariance` C the norm is Mahalanobis',
+        √(xᵀC⁻¹x): in the coordinates in which the noise is the same in all directions.
+    epsilon, delta : float
+        The guarantee.
+    adjacency : str
+        Which data sets are neighbours: the ones over which the sensitivity was taken.
+    covariance : (d, d) array, optional
+        Public, symmetric and positive definite: the shape of the noise.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0)
+    >>> round(mechanism.noise_std, 9)
+    3.730631635
+    >>> mechanism.release([3.0, 4.0]).values.shape
+    (2,)
+    """
+
+    noise_std: float
+    sensitivity: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = "add-remove"
+    covariance: Floats | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        epsilon, delta = budget(self.epsilon, self.delta)
+        values: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "sensitivity": _positive("sensitivity", self.sensitivity),
+            "noise_std": _positive("noise_std", self.noise_std),
+            "adjacency": as_adjacency(self.adjacency),
+            "covariance": None if self.covariance is None else _as_shape(self.covariance),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        reached = _pair(self.sensitivity, self.noise_std).certify(epsilon).upper
+        if not reached <= delta:
+            raise ParameterError(
+                "noise_std",
+                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
+                f"{self.noise_std!r}, with delta up to {reached:.6g}",
+                "calibrated() finds one for a budget",
+            )
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        sensitivity: float,
+        adjacency: Adjacency = "add-remove",
+        covariance: Any = None,
+    ) -> Self:
+        """The mechanism with the least noise for a budget, to about twelve digits.
+
+        >>> import numpy as np, ndis
+        >>> shape = np.diag([1.0, 100.0])  # the second entry may move ten times as far
+        >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0, covariance=shape)
+        >>> mechanism.release([0.5, 20.0]).values.shape
+        (2,)
+        """
+        epsilon, delta = budget(epsilon, delta)
+        reach = _positive("sensitivity", sensitivity)
+        ratio = smallest_safe(
+            lambda x: float(_pair(1.0, x).log_delta(epsilon)),
+            lambda x: _pair(reach, reach * x).certify(epsilon).upper,
+            delta=delta,
+        )
+        return cls(
+            noise_std=reach * ratio,
+            sensitivity=reach,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            covariance=covariance,
+        )
+
+    def profile(self) -> PrivacyProfile:
+        """The guarantee at every ε, exactly."""
+        return PrivacyProfile(_pair(self.sensitivity, self.noise_std))
+
+    def attained(self) -> tuple[Attained, ...]:
+        """Two data sets whose answers are as far apart as the sensitivity allows, where the query has such."""
+        return (Attained("answers that differ by the whole sensitivity", self.profile()),)
+
+    def release(self, value: Any, *, random_state: Any = None) -> LiftedRelease:
+        """The answer plus noise, drawn exactly and rounded to a grid that depends on the noise alone.
+
+        Parameters
+        ----------
+        value : number or array
+            The query's answer, private: integers, fractions or floats, taken as exact, or an `ExactArray`. An entry
+            that is not finite counts as 0, so the sensitivity must hold with that rule. A vector where there is a
+            covariance.
+        random_state : optional
+            None draws from the operating system. Anything else is reproducible, warns, and is not private.
+        """
+        from ndis.sampling import exact_gaussian, exact_normal, grid_for
+        from ndis.sampling.bits import random_bits
+
+        bits = random_bits(random_state)
+        answer = _finite(value)
+        if self.covariance is None:
+            sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
+            drawn = sample.values
+        else:
+            d = len(self.covariance)
+            if answer.shape != (d,):
+                raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {answer.shape}")
+            shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
+            noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
+            grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))
+            sample = exact_gaussian(answer, noise, size=1, grid=grid, random_state=bits)
+            drawn = sample.values[0]
+        parameters = {
+            "noise_std": self.noise_std,
+            "noise_variance": self.noise_std**2,
+            "sensitivity": self.sensitivity,
+            "covariance": None if self.covariance is None else self.covariance.tolist(),
+            "grid": sample.grid,
+        }
+        receipt = Receipt(
+            type(self).__name__, parameters, self.epsilon, self.delta, self.adjacency, private=sample.private
+        )
+        return LiftedRelease(drawn, receipt)
+
+
+def _pair(sensitivity: float, noise_std: float) -> GaussianPair:
+    """The worst pair: a shift of sensitivity/noise_std standard deviations, rounded up."""
+    return GaussianPair.from_ratios(1.0, shift=math.nextafter(sensitivity / noise_std, math.inf))
+
+
+def _positive(name: str, value: Any) -> float:
+    x = as_scalar(name, value)
+    if not 2.0**-200 <= x <= 2.0**200:
+        raise ParameterError(name, "be positive and between 2^-200 and 2^200", x)
+    return x
+
+
+def _as_shape(value: Any) -> Floats:
+    array = as_floats("covariance", value)
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or not len(array):
+        raise ParameterError("covariance", "be a square matrix", f"shape {array.shape}")
+    array = np.array(as_covariance("covariance", array, len(array)))
+    least = _least_variance(array)
+    if not least > len(array) * 2.0**-50 * float(np.diagonal(array).max()):
+        raise ParameterError("covariance", "be positive definite beyond rounding", f"a least eigenvalue of {least:.3g}")
+    array.setflags(write=False)
+    return array
+
+
+def _least_variance(covariance: Floats) -> float:
+    return float(np.linalg.eigvalsh(covariance)[0])
+
+
+def _finite(value: Any) -> ExactArray:
+    """The answer with entries that are not finite set to 0: an error would tell of them."""
+    if isinstance(value, ExactArray):
+        return value
+    array = value if isinstance(value, np.ndarray | np.generic) else np.array(value, dtype=object)
+    if array.dtype.kind == "f":
+        return exact_array(np.where(np.isfinite(array), array, 0.0), name="value")
+    if array.dtype.kind != "O":
+        return exact_array(array, name="value")
+    clean = np.empty(array.shape, dtype=object)
+    for place, entry in np.ndenumerate(array):
+        clean[place] = 0 if isinstance(entry, float | np.floating) and not math.isfinite(entry) else entry
+    return exact_array(clean, name="value")

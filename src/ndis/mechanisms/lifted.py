@@ -1,0 +1,303 @@
+"""Make any Gaussian-output algorithm private with the least isotropic noise (alg::ndis wrapper, corrected).
+
+A Gaussian-output algorithm (def:gaussian-output-alg) maps data to a mean μ and a covariance Σ. It is released as a draw
+from N(μ, Σ + vI), the additive-noise family of def:additive-noise-family with N = vI. By prop:mr-reduction δ depends on
+neighbours only through the whitened shift and ratios, and the model bounds those by an envelope at each v.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._validate import as_scalar
+from ndis.calibrate import budget, smallest_safe
+from ndis.errors import ParameterError
+from ndis.exact import ExactArray, exact_array
+from ndis.files import write_file
+from ndis.mechanisms.base import Adjacency, Attained, Receipt, as_adjacency
+from ndis.mechanisms.envelopes import Envelope, LoewnerEnvelope, as_envelope
+from ndis.mechanisms.worst_case import Bound, as_bound, certified_worst_delta, worst_log_delta
+from ndis.mechanisms.worst_case_profile import envelope_profile
+from ndis.profile import PrivacyProfile
+
+__all__ = ["GaussianOutput", "LiftedMechanism", "LiftedRelease", "lift"]
+
+
+@runtime_checkable
+class GaussianOutput(Protocol):
+    """What `lift` asks of a model. Everything about the model but its `distribution` of the data is public.
+
+    Optional members: `adjacency` ("add-remove" unless given); `sensitivity_paper(noise_variance)`, a LoewnerEnvelope
+    for bound="paper"; `attained(noise_variance)`, a tuple of `Attained`, the worst neighbours known.
+    """
+
+    def distribution(self, data: Any) -> tuple[Any, Any]:
+        """Mean (d,) and covariance (d, d), private: integers, fractions or floats, taken as exact, or ExactArrays.
+
+        It must return for every data set of the right shape; what it raises must not depend on private values.
+        """
+
+    def sensitivity(self, noise_variance: float) -> Envelope:
+        """What neighbours can do at this noise variance, as bounds rounded up. Public."""
+
+
+def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = "exact") -> LiftedMechanism:
+    """The mechanism that releases `model` with the smallest noise variance for the budget.
+
+    The worst δ over neighbours falls as the noise grows, because more noise is post-processing. The search relies on it
+    only to come out small: the noise variance it returns was certified, in both orders, and is safe in any case.
+
+    Parameters
+    ----------
+    model : GaussianOutput
+        With `distribution(data)` and `sensitivity(noise_variance)`.
+    epsilon, delta : float
+        The budget.
+    bound : str
+        - ``"exact"``: the worst case over the envelope itself; for a LoewnerEnvelope, where none is known, the best of
+          the other two. `bound_used` says which.
+        - ``"renyi"``: closed form over the envelope; sound, fast, a little more noise.
+        - ``"paper"``: mean and covariance apart, with the paper's covariance term corrected.
+
+    Raises
+    ------
+    BudgetError
+        If no noise variance meets the budget.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> from ndis.mechanisms.envelopes import RankOneEnvelope
+    >>> class Mean:
+    ...     '''The mean of at most 100 numbers in [0, 1], each 0 to begin with.'''
+    ...     def distribution(self, data):
+    ...         return [sum(data) / 100], [[0.0]]
+    ...     def sensitivity(self, noise_variance):
+    ...         return RankOneEnvelope(shift_bound=0.01 / noise_variance**0.5, ratio_bound=0.0)
+    >>> mechanism = ndis.lift(Mean(), epsilon=1.0, delta=1e-5)
+    >>> round(mechanism.noise_variance**0.5, 9), mechanism.bound_used
+    (0.037306316, 'exact (branch and bound)')
+    >>> mechanism.release([0.5] * 80).values.shape
+    (1,)
+    """
+    epsilon, delta = budget(epsilon, delta)
+    chosen = as_bound(bound)
+    _check_model(model)
+    noise_variance = smallest_safe(
+        lambda v: worst_log_delta(_declared(model, v, chosen), epsilon, chosen),
+        lambda v: certified_worst_delta(_declared(model, v, chosen), epsilon, chosen)[0],
+        delta=delta,
+    )
+    return LiftedMechanism(model, noise_variance=noise_variance, epsilon=epsilon, delta=delta, bound=chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedMechanism:
+    """A Gaussian-output algorithm with noise that makes it (ε, δ)-private. Made by `lift`.
+
+    A mechanism whose noise does not meet its ε and δ, certified over the declared envelope, cannot be made.
+
+    Attributes
+    ----------
+    model : GaussianOutput
+    noise_variance : float
+        v, added to every coordinate.
+    epsilon, delta : float
+        The guarantee.
+    bound : str
+        Which bound was asked for.
+    bound_used : str
+        Which one decided.
+    """
+
+    model: GaussianOutput
+    noise_variance: float = field(kw_only=True)
+    epsilon: float = field(kw_only=True)
+    delta: float = field(kw_only=True)
+    bound: Bound = field(default="exact", kw_only=True)
+    bound_used: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        epsilon, delta = budget(self.epsilon, self.delta)
+        noise = as_scalar("noise_variance", self.noise_variance)
+        if not 2.0**-900 <= noise <= 2.0**900:
+            raise ParameterError("noise_variance", "be positive and between 2^-900 and 2^900", noise)
+        _check_model(self.model)
+        bound = as_bound(self.bound)
+        reached, used = certified_worst_delta(_declared(self.model, noise, bound), epsilon, bound)
+        if not reached <= delta:
+            raise ParameterError(
+                "noise_variance",
+                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
+                f"{noise!r}, with delta up to {reached:.6g}",
+                "lift() finds one for a budget",
+            )
+        values = {"noise_variance": noise, "epsilon": epsilon, "delta": delta, "bound_used": used}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Which data sets are neighbours, as the model says."""
+        return as_adjacency(getattr(self.model, "adjacency", "add-remove"))
+
+    def profile(self) -> PrivacyProfile:
+        """The guarantee at every ε: the worst case over the model's envelope, whichever bound the noise came from.
+
+        Where the model knows its worst pairs the profile is that of the pairs; else see `EnvelopeProfile`.
+        """
+        return envelope_profile(as_envelope(self.model.sensitivity(self.noise_variance)), epsilon=self.epsilon)
+
+    def attained(self) -> tuple[Attained, ...]:
+        """The worst neighbours the model knows of; none where it says nothing."""
+        known = getattr(self.model, "attained", None)
+        return tuple(known(self.noise_variance)) if callable(known) else ()
+
+    def release(self, data: Any, *, random_state: Any = None) -> LiftedRelease:
+        """One draw from N(μ, Σ + vI) of `data`, exactly, on a grid that depends on v alone.
+
+        Parameters
+        ----------
+        data
+            Whatever the model takes.
+        random_state : optional
+            None draws from the operating system. Anything else is reproducible, warns, and is not private.
+
+        Notes
+        -----
+        Of a covariance that is not quite symmetric the symmetric part counts. Σ + vI must be positive definite, which
+        it is for every covariance of a model; an error that says otherwise means that the model is broken, and tells
+        of the data.
+        """
+        from ndis.sampling import exact_gaussian, grid_for
+        from ndis.sampling.bits import random_bits
+
+        bits = random_bits(random_state)
+        mean, covariance = self.model.distribution(data)
+        centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
+        d = centre.shape[0] if len(centre.shape) == 1 else 0
+        if not d or spread.shape != (d, d):
+            rule = "return a mean of shape (d,) and a covariance of shape (d, d)"
+            raise ParameterError("distribution", rule, f"shapes {centre.shape} and {spread.shape}")
+        sample = exact_gaussian(
+            centre,
+            _plus_noise(spread, self.noise_variance),
+            size=1,
+            grid=grid_for(math.sqrt(self.noise_variance)),
+            random_state=bits,
+        )
+        parameters = {
+            "model": _parameters(self.model),
+            "noise_variance": self.noise_variance,
+            "bound": self.bound,
+            "bound_used": self.bound_used,
+            "grid": sample.grid,
+        }
+        name = f"lift({type(self.model).__name__})"
+        receipt = Receipt(name, parameters, self.epsilon, self.delta, self.adjacency, private=sample.private)
+        return LiftedRelease(sample.values[0], receipt)
+
+
+@dataclass(frozen=True, eq=False)
+class LiftedRelease:
+    """One private draw, and its receipt.
+
+    Attributes
+    ----------
+    values : array
+        The draw, rounded to the grid of the receipt. Read-only.
+    receipt : Receipt
+    """
+
+    values: NDArray[np.float64]
+    receipt: Receipt
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+
+    @property
+    def private(self) -> bool:
+        """False where a seed made the draw reproducible."""
+        return self.receipt.private
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance added to every coordinate; the factor of the covariance where the noise has a public one."""
+        return float(self.receipt.parameters["noise_variance"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write values and receipt as one JSON file: all of it under its name, or nothing."""
+        content = {"values": self.values.tolist(), "receipt": self.receipt.to_dict()}
+        write_file(path, json.dumps(content, allow_nan=False, indent=2).encode() + b"\n", name="path")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LiftedRelease:
+        """The release that `save` wrote.
+
+        >>> import tempfile
+        >>> receipt = Receipt("lift(Mean)", {"noise_variance": 1.0}, 1.0, 1e-5, "add-remove", private=True)
+        >>> release = LiftedRelease([0.5], receipt)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release.save(f"{folder}/release.json")
+        ...     LiftedRelease.load(f"{folder}/release.json").receipt == release.receipt
+        True
+        """
+        from ndis._json import loads, only_keys
+
+        try:
+            with open(path, "rb") as file:
+                text = file.read()
+        except OSError as error:
+            raise ParameterError("path", "be a file that can be read", f"{str(path)!r}: {error.strerror}") from error
+        found = only_keys("release", loads("release", text), ("values", "receipt"))
+        return cls(found["values"], Receipt.from_json(json.dumps(found["receipt"])))
+
+
+# ---------------------------------------------------------------------- the model
+
+
+def _check_model(model: Any) -> None:
+    for name in ("distribution", "sensitivity"):
+        if not callable(getattr(model, name, None)):
+            raise ParameterError("model", f"have a method {name}", type(model).__name__)
+    as_adjacency(getattr(model, "adjacency", "add-remove"))
+
+
+def _declared(model: Any, noise_variance: float, bound: Bound) -> Envelope:
+    """The envelope the bound is taken over: the paper's own where the model has one and it is asked for."""
+    paper = getattr(model, "sensitivity_paper", None)
+    if bound != "paper" or not callable(paper):
+        return as_envelope(model.sensitivity(noise_variance))
+    found = paper(noise_variance)
+    if not isinstance(found, LoewnerEnvelope):
+        raise ParameterError("sensitivity_paper", "return a LoewnerEnvelope", type(found).__name__)
+    return found
+
+
+def _plus_noise(covariance: ExactArray, noise_variance: float) -> ExactArray:
+    """½(Σ + Σᵀ) + vI, without rounding."""
+    up, down = noise_variance.as_integer_ratio()
+    N, n = covariance.numerators, covariance.denominator
+    noise = np.zeros(N.shape, dtype=object)
+    np.fill_diagonal(noise, 2 * n * up)
+    return ExactArray(np.asarray((N + N.T) * down + noise, dtype=object), 2 * n * down)
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """The public parameters of a model, for the receipt: the fields of a dataclass, else its name alone."""
+    found: dict[str, Any] = {"name": type(model).__name__}
+    if is_dataclass(model):
+        for one in fields(model):
+            value = getattr(model, one.name)
+            plain = value is None or (isinstance(value, bool | int | float | str) and value == value)
+            found[one.name] = value if plain else repr(value)
+    return found

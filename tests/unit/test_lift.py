@@ -1,0 +1,367 @@
+"""The lift: what it takes, what it refuses, what comes out."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import ndis
+from ndis import GaussianPair
+from ndis.exact import exact_array
+from ndis.mechanisms.base import Attained
+from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope, as_loewner
+from ndis.mechanisms.lifted import LiftedMechanism, LiftedRelease, lift
+from ndis.mechanisms.worst_case import certified_worst_delta, extreme_pairs, worst_log_delta
+from ndis.mechanisms.worst_case_profile import EnvelopeProfile
+from ndis.mechanisms.worst_case_rank_one import certified_rank_one, rank_one_search
+
+
+@dataclass(frozen=True)
+class ClippedMean:
+    """Mean of numbers clipped to [0, 1], over a public count; the covariance is public too."""
+
+    count: int = 100
+    spread: float = 0.0
+    labels: tuple[str, ...] = ("a", "b")
+
+    def distribution(self, data):
+        clipped = [min(max(x, 0.0), 1.0) if math.isfinite(x) else 0.0 for x in data]
+        return [Fraction(1, self.count) * sum(map(Fraction, clipped))], [[self.spread]]
+
+    def sensitivity(self, noise_variance):
+        return RankOneEnvelope(1.0 / self.count / math.sqrt(noise_variance + self.spread) * (1 + 1e-12), 0.0)
+
+
+def of(envelope, **more):
+    """A model that declares one envelope whatever the noise."""
+    members = {"distribution": lambda self, data: ([0.0], [[1.0]]), "sensitivity": lambda self, v: envelope(v), **more}
+    return type("Model", (), members)()
+
+
+# ---------------------------------------------------------------------- envelopes
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, "1", None, [1.0, 2.0], 1j])
+def test_envelopes_refuse_what_is_not_a_bound(bad):
+    for make in (
+        lambda: RankOneEnvelope(bad, 0.1),
+        lambda: RankOneEnvelope(0.1, bad),
+        lambda: LoewnerEnvelope(bad, 0.1, 0.1, 2),
+        lambda: LoewnerEnvelope(0.1, bad, 0.1, 2),
+        lambda: LoewnerEnvelope(0.1, 0.1, bad, 2),
+        lambda: LoewnerEnvelope(0.1, 0.1, 0.1, bad),
+        lambda: DominatingPairs(bad),
+        lambda: DominatingPairs(GaussianPair.from_ratios(1.0), bad if bad is not None else 0),
+    ):
+        with pytest.raises(ndis.ParameterError, match="must"):
+            make()
+
+
+def test_pieces_lie_inside():
+    whole = RankOneEnvelope(1.0, 1.0, (RankOneEnvelope(1.0, 0.1), RankOneEnvelope(0.1, 1.0)))
+    assert len(whole.pieces) == 2
+    for bad in ((RankOneEnvelope(2.0, 0.1),), (RankOneEnvelope(0.1, 2.0),), (whole,), (1.0,)):
+        with pytest.raises(ndis.ParameterError, match="pieces"):
+            RankOneEnvelope(1.0, 1.0, bad)
+
+
+@pytest.mark.parametrize(
+    ("rho", "nu", "d", "expected"),
+    [
+        (0.1, 0.25, 4, [(0.1, 2), (0.05, 1)]),
+        (0.1, 0.25, 2, [(0.1, 2)]),
+        (0.1, 10.0, 3, [(0.1, 3)]),
+        (0.3, 0.1, 3, [(0.1, 1)]),
+        (0.0, 1.0, 3, []),
+        (1.0, 0.0, 3, []),
+    ],
+)
+def test_extreme_point(rho, nu, d, expected):
+    found = [(x, n) for x, n in LoewnerEnvelope(0.0, rho, nu, d).extreme if x > 1e-12]
+    assert [n for _, n in found] == [n for _, n in expected]
+    assert [x for x, _ in found] == pytest.approx([x for x, _ in expected], rel=1e-12)
+    assert sum(x * n for x, n in found) >= min(nu, d * rho) * (1 - 1e-15)
+
+
+def test_loewner_around_others():
+    rank_one = as_loewner(RankOneEnvelope(0.3, 0.5))
+    assert rank_one.log_ratio_bound >= math.log(1.5)
+    assert rank_one.extreme[0][1] == 1
+    wide = GaussianPair.from_ratios([1.5, 1.2], [0.3, 0.4])
+    pairs = as_loewner(DominatingPairs(wide))
+    assert pairs.shift_bound == pytest.approx(0.5, rel=1e-9)
+    assert pairs.log_det_bound == pytest.approx(math.log(1.5 * 1.2), rel=1e-9)
+    with pytest.raises(ndis.ParameterError, match="Loewner order"):
+        as_loewner(DominatingPairs(GaussianPair.from_ratios([1.5, 0.7])))
+
+
+# ---------------------------------------------------------------------- the worst case
+
+
+def test_pieces_are_taken_one_by_one():
+    pieces = (RankOneEnvelope(0.3, 0.001), RankOneEnvelope(0.2, 0.05))
+    whole = RankOneEnvelope(0.3, 0.05, pieces)
+    for bound in ("exact", "renyi"):
+        alone = [certified_worst_delta(piece, 1.0, bound)[0] for piece in pieces]
+        assert certified_worst_delta(whole, 1.0, bound)[0] == pytest.approx(max(alone), rel=1e-12)
+        assert certified_worst_delta(RankOneEnvelope(0.3, 0.05), 1.0, bound)[0] > 1.01 * max(alone)
+
+
+def test_beyond_reach_is_never_private():
+    for envelope in (
+        RankOneEnvelope(1e100, 0.1),
+        RankOneEnvelope(0.1, 1e100),
+        RankOneEnvelope(1e200, 1e200),
+        RankOneEnvelope(0.1, 1e59),
+        LoewnerEnvelope(1e100, 0.1, 0.1, 1),
+        LoewnerEnvelope(0.1, 1e3, 1e3, 1),
+    ):
+        for bound in ("exact", "renyi", "paper"):
+            assert certified_worst_delta(envelope, 1.0, bound)[0] > 0.01
+            assert worst_log_delta(envelope, 1.0, bound) > math.log(0.01)
+
+
+def test_nothing_moves_nothing_leaks():
+    assert certified_worst_delta(RankOneEnvelope(0.0, 0.0), 1.0, "exact")[0] == 0.0
+    assert certified_worst_delta(LoewnerEnvelope(0.0, 0.0, 0.0, 3), 1.0, "paper")[0] == 0.0
+    assert certified_worst_delta(LoewnerEnvelope(0.0, 0.0, 0.0, 3), 1.0, "renyi")[0] < 1e-300
+
+
+def test_tiny_shift_is_rounded_up():
+    box = certified_rank_one(RankOneEnvelope(1e-300, 0.0), 0.0)
+    assert 0 < box.upper < 1e-139
+
+
+def test_search_without_room_still_covers():
+    """A search that is stopped early has a wider gap, and its bounds still hold."""
+    envelope = RankOneEnvelope(0.4071, 0.3869)
+    rough, fine = (rank_one_search(envelope, 0.0, max_cells=cells) for cells in (4, 4000))
+    assert fine.lower <= fine.upper <= fine.lower + 1.1e-3
+    assert rough.upper > fine.upper
+    assert rough.lower <= fine.upper
+
+
+def test_a_known_pair_needs_no_search():
+    pair = GaussianPair.from_ratios([1.3, 1.1], [0.2, 0.1])
+    value, used = certified_worst_delta(DominatingPairs(pair), 1.0, "exact")
+    assert used == "exact (dominating pair)"
+    assert value == max(pair.certify(1.0).upper, pair.reversed().certify(1.0).upper)
+    assert extreme_pairs(DominatingPairs(pair))[0] is pair
+
+
+def test_loewner_says_which_bound():
+    mean_only = certified_worst_delta(LoewnerEnvelope(0.25, 0.0, 0.0, 3), 1.0, "exact")
+    both = certified_worst_delta(LoewnerEnvelope(0.1, 0.05, 0.2, 8), 1.0, "exact")
+    assert mean_only[1].startswith("paper")
+    assert both[1].startswith("renyi")
+
+
+# ---------------------------------------------------------------------- lift
+
+
+def test_lift_of_a_mean_is_the_gaussian_mechanism():
+    mechanism = ndis.lift(ClippedMean(), epsilon=1.0, delta=1e-5)
+    known = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=0.01)
+    assert math.sqrt(mechanism.noise_variance) == pytest.approx(known.noise_std, rel=1e-10)
+    inside = ndis.lift(ClippedMean(spread=0.25 * mechanism.noise_variance), epsilon=1.0, delta=1e-5)
+    assert inside.noise_variance == pytest.approx(0.75 * mechanism.noise_variance, rel=1e-9)
+
+
+@pytest.mark.parametrize("bound", ["exact", "renyi", "paper"])
+def test_lift_is_certified_and_tight(bound):
+    model = of(lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.06 / v))
+    mechanism = lift(model, epsilon=1.0, delta=1e-5, bound=bound)
+    envelope = model.sensitivity(mechanism.noise_variance)
+    assert 0.999e-5 < certified_worst_delta(envelope, 1.0, bound)[0] <= 1e-5
+    with pytest.raises(ndis.ParameterError, match="noise_variance must keep delta"):
+        replace(mechanism, noise_variance=0.999 * mechanism.noise_variance)
+    assert replace(mechanism, noise_variance=1.1 * mechanism.noise_variance).bound == bound
+
+
+def test_paper_sensitivity_is_used_for_the_paper_bound_alone():
+    model = of(
+        lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.0),
+        sensitivity_paper=lambda self, v: LoewnerEnvelope(1.0 / math.sqrt(v), 0.0, 0.0, 1),
+    )
+    exact, paper = (lift(model, epsilon=1.0, delta=1e-5, bound=bound) for bound in ("exact", "paper"))
+    assert paper.noise_variance == pytest.approx(4 * exact.noise_variance, rel=1e-3)
+    assert paper.profile().delta(1.0) < 1e-12  # the profile is that of the model's own envelope
+    wrong = of(lambda v: RankOneEnvelope(0.5, 0.0), sensitivity_paper=lambda self, v: RankOneEnvelope(0.5, 0.0))
+    with pytest.raises(ndis.ParameterError, match="sensitivity_paper"):
+        lift(wrong, epsilon=1.0, delta=1e-5, bound="paper")
+
+
+def test_more_budget_less_noise():
+    model = of(lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.06 / v))
+    grid = [lift(model, epsilon=e, delta=1e-5).noise_variance for e in (0.25, 0.5, 1.0, 2.0, 4.0)]
+    assert all(a > b for a, b in pairwise(grid))
+
+
+def test_large_delta_needs_the_search():
+    """Budgets with a large δ are where no corner is proved to be the worst."""
+    model = of(lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.06 / v))
+    mechanism = lift(model, epsilon=1.0, delta=0.05)
+    envelope = model.sensitivity(mechanism.noise_variance)
+    assert len(rank_one_search(envelope, 1.0).leaves) > 2
+    box = mechanism.profile().certify(1.0)
+    assert 0.04994 < box.lower <= box.upper <= 0.05
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": -1.0},
+        {"epsilon": math.nan},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"delta": math.nan},
+        {"bound": "printed"},
+        {"bound": None},
+    ],
+)
+def test_lift_refuses(change):
+    with pytest.raises(ndis.ParameterError, match="must"):
+        lift(ClippedMean(), **({"epsilon": 1.0, "delta": 1e-5} | change))
+
+
+def test_lift_refuses_models():
+    for model, word in (
+        (object(), "distribution"),
+        (of(lambda v: 1.0), "sensitivity"),
+        (of(lambda v: RankOneEnvelope(0.1, 0.0), adjacency="neighbourly"), "adjacency"),
+    ):
+        with pytest.raises(ndis.ParameterError, match=word):
+            lift(model, epsilon=1.0, delta=1e-5)
+    with pytest.raises(ndis.BudgetError):
+        lift(of(lambda v: RankOneEnvelope(3.0, 0.0)), epsilon=1.0, delta=1e-5)  # noise that does not help
+    with pytest.raises(ndis.BudgetError):
+        lift(of(lambda v: RankOneEnvelope(0.0, 0.0)), epsilon=1.0, delta=1e-5)  # no noise needed
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 2.0**-1000])
+def test_mechanism_refuses_noise(bad):
+    with pytest.raises(ndis.ParameterError, match="noise_variance"):
+        LiftedMechanism(ClippedMean(), noise_variance=bad, epsilon=1.0, delta=1e-5)
+
+
+# ---------------------------------------------------------------------- profile and release
+
+
+def test_profile_of_an_envelope():
+    mechanism = lift(of(lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.06 / v)), epsilon=1.0, delta=1e-5)
+    profile = mechanism.profile()
+    assert isinstance(profile, EnvelopeProfile)
+    assert profile.delta(1.0) == pytest.approx(1e-5, rel=1e-8)
+    assert profile.epsilon(1e-5) == pytest.approx(1.0, rel=1e-8)
+    assert profile.certify(profile.certified_epsilon(1e-7)).upper <= 1e-7
+    grid = np.linspace(-0.5, 3.0, 15)
+    assert (np.diff(profile.log_delta(grid)) < 0).all()
+    assert (profile.log_delta(grid) <= profile.remove.log_delta(grid) + 1e-3).all()  # the pair that dominates all
+    twice = profile.repeat(2)
+    assert type(twice) is ndis.PrivacyProfile
+    assert profile.epsilon(1e-5) < twice.epsilon(1e-5) < 2.5
+    assert profile.compose(profile).epsilon(1e-5) == pytest.approx(twice.epsilon(1e-5), rel=1e-9)
+    assert profile.subsampled(0.1).delta(1.0) < 1e-5
+    assert ndis.PrivacyProfile.from_json(profile.to_json()).delta(1.0) >= profile.delta(1.0)
+    assert profile.epsilon(0.9) == 0.0
+
+
+def test_profile_of_a_lift_can_be_drawn():
+    import matplotlib
+
+    matplotlib.use("agg")
+    ax = lift(ClippedMean(), epsilon=1.0, delta=1e-5).profile().plot(points=5)
+    assert len(ax.get_lines()) == 3
+    matplotlib.pyplot.close(ax.figure)
+
+
+def test_release_and_receipt(tmp_path):
+    mechanism = lift(ClippedMean(), epsilon=1.0, delta=1e-5)
+    release = mechanism.release([0.5] * 50 + [math.nan, 7.0])
+    assert release.values.shape == (1,)
+    assert not release.values.flags.writeable
+    assert release.private
+    assert release.noise_variance == mechanism.noise_variance
+    found = json.loads(release.receipt.to_json())
+    assert found["mechanism"] == "lift(ClippedMean)"
+    assert found["parameters"]["model"] == {"name": "ClippedMean", "count": 100, "spread": 0.0, "labels": "('a', 'b')"}
+    assert found["parameters"]["bound_used"] == "exact (branch and bound)"
+    release.save(tmp_path / "release.json")
+    again = LiftedRelease.load(tmp_path / "release.json")
+    assert again.values.tolist() == release.values.tolist()
+    assert again.receipt == release.receipt
+    for path in (tmp_path / "missing.json", tmp_path):
+        with pytest.raises(ndis.ParameterError, match="path"):
+            LiftedRelease.load(path)
+
+
+def test_seeded_release_is_not_private():
+    mechanism = lift(ClippedMean(), epsilon=1.0, delta=1e-5)
+    with pytest.warns(ndis.NotPrivateWarning):
+        first = mechanism.release([0.5], random_state=1)
+    with pytest.warns(ndis.NotPrivateWarning):
+        second = mechanism.release([0.5], random_state=1)
+    assert first.values.tolist() == second.values.tolist()
+    assert not first.private
+    with pytest.raises(ndis.ParameterError, match="random_state"):
+        mechanism.release([0.5], random_state="seed")
+
+
+def test_grid_is_public():
+    """The grid depends on the noise alone, whatever the data."""
+    wide = of(lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.0), distribution=lambda self, data: ([data], [[data]]))
+    mechanism = lift(wide, epsilon=1.0, delta=1e-5)
+    grids = {mechanism.release(x).receipt.parameters["grid"] for x in (0.0, 1e-9, 1e9)}
+    assert len(grids) == 1
+
+
+def test_law_of_the_release():
+    """Mean and variance of 1500 draws: each of the four z-scores beyond 5 has probability below 6e-7."""
+    model = of(
+        lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.0),
+        distribution=lambda self, data: (exact_array([1, Fraction(1, 3)]), [[2.0, 0.5], [0.5, 1.0]]),
+    )
+    mechanism = lift(model, epsilon=1.0, delta=1e-2)
+    rng = np.random.default_rng(5)
+    from ndis.sampling.bits import SeededBits
+
+    bits = SeededBits(rng)
+    draws = np.array([mechanism.release(None, random_state=bits).values for _ in range(1500)])
+    variance = np.array([2.0, 1.0]) + mechanism.noise_variance
+    scores = (draws.mean(axis=0) - [1, 1 / 3]) / np.sqrt(variance / 1500)
+    spread = (draws.var(axis=0, ddof=1) / variance - 1) / math.sqrt(2 / 1500)
+    assert np.abs([*scores, *spread]).max() < 5
+
+
+def test_asymmetry_of_rounding_is_no_error():
+    model = of(
+        lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.0),
+        distribution=lambda self, data: ([0.0, 0.0], [[1.0, 0.3], [0.3 + 1e-16, 1.0]]),
+    )
+    assert lift(model, epsilon=1.0, delta=1e-5).release(None).values.shape == (2,)
+
+
+@pytest.mark.parametrize("law", [([0.0], [[1.0, 0.0], [0.0, 1.0]]), ([[0.0]], [[1.0]]), (0.0, 1.0), ([], [])])
+def test_shapes_are_checked(law):
+    model = of(lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.0), distribution=lambda self, data: law)
+    with pytest.raises(ndis.ParameterError, match="shape"):
+        lift(model, epsilon=1.0, delta=1e-5).release(None)
+
+
+def test_attained_comes_from_the_model():
+    assert lift(ClippedMean(), epsilon=1.0, delta=1e-5).attained() == ()
+    pair = GaussianPair.from_ratios(1.0, shift=0.1)
+    model = of(
+        lambda v: RankOneEnvelope(0.5 / math.sqrt(v), 0.0),
+        attained=lambda self, v: [Attained("two data sets", ndis.PrivacyProfile(pair))],
+        adjacency="replace-one",
+    )
+    mechanism = lift(model, epsilon=1.0, delta=1e-5)
+    assert mechanism.attained()[0].profile.remove is pair
+    assert mechanism.adjacency == mechanism.release(None).receipt.adjacency == "replace-one"
