@@ -16,11 +16,22 @@ True
 >>> sketch.compose(profile).epsilon(1e-6) > epsilon  # releases add up exactly
 True
 
-`ndis.gram` and `ndis.sampling` turn such a guarantee into released bytes.
+From the guarantee to the release, calibrated exactly and drawn exactly:
+
+>>> mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=100, row_norm_bound=1.0)
+>>> release = mechanism.release([[0.6, 0.8], [0.0, 1.0]])
+>>> release.sketch.shape, release.receipt.private
+((100, 2), True)
+
+And from a claim to its refutation:
+
+>>> too_little = ndis.GaussianPair.from_ratios(1.0, shift=1.0)
+>>> ndis.audit(ndis.Claim(epsilon=1.0, delta=1e-6), pairs=[too_little]).refuted
+True
 """
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ndis.batch import delta_batch, log_delta_batch
 from ndis.enclosure import Enclosure
@@ -29,29 +40,68 @@ from ndis.genchi2 import GeneralizedChiSquare
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
+if TYPE_CHECKING:
+    from ndis import gram, learn, models, plotting, sampling, testing
+    from ndis.auditing.audit import audit
+    from ndis.auditing.claim import Claim
+    from ndis.mechanisms.gaussian import GaussianMechanism
+    from ndis.mechanisms.lifted import lift
+    from ndis.mechanisms.projection import PoissonProjection, RandomProjection
+    from ndis.mechanisms.ptr import PTRProjection
+    from ndis.mechanisms.sketch_size import choose_sketch_size
+
 __version__ = "0.1.0"
 
 __all__ = [
     "BudgetError",
+    "Claim",
     "Enclosure",
+    "GaussianMechanism",
     "GaussianPair",
     "GeneralizedChiSquare",
     "NdisError",
     "NotPrivateWarning",
+    "PTRProjection",
     "ParameterError",
+    "PoissonProjection",
     "PrecisionError",
     "PrivacyProfile",
+    "RandomProjection",
     "__version__",
+    "audit",
+    "choose_sketch_size",
     "delta_batch",
     "gram",
+    "learn",
+    "lift",
     "log_delta_batch",
+    "models",
     "plotting",
     "sampling",
+    "testing",
 ]
 
+# Imported when first asked for, so that `import ndis` stays light.
+_SUBPACKAGES = ("gram", "learn", "models", "plotting", "sampling", "testing")
+_HOMES = {
+    "Claim": "ndis.auditing",
+    "GaussianMechanism": "ndis.mechanisms.gaussian",
+    "PTRProjection": "ndis.mechanisms.ptr",
+    "PoissonProjection": "ndis.mechanisms.projection",
+    "RandomProjection": "ndis.mechanisms.projection",
+    "audit": "ndis.auditing",
+    "choose_sketch_size": "ndis.mechanisms.sketch_size",
+    "lift": "ndis.mechanisms.lifted",
+}
 
-def __getattr__(name: str) -> ModuleType:
-    """Subpackages are imported when first asked for, so that `import ndis` stays light."""
-    if name in ("gram", "plotting", "sampling"):
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
         return import_module(f"ndis.{name}")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'ndis' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -25,6 +25,15 @@ class ParameterError(NdisError, ValueError):
         super().__init__(f"{name} must {rule}; got {got}" + (f"; {remedy}" if remedy else ""))
         self.name = name
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _parameter_error, (str(self), self.name)  # so that it comes whole out of a worker process
+
+
+def _parameter_error(message: str, name: str) -> ParameterError:
+    error = ParameterError.__new__(ParameterError, message)
+    error.args, error.name = (message,), name
+    return error
+
 
 class PrecisionError(NdisError, ArithmeticError):
     """A number could not be computed to the tolerance asked for, so none is returned."""

@@ -1,6 +1,7 @@
 """The command `ndis`: parse, call the library, print. Every number it prints can be had from Python in one line.
 
-Exit status: 0 fine, 2 bad input, 3 a number out of reach of the accuracy promised; 2 and 3 with one line on stderr.
+Exit status: 0 fine, 1 a claim refuted (`ndis audit`), 2 bad input, 3 a number out of reach of the accuracy promised;
+2 and 3 with one line on stderr.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import typer
 
 from ndis import __version__
-from ndis.cli import spectrum
+from ndis.cli import audit, projection, spectrum
 from ndis.cli.errors import OneLineErrors
 
 __all__ = ["app", "main"]
@@ -20,6 +21,8 @@ app = typer.Typer(
     help="Exactly how private is an algorithm with Gaussian output?",
 )
 spectrum.register(app)
+projection.register(app)
+audit.register(app)
 
 
 def _print_version(wanted: bool) -> None:

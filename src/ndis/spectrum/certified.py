@@ -66,12 +66,13 @@ from ndis.spectrum.invariants import Groups, enclose
 if TYPE_CHECKING:
     from ndis.pair import GaussianPair
 
-__all__ = ["certify", "certify_log"]
+__all__ = ["certify", "certify_log", "exceeds"]
 
 _ATTEMPTS = 6
 _STRIPS = (1.1, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06, 0.03)
 _CELLS = 4  # a unit of u, to begin with
 _DEPTH = 10
+_DECIDING_WIDTHS = (1e-10, 1e-17, 1e-20, 1e-25, 1e-32)
 
 
 def certify(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
@@ -97,6 +98,24 @@ def certify_log(pair: GaussianPair, epsilon: float, *, relative_width: float = 1
     return Enclosure(low, min(high, 0.0))
 
 
+def exceeds(pair: GaussianPair, epsilon: float, delta: float) -> bool | None:
+    """Whether δ(ε) > delta, on the ball itself and not on the floats around it; None where no width tried decides.
+
+    The truth lies strictly between two floats as a rule, and this tells them apart.
+    """
+    claimed = as_scalar("delta", delta)
+    for width in _DECIDING_WIDTHS:
+        try:
+            ball = _enclose_delta(pair, epsilon, width)
+        except PrecisionError:  # a path planned for another width may do
+            continue
+        if ball > claimed:
+            return True
+        if ball <= claimed:
+            return False
+    return None
+
+
 def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) -> Ball:
     e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
     if not 0 < width < 1:
@@ -110,7 +129,7 @@ def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) ->
     for attempt in range(_ATTEMPTS):
         with precision(bits):
             groups = enclose(pair.origins, bits)
-            ball = None if groups is None else _delta_ball(groups, e, 6.0 * (1 + attempt) - math.log(width))
+            ball = None if groups is None else _delta_ball(groups, e, 6.0 * (1 + attempt) - math.log(width), attempt)
             if ball is not None and ball == 0:
                 return ball
             if ball is not None and ball > 0:
@@ -124,8 +143,8 @@ def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) ->
     )
 
 
-def _delta_ball(groups: Groups, epsilon: float, digits: float) -> Ball | None:
-    """δ(ε) as a ball at the working precision; None where this precision cannot decide."""
+def _delta_ball(groups: Groups, epsilon: float, digits: float, narrower: int = 0) -> Ball | None:
+    """δ(ε) as a ball at the working precision, without the `narrower` widest strips; None where this cannot decide."""
     if groups.mutually_singular:
         return arb(1)
     eps = arb(epsilon)
@@ -145,7 +164,7 @@ def _delta_ball(groups: Groups, epsilon: float, digits: float) -> Ball | None:
             return None
     else:
         gap = None
-    return _Integral(groups, eps, gap).value(digits)
+    return _Integral(groups, eps, gap).value(digits, narrower)
 
 
 class _Integral:
@@ -170,8 +189,8 @@ class _Integral:
         self.low = max((outward(1 / t).upper for t, _, _ in self.curved if not t >= 0), default=-math.inf)
         self.high = min((outward(1 / t).lower for t, _, _ in self.curved if not t <= 0), default=math.inf)
 
-    def value(self, digits: float) -> Ball | None:
-        plan = self._plan(digits)
+    def value(self, digits: float, narrower: int) -> Ball | None:
+        plan = self._plan(digits, narrower)
         if plan is None:
             return None
         c, w, bend, a, h, n = plan
@@ -189,7 +208,7 @@ class _Integral:
             return None
         return (arb(h) * total + arb(0, error.upper())) * self.w * self.scale / arb.pi()
 
-    def _plan(self, digits: float) -> tuple[float, float, float, float, float, int] | None:
+    def _plan(self, digits: float, narrower: int) -> tuple[float, float, float, float, float, int] | None:
         """Path, half-width a of the strip, step h and number of nodes meant for a relative error of e^−digits, from
         the float64 kernel; they only
         have to be good, not right."""
@@ -199,7 +218,7 @@ class _Integral:
         if not looks:
             return None
         best = None
-        for a in _STRIPS:
+        for a in _STRIPS[narrower:]:
             height, end = strip(a, -digits, LOOK * looks, c, w, bend, base, lin, t, ratio, nu, q, edge, DELTA)
             if not end > 0.0:
                 continue

@@ -1,0 +1,39 @@
+"""The white-box auditor: refute false privacy claims, with proof (theory §10).
+
+>>> import ndis
+>>> from ndis.auditing import Claim, audit
+>>> too_little_noise = ndis.GaussianPair.from_ratios(1.0, shift=1.0)
+>>> report = audit(Claim(epsilon=1.0, delta=1e-6), pairs=[too_little_noise])
+>>> report.refuted, report.witness.enclosure.lower > 1e-6
+(True, True)
+"""
+
+from ndis.auditing.audit import audit
+from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.explicit import PairBatch
+from ndis.auditing.neighbours import (
+    AddAdversarial,
+    AddRandom,
+    AddRows,
+    RemoveEach,
+    ReplaceAdversarial,
+    ReplaceEach,
+)
+from ndis.auditing.projection import ProjectionLaw
+from ndis.auditing.result import AuditReport, Witness
+
+__all__ = [
+    "AddAdversarial",
+    "AddRandom",
+    "AddRows",
+    "AuditReport",
+    "Claim",
+    "ClaimedCurve",
+    "PairBatch",
+    "ProjectionLaw",
+    "RemoveEach",
+    "ReplaceAdversarial",
+    "ReplaceEach",
+    "Witness",
+    "audit",
+]

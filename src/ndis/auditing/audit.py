@@ -1,0 +1,167 @@
+"""`audit`: hold a claim against neighbours (theory §10)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ndis._validate import as_scalar
+from ndis.auditing.candidates import Found, explicit
+from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.explicit import PairBatch, from_batch
+from ndis.auditing.judge import judge
+from ndis.auditing.laws import Algorithm
+from ndis.auditing.mechanisms import from_mechanism
+from ndis.auditing.result import AuditReport
+from ndis.auditing.search import as_rules, search
+from ndis.errors import ParameterError
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+
+__all__ = ["audit"]
+
+_PAIRS_ONLY = "every pair of neighbours that is not among those given"
+_ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
+
+
+def audit(
+    claim: Claim | ClaimedCurve,
+    *,
+    pairs: Any = None,
+    algorithm: Algorithm | None = None,
+    data: Any = None,
+    neighbours: Any = None,
+    mechanism: Any = None,
+    samples: Any = None,
+    workers: int = 1,
+    progress: bool | None = None,
+    journal: str | os.PathLike[str] | None = None,
+    random_state: int | None = None,
+) -> AuditReport:
+    """Try to refute a claim of differential privacy, by certified lower bounds on δ over pairs of neighbours.
+
+    Give one of `pairs`, `algorithm` or `mechanism`. Every pair is tested in both orders.
+
+    Parameters
+    ----------
+    claim : Claim or ClaimedCurve
+        What is claimed.
+    pairs : iterable of GaussianPair or PrivacyProfile, or PairBatch, or mapping of arrays
+        The output laws on neighbours, known beforehand. A million pairs as a `PairBatch` take seconds.
+    algorithm : callable
+        data → (mean, covariance) of its Gaussian output; always the same for the same data. A covariance that is a
+        vector means independent coordinates.
+    data : array of rows, or (X, y)
+        For `algorithm`, or for a `mechanism` whose law on these data is to be looked at as well.
+    neighbours : rule, rules, or iterable of data sets
+        How to choose neighbours of `data`: `RemoveEach` (the default), `AddRows`, `AddRandom`, `AddAdversarial`,
+        `ReplaceEach`, `ReplaceAdversarial`; or the neighbouring data sets themselves.
+    mechanism : Mechanism or ProjectionLaw
+        Tested on the neighbours it says attain its guarantee, and on those of `data`.
+    samples
+        Out of scope: refused.
+    workers : int
+        How many runs of `algorithm` at a time.
+    progress : bool, optional
+        Show a counter; by default on a terminal.
+    journal : path, optional
+        Where to note finished neighbours, so that an interrupted audit can be run again and goes on.
+    random_state : int, optional
+        Seed of the rules that draw rows; 0 by default.
+
+    Returns
+    -------
+    AuditReport
+        Refuted only where δ of a pair is above the claimed δ with certainty. Not refuted is not proved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.auditing import Claim, audit
+    >>> noisy_mean = lambda data: (data.mean(axis=0), np.full(2, 0.01))  # 0.01 is a variance
+    >>> rows = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.2, 0.1]])
+    >>> report = audit(Claim(epsilon=1.0, delta=1e-6), algorithm=noisy_mean, data=rows)
+    >>> report.refuted, report.witness.neighbours
+    (True, 'the data, and the data without row 0')
+    """
+    if not isinstance(claim, Claim | ClaimedCurve):
+        raise ParameterError("claim", "be a Claim", type(claim).__name__, "write ndis.Claim(epsilon=…, delta=…)")
+    if samples is not None:
+        raise ParameterError(
+            "samples",
+            "be left out",
+            type(samples).__name__,
+            "auditing from samples is out of scope: samples bound δ with a probability of error, "
+            "this audit proves; give the output law as pairs, an algorithm or a mechanism",
+        )
+    sources = {"pairs": pairs, "algorithm": algorithm, "mechanism": mechanism}
+    chosen = [name for name, value in sources.items() if value is not None]
+    if len(chosen) != 1:
+        raise ParameterError("pairs, algorithm or mechanism", "be given, one of them", " and ".join(chosen) or "none")
+    if algorithm is not None and data is None:
+        raise ParameterError("data", "come with an algorithm", None)
+    if neighbours is not None and data is None:
+        raise ParameterError("neighbours", "come with data", "none")
+    if pairs is not None and data is not None:
+        raise ParameterError("data", "be left out with pairs", type(data).__name__)
+    seed = _seed(random_state)
+    found = Found()
+    notes: tuple[str, ...] = ()
+    options: dict[str, Any] = {"workers": workers, "progress": progress, "journal": journal, "seed": seed}
+    if pairs is not None:
+        how, missing = _from_pairs(pairs, claim, found)
+    elif algorithm is not None:
+        rules = as_rules(neighbours, claim)
+        notes = search(algorithm, data, rules, claim, found, **options)
+        how, missing = tuple(rule.describe() for rule in rules), (_ALL_OTHERS,)
+    else:
+        how, missing, notes = from_mechanism(mechanism, data, neighbours, claim, found, **options)
+    if found.tried == 0:
+        raise ParameterError(chosen[0], "lead to at least one pair of neighbours", "none")
+    judgement = judge(found)
+    return AuditReport(
+        claim,
+        judgement.refuted,
+        judgement.witness,
+        judgement.epsilon_refuted,
+        judgement.delta_possible,
+        found.tried,
+        how,
+        (*missing, "attacks on the floating-point numbers of an implementation: the laws are taken as exact Gaussians"),
+        _reproduce(claim, chosen[0], data is not None, seed),
+        (*judgement.notes, *notes),
+        judgement.undecided,
+    )
+
+
+def _from_pairs(pairs: Any, claim: Claim | ClaimedCurve, found: Found) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if isinstance(pairs, Mapping):
+        pairs = PairBatch.from_mapping(pairs)
+    if isinstance(pairs, PairBatch):
+        from_batch(pairs, claim, found)
+    else:
+        if isinstance(pairs, GaussianPair | PrivacyProfile):
+            pairs = [pairs]
+        explicit(pairs, claim, found)
+    return (f"{found.tried} pairs given as they are; that they are neighbours is taken at their word",), (_PAIRS_ONLY,)
+
+
+def _seed(random_state: Any) -> int:
+    seed = 0 if random_state is None else random_state
+    if isinstance(seed, bool) or not (as_scalar("random_state", seed) >= 0 and int(seed) == seed):
+        raise ParameterError("random_state", "be a whole number, not negative", repr(random_state))
+    return int(seed)
+
+
+def _reproduce(claim: Claim | ClaimedCurve, source: str, with_data: bool, seed: int) -> str:
+    if isinstance(claim, Claim):
+        text = f"ndis.Claim(epsilon={claim.epsilon!r}, delta={claim.delta!r}, adjacency={claim.adjacency!r})"
+    else:
+        epsilons, deltas = zip(*claim.points, strict=True)
+        text = f"ndis.Claim.curve({list(epsilons)}, {list(deltas)}, adjacency={claim.adjacency!r})"
+    given = f"{source}=…" + (", data=…, neighbours=…" if with_data else "")
+    return (
+        f"ndis.audit({text}, {given}, random_state={seed}); or, from the JSON of this report, "
+        "AuditReport.from_json(text).witness.recheck()"
+    )

@@ -1,0 +1,126 @@
+"""The claim against the certified curve, as one inline SVG picture without scripts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from ndis.auditing.digits import plain, superscript
+from ndis.auditing.markup import Markup, tag
+
+__all__ = ["chart"]
+
+Point = tuple[float, float]  # (ε, δ)
+
+_WIDTH, _HEIGHT = 480.0, 320.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 466.0, 14.0, 268.0
+_LEAST_DECADES = 3
+
+
+def chart(
+    curve: Sequence[Point],
+    claimed: Sequence[Point],
+    *,
+    false: Point | None,
+    description: str,
+    right: float = 0.0,
+    longest: int = 7,
+) -> Markup:
+    """δ on a logarithmic axis against ε: certified points joined by a line, and what is claimed.
+
+    Parameters
+    ----------
+    curve : sequence of (ε, δ)
+        Certified lower ends of δ, ε increasing; those with δ = 0 are left out.
+    claimed : sequence of (ε, δ)
+        The claim: one point, or several that are joined. A claimed δ = 0 lies on the lower edge.
+    false : (ε, δ), optional
+        The claimed point that is marked as refuted.
+    description : str
+        What the picture shows, for readers who do not see it.
+    right : float
+        An ε up to which the axis goes at least.
+    longest : int
+        Most marks along an axis.
+
+    Examples
+    --------
+    >>> picture = chart([(0.0, 0.3), (1.0, 0.01)], [(0.5, 1e-6)], false=(0.5, 1e-6), description="A curve.")
+    >>> picture.startswith("<svg") and "10⁻⁶" in picture
+    True
+    """
+    seen = [(x, y) for x, y in curve if y > 0]
+    marks = [(x, y) for x, y in claimed if y > 0]
+    low, high = _decades([y for _, y in seen + marks], floor=len(marks) < len(claimed))
+    left, right = _range([*(x for x, _ in seen + list(claimed)), right])
+
+    def across(x: float) -> float:
+        return round(_LEFT + (_RIGHT - _LEFT) * (x - left) / (right - left), 2)
+
+    def down(y: float) -> float:
+        place = (high - math.log10(y)) / (high - low) if y > 0 else 1.0
+        return round(_TOP + (_BOTTOM - _TOP) * min(max(place, 0.0), 1.0), 2)
+
+    def path(points: Iterable[Point]) -> str:
+        return " ".join(f"{across(x)},{down(y)}" for x, y in points)
+
+    parts: list[Markup] = [tag("title", "Claimed and certified δ against ε"), tag("desc", description)]
+    step = max(1, math.ceil((high - low) / longest))
+    for power in range(high, low - 1, -step):
+        y = down(10.0**power)
+        parts.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid"))
+        parts.append(tag("text", _power_of_ten(power), x=_LEFT - 7, y=y, dy="0.32em", text_anchor="end"))
+    for tick in _round_numbers(left, right, longest):
+        x = across(tick)
+        parts.append(tag("line", x1=x, x2=x, y1=_BOTTOM, y2=_BOTTOM + 5, class_="axis"))
+        parts.append(tag("text", plain(tick), x=x, y=_BOTTOM + 9, dy="0.8em", text_anchor="middle"))
+    parts.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=_BOTTOM, y2=_BOTTOM, class_="axis"))
+    middle = (_LEFT + _RIGHT) / 2
+    parts.append(tag("text", "ε", x=middle, y=_HEIGHT - 6, text_anchor="middle", class_="name"))
+    parts.append(tag("text", "δ", x=10, y=(_TOP + _BOTTOM) / 2, dy="0.32em", text_anchor="middle", class_="name"))
+    if seen:
+        below = [(seen[0][0], 0.0), *seen, (seen[-1][0], 0.0)]
+        parts.append(tag("polygon", points=path(below), class_="false"))
+        parts.append(tag("polyline", points=path(seen), class_="curve"))
+    if len(claimed) > 1:
+        parts.append(tag("polyline", points=path(claimed), class_="claimed"))
+    for x, y in claimed:
+        kind = "mark refuted" if (x, y) == false else "mark"
+        parts.append(_diamond(across(x), down(y), kind, size=7.0 if len(claimed) == 1 else 4.5))
+    box = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
+    return tag("svg", *parts, viewBox=box, role="img", aria_label=description, class_="chart")
+
+
+def _diamond(x: float, y: float, kind: str, *, size: float) -> Markup:
+    corners = ((x, y - size), (x + size, y), (x, y + size), (x - size, y))
+    return tag("polygon", points=" ".join(f"{a:.2f},{b:.2f}" for a, b in corners), class_=kind)
+
+
+def _power_of_ten(power: int) -> str:
+    return {0: "1", -1: "0.1"}.get(power, f"10{superscript(power)}")
+
+
+def _decades(values: Sequence[float], *, floor: bool) -> tuple[int, int]:
+    """Powers of ten below and above the values; one decade more where the lower edge must lie below all of them."""
+    if not values:
+        return -12, 0
+    low, high = math.floor(math.log10(min(values))) - floor, math.ceil(math.log10(max(values)))
+    return (low, high) if high - low >= _LEAST_DECADES else (high - _LEAST_DECADES, high)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """From the least to the largest, and from 0 unless that is far away."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    low = 0.0 if 0 <= low <= 0.6 * high else low
+    return (low, high) if low < high else (min(0.0, low), max(1.0, low + 1.0))
+
+
+def _round_numbers(low: float, high: float, most: int) -> list[float]:
+    """Round numbers at equal steps between two ends."""
+    power = math.floor(math.log10((high - low) / most))
+    for size in (1, 2, 5, 10, 20):
+        unit = float(f"{size}e{power}")
+        first, last = math.ceil(low / unit), math.floor(high / unit)
+        if last - first < most:
+            break
+    return [float(f"{k * unit:.12g}") for k in range(first, last + 1)]

@@ -1,0 +1,121 @@
+"""What is claimed: one point (ε, δ) or a whole curve, and which data sets count as neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ndis._validate import as_scalar, as_vector
+from ndis.errors import ParameterError
+from ndis.mechanisms.base import Adjacency, as_adjacency
+
+__all__ = ["Claim", "ClaimedCurve", "claim_from_dict"]
+
+Point = tuple[float, float]
+
+
+def _point(epsilon: Any, delta: Any) -> Point:
+    e, d = as_scalar("epsilon", epsilon), as_scalar("delta", delta)
+    if not e >= 0:
+        raise ParameterError("epsilon", "not be negative", e)
+    if not 0 <= d < 1:
+        raise ParameterError("delta", "be at least 0 and below 1", d)
+    return e, d
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of (ε, δ)-differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε ≥ 0.
+    delta : float
+        0 ≤ δ < 1.
+    adjacency : str
+        "add-remove" or "replace-one": between which data sets the claim is made.
+
+    Examples
+    --------
+    >>> print(Claim(epsilon=1, delta=1e-6))
+    (ε = 1.0, δ = 1e-06)-differential privacy under add-remove
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = "add-remove"
+
+    def __post_init__(self) -> None:
+        epsilon, delta = _point(self.epsilon, self.delta)
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+        as_adjacency(self.adjacency)
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The claimed (ε, δ), one of them."""
+        return ((self.epsilon, self.delta),)
+
+    @staticmethod
+    def curve(epsilons: ArrayLike, deltas: ArrayLike, *, adjacency: Adjacency = "add-remove") -> ClaimedCurve:
+        """A claim of (ε, δ) at many points at once; it is refuted if any point is.
+
+        >>> Claim.curve([0.5, 1.0], [1e-4, 1e-6]).points
+        ((0.5, 0.0001), (1.0, 1e-06))
+        """
+        e, d = as_vector("epsilons", epsilons), as_vector("deltas", deltas)
+        if e.size != d.size or e.size == 0:
+            raise ParameterError("deltas", "be as many as epsilons, at least one", f"{d.size} for {e.size}")
+        return ClaimedCurve(tuple(zip(e.tolist(), d.tolist(), strict=True)), adjacency)
+
+    def __str__(self) -> str:
+        return f"(ε = {self.epsilon!r}, δ = {self.delta!r})-differential privacy under {self.adjacency}"
+
+
+@dataclass(frozen=True)
+class ClaimedCurve:
+    """A claim at several points (ε, δ), made with `Claim.curve`.
+
+    Examples
+    --------
+    >>> print(Claim.curve([0.5, 1.0], [1e-4, 1e-6]))
+    differential privacy at 2 points, ε from 0.5 to 1.0, under add-remove
+    """
+
+    points: tuple[Point, ...]
+    adjacency: Adjacency = "add-remove"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", tuple(sorted(_point(*point) for point in self.points)))
+        if not self.points:
+            raise ParameterError("points", "be at least one", "none")
+        as_adjacency(self.adjacency)
+
+    def __str__(self) -> str:
+        low, high = self.points[0][0], self.points[-1][0]
+        return f"differential privacy at {len(self.points)} points, ε from {low!r} to {high!r}, under {self.adjacency}"
+
+
+def claim_to_dict(claim: Claim | ClaimedCurve) -> dict[str, Any]:
+    """The claim as plain values."""
+    return {"adjacency": claim.adjacency, "points": [list(point) for point in claim.points]}
+
+
+def claim_from_dict(found: Any) -> Claim | ClaimedCurve:
+    """The claim that `claim_to_dict` wrote.
+
+    >>> claim_from_dict({"adjacency": "add-remove", "points": [[1.0, 1e-06]]})
+    Claim(epsilon=1.0, delta=1e-06, adjacency='add-remove')
+    """
+    from ndis._json import only_keys
+
+    item = only_keys("claim", found, ("adjacency", "points"))
+    points = item["points"]
+    if not (isinstance(points, list) and points and all(isinstance(p, list) and len(p) == 2 for p in points)):
+        raise ParameterError("points of the claim", "be a list of [epsilon, delta]", repr(points))
+    if len(points) == 1:
+        return Claim(points[0][0], points[0][1], item["adjacency"])
+    return ClaimedCurve(tuple((p[0], p[1]) for p in points), item["adjacency"])

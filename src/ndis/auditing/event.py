@@ -1,0 +1,87 @@
+"""The event by which two Gaussians are told apart best, in words and numbers.
+
+By the lemma of Neyman and Pearson it is {L > ε}, L = log dp/dq. Where q is standard normal and p = N(m, diag τ),
+
+    L(z) = Σ [ −½ log τ + ½ z² − (z − m)²/(2τ) ],
+
+and a set of coordinates that share τ and m = 0 enters through the sum of their squares alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ndis._validate import Floats
+from ndis.auditing.result import Side
+from ndis.errors import NdisError
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+
+__all__ = ["best_event"]
+
+_TERMS = 3  # of a quadratic form written out in full
+
+
+def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> str:
+    """The best distinguishing event at ε.
+
+    >>> import ndis
+    >>> print(best_event(PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=2.0)), "remove", 1.0))
+    The privacy loss log(p/q) exceeds ε = 1. In coordinates in which q is standard normal: z > 1.5, z the one...
+    It happens with probability 0.6915 under p and 0.06681 under q.
+    """
+    pair = profile.remove if side == "remove" else profile.add
+    opening = f"The privacy loss log(p/q) exceeds ε = {epsilon:.6g}."
+    if pair.mutually_singular:
+        return "The output lies in a set that has probability one under p and probability zero under q."
+    if profile.sampling_rates:
+        rate = profile.sampling_rate
+        return f"{opening} One of the two laws is a mixture: the record is in the sample with probability {rate:.6g}."
+    if pair.form.constant:
+        return "None: the two laws are equal."
+    return f"{opening} In coordinates in which q is standard normal: {_region(pair, epsilon)}.{_odds(pair, epsilon)}"
+
+
+def _region(pair: GaussianPair, epsilon: float) -> str:
+    t, tau, m, n = (a[(pair.excess != 0) | (pair.shift != 0)] for a in _invariants(pair))
+    logs = math.fsum(n * np.log(tau))
+    if (t == 0).all():
+        size = math.sqrt(math.fsum(n * m * m))
+        return f"z > {epsilon / size + size / 2:.6g}, z the one coordinate along which the means differ"
+    if t.size == 1 and m[0] == 0:
+        count, level = int(n[0]), (2 * epsilon + logs) * tau[0] / t[0]
+        which = "the coordinate" if count == 1 else f"the {count} coordinates"
+        square = "square of" if count == 1 else "sum of squares of"
+        above = "exceeds" if t[0] > 0 else "stays below"
+        return f"the {square} {which} with variance ratio {tau[0]:.6g} {above} {level:.6g}"
+    # ½z² − (z−m)²/(2τ) = ½(t/τ) z² + (m/τ) z − m²/(2τ)
+    order = np.argsort(-n * (np.abs(np.log(tau)) + m * m), kind="stable")
+    terms = [f"{t[i] / (2 * tau[i]):+.6g} {_square(i, n[i])} {m[i] / tau[i]:+.6g} {_sum(i, n[i])}" for i in order]
+    level = epsilon + 0.5 * logs + 0.5 * math.fsum(n * m * m / tau)
+    more = f" + {len(terms) - _TERMS} smaller terms" if len(terms) > _TERMS else ""
+    return f"the quadratic form {' '.join(terms[:_TERMS])}{more} exceeds {level:.6g}"
+
+
+def _square(i: int, copies: float) -> str:
+    return f"z{i + 1}²" if copies == 1 else f"Σz{i + 1}² (over {int(copies)} coordinates)"
+
+
+def _sum(i: int, copies: float) -> str:
+    return f"z{i + 1}" if copies == 1 else f"Σz{i + 1}"
+
+
+def _invariants(pair: GaussianPair) -> tuple[Floats, Floats, Floats, Floats]:
+    return pair.excess, pair.variance_ratio, pair.shift, pair.copies
+
+
+def _odds(pair: GaussianPair, epsilon: float) -> str:
+    """Its probability under both laws, to four digits; nothing where floats do not give them."""
+    from ndis.spectrum.two_cdf import _loss_laws
+
+    try:
+        p, q = (float(law.sf(epsilon)) for law in _loss_laws(pair))
+    except NdisError:
+        return ""
+    return f"\nIt happens with probability {p:.4g} under p and {q:.4g} under q."

@@ -1,0 +1,160 @@
+"""`ndis audit`: hold a claim of differential privacy against neighbours."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ndis.cli.audit_file import NamedAlgorithm, Request, read_request
+from ndis.cli.errors import INTERRUPTED
+from ndis.errors import ParameterError
+
+__all__ = ["REFUTED", "register"]
+
+REFUTED = 1  # exit status
+
+
+class Adjacency(StrEnum):
+    """Which data sets are neighbours."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command()(audit)
+
+
+def audit(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="JSON or TOML with claim = {epsilon, delta, adjacency} and pairs, or algorithm and data; NPZ with the "
+            "same as arrays; a pair or a profile as for ndis delta; or rows of data as CSV, Parquet, Arrow or NPY.",
+            show_default=False,
+        ),
+    ],
+    algorithm: Annotated[
+        str | None,
+        typer.Option("--algorithm", metavar="MODULE:FUNCTION", help="A function from data to (mean, covariance)."),
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Claimed ε, in place of the file's.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="Claimed δ, in place of the file's.")] = None,
+    adjacency: Annotated[
+        Adjacency | None, typer.Option("--adjacency", help="Which data sets are neighbours (add-remove unless given).")
+    ] = None,
+    targets: Annotated[
+        list[str] | None,
+        typer.Option("--targets", metavar="COLUMN", help="Columns that are targets; the algorithm then gets (X, y)."),
+    ] = None,
+    row_norm_bound: Annotated[
+        float | None, typer.Option("--row-norm-bound", help="Search for the worst row within this norm as well.")
+    ] = None,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option("--report", "-o", metavar="PATH", help="Write the report here, .html or .json; may be repeated."),
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", help="How many runs of the algorithm at a time.")] = 1,
+    journal: Annotated[
+        Path | None, typer.Option("--journal", help="Note finished neighbours here; run again to go on from there.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Try to refute a claim of (ε, δ)-differential privacy, with proof.
+
+    Exit status: 0 not refuted (which is not a proof of privacy), 1 refuted, 2 bad input.
+
+    Example: ndis audit gaussians.json --epsilon 1 --delta 1e-6 --report audit.html
+    """
+    from ndis.auditing import audit as run
+
+    for path in report or []:
+        _check_report(path)
+    request = read_request(file, targets=targets)
+    claim = _claim(request, epsilon, delta, None if adjacency is None else adjacency.value)
+    arguments = _arguments(request, claim, algorithm, row_norm_bound)
+    try:
+        found = run(claim, workers=workers, journal=journal, **arguments)
+    except KeyboardInterrupt:
+        again = "" if journal is None else "; the same command goes on from the journal"
+        typer.echo(f"ndis: interrupted{again}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    for path in report or []:
+        found.save(path)
+    typer.echo(found.to_json() if as_json else _summary(found))
+    if found.refuted:
+        raise typer.Exit(REFUTED)
+
+
+def _claim(request: Request, epsilon: float | None, delta: float | None, adjacency: str | None) -> Any:
+    """The claim of the file, with what the options say in its place."""
+    import numpy as np
+
+    from ndis.auditing import Claim
+
+    given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+    claim = {**request.claim, **{key: value for key, value in given.items() if value is not None}}
+    missing = [key for key in ("epsilon", "delta") if key not in claim]
+    if missing:
+        raise ParameterError("claim", "have epsilon and delta", f"none called {' or '.join(missing)}",
+                             "give --epsilon and --delta or a claim in the file")  # fmt: skip
+    words = {"adjacency": claim["adjacency"]} if "adjacency" in claim else {}
+    if isinstance(claim["epsilon"], list | np.ndarray) and np.ndim(claim["epsilon"]):
+        return Claim.curve(claim["epsilon"], claim["delta"], **words)
+    return Claim(claim["epsilon"], claim["delta"], **words)
+
+
+def _arguments(request: Request, claim: Any, algorithm: str | None, row_norm_bound: float | None) -> dict[str, Any]:
+    """What `ndis.audit` is called with."""
+    if request.pairs is not None:
+        options: dict[str, object] = {"--algorithm": algorithm, "--row-norm-bound": row_norm_bound}
+        for option, value in options.items():
+            if value is not None:
+                raise ParameterError(option, "be left out where the file holds pairs", value)
+        return {"pairs": request.pairs}
+    name = algorithm if algorithm is not None else request.algorithm
+    if request.data is None:
+        raise ParameterError("file", "hold pairs or data", "neither")
+    if name is None:
+        raise ParameterError("algorithm", "come with data", "none", "name it with --algorithm module:function")
+    bound = row_norm_bound if row_norm_bound is not None else request.row_norm_bound
+    named = NamedAlgorithm(name)
+    _ = named.func  # fails before anything runs
+    return {"algorithm": named, "data": request.data, "neighbours": _rules(request, claim, bound)}
+
+
+def _rules(request: Request, claim: Any, row_norm_bound: Any) -> list[Any]:
+    from ndis.auditing import neighbours as rules
+
+    replace = claim.adjacency == "replace-one"
+    chosen: list[Any] = [] if replace else [rules.RemoveEach()]
+    if request.candidates is not None:
+        chosen.append((rules.ReplaceEach if replace else rules.AddRows)(request.candidates))
+    if row_norm_bound is not None:
+        bounds = {"row_norm_bound": row_norm_bound, "target_bound": request.target_bound}
+        if request.target_values is not None:
+            bounds["target_values"] = request.target_values
+        chosen.append((rules.ReplaceAdversarial if replace else rules.AddAdversarial)(**bounds))
+    if not chosen:
+        raise ParameterError("neighbours", "be given for replace-one", "none", "give candidates or row_norm_bound")
+    return chosen
+
+
+def _check_report(path: Path) -> None:
+    """What would make the report impossible to write is said before the audit runs."""
+    if path.suffix.lower() not in (".html", ".json"):
+        raise ParameterError("--report", "end in .html or .json", str(path))
+    if path.is_dir() or not path.parent.is_dir():
+        raise ParameterError("--report", "be a file in a folder that exists", str(path))
+
+
+def _summary(found: Any) -> str:
+    lines = [str(found)]
+    if found.epsilon_refuted is not None:
+        lines.append(f"largest ε refuted at δ = {found.witness.delta!r}: {found.epsilon_refuted!r}")
+    return "\n".join(lines)

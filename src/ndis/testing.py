@@ -1,0 +1,89 @@
+"""Assertions for a mechanism's own test suite: the claim it makes is held against the auditor in every run.
+
+>>> import ndis
+>>> from ndis.testing import assert_not_refuted
+>>> def test_my_mechanism_keeps_its_claim():
+...     neighbours = ndis.GaussianPair.from_diagonal([0.0], [14.0], [1.0], [14.0])
+...     assert_not_refuted(ndis.Claim(epsilon=1.0, delta=1e-5), pairs=[neighbours])
+>>> test_my_mechanism_keeps_its_claim()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ndis.auditing import audit
+
+if TYPE_CHECKING:
+    from ndis.auditing import AuditReport, Claim, ClaimedCurve, Witness
+
+__all__ = ["assert_not_refuted", "assert_refuted"]
+
+
+def assert_not_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> AuditReport:
+    """Audit a claim and fail if it is refuted. To pass is not to be private: only the pairs tested are judged.
+
+    Parameters
+    ----------
+    claim : Claim or ClaimedCurve
+        What the mechanism promises.
+    **audit_arguments
+        As for `ndis.audit`: `pairs`, or `algorithm` with `data`, or `mechanism`.
+
+    Returns
+    -------
+    AuditReport
+
+    Raises
+    ------
+    AssertionError
+        If the claim is refuted, with the witness and the numbers.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> too_little_noise = ndis.GaussianPair.from_diagonal([0.0], [13.0], [1.0], [13.0])
+    >>> assert_not_refuted(ndis.Claim(epsilon=1.0, delta=1e-5), pairs=[too_little_noise])
+    Traceback (most recent call last):
+    ...
+    AssertionError: the claim is false: (ε = 1.0, δ = 1e-05)-differential privacy under add-remove
+      certified: δ at ε = 1.0 is at least 1.7...e-05, claimed 1e-05
+      ε must be above: 1.0...
+      neighbours: pair 0 of those given
+      order: p and q as given
+      event: The privacy loss log(p/q) exceeds ε = 1. ...
+      pairs tested: 1
+    """
+    report = audit(claim, **audit_arguments)
+    if report.refuted and report.witness is not None:
+        raise AssertionError(_refutation(report, report.witness))
+    return report
+
+
+def assert_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> AuditReport:
+    """Audit a claim and fail unless it is refuted: for tests that a claim is tight, or that a known flaw is found.
+
+    >>> import ndis
+    >>> neighbours = ndis.GaussianPair.from_diagonal([0.0], [14.0], [1.0], [14.0])
+    >>> assert_refuted(ndis.Claim(epsilon=0.9, delta=1e-5), pairs=[neighbours]).witness.neighbours
+    'pair 0 of those given'
+    """
+    report = audit(claim, **audit_arguments)
+    if not report.refuted:
+        raise AssertionError(f"the claim was expected to be false, and was {report.verdict}\n{report}")
+    return report
+
+
+def _refutation(report: AuditReport, witness: Witness) -> str:
+    lower = witness.enclosure.lower
+    how = f"is at least {lower!r}" if lower > witness.delta else f"is above {lower!r}"
+    lines = [
+        f"the claim is false: {report.claim}",
+        f"certified: δ at ε = {witness.epsilon!r} {how}, claimed {witness.delta!r}",
+        f"ε must be above: {report.epsilon_refuted!r}",
+        f"neighbours: {witness.neighbours}",
+        f"order: {witness.order}",
+        f"event: {' '.join(witness.event.split())}",
+        f"pairs tested: {report.pairs_tried}",
+    ]
+    return "\n  ".join(lines)
