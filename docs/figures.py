@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ import ndis
 from ndis.spectrum.contour import DELTA, exponent, path
 
 HERE = Path(__file__).parent
-DEMO = runpy.run_path(str(HERE.parent / "examples" / "demo.py"))
+EXAMPLES = HERE.parent / "examples"
+sys.path.append(str(EXAMPLES))
+DEMO = runpy.run_path(str(EXAMPLES / "demo.py"))
 
 
 def log_modulus(pair: ndis.GaussianPair, epsilon: float, s: np.ndarray) -> np.ndarray:
@@ -56,6 +59,12 @@ def main() -> None:
     (HERE / "img").mkdir(exist_ok=True)
     DEMO["draw_curve"](pair, HERE / "img" / "curve.png")
     draw_contour(pair, 1.0, HERE / "img" / "contour.png")
+    import paper_figure
+    import private_regression
+
+    paper_figure.draw(paper_figure.table()).savefig(HERE / "img" / "paper_figure.png", dpi=160)
+    found = private_regression.errors(private_regression.load(), repeats=3)
+    private_regression.draw_errors(found).savefig(HERE / "img" / "private_error.png", dpi=160)
 
 
 if __name__ == "__main__":

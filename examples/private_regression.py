@@ -178,8 +178,8 @@ def save(figure: Figure, path: Path) -> None:
     write_file(path, buffer.getvalue())
 
 
-def run(folder: Path, *, repeats: int = 3) -> None:
-    """Release, fit, compare, draw."""
+def run(folder: Path, *, repeats: int = 3) -> tuple[PrivateRidge, Records]:
+    """Release, fit, compare, draw; returns the model fitted on all records, and those."""
     records = load()
     print(f"{len(records.targets)} patients, {records.rows.shape[1]} measurements each; to predict: progression")
     print(f"after a year. Public bounds: row norm {ROW_NORM_BOUND:g}, target {TARGET_BOUND:g} about {CENTRE:g}.")
@@ -189,6 +189,7 @@ def run(folder: Path, *, repeats: int = 3) -> None:
     save(draw_errors(found), folder / "private_error.png")
     save(draw_coefficients(model, records), folder / "private_coefficients.png")
     print(f"Pictures: {folder / 'private_error.png'}, {folder / 'private_coefficients.png'}")
+    return model, records
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndis._validate import Floats
 from ndis.auditing.result import Side
@@ -21,7 +22,8 @@ from ndis.profile import PrivacyProfile
 
 __all__ = ["best_event"]
 
-_TERMS = 3  # of a quadratic form written out in full
+_TERMS = 4  # of a quadratic form written out in full
+_NOISE = 1e-12  # below this a term is what the rounding of a whitening leaves, and is not worth a word
 
 
 def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> str:
@@ -45,7 +47,7 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> str:
 
 
 def _region(pair: GaussianPair, epsilon: float) -> str:
-    t, tau, m, n = (a[(pair.excess != 0) | (pair.shift != 0)] for a in _invariants(pair))
+    t, tau, m, n = (a[_counts(pair)] for a in _invariants(pair))
     logs = math.fsum(n * np.log(tau))
     if (t == 0).all():
         size = math.sqrt(math.fsum(n * m * m))
@@ -58,10 +60,22 @@ def _region(pair: GaussianPair, epsilon: float) -> str:
         return f"the {square} {which} with variance ratio {tau[0]:.6g} {above} {level:.6g}"
     # ½z² − (z−m)²/(2τ) = ½(t/τ) z² + (m/τ) z − m²/(2τ)
     order = np.argsort(-n * (np.abs(np.log(tau)) + m * m), kind="stable")
-    terms = [f"{t[i] / (2 * tau[i]):+.6g} {_square(i, n[i])} {m[i] / tau[i]:+.6g} {_sum(i, n[i])}" for i in order]
+    terms = [
+        f"{weight:+.6g} {name(i, n[i])}"
+        for i in order
+        for weight, name in ((t[i] / (2 * tau[i]), _square), (m[i] / tau[i], _sum))
+        if math.fabs(weight) > _NOISE
+    ]
     level = epsilon + 0.5 * logs + 0.5 * math.fsum(n * m * m / tau)
     more = f" + {len(terms) - _TERMS} smaller terms" if len(terms) > _TERMS else ""
     return f"the quadratic form {' '.join(terms[:_TERMS])}{more} exceeds {level:.6g}"
+
+
+def _counts(pair: GaussianPair) -> NDArray[np.bool_]:
+    """Which directions are worth a word; all that differ where none stands out."""
+    differs = (pair.excess != 0) | (pair.shift != 0)
+    clear = (np.abs(pair.excess) > _NOISE) | (np.abs(pair.shift) > _NOISE)
+    return clear if clear.any() else differs
 
 
 def _square(i: int, copies: float) -> str:

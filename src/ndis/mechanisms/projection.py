@@ -1,4 +1,4 @@
-"""Private random projection: a sketch of the rows whose law is that of DᵀG with a public ridge (def:grp, alg::RP mechanism).
+"""Private random projection: a sketch whose law is that of DᵀG with a public ridge (def:grp, alg::RP mechanism).
 
 The r columns of the sketch are independent draws from N(0, DᵀD + λI), with rows clipped to norm l and a public ridge λ.
 That is the law of L·Z with LLᵀ = DᵀD + λI: one pass over the data, then d·r normals, whatever the number of rows.
