@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import sys
 
-NAMES = ("spectrum", "engine")
+NAMES = ("spectrum", "engine", "projection", "audit")
 
 
 def main(names: list[str]) -> int:

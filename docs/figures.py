@@ -63,7 +63,7 @@ def main() -> None:
     import private_regression
 
     paper_figure.draw(paper_figure.table()).savefig(HERE / "img" / "paper_figure.png", dpi=160)
-    found = private_regression.errors(private_regression.load(), repeats=3)
+    found = private_regression.errors(private_regression.load(), repeats=12)
     private_regression.draw_errors(found).savefig(HERE / "img" / "private_error.png", dpi=160)
 
 

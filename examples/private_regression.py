@@ -140,6 +140,7 @@ def draw_errors(found: dict[str | tuple[int, float], np.ndarray]) -> Figure:
             fontsize=9,
         )
     ax.set_xscale("log")
+    ax.set_ylim(bottom=min(found["exact"].mean() - 4.0, ax.get_ylim()[0]))  # room for the words below the line
     ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
     ax.minorticks_off()
     ax.set_xlabel("ε  (δ = 10⁻⁶)")
