@@ -2,8 +2,8 @@
 
 The worst first, each candidate that floats do not put clearly below the claim is certified, until one is refuted. None
 is left out: a candidate is passed over only where its float log δ is below that of the claim by more than a margin ten
-times the accuracy of the floats. (The printed audit, lem:ndis-upper-oracle, returns an over-estimate of δ, which refutes
-nothing; a refutation reads the lower end.)
+times the accuracy of the floats. (The printed audit, lem:ndis-upper-oracle, returns an over-estimate of δ, and that
+refutes nothing; a refutation reads the lower end.)
 """
 
 from __future__ import annotations
