@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,9 @@ def epsilon_grid(
 
 
 def _span(profile: PrivacyProfile) -> tuple[float, float]:
-    """ε where δ = ½ (0 if it never is) and where δ = 10⁻¹², or the same number of decades below where it starts."""
+    """ε where δ = ½ (0 if it never is) and where δ = 10⁻¹², or the same number of decades below where it starts; of the
+    pairs alone."""
+    profile = replace(profile, failure_probability=0.0)  # below which δ never falls
     start = profile.log_delta(0.0)
     top = min(math.log(_TOP), start)
     bottom = math.log(_BOTTOM) + (top if top < math.log(1e-6) else 0.0)

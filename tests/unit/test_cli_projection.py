@@ -233,7 +233,7 @@ class TestRegress:
                 ("records.csv", "--target", "y", *REGRESS, "-o", "nowhere/fit.json"),
                 "output must be a file in an existing",
             ),
-            (("records.csv", "--target", "y", *REGRESS, "-o", "many"), "output must be a file that can be written"),
+            (("records.csv", "--target", "y", *REGRESS, "-o", "many"), "output must be a file in an existing folder"),
         ],
     )
     def test_refused(self, args, message, folder):

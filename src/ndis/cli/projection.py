@@ -165,6 +165,8 @@ def sketch(
 ) -> None:
     """Release a private sketch of a file or folder, with its receipt.
 
+    In a CSV file a cell of text makes its whole row zero: name --columns where some hold text.
+
     Example: ndis sketch records.csv --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
     """
     if output.exists() or not output.absolute().parent.is_dir():
@@ -216,7 +218,7 @@ def regress(
     """
     from ndis.learn import PrivateRidge
 
-    if output is not None and not output.absolute().parent.is_dir():
+    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
         raise ParameterError("output", "be a file in an existing folder", repr(str(output)))
     model = PrivateRidge(
         epsilon=epsilon,
@@ -251,7 +253,8 @@ def regress(
     if as_json:
         typer.echo(text)
     else:
-        _print_table(coefficients | {"(intercept)": model.intercept_, "(penalty)": model.penalty_})
+        others = {"(intercept)": model.intercept_, "(penalty)": model.penalty_}
+        _print_table(coefficients | {_unlike(name, coefficients): value for name, value in others.items()})
 
 
 def _variant(rate: float | None, ptr: bool, noise: float | None, failure: float | None) -> dict[str, Any]:
@@ -283,6 +286,13 @@ def _print_values(values: Mapping[str, Any], *, as_json: bool) -> None:
         typer.echo(json.dumps({"ndis_version": __version__, **values}, allow_nan=False, indent=2))
     else:
         _print_table({key: value for key, value in values.items() if value is not None or key.startswith("ridge_")})
+
+
+def _unlike(name: str, taken: Mapping[str, Any]) -> str:
+    """The name, in more brackets where a column has it."""
+    while name in taken:
+        name = f"({name})"
+    return name
 
 
 def _print_table(values: Mapping[str, Any]) -> None:

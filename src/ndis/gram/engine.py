@@ -94,7 +94,10 @@ def layout_for(source: Source, groups: Groups, *, intercept: float | None, **pub
     """The layout of the chosen columns of ``source``."""
     names = tuple(source.names[i] for group in groups for i in group) if source.names else ()
     if names and intercept is not None:
-        names += ("intercept",)
+        constant = "intercept"
+        while constant in names:
+            constant += "_"
+        names += (constant,)
     targets = len(groups[1]) if len(groups) > 1 else 0
     return RowLayout(len(groups[0]), targets=targets, intercept=intercept, names=names, **public)
 

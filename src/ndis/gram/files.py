@@ -11,6 +11,7 @@ import csv
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import number
 from ndis.gram.sources import Groups, Parts, Source, rows_per_read
 
 __all__ = ["arrow_matrix", "arrow_schema", "file_source"]
@@ -65,11 +67,14 @@ def file_source(data: Any, *, progress: bool | None = None) -> Source:
         def batches() -> Batches:
             sizes = [p.stat().st_size for p in paths]
             for done, (path, size) in enumerate(zip(paths, sizes, strict=True)):
-                for batch, share in batches_of(path, [names[i] for i in wanted], step):
-                    yield batch, (sum(sizes[:done]) + share * size) / max(sum(sizes), 1)
+                with _readable(path):
+                    for batch, share in batches_of(path, [names[i] for i in wanted], step):
+                        yield batch, (sum(sizes[:done]) + share * size) / max(sum(sizes), 1)
 
         for batch in _with_progress(_ahead(batches()), progress):
-            yield tuple(arrow_matrix(batch, tuple(place[i] for i in g)) for g in groups)
+            with _readable(data):
+                parts = tuple(arrow_matrix(batch, tuple(place[i] for i in g)) for g in groups)
+            yield parts
 
     return Source(len(names), read, names, refused)
 
@@ -107,15 +112,8 @@ def _numbers(cells: Any) -> NDArray[np.float64]:
         array = cells.cast(pa.float64())
     except pa.ArrowInvalid:
         raw = cells.view(pa.binary()).to_pylist()  # as bytes, which need not be valid text
-        return np.array([_number(cell) for cell in raw], dtype=np.float64)
+        return np.array([number(cell) for cell in raw], dtype=np.float64)
     return np.asarray(array.fill_null(np.nan).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _number(cell: bytes | None) -> float:
-    try:
-        return float(b"nan" if cell is None or b"_" in cell else cell)  # Python alone would read 1_0 as 10
-    except ValueError:
-        return float("nan")
 
 
 def _paths(data: Any) -> list[Path]:
@@ -123,7 +121,9 @@ def _paths(data: Any) -> list[Path]:
     paths: list[Path] = []
     for path in given:
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in _KINDS and p.name[0] not in "._")
+            inside = sorted(
+                p for p in path.rglob("*") if p.suffix.lower() in _KINDS and p.name[0] not in "._" and p.is_file()
+            )
             if not inside:
                 raise ParameterError("data", f"hold files named {', '.join(_KINDS)}", path)
             paths += inside
@@ -137,11 +137,18 @@ def _paths(data: Any) -> list[Path]:
 
 
 def _schema(path: Path, schema_of: Callable[[Path], Schema]) -> Schema:
+    with _readable(path):
+        return schema_of(path)
+
+
+@contextmanager
+def _readable(path: Any) -> Iterator[None]:
+    """Whatever goes wrong while reading, in words that quote no cell, as Arrow's own do."""
     import pyarrow as pa
 
     try:
-        return schema_of(path)
-    except pa.ArrowInvalid:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise ParameterError("data", "be a readable file of its kind", path) from None
 
 
@@ -187,9 +194,16 @@ def _arrow_batches(path: Path, names: list[str], step: int) -> Batches:
                 yield batch.slice(start, step), (i + 1) / count
 
 
-def _csv_schema(path: Path) -> Schema:
+def _csv_header(path: Path) -> bytes:
+    """The first line with its end, which is \\n, \\r\\n or \\r; this line alone, for the rest is private."""
     with path.open("rb") as file:
-        line = file.readline(_CSV_BLOCK).partition(b"\r")[0]  # this line alone: the rest is private
+        line = file.readline(_CSV_BLOCK)
+    head, end, rest = line.partition(b"\r")
+    return line if rest == b"\n" else head + end
+
+
+def _csv_schema(path: Path) -> Schema:
+    line = _csv_header(path).rstrip(b"\r\n")
     try:
         return _different(tuple(next(csv.reader([line.decode("utf-8-sig")]), ())), path), {}
     except (csv.Error, UnicodeDecodeError):
@@ -201,10 +215,8 @@ def _csv_batches(path: Path, names: list[str], step: int) -> Batches:
     import pyarrow.csv as pc
 
     total = path.stat().st_size
-    with path.open("rb") as file:
-        file.readline()
-        if file.tell() == total:  # Arrow refuses a file without records
-            return
+    if len(_csv_header(path)) == total:  # Arrow refuses a file without records
+        return
     try:
         with (
             path.open("rb") as file,

@@ -149,6 +149,10 @@ def _bound(name: str, value: Any) -> float:
     """Check a public bound; the range leaves room for x·2ᵏ/b and for the square of b."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterError(name, "be a number", type(value).__name__)
-    if not 2.0**-400 <= float(value) <= 2.0**400:
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond the floats
+        number = math.inf
+    if not 2.0**-400 <= number <= 2.0**400:
         raise ParameterError(name, "be positive and between 2^-400 and 2^400", value)
-    return float(value)
+    return number

@@ -15,9 +15,10 @@ from ndis.gram.sources import Parts, rows_per_read
 if TYPE_CHECKING:
     from ndis.sampling.bits import RandomBits
 
-__all__ = ["PoissonRows"]
+__all__ = ["LEAST_RATE", "PoissonRows"]
 
 _WIDTH = 64  # bits a row's decision takes
+LEAST_RATE = 2.0**-40  # from here on the rate in use is within 2⁻²⁴ of the one asked for, by which estimates divide
 _READS = 8  # reads' worth of rows in one block, so that every core has some
 
 
@@ -27,7 +28,7 @@ class PoissonRows:
     Parameters
     ----------
     rate : float
-        Above 0 and at most 1; public.
+        From 2⁻⁴⁰ to 1; public.
     bits : RandomBits
 
     Examples
@@ -38,8 +39,8 @@ class PoissonRows:
     """
 
     def __init__(self, rate: float, bits: RandomBits) -> None:
-        if not 0 < rate <= 1:
-            raise ParameterError("rate", "be above 0 and at most 1", rate)
+        if not LEAST_RATE <= rate <= 1:
+            raise ParameterError("rate", "be at least 2^-40 and at most 1", rate)
         self._below = int(Fraction(rate) * 2**_WIDTH)
         self._bits = bits
 

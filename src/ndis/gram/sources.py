@@ -7,7 +7,7 @@ checks types and shapes; no check ever looks at a value.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,9 @@ def open_source(data: Any, *, progress: bool | None = None) -> Source:
     openers = {"scipy": _sparse, "pandas": _pandas, "polars": _polars, "pyarrow": _arrow, "torch": _torch}
     if module in openers:
         return openers[module](data)
+    if module in ("dask", "dask_expr"):
+        remedy = "RandomProjection.release reduces one, with its targets named among its columns"
+        raise ParameterError("data", "be in memory or in files here", "a dask collection", remedy)
     raise ParameterError(
         "data",
         "be an array, a sparse matrix, a data frame, an Arrow table, a tensor, a dask collection or a path",
@@ -125,7 +128,7 @@ def pick(matrix: Any, columns: tuple[int, ...]) -> Any:
 
 
 def _indices(source: Source, wanted: Any, name: str) -> tuple[int, ...]:
-    items: Sequence[Any] = [wanted] if isinstance(wanted, str | int) else list(wanted)
+    items: list[Any] = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
     result = []
     for item in items:
         if isinstance(item, str) and item in source.names:
@@ -152,7 +155,7 @@ def _as_matrix(part: Any) -> Any:
 
 
 def _pair(left: Source, right: Source) -> Source:
-    whole = (tuple(range(left.width)),), (tuple(range(right.width)),)
+    whole = choose_columns(left, None, None), choose_columns(right, None, None)  # all columns, or a refusal by name
 
     def read(groups: Groups) -> Iterator[Parts]:
         # The two sides may cut their rows differently, so each is joined first; both are in memory anyway.
@@ -165,8 +168,7 @@ def _pair(left: Source, right: Source) -> Source:
     names = left.names + right.names if left.names and right.names else ()
     if len(set(names)) < len(names):
         names = ()
-    refused = {**left.refused, **{left.width + i: kind for i, kind in right.refused.items()}}
-    return Source(left.width + right.width, read, names, refused, right.width, left.device)
+    return Source(left.width + right.width, read, names, target_width=right.width, device=left.device)
 
 
 def _join(blocks: list[Any], width: int) -> Any:

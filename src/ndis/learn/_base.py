@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
+import os
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import nested_cells, read_cells
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.release import ProjectionRelease
 
@@ -54,11 +55,14 @@ def stated_bound(name: str, value: Any) -> float:
     ndis.errors.ParameterError: row_norm_bound must be a positive number; got None; state what is known without looking
     at the data (a bound taken from the data would leak it), and rows beyond it are clipped
     """
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (number and 0 < float(value) < math.inf):
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:  # an integer beyond the floats
+        number = math.inf
+    if not 0 < number < math.inf:
         remedy = "state what is known without looking at the data (a bound taken from the data would leak it)"
         raise ParameterError(name, "be a positive number", repr(value), f"{remedy}, and rows beyond it are clipped")
-    return float(value)
+    return number
 
 
 def private_rows(estimator: Any, X: Any) -> Any:
@@ -94,8 +98,11 @@ def private_targets(estimator: Any, y: Any) -> Floats:
 
 def _by_schema(name: str, data: Any) -> Any:
     """Sequences and arrays of objects or text cell by cell, so that one record cannot change how another is read."""
+    if isinstance(data, str | os.PathLike):
+        remedy = "RandomProjection.release and PrivateRidge.fit_data read files"
+        raise ParameterError(name, "be rows in memory", "a path", remedy)
     if isinstance(data, list | tuple):
-        data = np.array(data, dtype=object)
+        return nested_cells(name, data)
     if not hasattr(data, "dtype") and not hasattr(data, "columns") and hasattr(data, "__array__"):
         data = np.asarray(data)
     kind = getattr(getattr(data, "dtype", None), "kind", "f")
@@ -105,23 +112,7 @@ def _by_schema(name: str, data: Any) -> Any:
         return data
     if kind not in "OSU":
         raise ParameterError(name, "hold real numbers", f"dtype {data.dtype}")
-    return _cells(data)
-
-
-def _cells(array: NDArray[Any]) -> Floats:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # which would tell of the values
-        try:
-            return array.astype(np.float64)
-        except (TypeError, ValueError, OverflowError):  # some cell is not a number; which one must not be said
-            return np.array([_number(cell) for cell in array.ravel()], dtype=np.float64).reshape(array.shape)
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
+    return read_cells(data)
 
 
 class SketchEstimator(BaseEstimator):  # type: ignore[misc]

@@ -18,9 +18,9 @@ ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
 def as_adjacency(value: Any) -> Adjacency:
     """One of the two relations between data sets, checked."""
-    if value not in ADJACENCIES:
+    if not isinstance(value, str) or value not in ADJACENCIES:
         raise ParameterError("adjacency", "be 'add-remove' or 'replace-one'", repr(value))
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,26 @@ class Receipt:
         from ndis._json import loads, only_keys
 
         found = only_keys("receipt", loads("receipt", text), tuple(cls.__dataclass_fields__))
+        for name, kind, words in _KINDS:
+            if not isinstance(found[name], kind) or (kind is _NUMBER and isinstance(found[name], bool)):
+                raise ParameterError(f"{name} of the receipt", f"be {words}", type(found[name]).__name__)
+        if found["arithmetic"] != "exact":
+            raise ParameterError("arithmetic of the receipt", "be 'exact'", repr(found["arithmetic"]))
+        as_adjacency(found["adjacency"])
         return cls(**found)
+
+
+_NUMBER = (int, float)
+_KINDS: tuple[tuple[str, Any, str], ...] = (
+    ("mechanism", str, "a name"),
+    ("parameters", dict, "an object"),
+    ("epsilon", _NUMBER, "a number"),
+    ("delta", _NUMBER, "a number"),
+    ("adjacency", str, "a name"),
+    ("private", bool, "true or false"),
+    ("arithmetic", str, "a name"),
+    ("version", str, "text"),
+)
 
 
 def _version() -> str:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Self
-
-import numpy as np
 
 from ndis._validate import as_scalar
 from ndis.calibrate import budget
 from ndis.errors import ParameterError
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
+from ndis.gram.poisson import LEAST_RATE
 from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
 from ndis.mechanisms.projection_family import SketchFamily, as_calibration, as_size, calibrated_ridge, certified_delta
 from ndis.mechanisms.release import ProjectionRelease, draw_release
@@ -256,6 +256,13 @@ class RandomProjection:
     def _sample(self, bits: Any) -> Any:
         return None
 
+    def _ridge_in(self, released: Mapping[str, Any]) -> float:
+        """The ridge of a release from the values in its receipt that came out along with the sketch."""
+        from ndis._json import only_keys
+
+        only_keys("parameters of the receipt", released, ("released_ridge",))
+        return self.ridge
+
     # ------------------------------------------------------------------ the family
 
     def _layout(self) -> RowLayout:
@@ -312,7 +319,7 @@ class PoissonProjection(RandomProjection):
     Parameters
     ----------
     rate : float
-        q, above δ and at most 1.
+        q, above δ, at least 2⁻⁴⁰ and at most 1.
 
     Examples
     --------
@@ -370,13 +377,15 @@ class PoissonProjection(RandomProjection):
 
 
 def _as_rows(data: Any) -> Any:
-    """A list of rows as an array, None for a missing entry; anything else as it is. No message quotes an entry."""
-    if not isinstance(data, list) or not data or any(isinstance(row, str | os.PathLike) for row in data):
+    """A list of rows as an array, NaN for an entry that is no number; anything else as it is."""
+    if not isinstance(data, list) or any(isinstance(row, str | os.PathLike) for row in data):
         return data
-    try:
-        return np.array(data, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ParameterError("data", "be rows of numbers, equally many in each", "a list of something else") from None
+    if not data:
+        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
+        raise ParameterError("data", "show its columns", "an empty list", remedy)
+    from ndis.gram.cells import nested_cells
+
+    return nested_cells("data", data)
 
 
 def _as_rate(value: Any, adjacency: Adjacency, delta: float) -> float:
@@ -390,4 +399,7 @@ def _as_rate(value: Any, adjacency: Adjacency, delta: float) -> float:
     rate = as_scalar("rate", value)
     if not delta < rate <= 1:
         raise ParameterError("rate", "be above delta and at most 1", rate, "at a rate of delta no ridge is needed")
+    if not rate >= LEAST_RATE:
+        remedy = "rows enter at a multiple of 2^-64, which must be near the rate that estimates divide by"
+        raise ParameterError("rate", "be at least 2^-40", rate, remedy)
     return rate

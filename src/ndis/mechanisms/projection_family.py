@@ -131,7 +131,7 @@ Curve = Callable[[float], float]
 def _smallest(family: SketchFamily, curves: tuple[Curve, Curve], epsilon: float, delta: float) -> float:
     """The smallest ridge, from a guess by the loss's standard deviation h√(r/2), about ε over a normal quantile."""
     log_delta, upper = curves
-    spread = math.sqrt(0.5 * family.sketch_size) * math.sqrt(2.0 * math.log(1.0 / delta)) / max(epsilon, 1e-3)
+    spread = math.sqrt(0.5 * family.sketch_size) * math.sqrt(-2.0 * math.log(delta)) / max(epsilon, 1e-3)
     return smallest_safe(log_delta, upper, delta=delta, start=float(family.squared_bound) * max(1.0, spread))
 
 
@@ -158,7 +158,8 @@ def _renyi(family: SketchFamily, epsilon: float) -> tuple[Curve, Curve]:
     from ndis.spectrum.bounds import renyi_bound
 
     q = family.rate
-    inner = math.log1p(math.expm1(epsilon) / q)
+    # log(1 + (e^ε − 1)/q), the second form where e^ε may overflow and e^−ε is below rounding
+    inner = math.log1p(math.expm1(epsilon) / q) if epsilon < 50.0 else epsilon - math.log(q)
     whole = replace(family, rate=1.0, failure_probability=0.0)
 
     def upper(ridge: float) -> float:
@@ -177,14 +178,14 @@ def _least_singular_value(family: SketchFamily, epsilon: float, delta: float) ->
         raise ParameterError("calibration", "be another for this mechanism", "'lsv'", "it knows plain add-remove only")
     if not epsilon > 0:
         raise BudgetError("the least-singular-value calibration has no ridge for epsilon = 0")
-    log_term = math.log(4.0 / delta)
+    log_term = math.log(4.0) - math.log(delta)
     p = epsilon / (4.0 * (math.sqrt(2.0 * family.sketch_size * log_term) + log_term))
     return float(family.squared_bound) / p
 
 
 def as_calibration(value: Any) -> str:
     """The name of a way to calibrate, checked."""
-    if value not in (*CALIBRATIONS, "given"):
+    if not isinstance(value, str) or value not in (*CALIBRATIONS, "given"):
         raise ParameterError("calibration", f"be one of {', '.join(CALIBRATIONS)}", repr(value))
     return str(value)
 

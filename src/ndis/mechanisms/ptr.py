@@ -6,6 +6,8 @@ smaller by λ_lb − l² at the same leverage:
 
     λ̃ = λ_min + N(0, τ²),    λ_lb = λ̃ − τ·Φ⁻¹(1 − δ_ptr),    ridge = λ − max(λ_lb − l², 0),    λ = l²(1/p* − 1)
 
+What is given out is the pair (λ̃, sketch); the ridge is a function of λ̃.
+
 λ_lb exceeds λ_min with probability at most δ_ptr. Otherwise test and sketch together are dominated by one pair of
 Gaussians: {t = h*, r copies} of the sketch and a shift by l²/τ of the test. So δ_joint(ε) + δ_ptr ≤ δ in both orders is
 all that is asked: neither ε nor δ is split.
@@ -22,13 +24,14 @@ Q ⪯ (1+h*)H₀ outright. So all ratios lie between 1/(1+h*) and 1+h*, one on e
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
 
 from ndis._validate import as_probability, as_scalar
 from ndis.calibrate import budget, smallest_safe
-from ndis.errors import BudgetError, ParameterError
+from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.mechanisms.base import Adjacency, Attained
 from ndis.mechanisms.projection import RandomProjection
@@ -41,6 +44,7 @@ __all__ = ["PTRProjection"]
 
 _STEPS = 1 << 12  # of the eigenvalue's grid in l²
 _LEAST_RIDGE = Fraction(1, 1 << 10)  # in l²: keeps every covariance positive definite, whatever the test said
+_LEAST_NOISE, _MOST_NOISE = 2.0**-400, 2.0**400
 _TRIALS = 10  # of the search for the test's noise
 
 
@@ -124,10 +128,20 @@ class PTRProjection(RandomProjection):
             "fractional_bits": fractional_bits,
             "failure_probability": share,
         }
-        public["test_noise_std"] = cls._best_noise(public) if test_noise_std is None else test_noise_std
+        if test_noise_std is None:
+            test_noise_std = cls._best_noise(public)
+            if not _LEAST_NOISE <= test_noise_std <= _MOST_NOISE:
+                rule = "leave the noise of the test, about its square, between 2^-400 and 2^400"
+                raise ParameterError("row_norm_bound", rule, row_norm_bound, "measure rows in another unit")
+        public["test_noise_std"] = test_noise_std
         family = cls._draft(ridge=1.0, **public)._family()
         alone = PrivacyProfile(_shift(family.test_shift), failure_probability=family.failure_probability)
-        if not alone.certify(epsilon).upper < delta:
+        try:
+            spent = alone.certify(epsilon).upper
+        except PrecisionError:
+            rule = "be comparable with the square of the norm bound, so that the test's delta can be certified"
+            raise ParameterError("test_noise_std", rule, test_noise_std) from None
+        if not spent < delta:
             raise BudgetError(
                 f"the test alone spends the budget: at epsilon = {epsilon:g} its delta is {alone.delta(epsilon):.3g} "
                 f"of {delta:.3g}; take a larger test_noise_std"
@@ -155,7 +169,8 @@ class PTRProjection(RandomProjection):
     def attained(self) -> tuple[Attained, ...]:
         """Neighbours whose output is at least as easy to tell apart as these profiles say.
 
-        The ridge in use is never above λ, whatever the test says, and less ridge means more leverage. A row at the
+        The output is λ̃ and the sketch (the receipt has λ̃). The ridge in use is a function of λ̃ and never above λ, and
+        who knows λ̃ can add the noise that is missing to λ, so the output tells no less than at ridge λ. A row at the
         bound moves the test by all of l² when it joins none in a single column, or when it takes the place of the
         second of two equal rows; then the sketch moves by h in one direction and by l²/(λ + l²) in the other. The
         share δ_ptr of the guarantee is not claimed to be attained.
@@ -184,26 +199,42 @@ class PTRProjection(RandomProjection):
     ) -> ProjectionRelease:
         """Test, then draw the sketch with the ridge the test allows; as `RandomProjection.release`.
 
-        The `ridge` of the release is a function of the noisy λ̃, and part of what is accounted for.
+        The test's outcome λ̃ is given out too: it is `noisy_eigenvalue` among the parameters of the receipt. What is
+        accounted for is the pair (λ̃, sketch), and the `ridge` of the release is a function of λ̃ alone.
         """
         from ndis.sampling.bits import random_bits
 
         bits = random_bits(random_state)
         gram = self._gram(data, bits, columns=columns, targets=targets, device=device, progress=progress)
-        return draw_release(self, gram, ridge=self._tested_ridge(gram, bits), bits=bits)
+        noisy = self._test(gram, bits)
+        return draw_release(self, gram, ridge=self._ridge_after(noisy), bits=bits, released={"noisy_eigenvalue": noisy})
 
-    def _tested_ridge(self, gram: Any, bits: Any) -> float:
-        """max(λ − max(λ_lb − l², 0), least ridge), rounded up; from here on only the noisy λ̃ is used."""
+    def _test(self, gram: Any, bits: Any) -> float:
+        """λ̃ as it is given out: drawn on its grid, then rounded down to a float."""
         from ndis.mechanisms.projection_eigenvalue import least_eigenvalue_floor
-        from ndis.sampling import exact_normal
+        from ndis.sampling import exact_normal, grid_for
+
+        floor = least_eigenvalue_floor(gram, step=self._family().squared_bound / _STEPS)
+        grid = grid_for(self.test_noise_std)
+        noisy = exact_normal(floor, noise_std=self.test_noise_std, grid=grid, random_state=bits)
+        return -round_up(-int(noisy.integers) * Fraction(grid))
+
+    def _ridge_after(self, noisy_eigenvalue: float) -> float:
+        """max(λ − max(λ_lb − l², 0), least ridge), rounded up: a function of λ̃ and public numbers alone."""
+        from ndis.sampling import grid_for
 
         squared, ridge = self._family().squared_bound, Fraction(self.ridge)
-        floor = least_eigenvalue_floor(gram, step=squared / _STEPS)
-        noisy = exact_normal(floor, noise_std=self.test_noise_std, random_state=bits)
-        step = Fraction(noisy.grid)
-        tested = int(noisy.integers) * step - step / 2  # rounding may have lifted it by half a step
-        bound = tested - Fraction(self.test_noise_std) * Fraction(_quantile(self.failure_probability))
+        half_step = Fraction(grid_for(self.test_noise_std)) / 2  # by which rounding to the grid may have lifted λ̃
+        margin = Fraction(self.test_noise_std) * Fraction(_quantile(self.failure_probability))
+        bound = Fraction(noisy_eigenvalue) - half_step - margin
         return round_up(max(ridge - max(bound - squared, Fraction(0)), min(ridge, _LEAST_RIDGE * squared)))
+
+    def _ridge_in(self, released: Mapping[str, Any]) -> float:
+        from ndis._json import only_keys
+
+        name = "noisy_eigenvalue"
+        found = only_keys("parameters of the receipt", released, ("released_ridge", name))[name]
+        return self._ridge_after(as_scalar(name, found))
 
     def _family(self) -> SketchFamily:
         bounds = tuple(group.bound for group in self._layout().groups)
@@ -264,7 +295,7 @@ def _quantile(failure: float) -> float:
 
 def _as_noise(value: Any) -> float:
     noise = as_scalar("test_noise_std", value)
-    if not 2.0**-400 <= noise <= 2.0**400:
+    if not _LEAST_NOISE <= noise <= _MOST_NOISE:
         raise ParameterError("test_noise_std", "be positive and between 2^-400 and 2^400", noise)
     return noise
 

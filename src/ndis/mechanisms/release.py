@@ -7,17 +7,20 @@ import math
 import os
 import secrets
 import shutil
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import as_probability, as_scalar
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
 from ndis.mechanisms.base import Receipt
 
 if TYPE_CHECKING:
@@ -28,6 +31,21 @@ if TYPE_CHECKING:
 __all__ = ["ProjectionRelease", "draw_release"]
 
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
+
+# What NumPy and zipfile raise on bytes that are no archive of arrays.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +86,9 @@ class ProjectionRelease:
         sketch = np.array(self.sketch, dtype=np.float64)
         sketch.setflags(write=False)
         object.__setattr__(self, "sketch", sketch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # so that a copy is read-only too
 
     def __repr__(self) -> str:
         rows, columns = self.sketch.shape
@@ -178,6 +199,8 @@ class ProjectionRelease:
         np.True_
         """
         target = Path(folder)
+        if "\0" in str(target):
+            raise ParameterError("folder", "have a name without null characters", repr(str(target)))
         if target.exists() or target.is_symlink():
             raise ParameterError("folder", "not exist yet", repr(str(target)))
         part = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
@@ -205,33 +228,52 @@ class ProjectionRelease:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> ProjectionRelease:
-        """The release that `save` wrote. Its mechanism is made, and so certified, again."""
+        """The release that `save` wrote; anything else is refused. Its mechanism is made, and so certified, again."""
         place = Path(folder)
         try:
-            receipt = Receipt.from_json((place / _RECEIPT).read_bytes())
-            with np.load(io.BytesIO((place / _SKETCH).read_bytes()), allow_pickle=False) as arrays:
-                sketch, ridge, targets, names = (arrays[key] for key in ("sketch", "ridge", "targets", "names"))
-        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
-            if isinstance(error, ParameterError):
-                raise
+            text, content = (place / _RECEIPT).read_bytes(), (place / _SKETCH).read_bytes()
+        except (OSError, ValueError) as error:  # a name with a null character is a ValueError
             raise ParameterError("folder", f"hold {_SKETCH} and {_RECEIPT} of a release", repr(str(place))) from error
+        receipt = Receipt.from_json(text)
+        mechanism, ridge = _mechanism(receipt)
+        arrays = _arrays(content)
+        sketch, names, targets = arrays["sketch"], arrays["names"], arrays["targets"]
         if sketch.dtype != np.float64 or sketch.ndim != 2 or not np.isfinite(sketch).all():
             raise ParameterError("sketch", "be a finite float64 matrix", f"{sketch.dtype}, shape {sketch.shape}")
-        mechanism = _mechanism(receipt)
-        if len(sketch) != mechanism.sketch_size or ridge.shape or not 0 < ridge <= mechanism.ridge:
-            raise ParameterError("sketch", "be the one of its receipt", f"{len(sketch)} rows, ridge {ridge}")
-        return cls(sketch, mechanism, float(ridge), receipt, tuple(str(name) for name in names), int(targets))
+        if len(sketch) != mechanism.sketch_size:
+            raise ParameterError("sketch", f"have the {mechanism.sketch_size} rows of its receipt", len(sketch))
+        if arrays["ridge"].dtype != np.float64 or arrays["ridge"].shape or arrays["ridge"] != ridge:
+            raise ParameterError("ridge", f"be that of the receipt, {ridge!r}", arrays["ridge"])
+        if targets.dtype.kind not in "iu" or targets.shape:
+            raise ParameterError("targets", "be a number of columns", f"{targets.dtype}, shape {targets.shape}")
+        if targets < 0 or (targets > 0) != (mechanism.target_bound is not None):
+            raise ParameterError("targets", "go with the target_bound of the receipt", int(targets))
+        if not sketch.shape[1] > int(targets) + (mechanism.intercept is not None):
+            raise ParameterError("sketch", "have a column beside targets and constant", f"shape {sketch.shape}")
+        if names.dtype.kind != "U" or names.shape not in ((0,), sketch.shape[1:]):
+            raise ParameterError("names", "name every column, or none", f"{names.dtype}, shape {names.shape}")
+        return cls(sketch, mechanism, ridge, receipt, tuple(names.tolist()), int(targets))
 
 
-def draw_release(mechanism: RandomProjection, gram: Gram, *, ridge: float, bits: RandomBits) -> ProjectionRelease:
-    """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends on the ridge alone."""
+def draw_release(
+    mechanism: RandomProjection,
+    gram: Gram,
+    *,
+    ridge: float,
+    bits: RandomBits,
+    released: Mapping[str, float] = MappingProxyType({}),
+) -> ProjectionRelease:
+    """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends on the ridge alone.
+
+    `released` goes into the receipt: what else the mechanism gives out, and accounts for.
+    """
     from ndis.sampling import exact_gaussian, grid_for
 
     sample = exact_gaussian(
         0, gram.exact(ridge=ridge), size=mechanism.sketch_size, grid=grid_for(math.sqrt(ridge)), random_state=bits
     )
     layout = gram.layout
-    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge})
+    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge, **released})
     return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
 
 
@@ -242,7 +284,8 @@ def receipt_of(mechanism: RandomProjection, *, private: bool, released: Mapping[
     return Receipt(type(mechanism).__name__, {**values, **released}, epsilon, delta, adjacency, private=private)
 
 
-def _mechanism(receipt: Receipt) -> RandomProjection:
+def _mechanism(receipt: Receipt) -> tuple[RandomProjection, float]:
+    """The mechanism of a receipt, certified, and the ridge of the release."""
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
 
@@ -250,15 +293,35 @@ def _mechanism(receipt: Receipt) -> RandomProjection:
     if receipt.mechanism not in kinds:
         raise ParameterError("mechanism of the receipt", f"be one of {', '.join(kinds)}", repr(receipt.mechanism))
     kind = kinds[receipt.mechanism]
-    if not isinstance(receipt.parameters, Mapping):
-        raise ParameterError("parameters of the receipt", "be an object", type(receipt.parameters).__name__)
-    known = {field.name for field in fields(kind)}
-    values = {name: value for name, value in receipt.parameters.items() if name in known}
-    values |= {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
-    missing = known - values.keys()
-    if missing:
-        raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(known))}", "some are missing")
-    return kind(**values)
+    own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
+    needed = [field.name for field in fields(kind) if field.name not in own]
+    released = dict(receipt.parameters)
+    if not released.keys() >= set(needed):
+        raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(needed))}", "some are missing")
+    values: dict[str, Any] = {name: released.pop(name) for name in needed}
+    try:
+        mechanism: RandomProjection = kind(**values, **own)
+    except PrecisionError as error:
+        raise ParameterError("parameters of the receipt", "be those of a certified mechanism", error) from error
+    ridge = mechanism._ridge_in(released)
+    if type(released["released_ridge"]) is not float or released["released_ridge"] != ridge:
+        raise ParameterError("released_ridge of the receipt", f"be {ridge!r}", repr(released["released_ridge"]))
+    return mechanism, ridge
+
+
+def _arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    """The four arrays of a sketch file."""
+    keys = {"sketch", "ridge", "targets", "names"}
+    try:
+        if not zipfile.is_zipfile(io.BytesIO(content)):
+            raise ValueError("no archive")
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            found = {key: archive[key] for key in archive.files}
+    except _UNREADABLE as error:
+        raise ParameterError(_SKETCH, "be an NPZ archive of plain arrays", type(error).__name__) from error
+    if found.keys() != keys or not all(isinstance(a, np.ndarray) for a in found.values()):
+        raise ParameterError(_SKETCH, f"hold {', '.join(sorted(keys))}", ", ".join(found) or "nothing")
+    return found
 
 
 def _flush(file: Any) -> None:

@@ -136,7 +136,9 @@ def choose_sketch_size(
     if not norm >= 0:
         raise ParameterError("gram_norm_bound", "not be negative", norm)
     start = 4 << max(d - 1, 1).bit_length()
-    wanted = [start << k for k in range(11)] if sketch_sizes is None else sketch_sizes
+    wanted: Any = [start << k for k in range(11)] if sketch_sizes is None else sketch_sizes
+    if not isinstance(wanted, Iterable):
+        raise ParameterError("sketch_sizes", "be several sizes", repr(wanted), "one size is [size]")
     sizes = sorted({as_size("sketch_sizes", r) for r in wanted})
     if not sizes:
         raise ParameterError("sketch_sizes", "name at least one size", "none")

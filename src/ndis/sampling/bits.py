@@ -56,12 +56,15 @@ def random_bits(random_state: Any = None) -> RandomBits:
 
     Parameters
     ----------
-    random_state : None, int, numpy.random.Generator, BitGenerator, SeedSequence, or bits that were made here
+    random_state : None, int, numpy.random.Generator, RandomState, BitGenerator, SeedSequence, or bits made here
+        A RandomState gives a seed, and moves on by it.
     """
     if random_state is None:
         return SystemBits()
     if isinstance(random_state, SystemBits | SeededBits):
         return random_state
+    if isinstance(random_state, np.random.RandomState):
+        random_state = int.from_bytes(random_state.bytes(16), "big")
     kinds = int | np.integer | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence
     if isinstance(random_state, bool) or not isinstance(random_state, kinds):
         raise ParameterError(
