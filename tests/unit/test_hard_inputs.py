@@ -186,3 +186,8 @@ def test_epsilon_beside_the_cliff_of_an_almost_bounded_loss(rest):
     log δ falls off a cliff there. The answer, far from the cliff, does not change."""
     pair = ndis.GaussianPair.from_ratios([0.9920712457027678, 1.0], shift=[0.08578450318538254, rest])
     assert pair.epsilon(1e-5) == pytest.approx(0.2413974665545498, rel=1e-12)
+
+
+def test_an_overflowing_error_refuses_without_a_warning() -> None:
+    with pytest.raises(ndis.PrecisionError):
+        GaussianPair.from_ratios(1.0, shift=1.0).log_delta(1e200)

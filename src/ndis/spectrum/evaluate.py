@@ -39,7 +39,8 @@ def _with_rounding(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Float
     rounded = math.fabs(form.mean) + np.abs(x)
     if form.side:
         rounded = np.where(near, np.abs(lin), rounded)
-    return value, slope, error + 2.0**-52 * np.abs(slope) * rounded
+    with np.errstate(over="ignore"):  # infinite then, which is refused
+        return value, slope, error + 2.0**-52 * np.abs(slope) * rounded
 
 
 def lost(value: Floats, error: Floats) -> NDArray[np.bool_]:
