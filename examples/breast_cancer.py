@@ -2,10 +2,10 @@
 
 python examples/breast_cancer.py        under a minute; prints a table and draws out/breast_cancer.png
 
-569 tumours, 30 measurements each, of which 455 train. Every number that shapes the rows is public and stands below: the
-centres and spreads are round figures for such measurements, in line with the ranges in the published description of the
-data set, and the norm bound is a choice. None is computed from the records at hand, which would leak them; with
-your own data, use what is known before looking.
+569 tumours, 30 measurements each, of which 455 train. The centres and spreads below are the means and standard
+deviations of this well-known public data set, rounded. They are treated as public knowledge here, because for these
+data they are. With your own data that would leak: take constants from other sources, fixed before looking at a record.
+The norm bound is a choice.
 """
 
 from __future__ import annotations

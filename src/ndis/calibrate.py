@@ -112,8 +112,12 @@ def _bracket(excess: Callable[[float], float], u: float) -> tuple[Point, Point]:
     while True:
         u = here[0] + (step if safe else -step)
         if not -_FARTHEST <= u <= _FARTHEST:
-            side = "every" if safe else "no"
-            raise BudgetError(f"{side} value of the parameter meets the budget; nothing to calibrate")
+            if safe:
+                raise BudgetError(
+                    "every value of the parameter meets the budget: the mechanism is private without calibration; "
+                    "construct it with any value (for a model to lift: LiftedMechanism with any noise_variance)"
+                )
+            raise BudgetError("no value of the parameter meets the budget")
         there = (u, excess(u))
         if (there[1] <= 0) != safe:
             return (here, there) if safe else (there, here)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis._validate import as_floats
 from ndis.errors import ParameterError
 from ndis.learn._base import READ_ROWS, Floats, private_rows, stated_bound
+from ndis.learn._labels import private_labels
 from ndis.mechanisms.lifted import lift
 from ndis.models import GaussianProcess
 
@@ -43,8 +45,13 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         The public points; by default the origin alone.
     max_records : int
         A public promise on the number of records; later ones are not read. Must be stated.
+    point_bound : float
+        Public bound of the coordinates of points; a record beyond it counts as no record.
+    kernel_tolerance : float, optional
+        See `ndis.models.GaussianProcess`; must be stated for kernels whose errors are not known.
     analysis : {"prior", "posterior"}
-        See `ndis.models.GaussianProcess`.
+        See `ndis.models.GaussianProcess`. "posterior" never needs more noise, and mostly far less: use it unless you
+        reproduce the paper.
     bound : {"exact", "renyi", "paper"}
         See `ndis.lift`.
     random_state : optional
@@ -78,6 +85,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         prior_variance_bound: float = 1.0,
         query: Any = None,
         max_records: int | None = None,
+        point_bound: float = 1e6,
+        kernel_tolerance: float | None = None,
         analysis: str = "prior",
         bound: str = "exact",
         random_state: Any = None,
@@ -90,6 +99,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.prior_variance_bound = prior_variance_bound
         self.query = query
         self.max_records = max_records
+        self.point_bound = point_bound
+        self.kernel_tolerance = kernel_tolerance
         self.analysis = analysis
         self.bound = bound
         self.random_state = random_state
@@ -110,11 +121,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
                 "max_records", "be a whole number", None, "state a number that the data are known not to exceed"
             )
         rows = private_rows(self, X)
-        if y is None:
-            raise ParameterError(
-                "y", "be given", None, f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        labels = column_or_1d(y, warn=True)
+        labels = private_labels(self, y)
         query = np.zeros((1, self.n_features_in_)) if self.query is None else as_floats("query", self.query)
         if query.ndim != 2 or query.shape[1] != self.n_features_in_:
             raise ParameterError("query", f"have {self.n_features_in_} columns, like X", f"shape {query.shape}")
@@ -125,6 +132,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             prior_variance_bound=self.prior_variance_bound,
             query=query,
             max_records=self.max_records,
+            point_bound=self.point_bound,
+            kernel_tolerance=self.kernel_tolerance,
             analysis=self.analysis,  # type: ignore[arg-type]
         )
         self.mechanism_ = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
@@ -134,7 +143,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
         prior = np.asarray(model.kernel(self.query_, self.query_)) + self.mechanism_.noise_variance * np.eye(len(query))
         self.weights_: Floats = np.asarray(np.linalg.solve(prior, self.values_), dtype=np.float64)
-        self.kernel_ = model.kernel
+        self.kernel_ = copy.deepcopy(model.kernel)
         return self
 
     def predict(self, X: Any) -> Floats:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis._validate import as_scalar
-from ndis.errors import ParameterError
 from ndis.learn._base import INTERCEPT_SHARE, READ_ROWS, Floats, private_rows, stated_bound
+from ndis.learn._labels import label_signs, occurring_classes, private_labels, stated_classes
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic
 
@@ -35,9 +34,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     fit_intercept : bool
         Append a constant column of half the norm bound and learn its weight.
     classes : pair, optional
-        The two labels, the positive one last; public. None takes them from `y`: **the set of labels that occur is then
-        treated as public knowledge**, and the guarantee holds for data sets with the same two labels. With `classes`
-        given it holds for all, and a record with another label counts as no record.
+        The two labels, text or numbers, the positive one last; public. None takes them from `y`: **the set of labels
+        that occur is then treated as public knowledge**, and the guarantee holds for data sets with the same two
+        labels. With `classes` given it holds for all, and a record with another label counts as no record.
     max_records : int, optional
         See `BohningLogistic`; None, the default, needs no promise.
     bound : {"exact", "renyi", "paper"}
@@ -104,13 +103,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         row_norm_bound = stated_bound("row_norm_bound", self.row_norm_bound)
         intercept = INTERCEPT_SHARE * row_norm_bound if self.fit_intercept else None
         rows = private_rows(self, X)
-        if y is None:
-            raise ParameterError(
-                "y", "be given", None, f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        labels = column_or_1d(y, warn=True)
-        self.classes_ = _two_classes(labels) if self.classes is None else _stated_classes(self.classes)
-        signs = np.where(labels == self.classes_[1], 1.0, np.where(labels == self.classes_[0], -1.0, 0.0))
+        labels = private_labels(self, y)
+        self.classes_ = occurring_classes(labels) if self.classes is None else stated_classes(self.classes)
+        signs = label_signs(labels, self.classes_)
         weights = self.n_features_in_ + (intercept is not None)
         model = BohningLogistic(
             l2_penalty=self.l2_penalty,
@@ -159,27 +154,3 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 def _lifted(model: BohningLogistic, epsilon: float, delta: float, bound: Any) -> Any:
     """The calibrated mechanism, which depends on public parameters alone and so may be kept."""
     return lift(model, epsilon=epsilon, delta=delta, bound=bound)
-
-
-def _stated_classes(classes: Any) -> Any:
-    found = np.asarray(classes)
-    if found.shape != (2,) or found[0] == found[1]:
-        raise ParameterError("classes", "be two different labels", repr(classes))
-    return found
-
-
-def _two_classes(labels: Any) -> Any:
-    """The labels that occur, sorted; see `classes` for what that tells."""
-    with np.errstate(all="ignore"):
-        check_classification_targets(labels)
-    found = np.unique(labels)
-    if len(found) > 2:
-        raise ParameterError(
-            "y",
-            "have two classes",
-            "more",
-            "Only binary classification is supported. The type of the target is multiclass",
-        )
-    if len(found) < 2:
-        raise ParameterError("y", "have two classes", "at most one class", "state both as classes=(negative, positive)")
-    return found

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +25,8 @@ from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
 __all__ = ["GaussianMechanism"]
+
+_LARGEST = 2.0**1000  # of an entry: with its noise it is still a float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,8 +136,8 @@ class GaussianMechanism:
         ----------
         value : number or array
             The query's answer, private: integers, fractions or floats, taken as exact, or an `ExactArray`. An entry
-            that is not finite counts as 0, so the sensitivity must hold with that rule. A vector where there is a
-            covariance.
+            that is not a finite number, or beyond ±2^1000, counts as 0, so the sensitivity must hold with that rule. A
+            vector where there is a covariance.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
         """
@@ -196,15 +200,36 @@ def _least_variance(covariance: Floats) -> float:
 
 
 def _finite(value: Any) -> ExactArray:
-    """The answer with entries that are not finite set to 0: an error would tell of them."""
+    """The answer, each entry that is not a finite number as 0: an error would tell of it."""
     if isinstance(value, ExactArray):
-        return value
+        fractions = [Fraction(int(n), value.denominator) for n in value.numerators.ravel()]
+        return exact_array(_object_array([_entry(x) for x in fractions], value.shape))
     array = value if isinstance(value, np.ndarray | np.generic) else np.array(value, dtype=object)
-    if array.dtype.kind == "f":
-        return exact_array(np.where(np.isfinite(array), array, 0.0), name="value")
+    if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
+        floats = np.asarray(array, dtype=np.float64)
+        return exact_array(np.where(np.abs(floats) <= _LARGEST, floats, 0.0), name="value")
     if array.dtype.kind != "O":
         return exact_array(array, name="value")
-    clean = np.empty(array.shape, dtype=object)
-    for place, entry in np.ndenumerate(array):
-        clean[place] = 0 if isinstance(entry, float | np.floating) and not math.isfinite(entry) else entry
-    return exact_array(clean, name="value")
+    return exact_array(_object_array([_entry(x) for x in np.asarray(array).ravel()], array.shape))
+
+
+def _object_array(entries: list[Any], shape: tuple[int, ...]) -> Any:
+    array = np.empty(len(entries), dtype=object)
+    array[:] = entries
+    return array.reshape(shape)
+
+
+def _entry(x: Any) -> Fraction:
+    """An entry, exactly; 0 where it is not a finite number within ±2^1000.
+
+    >>> [str(_entry(x)) for x in (3, 0.5, float("nan"), 10**400, None, "a", Decimal("0.1"))]
+    ['3', '1/2', '0', '0', '0', '0', '1/10']
+    """
+    exact = Fraction(0)
+    if isinstance(x, int | np.integer | np.bool_ | Fraction):
+        exact = x if isinstance(x, Fraction) else Fraction(int(x))
+    elif isinstance(x, float | np.floating):
+        exact = Fraction(*x.as_integer_ratio()) if np.isfinite(x) else exact
+    elif isinstance(x, Decimal):  # an extreme exponent would fill the memory
+        exact = Fraction(x) if x.is_finite() and abs(x.adjusted()) <= 400 else exact
+    return exact if abs(exact) <= _LARGEST else Fraction(0)

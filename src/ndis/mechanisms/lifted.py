@@ -69,7 +69,8 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
     Raises
     ------
     BudgetError
-        If no noise variance meets the budget.
+        If no noise variance meets the budget, or every one does: a model that is private without noise needs no search,
+        and `LiftedMechanism` takes any `noise_variance`.
 
     Examples
     --------
@@ -131,14 +132,7 @@ class LiftedMechanism:
             raise ParameterError("noise_variance", "be positive and between 2^-900 and 2^900", noise)
         _check_model(self.model)
         bound = as_bound(self.bound)
-        reached, used = certified_worst_delta(_declared(self.model, noise, bound), epsilon, bound)
-        if not reached <= delta:
-            raise ParameterError(
-                "noise_variance",
-                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
-                f"{noise!r}, with delta up to {reached:.6g}",
-                "lift() finds one for a budget",
-            )
+        used = _within_budget(self.model, noise, epsilon, delta, bound)
         values = {"noise_variance": noise, "epsilon": epsilon, "delta": delta, "bound_used": used}
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -174,12 +168,15 @@ class LiftedMechanism:
         -----
         Of a covariance that is not quite symmetric the symmetric part counts. Σ + vI must be positive definite, which
         it is for every covariance of a model; an error that says otherwise means that the model is broken, and tells
-        of the data.
+        of the data. A model that was changed after `lift` and no longer meets the budget is refused before the data are
+        touched. How long a release takes may depend on the data, and is not protected.
         """
         from ndis.sampling import exact_gaussian, grid_for
         from ndis.sampling.bits import random_bits
 
         bits = random_bits(random_state)
+        # what the model declares now: it may have been changed since
+        _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
         mean, covariance = self.model.distribution(data)
         centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
         d = centre.shape[0] if len(centre.shape) == 1 else 0
@@ -281,6 +278,19 @@ def _declared(model: Any, noise_variance: float, bound: Bound) -> Envelope:
     if not isinstance(found, LoewnerEnvelope):
         raise ParameterError("sensitivity_paper", "return a LoewnerEnvelope", type(found).__name__)
     return found
+
+
+def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: float, bound: Bound) -> str:
+    """What certified δ(ε) ≤ δ over the envelope that the model declares, in words; refused where nothing does."""
+    reached, used = certified_worst_delta(_declared(model, noise_variance, bound), epsilon, bound)
+    if not reached <= delta:
+        raise ParameterError(
+            "noise_variance",
+            f"keep delta at epsilon = {epsilon:g} within {delta:g}",
+            f"{noise_variance!r}, with delta up to {reached:.6g}",
+            "lift() finds one for a budget",
+        )
+    return used
 
 
 def _plus_noise(covariance: ExactArray, noise_variance: float) -> ExactArray:

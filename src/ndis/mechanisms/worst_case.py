@@ -58,7 +58,7 @@ def worst_log_delta(envelope: Envelope, epsilon: float, bound: Bound) -> float:
         return _renyi_log_delta(envelope, epsilon)
     if isinstance(envelope, RankOneEnvelope):
         search = rank_one_search(envelope, epsilon)
-        return search.upper + (_MARGIN if search.upper > search.lower else 0.0)
+        return min(search.upper + (_MARGIN if search.upper > search.lower else 0.0), 0.0)
     if isinstance(envelope, LoewnerEnvelope):
         return min(_renyi_log_delta(envelope, epsilon), split_log_delta(envelope, epsilon))
     try:

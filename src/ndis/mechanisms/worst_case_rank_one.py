@@ -61,7 +61,8 @@ Mask = NDArray[np.bool_]
 __all__ = ["Leaf", "Search", "certified_rank_one", "rank_one_search"]
 
 _UP = 1.0 + 2.0**-46  # past the rounding of a few operations
-_LARGEST = 1e60  # of Δ and T; beyond, δ is taken to be 1
+_LARGEST = 1e60  # of Δ; beyond, δ is taken to be 1
+_WIDEST = 2.0**50  # of T; beyond, too: 1 ± |t| runs out of digits
 _MIX = tuple(2.0**-k for k in range(1, 21))  # b² tried for cells that touch t = 0
 _SPLIT = 16.0  # by how much the cell that touches t = 0 shrinks
 
@@ -122,7 +123,8 @@ def rank_one_search(
     cells = _roots(envelope)
     if cells is None:
         apart = GaussianPair.from_ratios(1.0, shift=1e9)
-        return Search(0.0, apart, (Leaf(apart.variance_ratio, apart.shift, 0.0, 0.0),))
+        equal = GaussianPair.from_ratios(1.0)  # in every envelope
+        return Search(-math.inf, equal, (Leaf(apart.variance_ratio, apart.shift, 0.0, 0.0),))
     lower, leaves, evaluated = -math.inf, [], 0
     worst = GaussianPair.from_ratios(1.0)
     slack = math.log1p(tolerance)
@@ -188,7 +190,7 @@ def _roots(envelope: RankOneEnvelope) -> _Cells | None:
     rows = []
     for piece in envelope.pieces or (envelope,):
         reach, T = piece.shift_bound, piece.ratio_bound
-        if not (reach <= _LARGEST and T <= _LARGEST):
+        if not (reach <= _LARGEST and T <= _WIDEST):
             return None
         if T == 0:
             rows.append((reach, 1.0, 0.0, 0.0, 0.0, 0.0))

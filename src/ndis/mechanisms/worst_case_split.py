@@ -31,6 +31,7 @@ from ndis.pair import LEAST_SHIFT, GaussianPair
 __all__ = ["certified_split", "printed_bound_not_private", "split_log_delta"]
 
 _LARGEST = 1e60
+_NOTHING = 1e-290  # of δ: what is smaller cannot be certified to many digits, as floats end there
 _SPLITS, _EXPONENTS, _ZOOMS = 161, 241, 3
 _REACH = 4.0  # how far beyond 0 and ε the split is looked for
 
@@ -64,7 +65,7 @@ def certified_split(envelope: LoewnerEnvelope, epsilon: float) -> float:
         if best is None:
             return 1.0
         shift = envelope.shift_bound and max(envelope.shift_bound, LEAST_SHIFT)
-        mean = GaussianPair.from_ratios(1.0, shift=shift).certify(best.first).upper
+        mean = _mean_upper(shift, best.first)
         with precision(128):
             # ε₁ + ε₂ ≤ ε must hold of the numbers themselves: the rest of ε after ε₁, exactly
             rest, s = arb(epsilon) - arb(best.first), arb(best.s)
@@ -157,6 +158,26 @@ def _search(envelope: LoewnerEnvelope, epsilon: float, order: int) -> _Best | No
         reach = 4.0 * (top - bottom) / (_EXPONENTS - 1)
         bottom, top = middle - reach, middle + reach
     return best
+
+
+def _mean_upper(shift: float, epsilon: float) -> float:
+    """A certified upper end of δ_mean(ε; Δ): Chernoff's e^{−(ε − ½Δ²)²/(2Δ²)} where δ is next to nothing."""
+    from flint import arb
+
+    from ndis.spectrum.balls import outward, precision
+
+    simple = 1.0
+    with precision(128):
+        square = arb(shift) ** 2
+        room = arb(epsilon) - square / 2
+        if shift and room > 0:
+            simple = outward((-(room**2) / (2 * square)).exp()).upper
+    if simple < _NOTHING:
+        return simple
+    try:
+        return GaussianPair.from_ratios(1.0, shift=shift).certify(epsilon).upper
+    except PrecisionError:
+        return simple
 
 
 def _still(epsilon: Floats) -> Floats:

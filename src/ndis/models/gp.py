@@ -6,6 +6,7 @@ covariance along the same line, m² = (r²/s)·t. One pair dominates all neighbo
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from ndis.mechanisms.base import Attained
 from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope
 from ndis.models.exact_solve import posterior
 from ndis.models.gp_bounds import label_leverage, largest_eigenvalue
+from ndis.models.kernel_errors import derived_tolerance
 from ndis.models.logistic import noisy_pair
 from ndis.models.records import Floats, read_records, whole_number
 from ndis.pair import GaussianPair
@@ -32,7 +34,6 @@ __all__ = ["GaussianProcess", "kernel_value"]
 _BITS = 128
 _GRID_BITS = 44  # kernel values lie on a grid of 2⁻⁴⁴ of the bound, labels on one of 2⁻⁴⁰ of theirs
 _LABEL_BITS = 40
-_TOLERANCE = 2.0**-40  # of the bound: what a float kernel may be off by default
 _HOPELESS = 2.0**20  # a shift that no ε of interest hides
 Analysis = Literal["prior", "posterior"]
 
@@ -46,7 +47,8 @@ class GaussianProcess:
     kernel : callable
         A scikit-learn kernel, or any function of two matrices of points. It is called on one pair of points at a time,
         in an order that the two points decide, so that a value depends on nothing else: k(A, B) of whole matrices may
-        round by where a row stands. It must be defined for all finite points. A `WhiteKernel` counts as zero.
+        round by where a row stands. It must return a number for all points within `point_bound`. A `WhiteKernel` counts
+        as zero. The model keeps a copy.
     noise_variance : float
         σ², the variance of the labels' noise (not of the noise added for privacy).
     label_bound : float
@@ -58,17 +60,24 @@ class GaussianProcess:
     max_records : int
         A public promise on the number of records. Records after the first `max_records` are not read, and nothing says
         so; docs/models.md says what holds where the promise is broken.
+    point_bound : float
+        Public bound of the absolute coordinates of points. A record beyond it counts as no record; a query point beyond
+        it is refused.
     kernel_tolerance : float, optional
-        Public bound of the error of one computed kernel value against a positive semidefinite kernel; by default 2⁻⁴⁰
-        of `prior_variance_bound`. The sensitivity pays for it.
+        A public promise: a computed kernel value is at most this far from that of a positive semidefinite kernel, for
+        all points within `point_bound`. **The guarantee hangs on it**, and the sensitivity pays for it. None derives
+        it for scikit-learn's kernels whose rounding is proved (`ndis.models.kernel_errors`): 2⁻⁴⁰ of
+        `prior_variance_bound`, or more where that does not cover. For any other kernel it must be stated.
     analysis : {"prior", "posterior"}
         What bounds the change by one record. "prior": the variance before is at most the prior's, and that after at
-        least zero. "posterior": also, one label with noise σ² leaves at least σ²/(σ² + prior_variance_bound) of the
-        variance. Never worse, and far less noise where labels are noisy.
+        least zero; this is the pair of the theory, and the default so that its numbers come out. "posterior": also, one
+        label with noise σ² leaves at least σ²/(σ² + prior_variance_bound) of the variance. **Use "posterior" in
+        practice**: it is never worse, and needs far less noise where labels are noisy.
 
     Notes
     -----
-    A record with a value that is not finite counts as no record: an error would tell of it.
+    A record with a value that is not finite counts as no record: an error would tell of it. How long the computation
+    takes may depend on the data, and is not protected.
 
     Examples
     --------
@@ -92,9 +101,10 @@ class GaussianProcess:
     max_records: int
     kernel_tolerance: float | None = None
     analysis: Analysis = "prior"
+    point_bound: float = 1e6
 
     def __post_init__(self) -> None:
-        for name in ("noise_variance", "label_bound", "prior_variance_bound"):
+        for name in ("noise_variance", "label_bound", "prior_variance_bound", "point_bound"):
             value = float(as_positive(name, as_scalar(name, getattr(self, name)))[0])
             if not 2.0**-400 <= value <= 2.0**400:
                 raise ParameterError(name, "be between 2^-400 and 2^400", value)
@@ -104,18 +114,16 @@ class GaussianProcess:
         if self.analysis not in ("prior", "posterior"):
             raise ParameterError("analysis", "be 'prior' or 'posterior'", repr(self.analysis))
         object.__setattr__(self, "max_records", whole_number("max_records", self.max_records))
-        tolerance = self.kernel_tolerance
-        tolerance = (
-            _TOLERANCE * self.prior_variance_bound if tolerance is None else as_scalar("kernel_tolerance", tolerance)
-        )
-        if not tolerance >= 0:
-            raise ParameterError("kernel_tolerance", "not be negative", tolerance)
-        object.__setattr__(self, "kernel_tolerance", tolerance)
+        object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))  # a change to the original must not reach it
         points = as_floats("query", self.query) + 0.0  # −0 becomes 0
         if points.ndim != 2 or not points.size:
             raise ParameterError("query", "be a matrix of at least one point", f"shape {points.shape}")
+        if not np.abs(points).max() <= self.point_bound:
+            rule = "hold points with coordinates within point_bound"
+            raise ParameterError("query", rule, "another", "state a larger bound")
         points.setflags(write=False)
         object.__setattr__(self, "query", points)
+        object.__setattr__(self, "_kernel_error", self._tolerance)
         prior = self._kernel_matrix(points, points)
         if not all(0 <= value <= self._largest for value in np.diag(prior).tolist()):
             raise ParameterError(
@@ -136,6 +144,21 @@ class GaussianProcess:
         return "add-remove"
 
     @property
+    def _tolerance(self) -> float:
+        """The promise on the kernel's errors, as stated or as derived."""
+        if self.kernel_tolerance is None:
+            return derived_tolerance(
+                self.kernel,
+                features=self.query.shape[1],
+                point_bound=self.point_bound,
+                prior_variance_bound=self.prior_variance_bound,
+            )
+        tolerance = as_scalar("kernel_tolerance", self.kernel_tolerance)
+        if not tolerance >= 0:
+            raise ParameterError("kernel_tolerance", "not be negative", tolerance)
+        return tolerance
+
+    @property
     def _grid(self) -> Fraction:
         """The grid of kernel values: a power of two."""
         return Fraction(2) ** (math.frexp(self.prior_variance_bound)[1] - _GRID_BITS)
@@ -147,8 +170,8 @@ class GaussianProcess:
     @property
     def _allowance(self) -> Fraction:
         """e ≥ ‖K̂ − K‖ over all points: (max_records + q)·(tolerance + grid), whatever the signs of the errors."""
-        assert self.kernel_tolerance is not None
-        return (self.max_records + len(self.query)) * (Fraction(self.kernel_tolerance) + self._grid)
+        error = Fraction(self._kernel_error)  # type: ignore[attr-defined]
+        return (self.max_records + len(self.query)) * (error + self._grid)
 
     # ------------------------------------------------------------------ the map
 
@@ -164,7 +187,7 @@ class GaussianProcess:
         if x.shape[1] != self.query.shape[1]:
             raise ParameterError("X", f"have {self.query.shape[1]} column(s), like query", f"{x.shape[1]}")
         with np.errstate(all="ignore"):
-            keep = np.isfinite(x).all(axis=1) & np.isfinite(y)
+            keep = (np.abs(x) <= self.point_bound).all(axis=1) & np.isfinite(y)
             x, y = x[keep] + 0.0, y[keep]
             variance = np.array([self._units(point, point) for point in x], dtype=object)
             keep = np.array([0 <= value <= self._largest for value in variance.tolist()], dtype=bool)
@@ -189,10 +212,15 @@ class GaussianProcess:
         return matrix
 
     def _units(self, a: Floats, b: Floats) -> int:
-        """k(a, b) in units of the grid, cut just beyond the bound; −1 where it is not a number."""
+        """k(a, b) in units of the grid, cut just beyond the bound. What is not a number is −1 for a variance, else 0.
+
+        The promise of `kernel_tolerance` is broken then, but an error would tell of it.
+        """
         limit = self._largest + 1
         value = kernel_value(self.kernel, a, b) / float(self._grid)
-        return max(-limit, min(limit, round(value))) if math.isfinite(value) else -1
+        if not math.isfinite(value):
+            return -1 if np.array_equal(a, b) else 0
+        return max(-limit, min(limit, round(value)))
 
     # ------------------------------------------------------------------ what one record can do
 

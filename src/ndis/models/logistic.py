@@ -43,6 +43,9 @@ _CROWD = 2000  # records of the worst neighbours known, where max_records allows
 class BohningLogistic:
     """Bayesian logistic regression as a Gaussian-output algorithm.
 
+    **Labels are −1 and +1. A label 0 counts as no record, and nothing says so**: write labels 0 and 1 as 2·y − 1.
+    `ndis.learn.PrivateLogisticRegression` takes any two classes.
+
     Parameters
     ----------
     l2_penalty : float
@@ -62,8 +65,9 @@ class BohningLogistic:
 
     Notes
     -----
-    Labels are −1 or +1. A record with another label, or with a value that is not finite, counts as no record: an error
-    would tell of it. Rows are rounded to the grid of `ndis.gram`, so that all arithmetic on them is exact.
+    A record with a label other than −1 or +1, or with a value that is not finite, counts as no record: an error would
+    tell of it. Rows are rounded to the grid of `ndis.gram`, so that all arithmetic on them is exact. How long a fit
+    takes may depend on the data, and is not protected.
 
     Examples
     --------
@@ -125,7 +129,7 @@ class BohningLogistic:
         Parameters
         ----------
         data : pair (X, y)
-            Rows, and labels −1 or +1.
+            Rows, and labels −1 or +1; any other label, 0 too, makes its record count as none.
         """
         rows, layout = self._signed_rows(data)
         mean = minimise(rows, layout.steps, l2_penalty=self.l2_penalty, tolerance=self._tolerance)

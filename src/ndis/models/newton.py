@@ -8,12 +8,12 @@ then bounded with certainty, in two ways: floats with a proved rounding bound wh
 arithmetic, where the point is refined until it passes. So the outcome of the certificate tells nothing of the data.
 
 *Rounding bound.* Rows are integers times a power-of-two fraction of the bound. With u = 2⁻⁵³, γₖ = ku/(1−ku),
-p columns and n rows of norm at most l:
+p columns and rows z:
 
-    margin          |û − zᵀw| ≤ γ_{p+1} l‖w‖               (one rounding of step·w, any order of summation)
+    margin          |û − zᵀw| ≤ γ_{p+1} ‖z‖‖w‖             (one rounding of step·w, any order of summation)
     σ               |σ̂(û) − σ(û)| ≤ 2⁻⁴⁶                   (`_decay`), and σ is ¼-Lipschitz
-    Σ σ̂ z           γ_{b+1} n l for blocks of b rows, added without error by `math.fsum`, rounded once
-    λw − step·Σ     γ₄ (λ‖w‖ + n l)
+    Σ σ̂ z           γ_{b+1} Σ‖z‖ for blocks of b rows, added without error by `math.fsum`, rounded once
+    λw − step·Σ     γ₄ (λ‖w‖ + Σ‖z‖)
 """
 
 from __future__ import annotations
@@ -82,14 +82,16 @@ def gradient_bound(rows: Floats, grid: Floats, w: Floats, l2_penalty: float) -> 
     with np.errstate(all="ignore"):
         scaled = grid * w
         size = float(np.sqrt(np.sum(w * w)))
-        bound = float(np.sqrt(np.max(np.sum((rows * grid) ** 2, axis=1), initial=0.0))) * (1 + 2.0**-40)
+        squares = np.sum((rows * grid) ** 2, axis=1)
+        up = 1 + (n + p + 16) * 2.0**-52  # past the rounding of these sums, in any order
+        lengths, squared = float(np.sum(np.sqrt(squares))) * up, float(np.sum(squares)) * up  # Σ‖z‖ and Σ‖z‖²
         sums = np.array(
             [_weights(rows[a : a + _BLOCK] @ scaled) @ rows[a : a + _BLOCK] for a in range(0, n, _BLOCK)]
         ).reshape(-1, p)
         total = np.array([math.fsum(column) for column in sums.T]) if np.isfinite(sums).all() else np.full(p, np.nan)
         gradient = l2_penalty * w - grid * total
-        error = n * bound * (0.25 * _gamma(p + 1) * bound * size + _SIGMOID_ERROR + _gamma(_BLOCK + 1))
-        error += _gamma(4) * (l2_penalty * size + n * bound) + 2.0**-900  # the last for underflow
+        error = 0.25 * _gamma(p + 1) * squared * size + (_SIGMOID_ERROR + _gamma(_BLOCK + 1)) * lengths
+        error += _gamma(4) * (l2_penalty * size + lengths) + 2.0**-900  # the last for underflow
         return float((np.sqrt(np.sum(gradient * gradient)) + error) * (1 + 2.0**-40))
 
 
@@ -163,13 +165,17 @@ def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance:
     bits = 192
     scale = [arb(x) for x in grid.tolist()]
     point = arb_mat([[arb(x)] for x in w.tolist()])
-    with precision(bits):  # integers below 2⁵³ times floats: exact
-        matrix = arb_mat([[arb(fmpz(int(q))) * x for q, x in zip(row, scale, strict=True)] for row in rows.tolist()])
     for _ in range(_REFINEMENTS):
         with precision(bits):
-            margins = (matrix * point).tolist()
-            a = arb_mat([[1 / (1 + m.exp())] for (m,) in margins])
-            gradient = (point * arb(l2_penalty) - matrix.transpose() * a).tolist()
+            total, weights = point * arb(l2_penalty), np.empty(len(rows))
+            for start in range(0, len(rows), _BLOCK):  # balls take a hundred times the memory of floats
+                block = rows[start : start + _BLOCK].tolist()
+                # integers below 2⁵³ times floats: exact
+                matrix = arb_mat([[arb(fmpz(int(q))) * x for q, x in zip(row, scale, strict=True)] for row in block])
+                a = [1 / (1 + margin.exp()) for (margin,) in (matrix * point).tolist()]
+                total -= matrix.transpose() * arb_mat([[x] for x in a])
+                weights[start : start + _BLOCK] = [float(x.mid()) for x in a]
+            gradient = total.tolist()
             norm = sum((g * g for (g,) in gradient), arb(0)).sqrt()
             if norm <= arb(tolerance):
                 return _exact([x for (x,) in point.tolist()])
@@ -178,7 +184,6 @@ def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance:
             if float(norm.rad()) * 4 > tolerance or not largest > 0:
                 bits *= 2
                 continue
-            weights = np.array([float(x.mid()) for (x,) in a.tolist()])
             unit = np.array([float(g / largest) for g in middle])
             direction = _solve(_hessian(rows * grid, weights, l2_penalty), unit)
             point = arb_mat(

@@ -6,16 +6,16 @@ counts as no record.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import nested_cells, read_cells
 from ndis.gram.sources import choose_columns, open_source
 
-__all__ = ["Floats", "max_records_or_none", "read_records", "whole_number"]
+__all__ = ["Floats", "column_of_cells", "max_records_or_none", "read_records", "whole_number"]
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def whole_number(name: str, value: Any) -> int:
 
 def _rows(rows: Any) -> Floats:
     if isinstance(rows, list | tuple):
-        rows = np.array(rows, dtype=object)
+        rows = nested_cells("X", rows)
     if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind not in "fiub":
         return _cells("X", rows)
     source = open_source(rows)
@@ -64,24 +64,34 @@ def _host(block: Any) -> Floats:
 
 
 def _column(labels: Any) -> Floats:
+    array = column_of_cells(labels)
+    return _host(array) if array.dtype.kind in "fiub" else _cells("y", array)
+
+
+def column_of_cells(labels: Any) -> NDArray[Any]:
+    """Labels as one column, each cell as it stands; only the type and the shape of an array can be refused.
+
+    >>> column_of_cells([1, "x", None, [2, 3]]).tolist()
+    [1, 'x', None, [2, 3]]
+    """
     if isinstance(labels, list | tuple):
-        labels = np.array(labels, dtype=object)
+        array: NDArray[Any] = np.empty(len(labels), dtype=object)
+        for i, cell in enumerate(labels):
+            array[i] = cell[0] if _holds_one(cell) else cell
+        return array
     array = np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ParameterError("y", "be one column", f"{array.ndim} dimension(s)")
-    return _host(array) if array.dtype.kind in "fiub" else _cells("y", array)
+    return array
+
+
+def _holds_one(cell: Any) -> bool:
+    return cell.shape == (1,) if isinstance(cell, np.ndarray) else isinstance(cell, list | tuple) and len(cell) == 1
 
 
 def _cells(name: str, array: NDArray[Any]) -> Floats:
     if array.dtype.kind not in "OUS":
         raise ParameterError(name, "hold real numbers", f"dtype {array.dtype}")
-    return np.array([_number(cell) for cell in array.ravel()], dtype=np.float64).reshape(array.shape)
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):  # which cell is not a number must not be said
-        return math.nan
+    return read_cells(array)

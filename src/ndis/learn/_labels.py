@@ -1,0 +1,94 @@
+"""Private labels, each read on its own: no label changes how another one is read, and none raises anything."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+
+from ndis.errors import ParameterError
+from ndis.models.records import column_of_cells
+
+__all__ = ["label_signs", "occurring_classes", "private_labels", "stated_classes"]
+
+
+def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
+    """The labels as one column of cells. Only its presence, its type and its shape are checked."""
+    if y is None:
+        raise ParameterError(
+            "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
+    if tuple(getattr(y, "shape", ()))[1:] == (1,):
+        words = "A column-vector y was passed when a 1d array was expected."
+        warnings.warn(words, DataConversionWarning, stacklevel=3)
+    labels = column_of_cells(y)
+    if labels.dtype.kind not in "biufOUS":
+        raise ParameterError("y", "hold numbers or text", f"dtype {labels.dtype}")
+    return labels
+
+
+def label_signs(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """−1 and +1 for the first and the second class; 0, which is no record, for everything else.
+
+    >>> label_signs(np.array([0, "1", 1.0, None, True, float("nan")], dtype=object), np.array([0, 1])).tolist()
+    [-1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    """
+    negative, positive = (_plain(c) for c in classes)
+    cells = map(_plain, labels.tolist())
+    return np.array([float(_same(cell, positive)) - float(_same(cell, negative)) for cell in cells], dtype=np.float64)
+
+
+def stated_classes(classes: Any) -> NDArray[Any]:
+    """Two different labels, text or numbers; public."""
+    sequence = isinstance(classes, Iterable) and not isinstance(classes, str | bytes)
+    found = [_plain(c) for c in classes] if sequence else []
+    if len(found) != 2 or not all(_same(c, c) for c in found) or _same(*found):
+        raise ParameterError("classes", "be two different labels, text or numbers", repr(classes))
+    return _class_array(found)
+
+
+def occurring_classes(labels: NDArray[Any]) -> NDArray[Any]:
+    """The labels that occur, sorted, which are then public; what is neither text nor a number is none."""
+    found = {cell for cell in map(_plain, labels.tolist()) if _same(cell, cell)}
+    if any(isinstance(c, float) and not c.is_integer() for c in found):
+        raise ParameterError("y", "hold classes", "other numbers", "Unknown label type: continuous")
+    if len(found) > 2:
+        raise ParameterError(
+            "y",
+            "have two classes",
+            "more",
+            "Only binary classification is supported. The type of the target is multiclass",
+        )
+    if len(found) < 2:
+        raise ParameterError("y", "have two classes", "at most one class", "state both as classes=(negative, positive)")
+    return _class_array(sorted(found, key=lambda c: (_kind(c), c)))
+
+
+def _class_array(classes: list[Any]) -> NDArray[Any]:
+    if len({_kind(c) for c in classes}) == 1:
+        return np.array(classes)
+    array = np.empty(2, dtype=object)  # a common type would change one of them
+    array[:] = classes
+    return array
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, np.floating):
+        return float(cell)
+    return cell.item() if isinstance(cell, np.bool_ | np.integer) else cell
+
+
+def _kind(cell: Any) -> str:
+    """What a label may be compared with; nothing where it is neither text nor a number."""
+    for kind, types in (("number", int | float), ("text", str), ("bytes", bytes)):
+        if isinstance(cell, types):
+            return kind
+    return ""
+
+
+def _same(a: Any, b: Any) -> bool:
+    return _kind(a) != "" and _kind(a) == _kind(b) and bool(a == b)
