@@ -44,10 +44,13 @@ if TYPE_CHECKING:
     from ndis import gram, learn, models, plotting, sampling, testing
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
+    from ndis.mechanisms.check import check_sensitivity
+    from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.lifted import lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
+    from ndis.mechanisms.release import ProjectionRelease
     from ndis.mechanisms.sketch_size import choose_sketch_size
 
 __version__ = "0.1.0"
@@ -55,10 +58,12 @@ __version__ = "0.1.0"
 __all__ = [
     "BudgetError",
     "Claim",
+    "DominatingPairs",
     "Enclosure",
     "GaussianMechanism",
     "GaussianPair",
     "GeneralizedChiSquare",
+    "LoewnerEnvelope",
     "NdisError",
     "NotPrivateWarning",
     "PTRProjection",
@@ -66,9 +71,12 @@ __all__ = [
     "PoissonProjection",
     "PrecisionError",
     "PrivacyProfile",
+    "ProjectionRelease",
     "RandomProjection",
+    "RankOneEnvelope",
     "__version__",
     "audit",
+    "check_sensitivity",
     "choose_sketch_size",
     "delta_batch",
     "gram",
@@ -85,11 +93,16 @@ __all__ = [
 _SUBPACKAGES = ("gram", "learn", "models", "plotting", "sampling", "testing")
 _HOMES = {
     "Claim": "ndis.auditing",
+    "DominatingPairs": "ndis.mechanisms.envelopes",
     "GaussianMechanism": "ndis.mechanisms.gaussian",
+    "LoewnerEnvelope": "ndis.mechanisms.envelopes",
     "PTRProjection": "ndis.mechanisms.ptr",
     "PoissonProjection": "ndis.mechanisms.projection",
+    "ProjectionRelease": "ndis.mechanisms.release",
     "RandomProjection": "ndis.mechanisms.projection",
+    "RankOneEnvelope": "ndis.mechanisms.envelopes",
     "audit": "ndis.auditing",
+    "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
     "lift": "ndis.mechanisms.lifted",
 }
