@@ -141,8 +141,8 @@ class TestEveryPage:
             assert report.witness.neighbours in found
             assert report.witness.order in found
             assert " ".join(report.witness.event.split()) in found
-            assert repr(report.witness.enclosure.lower) in found
-            assert repr(report.witness.enclosure.upper) in found
+            for end in report.witness.enclosure:
+                assert " ".join(plain(end).split()) in found
 
     def test_no_number_is_lost_on_the_way(self, pages, name):
         found = Page(pages[name][1]).text().split("How to reproduce")[0]

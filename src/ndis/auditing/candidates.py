@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ndis.auditing.accuracy import Room, exactly
 from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.auditing.decide import screen
 from ndis.auditing.result import Side
@@ -43,6 +44,8 @@ class Candidate:
     delta: float
     log_delta: float
     slack: float
+    allowed: Room = exactly  # how far its laws may be off
+    confirm: Callable[[], None] | None = None  # raises where the laws do not come out again
 
     @property
     def excess(self) -> float:
@@ -121,7 +124,11 @@ def explicit(pairs: Iterable[Any], claim: Claim | ClaimedCurve, found: Found) ->
     """Pairs given one by one."""
     for number, value in enumerate(pairs):
         profile = as_profile(value)
-        words = WITH_RECORD if isinstance(value, PrivacyProfile) else AS_GIVEN
+        if profile.sampling_rates and claim.adjacency != "add-remove":
+            rule = "be 'add-remove' for profiles of Poisson samples, which are derived for it alone"
+            raise ParameterError("adjacency of the claim", rule, repr(claim.adjacency))
+        known = isinstance(value, PrivacyProfile) and claim.adjacency == "add-remove"
+        words = WITH_RECORD if known else AS_GIVEN
         for candidate in candidates_of(f"pair {number} of those given", words, profile, claim):
             found.add(candidate)
         found.tried += 1

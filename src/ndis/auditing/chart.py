@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -14,6 +15,7 @@ Point = tuple[float, float]  # (ε, δ)
 
 _WIDTH, _HEIGHT = 480.0, 320.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 466.0, 14.0, 268.0
+_PAD = 9.0  # half a marker, inside the frame
 _LEAST_DECADES = 3
 
 
@@ -31,7 +33,7 @@ def chart(
     Parameters
     ----------
     curve : sequence of (ε, δ)
-        Certified lower ends of δ, ε increasing; those with δ = 0 are left out.
+        Certified lower ends of δ, ε increasing; those with δ = 0 are left out. What lies under it is shaded in steps.
     claimed : sequence of (ε, δ)
         The claim: one point, or several that are joined. A claimed δ = 0 lies on the lower edge.
     false : (ε, δ), optional
@@ -51,22 +53,26 @@ def chart(
     """
     seen = [(x, y) for x, y in curve if y > 0]
     marks = [(x, y) for x, y in claimed if y > 0]
-    low, high = _decades([y for _, y in seen + marks], floor=len(marks) < len(claimed))
-    left, right = _range([*(x for x, _ in seen + list(claimed)), right])
+    alone = [] if seen else [(0.0, 10.0 * y) for _, y in marks]  # without a curve the claim is set off from the corner
+    low, high = _decades([y for _, y in seen + marks + alone], floor=len(marks) < len(claimed))
+    left, right = _range([*(x for x, _ in seen + list(claimed) + alone), right])
 
     def across(x: float) -> float:
-        return round(_LEFT + (_RIGHT - _LEFT) * (x - left) / (right - left), 2)
+        return round(_LEFT + _PAD + (_RIGHT - _LEFT - 2 * _PAD) * (x - left) / (right - left), 2)
 
     def down(y: float) -> float:
         place = (high - math.log10(y)) / (high - low) if y > 0 else 1.0
-        return round(_TOP + (_BOTTOM - _TOP) * min(max(place, 0.0), 1.0), 2)
+        return round(_TOP + (_BOTTOM - _PAD - _TOP) * min(max(place, 0.0), 1.0), 2)
 
     def path(points: Iterable[Point]) -> str:
         return " ".join(f"{across(x)},{down(y)}" for x, y in points)
 
     parts: list[Markup] = [tag("title", "Claimed and certified δ against ε"), tag("desc", description)]
     step = max(1, math.ceil((high - low) / longest))
-    for power in range(high, low - 1, -step):
+    zero = len(marks) < len(claimed)  # the lower edge stands for δ = 0
+    if zero:
+        parts.append(tag("text", "0", x=_LEFT - 7, y=down(0.0), dy="0.32em", text_anchor="end"))
+    for power in range(high, low - 1 + zero, -step):
         y = down(10.0**power)
         parts.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid"))
         parts.append(tag("text", _power_of_ten(power), x=_LEFT - 7, y=y, dy="0.32em", text_anchor="end"))
@@ -79,16 +85,28 @@ def chart(
     parts.append(tag("text", "ε", x=middle, y=_HEIGHT - 6, text_anchor="middle", class_="name"))
     parts.append(tag("text", "δ", x=10, y=(_TOP + _BOTTOM) / 2, dy="0.32em", text_anchor="middle", class_="name"))
     if seen:
-        below = [(seen[0][0], 0.0), *seen, (seen[-1][0], 0.0)]
-        parts.append(tag("polygon", points=path(below), class_="false"))
+        parts.append(tag("polygon", points=_steps([(across(x), down(y)) for x, y in seen]), class_="false"))
         parts.append(tag("polyline", points=path(seen), class_="curve"))
     if len(claimed) > 1:
         parts.append(tag("polyline", points=path(claimed), class_="claimed"))
     for x, y in claimed:
         kind = "mark refuted" if (x, y) == false else "mark"
         parts.append(_diamond(across(x), down(y), kind, size=7.0 if len(claimed) == 1 else 4.5))
+        if y == 0.0:
+            end = across(x) > (_LEFT + _RIGHT) / 2
+            place = {"x": across(x) + (-12 if end else 12), "y": down(y), "dy": "-0.35em"}
+            parts.append(tag("text", "δ = 0", **place, text_anchor="end" if end else "start", class_="zero"))
     box = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
     return tag("svg", *parts, viewBox=box, role="img", aria_label=description, class_="chart")
+
+
+def _steps(points: Sequence[Point]) -> str:
+    """The region under a falling curve, in steps: δ at ε is at least that of the next point known."""
+    corners = [(points[0][0], _BOTTOM), points[0]]
+    for (left, _), (right, low) in itertools.pairwise(points):
+        corners += [(left, low), (right, low)]
+    corners.append((points[-1][0], _BOTTOM))
+    return " ".join(f"{x:g},{y:g}" for x, y in corners)
 
 
 def _diamond(x: float, y: float, kind: str, *, size: float) -> Markup:

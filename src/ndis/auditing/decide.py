@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ndis.auditing.accuracy import Room, confidence, exactly, harder
 from ndis.auditing.result import Side
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
@@ -19,23 +20,24 @@ _NARROW = 1e-14
 _FIRST_STEP, _LAST_STEP = 2.0**-33, 0.5  # of ε; nearer to the edge certificates take seconds
 
 
-def screen(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[float, float]:
+def screen(profile: PrivacyProfile, side: Side, epsilon: float, room: float = 0.0) -> tuple[float, float]:
     """(log δ, slack) in floats: log δ(ε) lies below the sum, and the verdict never rests on it.
 
-    Where floats cannot tell, the slack is infinite, and the certificate is asked.
+    `room` is how far in ε the pair may be off. Where floats cannot tell, the slack is infinite, and the certificate is
+    asked.
     """
     try:
-        return _screen(profile, side, epsilon)
+        return _screen(profile, side, epsilon, room)
     except PrecisionError:
         return -math.inf, math.inf
 
 
-def _screen(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[float, float]:
+def _screen(profile: PrivacyProfile, side: Side, epsilon: float, room: float) -> tuple[float, float]:
     value = float(profile.log_delta(epsilon, order=side))
     slack = 0.0 if math.isinf(value) else SCREEN_MARGIN * (1.0 + math.fabs(value))
     pair = profile.remove if side == "remove" else profile.add
-    if pair.uncertainty > 0.0:  # whitening in floats moved the loss by about this much of its own size
-        moved = 4.0 * pair.uncertainty * (pair.form.mean + math.fabs(epsilon))
+    if pair.uncertainty > 0.0 or room > 0.0:  # whitening in floats moved the loss by about this much of its own size
+        moved = room + 4.0 * pair.uncertainty * (pair.form.mean + math.fabs(epsilon))
         if not math.isfinite(moved):
             return value, math.inf
         higher = float(profile.log_delta(epsilon - moved, order=side))
@@ -79,13 +81,19 @@ def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -
     return None
 
 
-def largest_refuted_epsilon(profile: PrivacyProfile, side: Side, delta: float, *, known: float | None) -> float | None:
-    """An ε as large as can be found with δ(ε) > delta certified; `known` is one already certified, if any.
+def largest_refuted_epsilon(
+    profile: PrivacyProfile, side: Side, delta: float, *, known: float | None, allowed: Room = exactly
+) -> float | None:
+    """An ε as large as can be found that is refuted at delta with certainty; `known` is one already certified, if any.
 
-    `profile.epsilon` lies above the edge; from there the search steps back until the certificate says yes.
+    `profile.epsilon` lies above the edge; from there the search steps back until the certificate says yes. `allowed` is
+    the room of the two laws.
     """
-    if (profile.remove if side == "remove" else profile.add).mutually_singular and not profile.sampling_rates:
-        return math.inf
+    sampled = bool(profile.sampling_rates)
+    if (profile.remove if side == "remove" else profile.add).mutually_singular and (side == "remove" or not sampled):
+        if allowed(confidence(0.0, delta)) == math.inf:
+            return known
+        return math.inf if not sampled or exceeds(profile, side, 0.0, delta) else known  # δ is 1, or the rate, at all ε
     if delta == 0.0:
         return known  # δ falls to 0 at no float known in general
     try:
@@ -94,14 +102,15 @@ def largest_refuted_epsilon(profile: PrivacyProfile, side: Side, delta: float, *
         return known
     if not math.isfinite(start):
         return known
-    if start == 0.0:
-        return known if known is not None or not exceeds(profile, side, 0.0, delta) else 0.0
     step = _FIRST_STEP
     while step <= _LAST_STEP:
         x = start * (1.0 - step)
         if known is not None and x <= known:
             return known
-        if exceeds(profile, side, x, delta):
+        test = harder(allowed, x, delta)
+        if test is not None and exceeds(profile, side, *test):
             return x
+        if x == 0.0:
+            return known
         step *= 2.0
     return known

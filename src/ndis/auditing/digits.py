@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["at_least", "at_most", "equation", "plain", "superscript"]
+__all__ = [
+    "MINUS",
+    "at_least",
+    "at_most",
+    "equation",
+    "few",
+    "plain",
+    "several",
+    "subscript",
+    "superscript",
+    "unbroken",
+]
+
+MINUS = "\u2212"  # as wide as a plus
+_SPACE = "\u00a0"  # that no line ends at
 
 _DIGITS = 4
 _EXACT = 800  # more digits than a float has
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def plain(x: float) -> str:
@@ -21,13 +37,22 @@ def plain(x: float) -> str:
     return _write(Decimal(repr(float(x)))) if math.isfinite(x) else _not_finite(x)
 
 
+def few(x: float, digits: int = 6) -> str:
+    """A float rounded to a few digits.
+
+    >>> few(-1.23456789e-05), few(2 / 3, 4), few(12.0)
+    ('−1.23457 × 10⁻⁵', '0.6667', '12')
+    """
+    return _write(Context(prec=digits).create_decimal(Decimal(float(x)))) if math.isfinite(x) else _not_finite(x)
+
+
 def equation(name: str, x: float) -> str:
     """Name and value, kept on one line.
 
     >>> equation("δ", 1e-6).replace("\\u00a0", " ")
     'δ = 10⁻⁶'
     """
-    return f"{name} = {plain(x)}".replace(" ", "\u00a0")
+    return f"{name} = {plain(x)}".replace(" ", _SPACE)
 
 
 def at_least(x: float, *, above: float | None = None) -> str:
@@ -48,6 +73,25 @@ def at_most(x: float, *, below: float | None = None) -> str:
     return _rounded(x, ROUND_CEILING, below)
 
 
+def several(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> several(1, "pair"), several(12_000, "pair")
+    ('1 pair', '12,000 pairs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def unbroken(text: str) -> str:
+    """Text in which no line ends inside a number, an equation or a term of a formula.
+
+    >>> unbroken("z > 1.5 − 0.2 z₁ at ε = 10⁻⁶").replace("\\u00a0", "_")
+    'z_>_1.5 −_0.2_z₁ at ε_=_10⁻⁶'
+    """
+    text = re.sub(r" ([=<>≤×]) ", rf"{_SPACE}\1{_SPACE}", text)
+    return re.sub(rf"(?<= [{MINUS}+]) (?=\d)|(?<=[\d⁰¹²³⁴-⁹]) (?=Σ?z)", _SPACE, text)
+
+
 def superscript(power: int) -> str:
     """An exponent.
 
@@ -55,6 +99,15 @@ def superscript(power: int) -> str:
     '⁻¹²'
     """
     return str(power).translate(_RAISED)
+
+
+def subscript(index: int) -> str:
+    """An index.
+
+    >>> subscript(12)
+    '₁₂'
+    """
+    return str(index).translate(_LOWERED)
 
 
 def _rounded(x: float, rounding: str, other: float | None) -> str:
@@ -74,6 +127,8 @@ def _rounded(x: float, rounding: str, other: float | None) -> str:
 
 def _write(value: Decimal) -> str:
     """Plainly from 10⁻⁴ up to a million, else with a power of ten."""
+    if value < 0:
+        return MINUS + _write(-value)
     if value == 0:
         return "0"
     power = value.adjusted()

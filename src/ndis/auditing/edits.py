@@ -24,6 +24,8 @@ def row_count(data: Any) -> int:
     parts = parts_of(data)
     if len(parts) not in (1, 2) or not all(isinstance(p, np.ndarray) and p.ndim >= 1 for p in parts):
         raise ParameterError("data", "be an array of rows, or a pair (X, y) of arrays", type(data).__name__)
+    if any(isinstance(p, np.ma.MaskedArray) for p in parts):
+        raise ParameterError("data", "be without masks", "a masked array", "fill it, or leave the rows out")
     if parts[0].ndim != 2 or any(len(p) != len(parts[0]) for p in parts):
         raise ParameterError("data", "be a matrix, with as many targets as rows", [p.shape for p in parts])
     return len(parts[0])

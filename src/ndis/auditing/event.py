@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import Floats
+from ndis.auditing.digits import MINUS, few, subscript
 from ndis.auditing.result import Side
 from ndis.errors import NdisError
 from ndis.pair import GaussianPair
@@ -35,15 +36,30 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> str:
     It happens with probability 0.6915 under p and 0.06681 under q.
     """
     pair = profile.remove if side == "remove" else profile.add
-    opening = f"The privacy loss log(p/q) exceeds ε = {epsilon:.6g}."
+    opening = f"The privacy loss log(p/q) exceeds ε = {few(epsilon)}."
+    if profile.sampling_rates:
+        return _sampled(profile, side, opening)
     if pair.mutually_singular:
         return "The output lies in a set that has probability one under p and probability zero under q."
-    if profile.sampling_rates:
-        rate = profile.sampling_rate
-        return f"{opening} One of the two laws is a mixture: the record is in the sample with probability {rate:.6g}."
     if pair.form.constant:
         return "None: the two laws are equal."
     return f"{opening} In coordinates in which q is standard normal: {_region(pair, epsilon)}.{_odds(pair, epsilon)}"
+
+
+def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> str:
+    """One law is (1 − rate)·Y + rate·X, the other Y; X is the output with the record in the sample."""
+    rate = profile.sampling_rate
+    if not (profile.remove if side == "remove" else profile.add).mutually_singular:
+        return f"{opening} One of the two laws is a mixture: the record is in the sample with probability {few(rate)}."
+    if side == "remove":
+        return (
+            "The output lies in a set that it reaches only with the record in the sample. "
+            f"It happens with probability {few(rate)} under p and 0 under q."
+        )
+    return (
+        "The output lies outside a set that it reaches only with the record in the sample. "
+        f"It happens with probability 1 under p and {few(1.0 - rate)} under q."
+    )
 
 
 def _region(pair: GaussianPair, epsilon: float) -> str:
@@ -51,24 +67,26 @@ def _region(pair: GaussianPair, epsilon: float) -> str:
     logs = math.fsum(n * np.log(tau))
     if (t == 0).all():
         size = math.sqrt(math.fsum(n * m * m))
-        return f"z > {epsilon / size + size / 2:.6g}, z the one coordinate along which the means differ"
+        return f"z > {few(epsilon / size + size / 2)}, z the one coordinate along which the means differ"
     if t.size == 1 and m[0] == 0:
         count, level = int(n[0]), (2 * epsilon + logs) * tau[0] / t[0]
         which = "the coordinate" if count == 1 else f"the {count} coordinates"
         square = "square of" if count == 1 else "sum of squares of"
         above = "exceeds" if t[0] > 0 else "stays below"
-        return f"the {square} {which} with variance ratio {tau[0]:.6g} {above} {level:.6g}"
+        return f"the {square} {which} with variance ratio {few(tau[0])} {above} {few(level)}"
     # ½z² − (z−m)²/(2τ) = ½(t/τ) z² + (m/τ) z − m²/(2τ)
     order = np.argsort(-n * (np.abs(np.log(tau)) + m * m), kind="stable")
     terms = [
-        f"{weight:+.6g} {name(i, n[i])}"
+        (weight, f"{few(math.fabs(weight))} {name(i, n[i])}")
         for i in order
         for weight, name in ((t[i] / (2 * tau[i]), _square), (m[i] / tau[i], _sum))
         if math.fabs(weight) > _NOISE
     ]
     level = epsilon + 0.5 * logs + 0.5 * math.fsum(n * m * m / tau)
-    more = f" + {len(terms) - _TERMS} smaller terms" if len(terms) > _TERMS else ""
-    return f"the quadratic form {' '.join(terms[:_TERMS])}{more} exceeds {level:.6g}"
+    others = len(terms) - _TERMS
+    more = f" + {others} smaller term{'s' * (others > 1)}" if others > 0 else ""
+    form = " ".join(f"{MINUS if weight < 0 else '+'} {text}" for weight, text in terms[:_TERMS])
+    return f"the quadratic form {form.removeprefix('+').strip()}{more} exceeds {few(level)}"
 
 
 def _counts(pair: GaussianPair) -> NDArray[np.bool_]:
@@ -79,11 +97,11 @@ def _counts(pair: GaussianPair) -> NDArray[np.bool_]:
 
 
 def _square(i: int, copies: float) -> str:
-    return f"z{i + 1}²" if copies == 1 else f"Σz{i + 1}² (over {int(copies)} coordinates)"
+    return f"z{subscript(i + 1)}²" if copies == 1 else f"Σz{subscript(i + 1)}² (over {int(copies)} coordinates)"
 
 
 def _sum(i: int, copies: float) -> str:
-    return f"z{i + 1}" if copies == 1 else f"Σz{i + 1}"
+    return f"z{subscript(i + 1)}" if copies == 1 else f"Σz{subscript(i + 1)}"
 
 
 def _invariants(pair: GaussianPair) -> tuple[Floats, Floats, Floats, Floats]:
@@ -98,4 +116,9 @@ def _odds(pair: GaussianPair, epsilon: float) -> str:
         p, q = (float(law.sf(epsilon)) for law in _loss_laws(pair))
     except NdisError:
         return ""
-    return f"\nIt happens with probability {p:.4g} under p and {q:.4g} under q."
+    return f"\nIt happens with probability {_odd(p)} under p and {_odd(q)} under q."
+
+
+def _odd(x: float) -> str:
+    """A probability; what floats round to 0 is below their range, and not 0."""
+    return few(x, 4) if x > 1e-300 else f"less than {few(1e-300)}"

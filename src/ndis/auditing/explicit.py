@@ -67,6 +67,7 @@ def from_batch(batch: PairBatch, claim: Claim | ClaimedCurve, found: Found) -> N
     if np.ndim(batch.variance_ratio) not in (1, 2) or np.size(batch.variance_ratio) == 0:
         shape = np.shape(batch.variance_ratio)
         raise ParameterError("variance_ratio", "have shape (n,) or (n, k), at least one pair", f"shape {shape}")
+    _check_rows(batch)
     ratio, t, m, n, _ = _rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)  # checks every entry
     orders = ((t, m), (-t / ratio, -m / np.sqrt(ratio)))  # t' = −t/(1+t), m' = −m/√(1+t)
     for epsilon, delta in claim.points:
@@ -78,6 +79,22 @@ def from_batch(batch: PairBatch, claim: Claim | ClaimedCurve, found: Found) -> N
                 make = _profile_of(ratio[i], m[i], n[i])
                 found.add(Candidate(label, order, make, side, epsilon, delta, float(values[i]), slack))
     found.tried += len(ratio)
+
+
+def _check_rows(batch: PairBatch) -> None:
+    """Name the first pair with a number out of range."""
+    for name, rule, good in (
+        ("variance_ratio", "be positive and finite", lambda a: np.isfinite(a) & (a > 0)),
+        ("shift", "be finite", np.isfinite),
+        ("copies", "be a whole number of at least 1", lambda a: np.isfinite(a) & (a >= 1) & (a == np.floor(a))),
+    ):
+        array = np.asarray(getattr(batch, name))
+        if array.dtype.kind not in "uif" or array.ndim == 0:
+            continue  # said where it is read
+        bad = np.argwhere(~good(array))
+        if bad.size:
+            found = array[tuple(bad[0])]
+            raise ParameterError(f"{name} of pair {bad[0][0]}", rule, found)
 
 
 def _profile_of(ratio: Floats, shift: Floats, copies: Floats) -> Callable[[], PrivacyProfile]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from importlib.resources import files
 
-from ndis.auditing.digits import at_least, at_most, equation, plain
+from ndis.auditing.digits import at_least, at_most, equation, plain, unbroken
 from ndis.auditing.markup import Markup, tag
 from ndis.auditing.picture import picture
 from ndis.auditing.result import AuditReport, Witness
@@ -84,7 +84,7 @@ def _verdict(report: AuditReport) -> Markup:
         )  # fmt: skip
         return tag("section", tag("h1", "The claim is false"), *told, class_="verdict refuted")
     undecided = (
-        [tag("p", "One pair of neighbours lies so close to the claim that no precision tried could tell them apart.")]
+        [tag("p", "One pair of neighbours lies so close to the claim that it is undecided; the notes say why.")]
         if report.undecided
         else []
     )
@@ -116,7 +116,7 @@ def _numbers(report: AuditReport) -> Markup:
         rows.append(
             (
                 f"Smallest δ still possible at {equation('ε', epsilon)}",
-                (_number(shown), f" (claimed {plain(delta)})"),
+                (_number(shown), unbroken(f" (claimed {plain(delta)})")),
             )
         )
         rows.append((f"Refuted at {equation('δ', delta)}", _refuted_range(report.epsilon_refuted)))
@@ -125,6 +125,7 @@ def _numbers(report: AuditReport) -> Markup:
         "section",
         tag("h2", "The claim and what is certain"),
         tag("table", tag("tbody", *(_row(name, value) for name, value in rows)), class_="facts"),
+        class_="whole",
     )
 
 
@@ -134,13 +135,15 @@ def _witness(report: AuditReport) -> Markup:
     if witness is None:
         return Markup()
     box = witness.enclosure
-    between = (tag("code", repr(box.lower)), " to ", tag("code", repr(box.upper)))
+    at = f"δ at {equation('ε', witness.epsilon)}"
+    between: tuple[object, ...] = (_number(plain(box.lower)), " and ", _number(plain(box.upper)))
+    bounds = (at, (_number(plain(box.lower)),)) if box.lower == box.upper else (f"{at}, between", between)
     rows = [
         ("Neighbours", (witness.neighbours,)),
         ("Order", (witness.order,)),
-        (f"δ at {equation('ε', witness.epsilon)}, between", between),
-        ("Claimed δ", (tag("code", repr(witness.delta)),)),
-        ("Best event to tell them apart", (witness.event,)),
+        bounds,
+        ("Claimed δ", (_number(plain(witness.delta)),)),
+        ("Best event to tell them apart", (unbroken(witness.event),)),
         ("The two output laws", (_laws(witness),)),
     ]
     opening = (
@@ -154,6 +157,7 @@ def _witness(report: AuditReport) -> Markup:
         tag("h2", "The witness" if report.refuted else "The closest pair"),
         tag("p", opening),
         tag("table", tag("tbody", *(_row(name, value) for name, value in rows)), class_="facts"),
+        class_="whole",
     )
 
 
@@ -180,8 +184,10 @@ def _reading(report: AuditReport) -> Markup:
         "A false claim looks the same when the neighbours that break it were not among those tested."
     )
     items = (
-        "A mechanism is (ε, δ)-differentially private when, for all neighbouring data sets and every event S, "
-        "P(S) ≤ e^ε · Q(S) + δ, where P and Q are the laws of its output on the two.",
+        Markup(
+            "A mechanism is (ε, δ)-differentially private when, for all neighbouring data sets and every event S, "
+            "P(S)&nbsp;≤&nbsp;e<sup>ε</sup>&nbsp;Q(S)&nbsp;+&nbsp;δ, P and Q being the laws of its output on the two."
+        ),
         f"Neighbours here are {_NEIGHBOURS[report.claim.adjacency]}.",
         "For one pair of neighbours the smallest δ at each ε can be computed exactly when the output is Gaussian. "
         "The bounds here enclose it by ball arithmetic, from the exact inputs.",
@@ -209,7 +215,7 @@ def _row(name: str, value: Iterable[object]) -> Markup:
 
 
 def _list(items: Iterable[str]) -> Markup:
-    return tag("ul", *(tag("li", _sentence(item)) for item in items))
+    return tag("ul", *(tag("li", item if isinstance(item, Markup) else unbroken(_sentence(item))) for item in items))
 
 
 def _sentence(text: str) -> str:
@@ -217,8 +223,8 @@ def _sentence(text: str) -> str:
 
 
 def _number(text: str) -> Markup:
-    """A number in running text, kept on one line unless it is long."""
-    return tag("span", text, class_="n") if len(text) < 24 else tag("span", text)
+    """A number in running text, kept on one line unless it is wider than the page."""
+    return tag("span", unbroken(text), class_="n")
 
 
 def _pairs(count: int) -> str:

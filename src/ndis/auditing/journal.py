@@ -1,7 +1,12 @@
 """What is finished of an audit, on disk, so that it can be interrupted and resumed.
 
 A file of JSON lines. The first names the audit; each of the others is one neighbour with its scores, which come back
-bit for bit. A last line cut short, as an interrupt may leave it, is dropped; any other damage is refused.
+bit for bit. A last line cut short, as an interrupt may leave it, is dropped; any other damage is refused, and a file
+that is no journal is not touched. While an audit runs, the file is locked.
+
+The name of an audit is a digest of the claim, the data, the rules, the code of the algorithm and its law on the data,
+byte for byte. What the algorithm calls in other modules is not in it, so a few of the neighbours, the worst among them,
+are run again (`probes`), and must come out as they were.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ import math
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from ndis.errors import ParameterError
 
@@ -20,7 +25,8 @@ __all__ = ["Journal", "Scores"]
 
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 _FORMAT = "ndis.AuditJournal"
-_CLOSE = 1e-6  # the same algorithm on the same data may differ in its last digits between machines
+_PROBES = 4  # neighbours run again on resuming
+_CLOSE = 1e-9  # of log δ: the laws are the same, or they are not
 
 
 class Journal:
@@ -29,33 +35,45 @@ class Journal:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "audit.jsonl"
-    ...     with Journal(path, {"audit": 1}) as journal:
+    ...     with Journal(path, {"audit": 1}, 1) as journal:
     ...         journal.add("remove:0", [(-1.5, 0.0)])
-    ...     with Journal(path, {"audit": 1}) as journal:
-    ...         journal.done
-    {'remove:0': [(-1.5, 0.0)]}
+    ...     with Journal(path, {"audit": 1}, 1) as journal:
+    ...         journal.done, journal.probes
+    ({'remove:0': [(-1.5, 0.0)]}, {'remove:0'})
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str] | None, identity: dict[str, Any], law: tuple[float, ...] = ()
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, identity: dict[str, Any], count: int) -> None:
         self.done: dict[str, Scores] = {}
+        self.probes: set[str] = set()  # read from the file, and to be run again
         self._mark = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-        self._file = None
+        self._count = count  # of scores a neighbour
+        self._file: IO[bytes] | None = None
         if path is None:
             return
         target = Path(path)
+        if target.exists() and not target.is_file():
+            raise ParameterError("journal", "be a file that can be read and written", repr(str(target)))
         try:
-            if target.exists():
-                self._resume(target, law)
-            self._file = target.open("a", encoding="utf-8")
-            if self._file.tell() == 0:
-                self._write({"format": _FORMAT, "audit": self._mark, "law": list(law)})
-        except (OSError, UnicodeDecodeError) as error:
+            self._file = target.open("a+b")
+            _lock(self._file)
+            self._resume(self._file)
+        except OSError as error:
+            self._close()
             raise ParameterError("journal", "be a file that can be read and written", str(error)) from error
+        except ParameterError:
+            self._close()
+            raise
+        self.probes = self._chosen()
 
     def add(self, name: str, scores: Scores) -> None:
-        """One neighbour is finished."""
+        """One neighbour is finished; one that was read from the file must be as it was."""
+        if name in self.probes:
+            self.probes.discard(name)
+            if not _alike(scores, self.done[name]):
+                raise ParameterError(
+                    "journal", "belong to this algorithm", "scores that do not come out again", "name a new file"
+                )
+            return
         self.done[name] = scores
         if self._file is not None:
             plain = [[None if math.isinf(value) else value for value in pair] for pair in scores]
@@ -68,32 +86,40 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            self._file.flush()
             os.fsync(self._file.fileno())
+        self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
             self._file.close()
+            self._file = None
 
     def _key(self, name: str) -> str:
         return hashlib.sha256(f"{self._mark} {name}".encode()).hexdigest()[:16]
 
     def _write(self, line: dict[str, Any]) -> None:
         if self._file is not None:
-            self._file.write(json.dumps(line, allow_nan=False) + "\n")
-            self._file.flush()
+            try:
+                self._file.write(_bytes(line))
+                self._file.flush()
+            except OSError as error:
+                raise ParameterError("journal", "be a file that can be read and written", str(error)) from error
 
-    def _resume(self, target: Path, law: tuple[float, ...]) -> None:
-        text = target.read_bytes()
-        end = text.rfind(b"\n") + 1
-        if end < len(text):  # cut short
-            os.truncate(target, end)
-        lines = text[:end].decode("utf-8").splitlines()
-        if not lines:
+    def _resume(self, file: IO[bytes]) -> None:
+        """Read and check everything; only then cut off what an interrupt left."""
+        first = {"format": _FORMAT, "audit": self._mark}
+        file.seek(0)
+        content = file.read()
+        end = content.rfind(b"\n") + 1
+        if end == 0:
+            if not _bytes(first).startswith(content):
+                raise ParameterError("journal", "be the journal of an audit", "another file")
+            file.truncate(0)
+            self._write(first)
             return
-        first = _line(lines[0], 1)
-        if first.get("format") != _FORMAT:
-            raise ParameterError("journal", "be the journal of an audit", "another file")
-        then = first.get("law", [])
-        same = len(then) == len(law) and all(math.isclose(a, b, rel_tol=_CLOSE) for a, b in zip(then, law, strict=True))
-        if first.get("audit") != self._mark or not same:
+        lines = content[:end].split(b"\n")[:-1]
+        header = _header(lines[0])
+        if header.get("audit") != self._mark:
             raise ParameterError(
                 "journal", "belong to this audit", "one of another claim, algorithm, data or rule", "name a new file"
             )
@@ -102,18 +128,67 @@ class Journal:
             name = found.get("name")
             if not isinstance(name, str) or found.get("key") != self._key(name):
                 raise ParameterError(f"line {number} of the journal", "belong to this audit", "another")
-            # the first of a pair is −∞ where δ = 0, the second +∞ where floats could not tell
-            self.done[name] = [
-                (-math.inf if value is None else value, math.inf if slack is None else slack)
-                for value, slack in found["scores"]
-            ]
+            self.done[name] = _scores(found.get("scores"), number, self._count)
+        if end < len(content):
+            file.truncate(end)
+
+    def _chosen(self) -> set[str]:
+        """The worst neighbour, and others spread over the file."""
+        names = list(self.done)
+        if not names:
+            return set()
+        worst = max(names, key=lambda name: max(value for value, _ in self.done[name]))
+        return {worst, *names[:: max(1, math.ceil(len(names) / (_PROBES - 1)))]}
 
 
-def _line(text: str, number: int) -> dict[str, Any]:
+def _lock(file: IO[bytes]) -> None:
+    """Keep other audits out, where the system knows how."""
     try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise ParameterError(f"line {number} of the journal", "be valid JSON", str(error)) from error
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ParameterError("journal", "not be in use", "one that another audit holds") from None
+
+
+def _bytes(line: dict[str, Any]) -> bytes:
+    return (json.dumps(line, allow_nan=False) + "\n").encode()
+
+
+def _header(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise ParameterError("journal", "be the journal of an audit", "another file")
+    return found
+
+
+def _line(line: bytes, number: int) -> dict[str, Any]:
+    from ndis._json import loads
+
+    found = loads(f"line {number} of the journal", line)
     if not isinstance(found, dict):
         raise ParameterError(f"line {number} of the journal", "be a JSON object", type(found).__name__)
     return found
+
+
+def _scores(found: Any, number: int, count: int) -> Scores:
+    """(log δ, slack), null for −∞ in the first, where δ = 0, and for +∞ in the second, where floats could not tell."""
+    pairs = isinstance(found, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in found)
+    if not (pairs and len(found) == count and all(x is None or type(x) in (int, float) for p in found for x in p)):
+        rule = f"hold {count} scores, each of two numbers"
+        raise ParameterError(f"line {number} of the journal", rule, "others")
+    return [
+        (-math.inf if value is None else float(value), math.inf if slack is None else float(slack))
+        for value, slack in found
+    ]
+
+
+def _alike(one: Scores, other: Scores) -> bool:
+    return all(
+        a == b or math.isclose(a, b, rel_tol=_CLOSE, abs_tol=_CLOSE) for (a, _), (b, _) in zip(one, other, strict=True)
+    )

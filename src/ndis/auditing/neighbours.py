@@ -14,7 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import as_floats, as_scalar
+from ndis._validate import as_floats, as_scalar, as_vector
+from ndis.auditing.digits import plain, several
 from ndis.auditing.edits import Edit, addition, digest, parts_of, removal, replacement, row_count
 from ndis.errors import ParameterError
 from ndis.mechanisms.base import Adjacency
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _BATCH = 256
+_LEAST_BOUND = 1e-150  # squares of rows stay within floats
 Proposals = Generator[list[Edit], list[float], None]
 
 
@@ -88,7 +90,8 @@ class AddRows:
         object.__setattr__(self, "candidates", _as_rows(self.candidates))
 
     def describe(self) -> str:
-        return f"{row_count(self.candidates)} given rows added in turn (digest {digest(*parts_of(self.candidates))})"
+        rows = several(row_count(self.candidates), "given row")
+        return f"{rows} added in turn (digest {digest(*parts_of(self.candidates))})"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         yield from in_batches(addition(row) for row in _rows_of(self.candidates, data))
@@ -106,9 +109,10 @@ class ReplaceEach:
         object.__setattr__(self, "candidates", _as_rows(self.candidates))
 
     def describe(self) -> str:
-        which = "every row" if self.rows is None else f"{len(self.rows)} chosen rows"
+        which = "every row" if self.rows is None else several(len(self.rows), "chosen row")
         mark = digest(*parts_of(self.candidates), np.array(self.rows or ()))
-        return f"{which} of the data replaced in turn by {row_count(self.candidates)} given rows (digest {mark})"
+        rows = several(row_count(self.candidates), "given row")
+        return f"{which} of the data replaced in turn by {rows} (digest {mark})"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         candidates = list(_rows_of(self.candidates, data))
@@ -175,11 +179,12 @@ class _Bounded:
     target_values: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if not as_scalar("row_norm_bound", self.row_norm_bound) > 0:
-            raise ParameterError("row_norm_bound", "be positive", self.row_norm_bound)
+        if not _LEAST_BOUND <= as_scalar("row_norm_bound", self.row_norm_bound) <= 1.0 / _LEAST_BOUND:
+            rule = f"lie between {_LEAST_BOUND} and {1.0 / _LEAST_BOUND}"
+            raise ParameterError("row_norm_bound", rule, self.row_norm_bound)
         if self.target_bound is not None and not as_scalar("target_bound", self.target_bound) >= 0:
             raise ParameterError("target_bound", "not be negative", self.target_bound)
-        object.__setattr__(self, "target_values", tuple(as_floats("target_values", list(self.target_values)).tolist()))
+        object.__setattr__(self, "target_values", tuple(as_vector("target_values", self.target_values).tolist()))
 
     def _ball(self, data: Any) -> _Ball:
         row_count(data)
@@ -190,9 +195,9 @@ class _Bounded:
         return _Ball(self.row_norm_bound, self.target_bound, self.target_values)
 
     def _bounds(self) -> str:
-        targets = f", |y| ≤ {self.target_bound!r}" if self.target_bound is not None else ""
-        targets = f", y among {list(self.target_values)}" if self.target_values else targets
-        return f"‖x‖ ≤ {self.row_norm_bound!r}{targets}"
+        targets = f", |y| ≤ {plain(self.target_bound)}" if self.target_bound is not None else ""
+        targets = f", y among {', '.join(map(plain, self.target_values))}" if self.target_values else targets
+        return f"‖x‖ ≤ {plain(self.row_norm_bound)}{targets}"
 
 
 @dataclass(frozen=True)
@@ -208,8 +213,12 @@ class AddRandom(_Bounded):
     count: int = 100
     adjacency: Adjacency = "add-remove"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_counts(count=self.count)
+
     def describe(self) -> str:
-        return f"{self.count} rows drawn at random within {self._bounds()} added in turn"
+        return f"{several(self.count, 'row')} drawn at random within {self._bounds()} added in turn"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         ball, width = self._ball(data), parts_of(data)[0].shape[1]
@@ -241,10 +250,14 @@ class AddAdversarial(_Bounded):
     starts: int = 2
     adjacency: Adjacency = "add-remove"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_counts(generations=self.generations, offspring=self.offspring, starts=self.starts)
+
     def describe(self) -> str:
         return (
-            f"a row within {self._bounds()} added, chosen to make δ large by {self.starts} climbs of "
-            f"{self.generations} generations with {self.offspring} rows each"
+            f"a row within {self._bounds()} added, chosen to make δ large by {several(self.starts, 'climb')} of "
+            f"{several(self.generations, 'generation')} with {several(self.offspring, 'row')} each"
         )
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
@@ -291,6 +304,12 @@ class ReplaceAdversarial(AddAdversarial):
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         places = random.permutation(row_count(data)).tolist()
         yield from self._climb(data, random, lambda row, i: replacement(i, row), places)
+
+
+def _check_counts(**counts: Any) -> None:
+    for name, count in counts.items():
+        if not (type(count) is int and count >= 1):
+            raise ParameterError(name, "be a whole number of at least 1", repr(count))
 
 
 def _principal(x: NDArray[Any]) -> list[NDArray[np.float64]]:

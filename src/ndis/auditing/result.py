@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._validate import Floats, as_vector
+from ndis._validate import Floats, as_scalar, as_vector
 from ndis.auditing.claim import Claim, ClaimedCurve, claim_from_dict, claim_to_dict
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
@@ -25,6 +26,16 @@ __all__ = ["AuditReport", "Witness"]
 Side = Literal["remove", "add"]
 _FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 1
 _RECHECK_WIDTH = 1e-12
+_KINDS = {
+    "refuted": bool,
+    "undecided": bool,
+    "pairs_tried": int,
+    "how_chosen": tuple,
+    "not_tested": tuple,
+    "notes": tuple,
+    "reproduce": str,
+    "version": str,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +55,7 @@ class Witness:
     event : str
         The event that tells them apart best, in words and numbers.
     profile : PrivacyProfile
-        The two laws; `side` names the order inside it.
+        The two laws, from their exact inputs, fractions among them; `side` names the order inside it.
     side : str
         "remove" or "add".
     """
@@ -70,34 +81,74 @@ class Witness:
         return self.profile.certify(self.epsilon, relative_width=_RECHECK_WIDTH, order=self.side)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
+        """As plain values; fractions are written out as text beside the floats nearest to them."""
+        floats, fractions = _plain(self.profile)
+        found = {
             "neighbours": self.neighbours,
             "order": self.order,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "enclosure": list(self.enclosure),
             "event": self.event,
-            "profile": json.loads(self.profile.to_json()),
+            "profile": json.loads(floats.to_json()),
             "side": self.side,
         }
+        return found if fractions is None else {**found, "fractions": fractions}
 
     @classmethod
     def from_dict(cls, found: Any) -> Witness:
         """The witness that `to_dict` wrote."""
         from ndis._json import only_keys
 
-        item = only_keys("witness", found, tuple(cls.__dataclass_fields__))
+        item = dict(only_keys("witness", found, tuple(cls.__dataclass_fields__), ("fractions",)))
         box, side = item["enclosure"], item["side"]
         if not (isinstance(box, list) and len(box) == 2):
             raise ParameterError("enclosure of the witness", "be two numbers", repr(box))
         low, high = as_vector("enclosure of the witness", box).tolist()
-        if not low <= high:
-            raise ParameterError("enclosure of the witness", "be in order", repr(box))
+        if not 0 <= low <= high <= 1:
+            raise ParameterError("enclosure of the witness", "be in order, between 0 and 1", repr(box))
         if side not in ("remove", "add"):
             raise ParameterError("side of the witness", "be 'remove' or 'add'", repr(side))
+        for key in ("neighbours", "order", "event"):
+            if not isinstance(item[key], str):
+                raise ParameterError(f"{key} of the witness", "be text", type(item[key]).__name__)
+        for key in ("epsilon", "delta"):
+            item[key] = as_scalar(f"{key} of the witness", item[key])
+        fractions = item.pop("fractions", None)
         profile = PrivacyProfile.from_json(json.dumps(item["profile"]))
+        if fractions is not None:
+            profile = _with_fractions(profile, fractions)
         return cls(**{**item, "enclosure": Enclosure(low, high), "profile": profile})
+
+
+def _plain(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[Any] | None]:
+    """The profile with fractions rounded to floats, and the fractions themselves where there are any."""
+    (*others, origin) = profile.remove.origins or (None,)
+    if others or origin is None or not any(a.dtype == object for a in origin.arrays):
+        return profile, None
+    floats = replace(origin, arrays=tuple(a.astype(np.float64) for a in origin.arrays))
+    remove = replace(profile.remove, origins=(floats,))
+    return replace(profile, remove=remove, add=remove.reversed()), [[str(x) for x in a.flat] for a in origin.arrays]
+
+
+def _with_fractions(profile: PrivacyProfile, found: Any) -> PrivacyProfile:
+    """The profile with fractions in the place of the floats nearest to them."""
+    name, rule = "fractions of the witness", "be those nearest to the floats of its profile"
+    origins = profile.remove.origins
+    if not (len(origins) == 1 and isinstance(found, list) and len(found) == len(origins[0].arrays)):
+        raise ParameterError(name, rule, "others")
+    arrays = []
+    for texts, floats in zip(found, origins[0].arrays, strict=True):
+        try:
+            exact = np.array([Fraction(text) for text in texts] + [None], dtype=object)[:-1]
+            near = np.array_equal(exact.astype(np.float64), floats.ravel())
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+            near = False
+        if not near:
+            raise ParameterError(name, rule, "others")
+        arrays.append(exact.reshape(floats.shape))
+    remove = replace(profile.remove, origins=(replace(origins[0], arrays=tuple(arrays)),))
+    return replace(profile, remove=remove, add=remove.reversed())
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +202,38 @@ class AuditReport:
     version: str = field(default_factory=_version)
 
     def __post_init__(self) -> None:
-        if self.refuted and self.witness is None:
-            raise ParameterError("witness", "come with a refutation", None)
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if type(value) is not kind:
+                raise ParameterError(name, f"be of type {kind.__name__}", type(value).__name__)
+        for name in ("how_chosen", "not_tested", "notes"):
+            if not all(isinstance(text, str) for text in getattr(self, name)):
+                raise ParameterError(name, "hold sentences", "other values")
+        if not self.pairs_tried >= (self.witness is not None):
+            raise ParameterError("pairs_tried", "count the pairs", self.pairs_tried)
+        if self.refuted and (self.witness is None or self.undecided):
+            raise ParameterError("refuted", "come with a witness, and without doubt", "neither or both")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """The verdict must be what the numbers say."""
+        known = self.epsilon_refuted
+        if not (known is None or (isinstance(known, float) and known >= 0)):
+            raise ParameterError("epsilon_refuted", "be a number that is not negative, or None", repr(known))
+        if not (isinstance(self.delta_possible, float) and 0 <= self.delta_possible <= 1):
+            raise ParameterError("delta_possible", "lie between 0 and 1", repr(self.delta_possible))
+        witness = self.witness
+        if witness is None:
+            return
+        if (witness.epsilon, witness.delta) not in self.claim.points:
+            raise ParameterError("point of the witness", "be a claimed one", (witness.epsilon, witness.delta))
+        if self.delta_possible != witness.enclosure.lower:
+            raise ParameterError("delta_possible", "be the lower end of the witness", self.delta_possible)
+        low, high = witness.enclosure
+        if not self.refuted and low > witness.delta:
+            raise ParameterError("refuted", "be true where δ of the witness is above the claim", self.refuted)
+        if self.refuted and not (low >= witness.delta and high > witness.delta):
+            raise ParameterError("refuted", "be false where δ of the witness is not above the claim", self.refuted)
 
     @property
     def verdict(self) -> str:
@@ -229,11 +310,16 @@ class AuditReport:
         fields = tuple(cls.__dataclass_fields__)
         item = only_keys("report", found, ("format", "format_version", "verdict", *fields))
         values: dict[str, Any] = {key: tuple(item[key]) if isinstance(item[key], list) else item[key] for key in fields}
+        for key in ("delta_possible", "epsilon_refuted"):
+            values[key] = float(item[key]) if type(item[key]) is int else item[key]
         values["claim"] = claim_from_dict(item["claim"])
         values["witness"] = None if item["witness"] is None else Witness.from_dict(item["witness"])
         if item["epsilon_refuted"] == "infinity":
             values["epsilon_refuted"] = math.inf
-        return cls(**values)
+        report = cls(**values)
+        if item["verdict"] != report.verdict:
+            raise ParameterError("verdict of the report", f"be {report.verdict!r}", repr(item["verdict"]))
+        return report
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report: a self-contained page for a path that ends in .html, JSON for .json."""

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import math
 import os
 import pickle
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ndis.auditing.accuracy import confidence, rooms
 from ndis.auditing.candidates import EXCHANGED, SIDES, WITH_RECORD, Candidate, Found
 from ndis.auditing.claim import Claim, ClaimedCurve, claim_to_dict
 from ndis.auditing.decide import screen
+from ndis.auditing.digits import few, several
 from ndis.auditing.edits import Edit, digest, given, parts_of, row_count
+from ndis.auditing.identity import fingerprint
 from ndis.auditing.journal import Journal, Scores
-from ndis.auditing.laws import LOW_RANK_SLACK, Algorithm, Law, certified_pair, law_of, screening_pair
+from ndis.auditing.laws import Algorithm, Law, certified_pair, law_of, private_copy, screening_pair
 from ndis.auditing.neighbours import Neighbours, Proposals, RemoveEach, in_batches
+from ndis.auditing.progress import counter
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
 __all__ = ["DataSets", "as_rules", "search"]
 
+Laws = Callable[..., Law]
 THREADS_NOTE = "the algorithm cannot be sent to other processes, so it ran in threads"
 
 
@@ -38,10 +43,33 @@ class DataSets:
 
     def describe(self) -> str:
         mark = digest(*(part for one in self.sets for part in parts_of(one)))
-        return f"{len(self.sets)} data sets given as neighbours of the data, taken at their word (digest {mark})"
+        sets = several(len(self.sets), "data set")
+        return f"{sets} given as neighbours of the data, taken at their word (digest {mark})"
+
+    def check(self, data: Any) -> None:
+        """Every data set must be of the kind of the data."""
+        for number, one in enumerate(self.sets):
+            if _kind(one) != _kind(data):
+                rule = f"be like data, {_told(data)}"
+                raise ParameterError(f"data set {number} of neighbours", rule, _told(one), "give a list of data sets")
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         yield from in_batches(given(i, one) for i, one in enumerate(self.sets))
+
+
+def _kind(data: Any) -> tuple[Any, ...]:
+    """What data sets that differ by a row have in common."""
+    if not isinstance(data, tuple):
+        return ("array", data.ndim, data.shape[1:]) if isinstance(data, np.ndarray) else (type(data),)
+    return tuple(_kind(part) for part in data)
+
+
+def _told(data: Any) -> str:
+    if isinstance(data, tuple):
+        return f"({', '.join(map(_told, data))})"
+    if isinstance(data, np.ndarray):
+        return f"an array of shape (…{''.join(f', {n}' for n in data.shape[1:])})" if data.ndim else "a number"
+    return f"a {type(data).__name__}"
 
 
 def as_rules(neighbours: Any, claim: Claim | ClaimedCurve) -> list[Any]:
@@ -53,7 +81,7 @@ def as_rules(neighbours: Any, claim: Claim | ClaimedCurve) -> list[Any]:
         return [RemoveEach()]
     if isinstance(neighbours, Neighbours):
         neighbours = [neighbours]
-    if isinstance(neighbours, np.ndarray) or not isinstance(neighbours, Iterable):
+    if isinstance(neighbours, np.ndarray | str | bytes) or not isinstance(neighbours, Iterable):
         wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
         raise ParameterError("neighbours", wanted, type(neighbours).__name__)
     items = list(neighbours)
@@ -82,50 +110,84 @@ def search(
     progress: bool | None = None,
     journal: str | os.PathLike[str] | None = None,
     seed: int = 0,
+    law_accuracy: float = 0.0,
 ) -> tuple[str, ...]:
     """Add the candidates of every neighbour to `found`; returns notes for the report."""
-    if not any(isinstance(rule, DataSets) for rule in rules):
+    given_sets = [rule for rule in rules if isinstance(rule, DataSets)]
+    for rule in given_sets:
+        rule.check(data)
+    if not given_sets:
         row_count(data)
-    base = law_of(algorithm, data)
     identity = {
         "claim": claim_to_dict(claim),
         "data": digest(*parts_of(data)),
-        "algorithm": _name(algorithm),
+        "algorithm": "" if journal is None else fingerprint(algorithm),
         "rules": [f"{type(rule).__name__}: {rule.describe()}" for rule in rules],
         "seed": seed,
     }
-    score = functools.partial(_score, algorithm, data, base, claim.points)
+    law = functools.partial(_law, algorithm, data)
+    base = law()
+    _same(base, law(), law_accuracy)
+    identity["law"] = hashlib.sha256(base.mark).hexdigest()
+    score = functools.partial(_score, law, base, claim.points)
     pool, notes = _pool(score, workers)
     seen: set[str] = set()
-    with Journal(journal, identity, base.summary) as book, _bar(progress) as advance:
+    with Journal(journal, identity, 2 * len(claim.points)) as book, counter(progress, "neighbours") as advance:
         for number, rule in enumerate(rules):
             proposals = rule.proposals(data, np.random.default_rng([seed, number]))
             batch: list[Edit] | None = next(proposals, None)
             while batch is not None:
-                todo = {edit.name: edit for edit in batch if edit.name not in book.done}
+                todo = {edit.name: edit for edit in batch if edit.name not in book.done or edit.name in book.probes}
                 for edit, scores in zip(todo.values(), pool(list(todo.values())), strict=True):
                     book.add(edit.name, scores)
                     advance()
                 for edit in batch:
                     if edit.name not in seen:
                         seen.add(edit.name)
-                        _add(found, algorithm, data, base, edit, claim, book.done[edit.name])
+                        _add(found, law, base, edit, claim, book.done[edit.name], law_accuracy)
                 try:
                     batch = proposals.send([max(value for value, _ in book.done[edit.name]) for edit in batch])
                 except StopIteration:
                     batch = None
-    return notes
+    return (*_accuracy_note(base, law_accuracy), *notes)
 
 
-def _score(algorithm: Algorithm, data: Any, base: Law, points: tuple[tuple[float, float], ...], edit: Edit) -> Scores:
+def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> Law:
+    """The law on the data, or on a neighbour; the algorithm gets a copy of its own, which it may write to."""
+    if edit is None:
+        return law_of(algorithm, private_copy(data))
+    return law_of(algorithm, edit.apply(data) if edit.whole is None else private_copy(edit.whole))
+
+
+def _same(first: Law, second: Law, accuracy: float) -> None:
+    if not first.agrees(second, accuracy):
+        raise ParameterError(
+            "algorithm", "return the same law for the same data", "two that differ", "fix the seeds of what it draws"
+        )
+
+
+def _accuracy_note(base: Law, accuracy: float) -> tuple[str, ...]:
+    if base.exact is not None:
+        return ()
+    if accuracy == 0.0:
+        return ("the numbers returned by the algorithm are taken as exact",)
+    return (
+        f"the numbers returned by the algorithm are taken as exact but for a relative error of {few(accuracy, 3)}: "
+        "what such an error explains is not held against the claim",
+    )
+
+
+def _score(law: Laws, base: Law, points: tuple[tuple[float, float], ...], edit: Edit) -> Scores:
     """(log δ, slack) of both orders at every claimed point, sides outermost."""
-    pair, rounded = screening_pair(law_of(algorithm, edit.apply(data)), base)
+    pair, room = screening_pair(law(edit), base)
     profile = _profile(edit, pair)
     scores = []
     for side in SIDES:
-        for epsilon, _ in points:
-            value, slack = screen(profile, side, epsilon)
-            scores.append((value, slack + LOW_RANK_SLACK * (1.0 - min(value, 0.0)) if rounded else slack))
+        for epsilon, delta in points:
+            moved = room(confidence(epsilon, delta))
+            value, slack = screen(profile, side, epsilon, moved)
+            # a claim of δ = 0 is broken by less than any float
+            scores.append((value, math.inf if moved > 0.0 and delta == 0.0 and value == -math.inf else slack))
     return scores
 
 
@@ -136,20 +198,34 @@ def _profile(edit: Edit, other_from_base: GaussianPair) -> PrivacyProfile:
 
 
 def _add(
-    found: Found, algorithm: Algorithm, data: Any, base: Law, edit: Edit, claim: Claim | ClaimedCurve, scores: Scores
+    found: Found,
+    law: Laws,
+    base: Law,
+    edit: Edit,
+    claim: Claim | ClaimedCurve,
+    scores: Scores,
+    accuracy: float,
 ) -> None:
-    if len(scores) != 2 * len(claim.points):
-        raise ParameterError("journal", f"hold {2 * len(claim.points)} scores a neighbour", len(scores))
+    @functools.cache
+    def other() -> Law:
+        return law(edit)
 
     @functools.cache
     def make() -> PrivacyProfile:
-        return _profile(edit, certified_pair(law_of(algorithm, edit.apply(data)), base))
+        return _profile(edit, certified_pair(other(), base))
+
+    def allowed(x: float) -> float:
+        return rooms(other(), base, accuracy)(x)
+
+    def confirm() -> None:
+        _same(base, law(), accuracy)
+        _same(other(), law(edit), accuracy)
 
     one_more = edit.whole is None and (edit.remove is None or edit.add is None)
     places = [(side, point) for side in SIDES for point in claim.points]
     for (side, (epsilon, delta)), (value, slack) in zip(places, scores, strict=True):
         order = (WITH_RECORD if one_more else EXCHANGED)[SIDES.index(side)]
-        found.add(Candidate(edit.label, order, make, side, epsilon, delta, value, slack))
+        found.add(Candidate(edit.label, order, make, side, epsilon, delta, value, slack, allowed, confirm))
     found.tried += 1
 
 
@@ -157,7 +233,7 @@ def _pool(
     score: Callable[[Edit], Scores], workers: int
 ) -> tuple[Callable[[list[Edit]], Iterable[Scores]], tuple[str, ...]]:
     """A map over edits that yields in order as results come, and what to say about it."""
-    if not (isinstance(workers, int) and workers >= 1):
+    if not (type(workers) is int and workers >= 1):
         raise ParameterError("workers", "be a whole number of at least 1", workers)
     if workers == 1:
         return lambda edits: map(score, edits), ()
@@ -172,23 +248,3 @@ def _pool(
         backend, notes = "threading", (THREADS_NOTE,)
     pool = Parallel(n_jobs=workers, backend=backend, return_as="generator")
     return lambda edits: pool(delayed(score)(edit) for edit in edits), notes
-
-
-def _name(algorithm: Any) -> str:
-    inner = getattr(algorithm, "func", algorithm)
-    return f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner).__name__)}"
-
-
-@contextmanager
-def _bar(progress: bool | None) -> Iterator[Callable[[], None]]:
-    """A counter of neighbours on a terminal; nothing elsewhere."""
-    if not (sys.stderr.isatty() if progress is None else progress):
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed} neighbours"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("audit", total=None)
-        yield lambda: bar.advance(task)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,15 +61,23 @@ def audit(
         list[Path] | None,
         typer.Option("--report", "-o", metavar="PATH", help="Write the report here, .html or .json; may be repeated."),
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", help="How many runs of the algorithm at a time.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="How many runs of the algorithm at a time (1 unless given).")
+    ] = None,
     journal: Annotated[
         Path | None, typer.Option("--journal", help="Note finished neighbours here; run again to go on from there.")
+    ] = None,
+    law_accuracy: Annotated[
+        float | None,
+        typer.Option(
+            "--law-accuracy", help="Relative accuracy of the algorithm's numbers (2⁻⁴⁰ unless given; 0: exact)."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Try to refute a claim of (ε, δ)-differential privacy, with proof.
 
-    Exit status: 0 not refuted (which is not a proof of privacy), 1 refuted, 2 bad input.
+    Exit status: 0 not refuted (which is not a proof of privacy), 1 refuted and nothing else, 2 bad input.
 
     Example: ndis audit gaussians.json --epsilon 1 --delta 1e-6 --report audit.html
     """
@@ -77,16 +87,17 @@ def audit(
         _check_report(path)
     request = read_request(file, targets=targets)
     claim = _claim(request, epsilon, delta, None if adjacency is None else adjacency.value)
-    arguments = _arguments(request, claim, algorithm, row_norm_bound)
+    running = {"--workers": workers, "--journal": journal, "--law-accuracy": law_accuracy}
+    arguments = _arguments(request, claim, algorithm, row_norm_bound, running)
     try:
-        found = run(claim, workers=workers, journal=journal, **arguments)
+        found = run(claim, **arguments)
     except KeyboardInterrupt:
         again = "" if journal is None else "; the same command goes on from the journal"
         typer.echo(f"ndis: interrupted{again}", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    typer.echo(found.to_json() if as_json else _summary(found))
     for path in report or []:
         found.save(path)
-    typer.echo(found.to_json() if as_json else _summary(found))
     if found.refuted:
         raise typer.Exit(REFUTED)
 
@@ -109,10 +120,12 @@ def _claim(request: Request, epsilon: float | None, delta: float | None, adjacen
     return Claim(claim["epsilon"], claim["delta"], **words)
 
 
-def _arguments(request: Request, claim: Any, algorithm: str | None, row_norm_bound: float | None) -> dict[str, Any]:
-    """What `ndis.audit` is called with."""
+def _arguments(
+    request: Request, claim: Any, algorithm: str | None, row_norm_bound: float | None, running: dict[str, Any]
+) -> dict[str, Any]:
+    """What `ndis.audit` is called with; `running` are the options that make sense only where an algorithm runs."""
     if request.pairs is not None:
-        options: dict[str, object] = {"--algorithm": algorithm, "--row-norm-bound": row_norm_bound}
+        options: dict[str, object] = {"--algorithm": algorithm, "--row-norm-bound": row_norm_bound, **running}
         for option, value in options.items():
             if value is not None:
                 raise ParameterError(option, "be left out where the file holds pairs", value)
@@ -123,9 +136,14 @@ def _arguments(request: Request, claim: Any, algorithm: str | None, row_norm_bou
     if name is None:
         raise ParameterError("algorithm", "come with data", "none", "name it with --algorithm module:function")
     bound = row_norm_bound if row_norm_bound is not None else request.row_norm_bound
-    named = NamedAlgorithm(name)
+    named = NamedAlgorithm(name, tuple(dict.fromkeys((os.getcwd(), request.folder or os.getcwd()))))
     _ = named.func  # fails before anything runs
-    return {"algorithm": named, "data": request.data, "neighbours": _rules(request, claim, bound)}
+    return {
+        "algorithm": named,
+        "data": request.data,
+        "neighbours": _rules(request, claim, bound),
+        **{key[2:].replace("-", "_"): value for key, value in running.items() if value is not None},
+    }
 
 
 def _rules(request: Request, claim: Any, row_norm_bound: Any) -> list[Any]:
@@ -151,6 +169,12 @@ def _check_report(path: Path) -> None:
         raise ParameterError("--report", "end in .html or .json", str(path))
     if path.is_dir() or not path.parent.is_dir():
         raise ParameterError("--report", "be a file in a folder that exists", str(path))
+    probe = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        probe.open("xb").close()
+        probe.unlink()
+    except OSError as error:
+        raise ParameterError("--report", "be a file that can be written", f"{str(path)!r}: {error.strerror}") from error
 
 
 def _summary(found: Any) -> str:

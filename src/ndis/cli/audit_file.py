@@ -9,7 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from ndis._json import loads, only_keys, pair_from_arrays
 from ndis._validate import as_floats
+from ndis.cli.errors import told
 from ndis.cli.source import content_of, is_npz, npz_arrays
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -31,10 +32,10 @@ _DATA = ("algorithm", "data", "targets", "candidates", "row_norm_bound", "target
 
 @dataclass(frozen=True)
 class NamedAlgorithm:
-    """A function `data → (mean, covariance)` by its name, ``module:function``, looked for in a folder as well."""
+    """A function `data → (mean, covariance)` by its name, ``module:function``, looked for in some folders as well."""
 
     name: str
-    folder: str = field(default_factory=os.getcwd)
+    folders: tuple[str, ...] = field(default_factory=lambda: (os.getcwd(),))
 
     @property
     def func(self) -> Callable[[Any], Any]:
@@ -42,17 +43,20 @@ class NamedAlgorithm:
         module, _, path = self.name.partition(":")
         if not (module and path and all(part.isidentifier() for part in [*module.split("."), *path.split(".")])):
             raise ParameterError("algorithm", "be written module:function", repr(self.name))
-        if self.folder not in sys.path:
-            sys.path.insert(0, self.folder)
+        for folder in reversed(self.folders):
+            if folder not in sys.path:
+                sys.path.insert(0, folder)
         try:
             with redirect_stdout(sys.stderr):
                 found: Any = importlib.import_module(module)
+                for part in path.split("."):
+                    found = getattr(found, part, None)
         except ModuleNotFoundError as error:
             raise ParameterError("algorithm", "be in a module that can be found", f"{error.name!r}") from error
-        except (Exception, SystemExit) as error:  # the user's module may raise anything
-            raise ParameterError("algorithm", "be in a module that imports", _told(error)) from error
-        for part in path.split("."):
-            found = getattr(found, part, None)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the user's module may raise anything
+            raise ParameterError("algorithm", "be in a module that imports", told(error)) from error
         if not callable(found):
             raise ParameterError("algorithm", "be a function of its module", repr(self.name))
         return found  # type: ignore[no-any-return]
@@ -61,9 +65,14 @@ class NamedAlgorithm:
         function = self.func
         try:
             with redirect_stdout(sys.stderr):
-                return function(data)
-        except (Exception, SystemExit) as error:  # and so may the function
-            raise ParameterError(f"algorithm {self.name}", "return (mean, covariance)", _told(error)) from error
+                found = function(data)
+                if isinstance(found, tuple | list):  # what turns into an array runs the user's code too
+                    return tuple(np.asarray(part) if hasattr(part, "__array__") else part for part in found)
+                return found
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # and so may the function
+            raise ParameterError(f"algorithm {self.name}", "return (mean, covariance)", told(error)) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +87,24 @@ class Request:
     row_norm_bound: Any = None
     target_bound: Any = None
     target_values: Any = None
+    folder: str | None = None  # of the file: modules are looked for there too
 
 
 def read_request(file: Path, *, targets: list[str] | None = None) -> Request:
     """Read a file by its ending and its content: a table of data, NPZ, TOML, else JSON."""
+    return replace(_read(file, targets), folder=str(file.parent.absolute()))
+
+
+def _read(file: Path, targets: list[str] | None) -> Request:
     ending = file.suffix.lower()
     if ending in (*_TABLES, ".npy"):
         return Request({}, data=_read_rows("data", file, targets))
     content = content_of(file)
-    if is_npz(content):
+    if is_npz(content) or ending == ".npz":
+        if targets is not None:
+            raise ParameterError(
+                "--targets", "be left out for an NPZ file, which names them itself", ", ".join(targets)
+            )
         return _from_arrays(npz_arrays(content))
     found = _toml(content) if ending == ".toml" else loads("file", content)
     if not isinstance(found, dict):
@@ -128,11 +146,15 @@ def _from_arrays(arrays: dict[str, Any]) -> Request:
     if "adjacency" in claim:
         claim["adjacency"] = str(claim["adjacency"])
     if "data" in arrays:
-        only_keys("NPZ file", arrays, ("data",), ("targets", "candidates", "candidate_targets"))
+        only_keys("NPZ file", arrays, ("data",), ("candidate_targets", *(key for key in _DATA if key != "data")))
         data = _with_targets("data", arrays["data"], arrays.get("targets"))
         more = arrays.get("candidates")
         extra = None if more is None else _with_targets("candidates", more, arrays.get("candidate_targets"))
-        return Request(claim, data=data, candidates=extra)
+        name = arrays.get("algorithm")
+        if not (name is None or isinstance(name, str)):
+            raise ParameterError("algorithm", "be written module:function", f"a {type(name).__name__}")
+        bounds = {key: arrays.get(key) for key in ("row_norm_bound", "target_bound", "target_values")}
+        return Request(claim, data=data, candidates=extra, algorithm=name, **bounds)
     if "variance_ratio" in arrays and np.ndim(arrays["variance_ratio"]) == 2:
         from ndis.auditing import PairBatch
 
@@ -156,7 +178,8 @@ def _stack(arrays: dict[str, Any]) -> list[GaussianPair]:
 
 def _pairs(found: Any) -> list[GaussianPair]:
     if not isinstance(found, list) or not found:
-        raise ParameterError("pairs", "be a list of at least one pair", f"a {type(found).__name__}")
+        kind = "an empty list" if found == [] else f"a {type(found).__name__}"
+        raise ParameterError("pairs", "be a list of at least one pair", kind)
     pairs = []
     for number, item in enumerate(found):
         if not isinstance(item, dict):
@@ -279,14 +302,3 @@ def _toml(content: bytes) -> dict[str, Any]:
         return tomllib.loads(content.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ParameterError("file", "be valid TOML", str(error) or type(error).__name__) from error
-
-
-def _told(error: BaseException) -> str:
-    """What the user's code raised and where; its message may quote data and is left out."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"SyntaxError in {Path(error.filename).name}, line {error.lineno}"
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = "" if trace is None else f" in {Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno}"
-    return f"{type(error).__name__}{where}"

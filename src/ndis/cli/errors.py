@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -11,9 +12,9 @@ from typer.core import TyperGroup
 
 from ndis.errors import NdisError, PrecisionError
 
-__all__ = ["BAD_INPUT", "OUT_OF_REACH", "OneLineErrors"]
+__all__ = ["BAD_INPUT", "INTERNAL", "OUT_OF_REACH", "OneLineErrors", "told"]
 
-BAD_INPUT, OUT_OF_REACH, INTERRUPTED = 2, 3, 130
+BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED = 2, 3, 70, 130
 
 # typer brings its own copy of click in recent versions; this is the root of the usage errors of whichever it uses.
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -45,7 +46,20 @@ class OneLineErrors(TyperGroup):
             status = _say(str(error), BAD_INPUT)
         except typer.Abort:
             status = _say("interrupted", INTERRUPTED)
+        except Exception as error:  # noqa: BLE001 - whatever it is, its status is that of no verdict
+            status = _say(f"internal error, {told(error)}; no verdict", INTERNAL)
         sys.exit(status if isinstance(status, int) else 0)
+
+
+def told(error: BaseException) -> str:
+    """What was raised and where; its message may quote data and is left out."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"SyntaxError in {Path(error.filename).name}, line {error.lineno}"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" in {Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno}"
+    return f"{type(error).__name__}{where}"
 
 
 def _say(message: str, status: int) -> int:

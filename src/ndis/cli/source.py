@@ -79,12 +79,16 @@ def content_of(file: Path) -> bytes:
 
 
 def is_npz(content: bytes) -> bool:
-    """Whether these are the bytes of an archive."""
-    return zipfile.is_zipfile(io.BytesIO(content))
+    """Whether these are the bytes of an archive, be it cut short."""
+    return content.startswith(b"PK\x03\x04") or zipfile.is_zipfile(io.BytesIO(content))
 
 
 def npz_arrays(content: bytes) -> dict[str, Any]:
     """The arrays of an NPZ file; pickled objects are refused."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise ParameterError(
+            "file", "be an NPZ archive of plain numeric arrays", "a file that is cut short, or no archive"
+        )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
