@@ -119,7 +119,8 @@ def _numbers(report: AuditReport) -> Markup:
                 (_number(shown), unbroken(f" (claimed {plain(delta)})")),
             )
         )
-        rows.append((f"Refuted at {equation('δ', delta)}", _refuted_range(report.epsilon_refuted)))
+        words = "Refuted at" if report.refuted else "A claim would be false at"
+        rows.append((f"{words} {equation('δ', delta)}", _refuted_range(report.epsilon_refuted)))
     rows.append(("Pairs of neighbours tested", (f"{report.pairs_tried:,}, each in both orders",)))
     return tag(
         "section",
