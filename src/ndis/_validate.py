@@ -49,6 +49,8 @@ def as_floats(name: str, value: ArrayLike) -> Floats:
 
 def as_scalar(name: str, value: ArrayLike) -> float:
     """One finite number."""
+    if value is None or isinstance(value, str | bytes | bool | complex):
+        raise ParameterError(name, "be a real number", f"{value!r:.80}")
     array = as_floats(name, value)
     if array.ndim:
         raise ParameterError(name, "be a single number", f"shape {array.shape}")

@@ -314,7 +314,7 @@ class TestBadInput:
             (b'{"pairs": [{"variance_ratio": 1}], "data": [[1]]}', "file must hold pairs or data, not both"),
             (b'{"claim": 3, "pairs": [{"variance_ratio": 1}]}', "claim must be an object; got a int"),
             (b'{"claim": {"eps": 3}, "pairs": [{"variance_ratio": 1}]}', "claim must have only the keys "),
-            (b'{"claim": {"epsilon": "1"}, "pairs": [{"variance_ratio": 1}]}', "epsilon must be real numbers"),
+            (b'{"claim": {"epsilon": "1"}, "pairs": [{"variance_ratio": 1}]}', "epsilon must be a real number"),
             (b'{"claim": {"epsilon": -1}, "pairs": [{"variance_ratio": 1}]}', "epsilon must not be negative"),
             (b'{"claim": {"epsilon": [1, 2]}, "pairs": [{"variance_ratio": 1}]}', "deltas must "),
             (b'{"claim": {"epsilon": 1, "delta": 2}, "pairs": [{"variance_ratio": 1}]}', "delta must "),

@@ -19,6 +19,7 @@ pa = pytest.importorskip("pyarrow")
 DOCS = Path(__file__).parents[2] / "docs"
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 SKETCH = (*BUDGET, "--sketch-size", 50, "--row-norm-bound", 3)
+NOTE = "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns\n"
 REGRESS = (*BUDGET, "--row-norm-bound", 3, "--target-bound", 4)
 
 
@@ -28,7 +29,7 @@ def run(*args: object):
 
 def fine(*args: object) -> str:
     result = run(*args)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr.removeprefix(NOTE)) == (0, "")
     return result.stdout
 
 
@@ -36,9 +37,10 @@ def refused(*args: object) -> str:
     result = run(*args)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
-    assert result.stderr.startswith("ndis: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("ndis: ").rstrip("\n")
+    said = result.stderr.removeprefix(NOTE)
+    assert said.startswith("ndis: ")
+    assert said.count("\n") == 1
+    return said.removeprefix("ndis: ").rstrip("\n")
 
 
 @pytest.fixture
@@ -151,7 +153,7 @@ class TestSketch:
             ("records.csv", ("--target", "y"), "target_bound must be given with targets"),
             ("records.csv", ("--target-bound", 2), "target_bound must come with targets"),
             ("records.csv", ("-o", "many"), "output must be a new folder"),
-            ("records.csv", ("-o", "nowhere/out"), "output must be a new folder in an existing one"),
+            ("records.csv", ("-o", "nowhere/out"), "output must lie in an existing folder"),
         ],
     )
     def test_refused(self, data, args, message, folder):
@@ -231,9 +233,9 @@ class TestRegress:
             (("records.csv", *REGRESS), "Missing option '--target'"),
             (
                 ("records.csv", "--target", "y", *REGRESS, "-o", "nowhere/fit.json"),
-                "output must be a file in an existing",
+                "output must lie in an existing folder",
             ),
-            (("records.csv", "--target", "y", *REGRESS, "-o", "many"), "output must be a file in an existing folder"),
+            (("records.csv", "--target", "y", *REGRESS, "-o", "many"), "output must be a file; got"),
         ],
     )
     def test_refused(self, args, message, folder):

@@ -165,14 +165,18 @@ class TestPrivateValues:
         np.testing.assert_array_equal(released(rows), released(model))
         np.testing.assert_array_equal(released(targets), released(model))
 
-    def test_a_bad_cell_of_a_series_counts_as_none(self, records, seeded):
+    def test_a_bad_cell_of_the_targets_counts_as_none(self, records, seeded):
         pd = pytest.importorskip("pandas")
         x, y = records
         model = fitted(ESTIMATORS[2], records)
         for bad in (None, "secret", pd.NA, np.inf):
-            series = pd.Series([*y.tolist(), bad], dtype=object)
-            worse = fitted(ESTIMATORS[2], (np.vstack([x, [0.1, 0.1, 0.1]]), series))
-            np.testing.assert_array_equal(released(worse), released(model))
+            more = np.vstack([x, [0.1, 0.1, 0.1]])
+            for targets in ([*y.tolist(), bad], np.array([*y.tolist(), bad], dtype=object)):
+                np.testing.assert_array_equal(released(fitted(ESTIMATORS[2], (more, targets))), released(model))
+            with pytest.raises(ParameterError, match="y must hold real numbers; got dtype object"):  # whatever it holds
+                fitted(ESTIMATORS[2], (more, pd.Series([*y.tolist(), bad], dtype=object)))
+        missing = pd.Series([*y.tolist(), pd.NA], dtype="Float64")
+        np.testing.assert_array_equal(released(fitted(ESTIMATORS[2], (more, missing))), released(model))
         whole = pd.Series([*np.arange(400), pd.NA], dtype="Int64")
         assert fitted(ESTIMATORS[2], (np.vstack([x, x[:1]]), whole)).coef_.shape == (3,)
 

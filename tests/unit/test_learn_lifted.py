@@ -135,7 +135,7 @@ class TestGaussianProcess:
         x = np.linspace(-2, 2, 30).reshape(-1, 1)
         query = np.array([[-1.0], [0.0], [1.0]])
         model = PrivateGaussianProcess(
-            label_bound=1.0, noise_variance=25.0, query=query, max_records=30, analysis="posterior", random_state=0
+            label_bound=1.0, noise_variance=25.0, query=query, max_records=30, random_state=0
         ).fit(x, np.cos(x[:, 0]))
         assert model.values_.shape == (3,)
         k = RBF(1.0)
@@ -147,8 +147,7 @@ class TestGaussianProcess:
         x = rng.uniform(-2, 2, size=(150, 1))
         query = np.linspace(-2, 2, 5).reshape(-1, 1)
         model = PrivateGaussianProcess(
-            epsilon=50.0, label_bound=1.0, noise_variance=5.0, query=query, max_records=150,
-            analysis="posterior", random_state=0,
+            epsilon=50.0, label_bound=1.0, noise_variance=5.0, query=query, max_records=150, random_state=0,
         ).fit(x, np.cos(x[:, 0]))  # fmt: skip
         assert model.score(x, np.cos(x[:, 0])) > 0.5
 

@@ -290,7 +290,7 @@ def test_release_and_receipt(tmp_path):
     assert release.noise_variance == mechanism.noise_variance
     found = json.loads(release.receipt.to_json())
     assert found["mechanism"] == "lift(ClippedMean)"
-    assert found["parameters"]["model"] == {"name": "ClippedMean", "count": 100, "spread": 0.0, "labels": "('a', 'b')"}
+    assert found["parameters"]["model"] == {"name": "ClippedMean", "count": 100, "spread": 0.0, "labels": ["a", "b"]}
     assert found["parameters"]["bound_used"] == "exact (branch and bound)"
     release.save(tmp_path / "release.json")
     again = LiftedRelease.load(tmp_path / "release.json")

@@ -72,7 +72,7 @@ class TestLabels:
         x = np.zeros((len(y), 1))
         logistic = PrivateLogisticRegression(row_norm_bound=1.0, classes=(0, 1), bound="renyi").fit(x, y)
         assert logistic.receipt_.private
-        process = PrivateGaussianProcess(label_bound=1.0, max_records=40, noise_variance=25.0, analysis="posterior")
+        process = PrivateGaussianProcess(label_bound=1.0, max_records=40, noise_variance=25.0)
         assert process.fit(x, y).receipt_.private
 
     def test_occurring_classes_leave_out_what_is_no_label_and_quote_none(self):

@@ -304,7 +304,7 @@ def test_regress_on_awkward_names(tmp_path: Path, monkeypatch):
     Path("rows.csv").write_text("(intercept),y\n0.5,0.25\n")
     args = ["regress", "rows.csv", "--target", "y", "--epsilon", "1", "--delta", "1e-6"]
     args += ["--row-norm-bound", "1", "--target-bound", "1"]
-    shown = CliRunner().invoke(app, args).output.split()
+    shown = CliRunner().invoke(app, args).stdout.split()
     assert shown[::2] == ["(intercept)", "((intercept))", "(penalty)"]
 
     def drawn(*_: object, **__: object) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ndis import __version__
-from ndis.cli.records import reading
+from ndis.cli.records import csv_note, reading
 from ndis.errors import BudgetError, ParameterError
 from ndis.files import write_file
 
@@ -169,8 +169,9 @@ def sketch(
 
     Example: ndis sketch records.csv --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
     """
-    if output.exists() or not output.absolute().parent.is_dir():
-        raise ParameterError("output", "be a new folder in an existing one", repr(str(output)))
+    if output.exists():
+        raise ParameterError("output", "be a new folder", f"{str(output)!r}, which exists")
+    _check_parent(output)
     public: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -181,6 +182,7 @@ def sketch(
         "adjacency": adjacency.value,
     }
     mechanism = _mechanism(public | _variant(rate, ptr, test_noise_std, failure_probability), calibration)
+    _say_of_csv(data, columns)
     with reading(data) as records:
         release = mechanism.release(
             records.rows, columns=records.columns(columns), targets=records.columns(target), progress=progress
@@ -218,8 +220,10 @@ def regress(
     """
     from ndis.learn import PrivateRidge
 
-    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
-        raise ParameterError("output", "be a file in an existing folder", repr(str(output)))
+    if output is not None:
+        if output.is_dir():
+            raise ParameterError("output", "be a file", f"{str(output)!r}, a folder")
+        _check_parent(output)
     model = PrivateRidge(
         epsilon=epsilon,
         delta=delta,
@@ -231,6 +235,7 @@ def regress(
         adjacency=adjacency.value,
         calibration=calibration.value,
     )
+    _say_of_csv(data, columns)
     with reading(data) as records:
         chosen = records.columns([target])
         if chosen is None or len(chosen) != 1:
@@ -255,6 +260,17 @@ def regress(
     else:
         others = {"(intercept)": model.intercept_, "(penalty)": model.penalty_}
         _print_table(coefficients | {_unlike(name, coefficients): value for name, value in others.items()})
+
+
+def _check_parent(output: Path) -> None:
+    if not output.absolute().parent.is_dir():
+        raise ParameterError("output", "lie in an existing folder", repr(str(output)))
+
+
+def _say_of_csv(data: Path, columns: list[str] | None) -> None:
+    note = csv_note(data, columns)
+    if note is not None:
+        typer.echo(note, err=True)
 
 
 def _variant(rate: float | None, ptr: bool, noise: float | None, failure: float | None) -> dict[str, Any]:

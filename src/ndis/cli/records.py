@@ -9,7 +9,9 @@ from typing import Any
 
 from ndis.errors import ParameterError
 
-__all__ = ["Records", "reading"]
+__all__ = ["Records", "csv_note", "reading"]
+
+_CSV_NOTE = "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns"
 
 
 class Records:
@@ -39,10 +41,19 @@ class Records:
         """Names, separated by commas or repeated, as the engine takes them; a number where it is no name."""
         if not given:
             return None
-        return [
-            int(item) if item not in self.names and item.isdecimal() else item
-            for item in (given if all(whole in self.names for whole in given) else ",".join(given).split(","))
-        ]
+        items = given if all(whole in self.names for whole in given) else ",".join(given).split(",")
+        stripped = [item if item in self.names else item.strip() for item in items]
+        return [int(item) if item not in self.names and item.isdecimal() else item for item in stripped]
+
+
+def csv_note(path: Path, columns: list[str] | None) -> str | None:
+    """What to say of CSV read without named columns: by the names of files and the options alone, never by a cell.
+
+    >>> csv_note(Path("records.csv"), ["age"]) is None
+    True
+    """
+    files = path.rglob("*") if path.is_dir() else [path]
+    return _CSV_NOTE if not columns and any(file.suffix.lower() == ".csv" for file in files) else None
 
 
 @contextmanager

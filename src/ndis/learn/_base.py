@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
+from ndis._validate import as_scalar
 from ndis.errors import ParameterError
 from ndis.gram.cells import nested_cells, read_cells
+from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
+from ndis.mechanisms.projection_family import as_calibration, as_size
 from ndis.mechanisms.release import ProjectionRelease
 
 __all__ = [
@@ -46,8 +50,8 @@ READ_ROWS: dict[str, Any] = {
 }
 
 
-def stated_bound(name: str, value: Any) -> float:
-    """A public bound, which must be a number: one that depends on the data would leak it.
+def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
+    """A public bound, which must be a number: one that depends on the data would leak it. `clipped` says what it clips.
 
     >>> stated_bound("row_norm_bound", None)
     Traceback (most recent call last):
@@ -61,7 +65,8 @@ def stated_bound(name: str, value: Any) -> float:
         number = math.inf
     if not 0 < number < math.inf:
         remedy = "state what is known without looking at the data (a bound taken from the data would leak it)"
-        raise ParameterError(name, "be a positive number", repr(value), f"{remedy}, and rows beyond it are clipped")
+        beyond = f", and {clipped} beyond it are clipped" if clipped else ""
+        raise ParameterError(name, "be a positive number", repr(value), remedy + beyond)
     return number
 
 
@@ -84,16 +89,38 @@ def private_rows(estimator: Any, X: Any) -> Any:
 
 
 def private_targets(estimator: Any, y: Any) -> Floats:
-    """The targets as a float64 vector or matrix; cells that are not numbers become NaN."""
+    """The targets as a float64 vector or matrix; cells that are not numbers become NaN, a type of text is refused."""
     if y is None:
         raise ParameterError(
             "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
+    _check_target_types(y)
     with np.errstate(all="ignore"):  # a warning would tell of the values
         found = _by_schema("y", y if isinstance(y, list | tuple) else np.asarray(y)).astype(np.float64)
     if found.ndim not in (1, 2):
         raise ParameterError("y", "have one or two dimensions", f"{found.ndim} dimension(s)")
     return np.asarray(found)
+
+
+def _check_target_types(y: Any) -> None:
+    """Refuse targets whose type says that they are text, before a cell is read; a type is public.
+
+    Lists, and arrays of objects, say nothing of the kind and are read cell by cell.
+
+    >>> _check_target_types(np.array(["low", "high"]))
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: y must hold real numbers; got dtype <U4; convert it first (a list is read cell by cell)
+    """
+    frame = hasattr(y, "dtypes") and len(y.shape) == 2
+    types: list[Any] = list(y.dtypes) if frame else [getattr(y, "dtype", None)]
+    for dtype in types:
+        kind = getattr(dtype, "kind", "f")
+        if hasattr(dtype, "is_numeric"):  # polars
+            kind = "f" if dtype.is_numeric() or str(dtype) == "Boolean" else "O"
+        if kind in "US" or (kind == "O" and not isinstance(y, np.ndarray)):
+            remedy = "convert it first (a list is read cell by cell)"
+            raise ParameterError("y", "hold real numbers", f"dtype {dtype}", remedy)
 
 
 def _by_schema(name: str, data: Any) -> Any:
@@ -128,13 +155,14 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _calibrate(self, *, columns: int, **layout: Any) -> RandomProjection:
         """The mechanism for rows of this many columns, from public parameters alone."""
-        return RandomProjection.calibrated(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            sketch_size=_ROWS_PER_COLUMN * columns if self.sketch_size is None else self.sketch_size,
+        size = _ROWS_PER_COLUMN * columns if self.sketch_size is None else self.sketch_size
+        return _calibrated(
+            epsilon=as_scalar("epsilon", self.epsilon),
+            delta=as_scalar("delta", self.delta),
+            sketch_size=as_size("sketch_size", size),
             row_norm_bound=stated_bound("row_norm_bound", self.row_norm_bound),
-            adjacency=self.adjacency,
-            calibration=self.calibration,
+            adjacency=as_adjacency(self.adjacency),
+            calibration=as_calibration(self.calibration),
             **layout,
         )
 
@@ -148,6 +176,12 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True  # a row with a non-finite entry counts as zero: an error would leak it
         tags.input_tags.sparse = True
         return tags
+
+
+@lru_cache(maxsize=64)
+def _calibrated(**public: Any) -> RandomProjection:
+    """The mechanism, which depends on public parameters alone and so may be kept."""
+    return RandomProjection.calibrated(**public)
 
 
 class Moments(NamedTuple):

@@ -92,7 +92,7 @@ class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[m
         y : ignored
         """
         bound = stated_bound("row_norm_bound", self.row_norm_bound)
-        records = None if self.records is None else stated_bound("records", self.records)
+        records = None if self.records is None else stated_bound("records", self.records, clipped="")
         # A constant column counts the records and carries the mean; without need of either it would only cost noise.
         intercept = None if self.assume_centered and records is not None else INTERCEPT_SHARE * bound
         rows = private_rows(self, X)

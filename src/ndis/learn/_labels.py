@@ -58,10 +58,7 @@ def occurring_classes(labels: NDArray[Any]) -> NDArray[Any]:
         raise ParameterError("y", "hold classes", "other numbers", "Unknown label type: continuous")
     if len(found) > 2:
         raise ParameterError(
-            "y",
-            "have two classes",
-            "more",
-            "Only binary classification is supported. The type of the target is multiclass",
+            "y", "have two classes", "more (Only binary classification is supported)", "drop or join the others"
         )
     if len(found) < 2:
         raise ParameterError("y", "have two classes", "at most one class", "state both as classes=(negative, positive)")

@@ -157,7 +157,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
     def _check(self) -> float:
         """Public parameters, before any private value is read; returns the scale of the targets."""
         bound = stated_bound("row_norm_bound", self.row_norm_bound)
-        scale = TARGET_SHARE * bound / stated_bound("target_bound", self.target_bound)
+        scale = TARGET_SHARE * bound / stated_bound("target_bound", self.target_bound, clipped="targets")
         if not 0 < scale < math.inf:
             raise ParameterError("target_bound", "be comparable with row_norm_bound", self.target_bound)
         if not as_scalar("alpha", self.alpha) >= 0:

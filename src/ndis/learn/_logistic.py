@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -50,7 +51,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     intercept_ : (1,) array
     classes_ : (2,) array
     release_, receipt_, mechanism_
-        What was released, what it guarantees, and how.
+        What was released, what it guarantees, and how. The receipt's parameter `classes_stated` is false where the
+        classes were taken from `y`.
 
     Examples
     --------
@@ -116,8 +118,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         )
         budget = as_scalar("epsilon", self.epsilon), as_scalar("delta", self.delta)
         self.mechanism_ = _lifted(model, *budget, str(self.bound))
-        self.release_ = self.mechanism_.release((rows, signs), random_state=self.random_state)
-        self.receipt_ = self.release_.receipt
+        release = self.mechanism_.release((rows, signs), random_state=self.random_state)
+        parameters = {**release.receipt.parameters, "classes_stated": self.classes is not None}
+        self.receipt_ = replace(release.receipt, parameters=parameters)
+        self.release_ = replace(release, receipt=self.receipt_)
         w = np.asarray(self.release_.values, dtype=np.float64).reshape(1, weights)
         self.coef_: Floats = w[:, : self.n_features_in_]
         self.intercept_: Floats = np.zeros(1) if intercept is None else w[:, -1] * intercept

@@ -79,7 +79,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstima
         y : ignored
         """
         bound = stated_bound("row_norm_bound", self.row_norm_bound)
-        records = None if self.records is None else stated_bound("records", self.records)
+        records = None if self.records is None else stated_bound("records", self.records, clipped="")
         rows = private_rows(self, X)
         width, kept = self.n_features_in_, self.n_components
         if kept is None:

@@ -10,10 +10,11 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from ndis.errors import ParameterError
 from ndis.profile import PrivacyProfile
 
-__all__ = ["ADJACENCIES", "Adjacency", "Attained", "Mechanism", "Receipt", "as_adjacency"]
+__all__ = ["ADJACENCIES", "ARITHMETICS", "Adjacency", "Attained", "Mechanism", "Receipt", "as_adjacency"]
 
 Adjacency = Literal["add-remove", "replace-one"]
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
+ARITHMETICS = ("exact", "exact draw, law computed in floats")
 
 
 def as_adjacency(value: Any) -> Adjacency:
@@ -67,7 +68,8 @@ class Receipt:
     private : bool
         False where a seed made the randomness reproducible: such a release must not be published.
     arithmetic : str
-        "exact": the output is the ideal draw, rounded to a public grid.
+        "exact": the output is the ideal draw, rounded to a public grid. "exact draw, law computed in floats": so it is,
+        of a mean and covariance that came from a model as floats, whose rounding the guarantee does not cover.
     version : str
         Of the package.
 
@@ -113,8 +115,9 @@ class Receipt:
         for name, kind, words in _KINDS:
             if not isinstance(found[name], kind) or (kind is _NUMBER and isinstance(found[name], bool)):
                 raise ParameterError(f"{name} of the receipt", f"be {words}", type(found[name]).__name__)
-        if found["arithmetic"] != "exact":
-            raise ParameterError("arithmetic of the receipt", "be 'exact'", repr(found["arithmetic"]))
+        if found["arithmetic"] not in ARITHMETICS:
+            rule = f"be {' or '.join(map(repr, ARITHMETICS))}"
+            raise ParameterError("arithmetic of the receipt", rule, repr(found["arithmetic"]))
         as_adjacency(found["adjacency"])
         return cls(**found)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,7 +22,7 @@ from ndis.calibrate import budget, smallest_safe
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray, exact_array
 from ndis.files import write_file
-from ndis.mechanisms.base import Adjacency, Attained, Receipt, as_adjacency
+from ndis.mechanisms.base import ARITHMETICS, Adjacency, Attained, Receipt, as_adjacency
 from ndis.mechanisms.envelopes import Envelope, LoewnerEnvelope, as_envelope
 from ndis.mechanisms.worst_case import Bound, as_bound, certified_worst_delta, worst_log_delta
 from ndis.mechanisms.worst_case_profile import envelope_profile
@@ -41,7 +42,10 @@ class GaussianOutput(Protocol):
     def distribution(self, data: Any) -> tuple[Any, Any]:
         """Mean (d,) and covariance (d, d), private: integers, fractions or floats, taken as exact, or ExactArrays.
 
-        It must return for every data set of the right shape; what it raises must not depend on private values.
+        The receipt calls the law exact where both are ExactArrays (`ndis.exact.exact_array` makes one), and else says
+        that it was computed in floats. So return one type whatever the data: the receipt tells which. In one dimension
+        the mean may be a number. It must return for every data set of the right shape; what it raises must not depend
+        on private values.
         """
 
     def sensitivity(self, noise_variance: float) -> Envelope:
@@ -179,6 +183,8 @@ class LiftedMechanism:
         _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
         mean, covariance = self.model.distribution(data)
         centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
+        if centre.shape == () and spread.shape == (1, 1):
+            centre = ExactArray(centre.numerators.reshape(1), centre.denominator)
         d = centre.shape[0] if len(centre.shape) == 1 else 0
         if not d or spread.shape != (d, d):
             rule = "return a mean of shape (d,) and a covariance of shape (d, d)"
@@ -197,8 +203,17 @@ class LiftedMechanism:
             "bound_used": self.bound_used,
             "grid": sample.grid,
         }
-        name = f"lift({type(self.model).__name__})"
-        receipt = Receipt(name, parameters, self.epsilon, self.delta, self.adjacency, private=sample.private)
+        # by the two types alone: whether a list holds integers or floats may depend on the data (sum([]) is 0)
+        arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
+        receipt = Receipt(
+            f"lift({type(self.model).__name__})",
+            parameters,
+            self.epsilon,
+            self.delta,
+            self.adjacency,
+            private=sample.private,
+            arithmetic=arithmetic,
+        )
         return LiftedRelease(sample.values[0], receipt)
 
 
@@ -306,8 +321,28 @@ def _parameters(model: Any) -> dict[str, Any]:
     """The public parameters of a model, for the receipt: the fields of a dataclass, else its name alone."""
     found: dict[str, Any] = {"name": type(model).__name__}
     if is_dataclass(model):
-        for one in fields(model):
-            value = getattr(model, one.name)
-            plain = value is None or (isinstance(value, bool | int | float | str) and value == value)
-            found[one.name] = value if plain else repr(value)
+        found |= {one.name: _plain(getattr(model, one.name)) for one in fields(model)}
     return found
+
+
+def _plain(value: Any) -> Any:
+    """A public parameter in full, in the types of JSON; as text where there is none for it.
+
+    >>> _plain(np.array([[0.1], [float("inf")]]))
+    [[0.1], ['inf']]
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> _plain(2.0 * RBF(np.array([0.5, 1.0]), "fixed"))["parameters"]["k2"]
+    {'kernel': 'RBF', 'parameters': {'length_scale': [0.5, 1.0], 'length_scale_bounds': 'fixed'}}
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        known = value.dtype.kind in "biUO" or value.dtype in (np.float16, np.float32, np.float64)
+        return _plain(value.tolist()) if known else repr(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    kernels = sys.modules.get("sklearn.gaussian_process.kernels")
+    if kernels is not None and isinstance(value, kernels.Kernel):
+        given = value.get_params(deep=False)  # a kernel within it is written in its place
+        return {"kernel": type(value).__name__, "parameters": {name: _plain(each) for name, each in given.items()}}
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

@@ -289,6 +289,11 @@ class RandomProjection:
         if missing or unknown:
             what = f"needs {', '.join(missing)}" if missing else f"has no {', '.join(unknown)}"
             raise TypeError(f"{cls.__name__} {what}")
+        if values.get("row_norm_bound") is None:
+            remedy = "state what is known without looking at the data (a bound taken from the data would leak it)"
+            raise ParameterError(
+                "row_norm_bound", "be a positive number", None, f"{remedy}, and rows beyond it are clipped"
+            )
         draft = object.__new__(cls)
         for name, value in values.items():
             object.__setattr__(draft, name, value)

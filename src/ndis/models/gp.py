@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndis._validate import as_floats, as_positive, as_scalar
+from ndis._validate import as_floats, as_scalar
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray
 from ndis.mechanisms.base import Attained
@@ -24,7 +24,7 @@ from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope
 from ndis.models.exact_solve import posterior
 from ndis.models.gp_bounds import label_leverage, largest_eigenvalue
 from ndis.models.kernel_errors import derived_tolerance
-from ndis.models.logistic import noisy_pair
+from ndis.models.logistic import noisy_pair, positive_number
 from ndis.models.records import Floats, read_records, whole_number
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -105,7 +105,7 @@ class GaussianProcess:
 
     def __post_init__(self) -> None:
         for name in ("noise_variance", "label_bound", "prior_variance_bound", "point_bound"):
-            value = float(as_positive(name, as_scalar(name, getattr(self, name)))[0])
+            value = positive_number(name, getattr(self, name))
             if not 2.0**-400 <= value <= 2.0**400:
                 raise ParameterError(name, "be between 2^-400 and 2^400", value)
             object.__setattr__(self, name, value)
@@ -125,10 +125,12 @@ class GaussianProcess:
         object.__setattr__(self, "query", points)
         object.__setattr__(self, "_kernel_error", self._tolerance)
         prior = self._kernel_matrix(points, points)
-        if not all(0 <= value <= self._largest for value in np.diag(prior).tolist()):
-            raise ParameterError(
-                "query", "hold points of prior variance at most prior_variance_bound", "another", "state a larger bound"
-            )
+        for point, variance in zip(points, np.diag(prior).tolist(), strict=True):
+            if not 0 <= variance <= self._largest:
+                rule = f"hold points of prior variance at most {self.prior_variance_bound!r}"
+                found = kernel_value(self.kernel, point, point)
+                remedy = "state a prior_variance_bound a little above it (variances are rounded to a grid)"
+                raise ParameterError("query", rule, found, remedy)
         object.__setattr__(self, "_prior", prior)
         if not self._allowance < Fraction(self.noise_variance):
             raise ParameterError(
@@ -273,7 +275,7 @@ class GaussianProcess:
         """v − e, σ² − e, Λ + e and L + e at the working precision."""
         from flint import arb
 
-        v = Fraction(float(as_positive("noise_variance", as_scalar("noise_variance", noise_variance))[0]))
+        v = Fraction(positive_number("noise_variance", noise_variance))
         e = self._allowance
         prior = self._prior_eigenvalue + e  # type: ignore[attr-defined]
         largest = Fraction(self.prior_variance_bound) + e

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import as_positive, as_scalar
+from ndis._validate import as_scalar
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray, exact_array
 from ndis.gram.host import integer_tiles
@@ -30,13 +30,21 @@ from ndis.models.records import Floats, max_records_or_none, read_records, whole
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["BohningLogistic", "noisy_pair"]
+__all__ = ["BohningLogistic", "noisy_pair", "positive_number"]
 
 _BITS = 128
 _PIECES = 14  # of the range of t
 _DEFAULT_TOLERANCE = 2.0**-20  # of the norm bound: costs 4·10⁻⁶ of the noise
 _PENALTY_BITS = 20
 _CROWD = 2000  # records of the worst neighbours known, where max_records allows
+
+
+def positive_number(name: str, value: Any) -> float:
+    """One finite number above zero."""
+    number = as_scalar(name, value)
+    if not number > 0:
+        raise ParameterError(name, "be positive", number)
+    return number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +98,7 @@ class BohningLogistic:
     def __post_init__(self) -> None:
         for name in ("l2_penalty", "row_norm_bound", "intercept"):
             if getattr(self, name) is not None or name != "intercept":
-                object.__setattr__(self, name, float(as_positive(name, as_scalar(name, getattr(self, name)))[0]))
+                object.__setattr__(self, name, positive_number(name, getattr(self, name)))
         object.__setattr__(self, "max_records", max_records_or_none(self.max_records))
         if self.dimension is not None:
             object.__setattr__(self, "dimension", whole_number("dimension", self.dimension))
@@ -196,7 +204,7 @@ class BohningLogistic:
         """v, λ, l, 2g/λ and the least eigenvalue of Σ, at the working precision."""
         from flint import arb
 
-        v = arb(float(as_positive("noise_variance", as_scalar("noise_variance", noise_variance))[0]))
+        v = arb(positive_number("noise_variance", noise_variance))
         lam, bound = arb(self.l2_penalty), arb(self.norm_bound)
         least = arb(0)
         if self.max_records is not None:
