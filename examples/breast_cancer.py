@@ -11,18 +11,20 @@ The norm bound is a choice.
 from __future__ import annotations
 
 import argparse
+import io
 import math
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 import ndis
+from ndis.files import write_file
 from ndis.learn import PrivateLogisticRegression
 
 # radius, texture, perimeter, area, smoothness, compactness, concavity, concave points, symmetry, fractal dimension;
@@ -45,6 +47,8 @@ ROW_NORM_BOUND = 1.5
 L2_PENALTY = 3.0
 DELTA = 1e-5
 BOUNDS = ("exact", "renyi", "paper")
+COLOURS = {"exact": "#2171b5", "renyi": "#41ab5d", "paper": "#fd8d3c"}
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 class Remembered:
@@ -71,58 +75,99 @@ def rows_and_labels() -> list[Any]:
     return train_test_split(x, 2 * data.target - 1, train_size=455, random_state=0, stratify=data.target)
 
 
+class Comparison:
+    """Releases of one fit under several bounds and budgets, judged on the test records."""
+
+    def __init__(self, *, repeats: int) -> None:
+        self.x, self.x_test, self.y, self.y_test = rows_and_labels()
+        public = {"l2_penalty": L2_PENALTY, "row_norm_bound": ROW_NORM_BOUND, "max_records": 455, "dimension": 30}
+        self.model = Remembered(ndis.models.BohningLogistic(**public))
+        self.mean, self.covariance = (part.to_float() for part in self.model.distribution((self.x, self.y)))
+        self.repeats = repeats
+
+    def accuracies(self, epsilon: float, bound: str) -> tuple[float, Any, float]:
+        """The noise variance, the accuracies of the releases, and what their mean tends to."""
+        mechanism = ndis.lift(self.model, epsilon=epsilon, delta=DELTA, bound=bound)
+        v = mechanism.noise_variance
+        draws = [mechanism.release((self.x, self.y)).values for _ in range(self.repeats)]
+        found = np.array([np.mean(np.sign(self.x_test @ w) == self.y_test) for w in draws])
+        std = np.sqrt(np.sum((self.x_test @ (self.covariance + v * np.eye(30))) * self.x_test, axis=1))
+        return v, found, float(norm.cdf(self.y_test * (self.x_test @ self.mean) / std).mean())
+
+    def not_private(self) -> float:
+        """Accuracy of the same regression on the same clipped rows, without noise."""
+        clipped = self.x / np.maximum(1, np.linalg.norm(self.x, axis=1, keepdims=True) / ROW_NORM_BOUND)
+        plain = LogisticRegression(C=1 / L2_PENALTY, fit_intercept=False, tol=1e-8, max_iter=1000)
+        return float(plain.fit(clipped, self.y).score(self.x_test, self.y_test))
+
+    def as_estimator(self, fits: int) -> np.ndarray:
+        """Accuracies of the scikit-learn estimator, with an intercept."""
+        estimator = PrivateLogisticRegression(
+            epsilon=1.0, delta=DELTA, l2_penalty=L2_PENALTY, row_norm_bound=ROW_NORM_BOUND, classes=(-1, 1)
+        )
+        return np.array([estimator.fit(self.x, self.y).score(self.x_test, self.y_test) for _ in range(fits)])
+
+
+def draw(found: dict[tuple[float, str], tuple[float, Any, float]], *, baseline: float, repeats: int) -> Figure:
+    """Accuracy against ε under the three bounds: expected, and as found in the releases."""
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    ax = figure.subplots()
+    for place, bound in enumerate(BOUNDS):
+        x = np.array(EPSILONS)
+        accuracies = [found[e, bound][1] for e in EPSILONS]
+        # Beside one another, so that the bars do not hide each other.
+        beside = x * 2 ** (0.09 * (place - 1))
+        spread = [one.std() for one in accuracies]
+        ax.plot(x, [found[e, bound][2] for e in EPSILONS], color=COLOURS[bound], lw=2, label=f'bound="{bound}"')
+        ax.errorbar(beside, [one.mean() for one in accuracies], spread, fmt="o", color=COLOURS[bound], ms=4, lw=1)
+    ax.axhline(baseline, color="0.45", lw=1, ls="--")
+    ax.annotate(
+        "not private",
+        (EPSILONS[0], baseline),
+        (0, 4),
+        textcoords="offset points",
+        color="0.35",
+        fontsize=9,
+    )
+    ax.set_xscale("log")
+    ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
+    ax.minorticks_off()
+    ax.set_ylim(top=1.0)
+    ax.set_xlabel("ε  (δ = 10⁻⁵)")
+    ax.set_ylabel("test accuracy")
+    ax.set_title(f"Breast cancer: expected (lines); mean ± one deviation of {repeats} releases", fontsize=11)
+    ax.legend(frameon=False, fontsize=9, loc="lower right")
+    ax.grid(axis="y", color="0.93")
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
 def main() -> None:
     """Print the table, draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=40, help="releases behind every accuracy")
+    parser.add_argument("--fits", type=int, default=40, help="fits of the estimator")
     parser.add_argument("--out", type=Path, default=Path("out"))
-    arguments = parser.parse_args()
-    x, x_test, y, y_test = rows_and_labels()
-    public = {"l2_penalty": L2_PENALTY, "row_norm_bound": ROW_NORM_BOUND, "max_records": 455, "dimension": 30}
-    model = Remembered(ndis.models.BohningLogistic(**public))
-
-    mean, covariance = (part.to_float() for part in model.distribution((x, y)))
-
-    def accuracies(epsilon: float, bound: str) -> tuple[float, Any, float]:
-        """The noise variance, the accuracies of the releases, and what their mean tends to."""
-        mechanism = ndis.lift(model, epsilon=epsilon, delta=DELTA, bound=bound)
-        v = mechanism.noise_variance
-        draws = [mechanism.release((x, y)).values for _ in range(arguments.repeats)]
-        found = np.array([np.mean(np.sign(x_test @ w) == y_test) for w in draws])
-        std = np.sqrt(np.sum((x_test @ (covariance + v * np.eye(30))) * x_test, axis=1))
-        return v, found, float(norm.cdf(y_test * (x_test @ mean) / std).mean())
-
-    clipped = x / np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True) / ROW_NORM_BOUND)
-    plain = LogisticRegression(C=1 / L2_PENALTY, fit_intercept=False, tol=1e-8, max_iter=1000).fit(clipped, y)
-    baseline = plain.score(x_test, y_test)
-    print(f"epsilon = 1, delta = {DELTA:g}; {arguments.repeats} releases each, 114 test records")
+    given = parser.parse_args()
+    comparison = Comparison(repeats=given.repeats)
+    baseline = comparison.not_private()
+    found = {(e, bound): comparison.accuracies(e, bound) for e in EPSILONS for bound in BOUNDS}
+    print(f"epsilon = 1, delta = {DELTA:g}; {given.repeats} releases each, 114 test records")
     print("bound        noise variance   accuracy: mean (standard deviation), and expected over all draws")
     for bound in BOUNDS:
-        v, found, expected = accuracies(1.0, bound)
-        print(f"{bound:<12} {v:14.4f}   {found.mean():.3f} ({found.std():.3f}), {expected:.3f}")
+        v, accuracies, expected = found[1.0, bound]
+        print(f"{bound:<12} {v:14.4f}   {accuracies.mean():.3f} ({accuracies.std():.3f}), {expected:.3f}")
     print(f"{'not private':<12} {0:14.4f}   {baseline:.3f}")
+    fitted = comparison.as_estimator(given.fits)
+    print(
+        f"as a scikit-learn estimator, with an intercept: {fitted.mean():.3f} ({fitted.std():.3f}), {given.fits} fits"
+    )
 
-    epsilons = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for bound in BOUNDS:
-        results = [accuracies(float(epsilon), bound) for epsilon in epsilons]
-        (line,) = axes.plot(epsilons, [expected for _, _, expected in results], label=bound)
-        axes.plot(epsilons, [found.mean() for _, found, _ in results], "o", color=line.get_color())
-    axes.axhline(baseline, color="black", linestyle=":", label="not private")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
-    axes.set_xlabel("ε")
-    axes.set_ylabel("test accuracy")
-    axes.set_title(f"δ = {DELTA:g}: expected (lines), mean of {arguments.repeats} releases (dots)")
-    axes.legend()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    figure.savefig(arguments.out / "breast_cancer.png", dpi=150, bbox_inches="tight")
-    print(f"accuracy against epsilon: {arguments.out / 'breast_cancer.png'}")
-
-    estimator = PrivateLogisticRegression(
-        epsilon=1.0, delta=DELTA, l2_penalty=L2_PENALTY, row_norm_bound=ROW_NORM_BOUND, classes=(-1, 1)
-    ).fit(x, y)
-    print(f"as a scikit-learn estimator, with an intercept: {estimator.score(x_test, y_test):.3f}")
+    given.out.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    draw(found, baseline=baseline, repeats=given.repeats).savefig(buffer, format="png", dpi=160)
+    write_file(given.out / "breast_cancer.png", buffer.getvalue())
+    print(f"accuracy against epsilon: {given.out / 'breast_cancer.png'}")
 
 
 if __name__ == "__main__":
