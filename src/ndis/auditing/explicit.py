@@ -113,24 +113,24 @@ def _largest(t: Floats, m: Floats, n: Floats, epsilon: float) -> Floats:
     def evaluate(rows: NDArray[np.intp]) -> None:
         values[rows] = log_delta_batch(shift=m[rows], copies=n[rows], epsilon=epsilon, excess=t[rows])
 
-    todo = np.arange(len(t))
-    first = todo[:: max(1, len(t) // _SMALL)]
+    left = np.arange(len(t))
+    first = left[:: max(1, len(t) // _SMALL)]
     evaluate(first)
     for _ in range(_ROUNDS):
         worst = int(np.nanargmax(values))
-        todo = np.flatnonzero(np.isnan(values))
-        if todo.size <= _SMALL or values[worst] == -np.inf:
+        left = np.flatnonzero(np.isnan(values))
+        if left.size <= _SMALL or values[worst] == -np.inf:
             break
-        bound = _bound(t[todo], m[todo], n[todo], epsilon, _saddle(t[worst], m[worst], n[worst], epsilon))
+        bound = _bound(t[left], m[left], n[left], epsilon, _saddle(t[worst], m[worst], n[worst], epsilon))
         margin = SCREEN_MARGIN * (1.0 + math.fabs(values[worst]))
         out = bound < values[worst] - 2.0 * margin
-        values[todo[out]] = -np.inf
-        todo, bound = todo[~out], bound[~out]
-        if todo.size > _SMALL:
-            evaluate(todo[np.argpartition(bound, -_SMALL)[-_SMALL:]])
-    todo = np.flatnonzero(np.isnan(values))
-    if todo.size:
-        evaluate(todo)
+        values[left[out]] = -np.inf
+        left, bound = left[~out], bound[~out]
+        if left.size > _SMALL:
+            evaluate(left[np.argpartition(bound, -_SMALL)[-_SMALL:]])
+    left = np.flatnonzero(np.isnan(values))
+    if left.size:
+        evaluate(left)
     return values
 
 
