@@ -149,14 +149,18 @@ def test_mean_shifts_in_a_large_batch():
 
 
 REFERENCE = json.loads((DATA / "given_delta_cases.json").read_text())
+# a claim has ε ≥ 0 and a δ that floats hold with room to both sides; large pairs take long to certify
+DECIDABLE = [
+    case
+    for case in REFERENCE
+    if 1e-300 < float(case["delta"]) < 1 - 1e-9 and case["epsilon"] >= 0 and len(case["shift"]) <= 40
+]
 
 
-@pytest.mark.parametrize("case", REFERENCE[::2], ids=lambda case: case["kind"])
+@pytest.mark.parametrize("case", DECIDABLE[::2], ids=lambda case: case["kind"])
 def test_reference_cases_are_decided_on_both_sides(case):
     """20 digits of δ: claims 1e-12 below and above are told apart, and the enclosure holds the value."""
     delta, epsilon = float(case["delta"]), case["epsilon"]
-    if not 1e-300 < delta < 1 - 1e-9 or epsilon < 0 or len(case["shift"]) > 40:
-        pytest.skip("no claim has such an ε or δ, or the pair is large and slow to certify")
     profile = PrivacyProfile(ndis.GaussianPair.from_ratios(case["variance_ratio"], case["shift"], case["copies"]))
     only = PrivacyProfile(profile.remove, profile.remove)  # the table has one order
     below, above = (audit(Claim(epsilon, delta * (1 + x)), pairs=[only]) for x in (-1e-12, 1e-12))

@@ -51,7 +51,7 @@ def test_scikit_learn_battery(estimator, seeded):
     results = check_estimator(estimator, expected_failed_checks=expected, on_skip=None, on_fail=None)
     status = {(r["check_name"], r["status"]): r["exception"] for r in results}
     assert [(name, status[name, found]) for name, found in status if found == "failed"] == []
-    assert {name for name, found in status if found == "xfail"} <= set(expected)
+    assert {name for name, found in status if found == "xfail"} == set(expected)
     assert {name for name, found in status if found == "skipped"} <= {"check_array_api_input"}
 
 

@@ -65,7 +65,7 @@ def reading(path: Path) -> Iterator[Records]:
         raise ParameterError("data", "name an existing file or folder", repr(str(path))) from None
     except OSError:
         raise ParameterError("data", "be readable", repr(str(path))) from None
-    except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+    except (ValueError, TypeError, KeyError, NotImplementedError) as error:  # what Arrow's own errors derive from
         if not type(error).__module__.startswith("pyarrow"):
             raise
         raise ParameterError("data", "be a readable file of its kind", repr(str(path))) from None  # Arrow quotes cells
