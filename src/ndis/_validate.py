@@ -11,6 +11,9 @@ from ndis.errors import ParameterError
 
 Floats = NDArray[np.float64]
 
+# What to do about a bound that was not stated.
+STATE_A_BOUND = "state what is known without looking at the data (a bound taken from the data would leak it)"
+
 # A covariance computed in floats is symmetric up to rounding: d·2⁻⁴⁶ of the two standard deviations. That much is
 # averaged away; more raises.
 _ASYMMETRY = 2.0**-46

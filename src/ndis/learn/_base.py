@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from ndis._validate import as_scalar
+from ndis._validate import STATE_A_BOUND, as_scalar
 from ndis.errors import ParameterError
 from ndis.gram.cells import nested_cells, read_cells
 from ndis.mechanisms.base import as_adjacency
@@ -64,9 +64,8 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
     except OverflowError:  # an integer beyond the floats
         number = math.inf
     if not 0 < number < math.inf:
-        remedy = "state what is known without looking at the data (a bound taken from the data would leak it)"
         beyond = f", and {clipped} beyond it are clipped" if clipped else ""
-        raise ParameterError(name, "be a positive number", repr(value), remedy + beyond)
+        raise ParameterError(name, "be a positive number", repr(value), STATE_A_BOUND + beyond)
     return number
 
 

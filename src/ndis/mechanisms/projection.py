@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Self
 
-from ndis._validate import as_scalar
+from ndis._validate import STATE_A_BOUND, as_scalar
 from ndis.calibrate import budget
 from ndis.errors import ParameterError
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
@@ -290,10 +290,8 @@ class RandomProjection:
             what = f"needs {', '.join(missing)}" if missing else f"has no {', '.join(unknown)}"
             raise TypeError(f"{cls.__name__} {what}")
         if values.get("row_norm_bound") is None:
-            remedy = "state what is known without looking at the data (a bound taken from the data would leak it)"
-            raise ParameterError(
-                "row_norm_bound", "be a positive number", None, f"{remedy}, and rows beyond it are clipped"
-            )
+            remedy = f"{STATE_A_BOUND}, and rows beyond it are clipped"
+            raise ParameterError("row_norm_bound", "be a positive number", None, remedy)
         draft = object.__new__(cls)
         for name, value in values.items():
             object.__setattr__(draft, name, value)
