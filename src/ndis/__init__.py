@@ -33,17 +33,15 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ndis.batch import delta_batch, log_delta_batch
 from ndis.enclosure import Enclosure
 from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
-from ndis.genchi2 import GeneralizedChiSquare
-from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
 
 if TYPE_CHECKING:
     from ndis import gram, learn, models, plotting, sampling, testing
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
+    from ndis.batch import delta_batch, log_delta_batch
+    from ndis.genchi2 import GeneralizedChiSquare
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
@@ -52,6 +50,8 @@ if TYPE_CHECKING:
     from ndis.mechanisms.ptr import PTRProjection
     from ndis.mechanisms.release import ProjectionRelease
     from ndis.mechanisms.sketch_size import choose_sketch_size
+    from ndis.pair import GaussianPair
+    from ndis.profile import PrivacyProfile
 
 __version__ = "0.1.0"
 
@@ -89,22 +89,27 @@ __all__ = [
     "testing",
 ]
 
-# Imported when first asked for, so that `import ndis` stays light.
+# Python imports these names when somebody first asks for them, so that `import ndis` stays light.
 _SUBPACKAGES = ("gram", "learn", "models", "plotting", "sampling", "testing")
 _HOMES = {
     "Claim": "ndis.auditing",
     "DominatingPairs": "ndis.mechanisms.envelopes",
     "GaussianMechanism": "ndis.mechanisms.gaussian",
+    "GaussianPair": "ndis.pair",
+    "GeneralizedChiSquare": "ndis.genchi2",
     "LoewnerEnvelope": "ndis.mechanisms.envelopes",
     "PTRProjection": "ndis.mechanisms.ptr",
     "PoissonProjection": "ndis.mechanisms.projection",
+    "PrivacyProfile": "ndis.profile",
     "ProjectionRelease": "ndis.mechanisms.release",
     "RandomProjection": "ndis.mechanisms.projection",
     "RankOneEnvelope": "ndis.mechanisms.envelopes",
     "audit": "ndis.auditing",
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
+    "delta_batch": "ndis.batch",
     "lift": "ndis.mechanisms.lifted",
+    "log_delta_batch": "ndis.batch",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from ndis.errors import ParameterError
 
 Floats = NDArray[np.float64]
+Adjacency = Literal["add-remove", "replace-one"]
+ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
 # What to do about a bound that was not stated.
 STATE_A_BOUND = "state what is known without looking at the data (a bound taken from the data would leak it)"
@@ -113,6 +115,13 @@ def as_probability(name: str, value: ArrayLike) -> Floats:
     if not ((array > 0) & (array < 1)).all():
         raise ParameterError(name, "lie strictly between 0 and 1", _brief(array))
     return array
+
+
+def as_adjacency(value: Any) -> Adjacency:
+    """One of the two relations between data sets."""
+    if not isinstance(value, str) or value not in ADJACENCIES:
+        raise ParameterError("adjacency", "be 'add-remove' or 'replace-one'", repr(value))
+    return value
 
 
 def broadcast_vectors(**named: Floats) -> tuple[Floats, ...]:

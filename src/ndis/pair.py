@@ -61,6 +61,12 @@ class Origin:
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", tuple(_frozen(a) for a in self.arrays))
 
+    def same(self, other: Origin) -> bool:
+        """True if both hold equal numbers."""
+        return (self.kind, self.reverse, self.copies) == (other.kind, other.reverse, other.copies) and all(
+            np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True)
+        )
+
     @property
     def size(self) -> int:
         """Size of the dense eigenproblem behind the invariants; 0 where there is none."""
@@ -357,6 +363,19 @@ class GaussianPair:
             dimension=self.dimension * k,
             origins=tuple(replace(o, copies=o.copies * k) for o in self.origins),
         )
+
+    def same_origins(self, other: GaussianPair) -> bool:
+        """True if both pairs were made from the same exact inputs, in the same order.
+
+        >>> import ndis
+        >>> one, two = ndis.GaussianPair.from_ratios(2.0), ndis.GaussianPair.from_ratios(2.0)
+        >>> one.same_origins(two), one.same_origins(two.reversed())
+        (True, False)
+        """
+        if self is other:
+            return True
+        known = len(self.origins) == len(other.origins) > 0
+        return known and all(a.same(b) for a, b in zip(self.origins, other.origins, strict=True))
 
     # ------------------------------------------------------------------ the loss
 

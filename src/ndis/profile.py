@@ -1,33 +1,106 @@
-"""A mechanism's guarantee: the worst of its two ordered pairs, and what stays exact under composition and sampling."""
+"""The guarantee of a mechanism: the worse of its two ordered pairs, and what composition and sampling make of it."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._validate import Floats, as_floats, as_probability
+from ndis._validate import Adjacency, Floats, as_adjacency, as_counts, as_floats, as_probability, as_scalar
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
-__all__ = ["PrivacyProfile"]
+if TYPE_CHECKING:
+    from ndis.spectrum.groups import Step
+
+__all__ = ["Group", "PrivacyProfile"]
 
 Order = Literal["remove", "add"]
 Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
-_FORMAT, _FORMAT_VERSION = "ndis.PrivacyProfile", 1
+_FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2)
 
 
 @dataclass(frozen=True, eq=False)
+class Group:
+    """Equal releases: the pair of each order, the rate of Poisson sampling and the number of releases.
+
+    Parameters
+    ----------
+    remove : GaussianPair
+        The output with the record from the output without it, before sampling.
+    add : GaussianPair, optional
+        The output without the record from the output with it; `remove.reversed()` unless given.
+    rates : tuple of float
+        Rates of Poisson sampling, one after the other. They multiply, and the certificate uses the exact product.
+    count : int
+        Number of releases. Each draws its own sample.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> from ndis.profile import Group
+    >>> step = Group(ndis.GaussianPair.from_ratios(1.0, shift=1.0), rates=(0.5, 0.25), count=10)
+    >>> step.rate, step.count, step.sampled
+    (0.125, 10, True)
+    """
+
+    remove: GaussianPair
+    add: GaussianPair = None  # type: ignore[assignment]  # filled in below
+    rates: tuple[float, ...] = ()
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.remove, GaussianPair):
+            raise ParameterError("remove", "be a GaussianPair", type(self.remove).__name__)
+        add: object = self.add
+        if add is None:
+            object.__setattr__(self, "add", self.remove.reversed())
+        elif not isinstance(add, GaussianPair):
+            raise ParameterError("add", "be a GaussianPair", type(add).__name__)
+        object.__setattr__(self, "rates", tuple(q for q in map(_rate, self.rates) if q < 1.0))
+        object.__setattr__(self, "count", _count("count", self.count))
+
+    @property
+    def rate(self) -> float:
+        """Probability with which a record enters each release; 1 if there is no sampling."""
+        return math.prod(self.rates, start=1.0)
+
+    @property
+    def sampled(self) -> bool:
+        """True if the releases see a sample only."""
+        return bool(self.rates)
+
+    def pair(self, order: Order) -> GaussianPair:
+        """The pair of one order."""
+        return self.remove if order == "remove" else self.add
+
+    def same_release(self, other: Group) -> bool:
+        """True if both groups make the same release: equal exact inputs and equal rates.
+
+        >>> import ndis
+        >>> a, b = (Group(ndis.GaussianPair.from_ratios(2.0), count=n) for n in (1, 2))
+        >>> a.same_release(b)
+        True
+        """
+        return (
+            sorted(self.rates) == sorted(other.rates)
+            and self.remove.same_origins(other.remove)
+            and self.add.same_origins(other.add)
+        )
+
+
+@dataclass(frozen=True, eq=False, init=False)
 class PrivacyProfile:
-    """How private a mechanism is under adding or removing one record: δ at every ε, the worst of both orders.
+    """How private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters
     ----------
@@ -39,6 +112,11 @@ class PrivacyProfile:
         Rates of Poisson sampling, one after the other; use `subsampled`.
     failure_probability : float
         Probability with which the pairs say nothing, as when a private test errs. Every δ here includes it.
+    adjacency : str
+        Which data sets are neighbours: "add-remove" or "replace-one".
+    groups : tuple of Group
+        The releases, in place of `remove`, `add` and `sampling_rates`; use `from_groups`. Releases without sampling
+        are kept as one group, which comes first.
 
     Examples
     --------
@@ -53,27 +131,40 @@ class PrivacyProfile:
     0.00...
     """
 
-    remove: GaussianPair
-    add: GaussianPair = None  # type: ignore[assignment]  # filled in below
-    sampling_rates: tuple[float, ...] = ()
-    failure_probability: float = 0.0
+    groups: tuple[Group, ...]
+    adjacency: Adjacency
+    failure_probability: float
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.remove, GaussianPair):
-            raise ParameterError("remove", "be a GaussianPair", type(self.remove).__name__)
-        add: object = self.add
-        if add is None:
-            object.__setattr__(self, "add", self.remove.reversed())
-        elif not isinstance(add, GaussianPair):
-            raise ParameterError("add", "be a GaussianPair", type(add).__name__)
-        object.__setattr__(self, "sampling_rates", tuple(q for q in map(_rate, self.sampling_rates) if q < 1.0))
-        failure = _single("failure_probability", as_floats("failure_probability", self.failure_probability))
+    def __init__(
+        self,
+        remove: GaussianPair | None = None,
+        add: GaussianPair | None = None,
+        sampling_rates: tuple[float, ...] = (),
+        failure_probability: float = 0.0,
+        *,
+        adjacency: Adjacency = "add-remove",
+        groups: Iterable[Group] | None = None,
+    ) -> None:
+        if groups is None:
+            groups = (Group(remove, add, sampling_rates),)  # type: ignore[arg-type]  # checked there
+        elif remove is not None or add is not None or sampling_rates:
+            raise ParameterError("groups", "stand in place of remove, add and sampling_rates", "both")
+        failure = as_scalar("failure_probability", failure_probability)
         if not 0 <= failure < 1:
             raise ParameterError("failure_probability", "be at least 0 and below 1", failure)
-        object.__setattr__(self, "failure_probability", failure)
+        values = {
+            "groups": _canonical(groups),
+            "adjacency": as_adjacency(adjacency),
+            "failure_probability": failure,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if self.adjacency == "replace-one":
+            for group in self.groups:
+                _refuse_sample(group.rates)
 
     @classmethod
-    def from_pair(cls, pair: GaussianPair) -> PrivacyProfile:
+    def from_pair(cls, pair: GaussianPair, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
         """The guarantee when one pair, and its reverse, is the worst case of both orders.
 
         >>> import ndis
@@ -82,12 +173,73 @@ class PrivacyProfile:
         >>> profile.delta(1.0) == profile.add.delta(1.0) > profile.remove.delta(1.0)
         True
         """
-        return cls(pair)
+        return PrivacyProfile(pair, adjacency=adjacency)
+
+    @classmethod
+    def from_groups(
+        cls, groups: Iterable[Group], *, adjacency: Adjacency = "add-remove", failure_probability: float = 0.0
+    ) -> PrivacyProfile:
+        """The guarantee of all releases of all groups together.
+
+        >>> import ndis
+        >>> from ndis.profile import Group, PrivacyProfile
+        >>> pair = ndis.GaussianPair.from_ratios(1.0, shift=0.5)
+        >>> profile = PrivacyProfile.from_groups([Group(pair), Group(pair, count=3)])
+        >>> len(profile.groups), profile.remove.dimension
+        (1, 4)
+        """
+        return PrivacyProfile(groups=groups, adjacency=adjacency, failure_probability=failure_probability)
+
+    @classmethod
+    def from_noise_multiplier(cls, sigma: float, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
+        """The guarantee of Gaussian noise whose standard deviation is `sigma` times the sensitivity.
+
+        It is a mean shift of 1/sigma, rounded up.
+
+        >>> from ndis.profile import PrivacyProfile
+        >>> round(PrivacyProfile.from_noise_multiplier(2.0).epsilon(1e-6), 9)
+        2.25408465
+        """
+        noise = as_scalar("sigma", sigma)
+        if not 2.0**-400 <= noise <= 2.0**400:
+            raise ParameterError("sigma", "be positive and between 2^-400 and 2^400", noise)
+        shift = 1.0 / noise
+        if Fraction(shift) * Fraction(noise) < 1:
+            shift = math.nextafter(shift, math.inf)
+        return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift), adjacency=adjacency)
+
+    # ------------------------------------------------------------------ one group
+
+    def _only(self) -> Group:
+        """The group of a profile that has one group with one release."""
+        if len(self.groups) > 1 or self.groups[0].count > 1:
+            raise ParameterError(
+                "profile",
+                "be one release to have one pair per order",
+                f"{sum(g.count for g in self.groups)} releases, some of them sampled",
+                "read its groups",
+            )
+        return self.groups[0]
+
+    @property
+    def remove(self) -> GaussianPair:
+        """The output with the record from the output without it, before sampling. For profiles of one group."""
+        return self._only().remove
+
+    @property
+    def add(self) -> GaussianPair:
+        """The output without the record from the output with it, before sampling. For profiles of one group."""
+        return self._only().add
+
+    @property
+    def sampling_rates(self) -> tuple[float, ...]:
+        """Rates of Poisson sampling, one after the other. For profiles of one group."""
+        return self._only().rates
 
     @property
     def sampling_rate(self) -> float:
-        """Probability with which a record enters the mechanism; 1 unless subsampled."""
-        return math.prod(self.sampling_rates, start=1.0)
+        """Probability with which a record enters the mechanism; 1 unless subsampled. For profiles of one group."""
+        return self._only().rate
 
     # ------------------------------------------------------------------ the guarantee
 
@@ -190,38 +342,46 @@ class PrivacyProfile:
         >>> sketch.compose(mean).epsilon(1e-6) > sketch.epsilon(1e-6)
         True
         """
+        profiles = (self, *others)
         for p in others:
             if not isinstance(p, PrivacyProfile):
                 raise ParameterError(
                     "others", "be PrivacyProfile values", type(p).__name__, "wrap a pair as PrivacyProfile(pair)"
                 )
-        for p in (self, *others):
-            p._need_whole()
-        return PrivacyProfile(
-            self.remove.compose(*(p.remove for p in others)),
-            self.add.compose(*(p.add for p in others)),
-            failure_probability=_together([p.failure_probability for p in (self, *others)]),
+            if p.adjacency != self.adjacency:
+                raise ParameterError(
+                    "adjacency of others",
+                    f"be {self.adjacency!r}, like that of this profile",
+                    repr(p.adjacency),
+                    "a guarantee for one relation between data sets says nothing about the other",
+                )
+        return PrivacyProfile.from_groups(
+            (group for p in profiles for group in p.groups),
+            adjacency=self.adjacency,
+            failure_probability=_together([p.failure_probability for p in profiles]),
         )
 
     def repeat(self, times: int) -> PrivacyProfile:
-        """The guarantee of `times` runs in all.
+        """The guarantee of `times` runs in all. If the runs are sampled, each draws its own sample.
 
         >>> import ndis
         >>> from ndis.profile import PrivacyProfile
         >>> PrivacyProfile(ndis.GaussianPair.from_ratios(1.1)).repeat(10).remove.dimension
         10
         """
-        self._need_whole()
-        remove, add = self.remove.repeat(times), self.add.repeat(times)
-        failure = self.failure_probability and _together([self.failure_probability], times=int(times))
-        return PrivacyProfile(remove, add, failure_probability=failure)
+        times = _count("times", times)
+        return PrivacyProfile.from_groups(
+            (replace(group, count=group.count * times) for group in self.groups),
+            adjacency=self.adjacency,
+            failure_probability=_together([self.failure_probability], times=times),
+        )
 
     def subsampled(self, rate: float) -> PrivacyProfile:
         """The guarantee when each record enters on its own with probability `rate` (Poisson sampling), exactly.
 
-        Sampling a sample multiplies the rates. What has been sampled is no longer a pair of Gaussians, so it does not
-        compose exactly: compose first where all releases see one sample. A failure probability stays as it is, though
-        sampling would make it smaller.
+        All releases of the profile see one sample. Sampling a sample multiplies the rates. A failure probability stays
+        as it is, though sampling would make it smaller. Releases that draw a sample each cannot be sampled again as a
+        whole, and "replace-one" neighbours have no exact form under Poisson sampling: both are refused.
 
         >>> import ndis
         >>> from ndis.profile import PrivacyProfile
@@ -229,7 +389,24 @@ class PrivacyProfile:
         >>> round(profile.delta(0.0), 12), round(profile.subsampled(0.1).delta(0.0), 12)
         (0.382924922548, 0.038292492255)
         """
-        return replace(self, sampling_rates=(*self.sampling_rates, rate))
+        q = _rate(rate)
+        if q == 1.0:
+            return self
+        if len(self.groups) > 1 or self.groups[0].count > 1:
+            raise ParameterError(
+                "profile",
+                "be one release, or releases that all see one sample, to be subsampled",
+                f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
+                "sample each release before you compose",
+            )
+        if self.adjacency == "replace-one":
+            _refuse_sample((q,))
+        (group,) = self.groups
+        return PrivacyProfile.from_groups(
+            [replace(group, rates=(*group.rates, q))],
+            adjacency=self.adjacency,
+            failure_probability=self.failure_probability,
+        )
 
     # ------------------------------------------------------------------ out and in
 
@@ -253,14 +430,17 @@ class PrivacyProfile:
 
         found: dict[str, Any] = {
             "format": _FORMAT,
-            "format_version": _FORMAT_VERSION,
+            "format_version": _FORMAT_VERSIONS[-1],
             "ndis_version": __version__,
-            "sampling_rates": list(self.sampling_rates),
-            "remove": pair_to_json(self.remove),
+            "adjacency": self.adjacency,
+            "groups": [],
         }
-        add = pair_to_json(self.add)
-        if add != pair_to_json(self.remove.reversed()):
-            found["add"] = add
+        for group in self.groups:
+            item: dict[str, Any] = {"remove": pair_to_json(group.remove)}
+            add = pair_to_json(group.add)
+            if add != pair_to_json(group.remove.reversed()):
+                item["add"] = add
+            found["groups"].append({**item, "rates": list(group.rates), "count": group.count})
         if self.failure_probability:
             found["failure_probability"] = self.failure_probability
         return json.dumps(found, allow_nan=False)
@@ -269,73 +449,122 @@ class PrivacyProfile:
     def from_json(cls, text: str | bytes) -> PrivacyProfile:
         """The profile that `to_json` wrote; anything else is refused.
 
+        Format 1 did not name the adjacency. Its profiles are read as "add-remove".
+
         >>> from ndis.profile import PrivacyProfile
         >>> PrivacyProfile.from_json('{"format": "something else"}')
         Traceback (most recent call last):
         ...
         ndis.errors.ParameterError: format of the profile must be 'ndis.PrivacyProfile'; got 'something else'
         """
-        from ndis._json import loads, only_keys, pair_from_json
+        from ndis._json import loads, only_keys
 
         found = loads("profile", text)
         tag, version = (found.get(k) if isinstance(found, dict) else None for k in ("format", "format_version"))
         if tag != _FORMAT:
             raise ParameterError("format of the profile", f"be {_FORMAT!r}", repr(tag))
-        if version != _FORMAT_VERSION:
-            raise ParameterError("format_version of the profile", f"be {_FORMAT_VERSION}", repr(version))
-        required = ("format", "format_version", "ndis_version", "sampling_rates", "remove")
-        only_keys("profile", found, required, ("add", "failure_probability"))
-        rates = found["sampling_rates"]
-        if not isinstance(rates, list):
-            raise ParameterError("sampling_rates", "be a list of numbers", repr(rates))
-        remove = pair_from_json("remove", found["remove"])
-        add = pair_from_json("add", found["add"]) if "add" in found else remove.reversed()
-        return cls(remove, add, tuple(rates), found.get("failure_probability", 0.0))
+        if type(version) is not int or version not in _FORMAT_VERSIONS:
+            raise ParameterError("format_version of the profile", "be 1 or 2", repr(version))
+        common = ("format", "format_version", "ndis_version")
+        if version == 1:
+            only_keys("profile", found, (*common, "sampling_rates", "remove"), ("add", "failure_probability"))
+            groups = [_group_from_json(found, found["sampling_rates"], 1, "sampling_rates")]
+        else:
+            only_keys("profile", found, (*common, "adjacency", "groups"), ("failure_probability",))
+            items = found["groups"]
+            if not isinstance(items, list) or not items:
+                raise ParameterError("groups of the profile", "be a list of at least one group", f"{items!r:.80}")
+            for item in items:
+                only_keys("group of the profile", item, ("remove", "rates", "count"), ("add",))
+            groups = [_group_from_json(item, item["rates"], item["count"], "rates") for item in items]
+        return PrivacyProfile.from_groups(
+            groups,
+            adjacency=found.get("adjacency", "add-remove"),
+            failure_probability=found.get("failure_probability", 0.0),
+        )
 
     # ------------------------------------------------------------------ one order at a time
 
-    def _pair(self, order: Order) -> GaussianPair:
-        return self.remove if order == "remove" else self.add
+    def _steps(self, order: Order) -> list[Step]:
+        from ndis.spectrum.groups import Step
+
+        return [Step(group.pair(order), group.rates, group.count) for group in self.groups]
 
     def _log_delta(self, order: Order, epsilon: Floats) -> Floats:
-        from ndis import subsampling
+        from ndis.spectrum import groups as kernel
 
-        pair = self._pair(order)
-        if self.sampling_rates:
-            return subsampling.log_delta(pair, epsilon, self.sampling_rates, order)
-        return np.asarray(pair.log_delta(epsilon))
+        return kernel.log_delta(self._steps(order), order, epsilon)
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
-        from ndis import subsampling
+        from ndis.spectrum import groups as kernel
 
-        pair = self._pair(order)
-        if self.sampling_rates:
-            return subsampling.certify(pair, epsilon, self.sampling_rates, order, relative_width=relative_width)
-        return pair.certify(epsilon, relative_width=relative_width)
+        return kernel.certify(self._steps(order), order, epsilon, relative_width=relative_width)
 
     def _smallest_epsilon(self, target: float, choice: str) -> float:
-        from ndis import subsampling
+        from ndis.spectrum import groups as kernel
 
-        orders, rates = _orders(choice), self.sampling_rates
         if self.failure_probability:
             target = _rest_down(target, self.failure_probability)
             if not target > 0.0:
                 return math.inf
-        if not rates:
-            return max(float(self._pair(one).epsilon(target)) for one in orders)
-        start = subsampling.smallest_epsilon_remove(self.remove, target, rates) if "remove" in orders else 0.0
-        if "add" not in orders or start == math.inf:
-            return start
-        return subsampling.smallest_epsilon_add(self.add, target, rates, start)
+        found = 0.0
+        for order in _orders(choice):
+            found = kernel.smallest_epsilon(self._steps(order), order, target, start=found)
+        return found
 
-    def _need_whole(self) -> None:
-        if self.sampling_rates:
-            raise ParameterError(
-                "profile",
-                "not be subsampled to compose exactly",
-                f"sampling rate {self.sampling_rate!r}",
-                "compose first and subsample the whole if all releases see one sample, else use a numerical accountant",
-            )
+
+def _canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
+    """The groups in their one form: releases without sampling as one pair per order, equal sampled releases counted."""
+    plain: list[Group] = []
+    sampled: list[Group] = []
+    for group in groups:
+        if not isinstance(group, Group):
+            raise ParameterError("groups", "be Group values", type(group).__name__)
+        if not group.sampled:
+            plain.append(_whole(group))
+            continue
+        for i, known in enumerate(sampled):
+            if known.same_release(group):
+                sampled[i] = replace(known, count=known.count + group.count)
+                break
+        else:
+            sampled.append(group)
+    if not plain and not sampled:
+        raise ParameterError("groups", "hold at least one group", "none")
+    if len(plain) > 1:
+        first, *rest = plain
+        remove = first.remove.compose(*(g.remove for g in rest))
+        plain = [Group(remove, first.add.compose(*(g.add for g in rest)))]
+    return (*plain, *sampled)
+
+
+def _whole(group: Group) -> Group:
+    """A group without sampling as one release of all its copies."""
+    if group.count == 1:
+        return group
+    return Group(group.remove.repeat(group.count), group.add.repeat(group.count))
+
+
+def _group_from_json(found: dict[str, Any], rates: object, count: object, name: str) -> Group:
+    from ndis._json import pair_from_json
+
+    if not isinstance(rates, list):
+        raise ParameterError(name, "be a list of numbers", repr(rates))
+    if type(count) is not int:
+        raise ParameterError("count of a group", "be a whole number of at least 1", repr(count))
+    remove = pair_from_json("remove", found["remove"])
+    add = pair_from_json("add", found["add"]) if "add" in found else remove.reversed()
+    return Group(remove, add, tuple(rates), count)
+
+
+def _refuse_sample(rates: tuple[float, ...]) -> None:
+    if rates:
+        raise ParameterError(
+            "adjacency",
+            "be 'add-remove' for Poisson samples",
+            "'replace-one'",
+            "a replaced record under Poisson sampling has no single worst pair",
+        )
 
 
 def _single(name: str, value: Floats) -> float:
@@ -371,6 +600,11 @@ def _rate(rate: float) -> float:
     if not 0 < q <= 1:
         raise ParameterError("rate", "be above 0 and at most 1", q)
     return q
+
+
+def _count(name: str, value: int) -> int:
+    """A whole number of at least one."""
+    return int(as_counts(name, as_scalar(name, value))[0])
 
 
 def _orders(order: str) -> tuple[Order, ...]:

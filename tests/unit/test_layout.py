@@ -19,7 +19,7 @@ LAYERS = (
     ("ndis._validate",),
     ("ndis.loss", "ndis.pair", "ndis.whitening"),
     ("ndis.spectrum",),
-    ("ndis.genchi2", "ndis.batch", "ndis.subsampling", "ndis.spectrum.two_cdf"),
+    ("ndis.genchi2", "ndis.batch", "ndis.subsampling", "ndis.spectrum.two_cdf", "ndis.spectrum.groups"),
     ("ndis.profile", "ndis._json", "ndis.plotting"),
     ("ndis.exact", "ndis.calibrate", "ndis.files"),
     ("ndis.gram", "ndis.sampling"),

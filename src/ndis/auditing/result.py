@@ -128,7 +128,7 @@ def _plain(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[Any] | None]:
         return profile, None
     floats = replace(origin, arrays=tuple(a.astype(np.float64) for a in origin.arrays))
     remove = replace(profile.remove, origins=(floats,))
-    return replace(profile, remove=remove, add=remove.reversed()), [[str(x) for x in a.flat] for a in origin.arrays]
+    return _with_pair(profile, remove), [[str(x) for x in a.flat] for a in origin.arrays]
 
 
 def _with_fractions(profile: PrivacyProfile, found: Any) -> PrivacyProfile:
@@ -148,7 +148,13 @@ def _with_fractions(profile: PrivacyProfile, found: Any) -> PrivacyProfile:
             raise ParameterError(name, rule, "others")
         arrays.append(exact.reshape(floats.shape))
     remove = replace(profile.remove, origins=(replace(origins[0], arrays=tuple(arrays)),))
-    return replace(profile, remove=remove, add=remove.reversed())
+    return _with_pair(profile, remove)
+
+
+def _with_pair(profile: PrivacyProfile, remove: GaussianPair) -> PrivacyProfile:
+    """The profile with another pair, which is the worst case of both orders."""
+    (group,) = profile.groups
+    return replace(profile, groups=(replace(group, remove=remove, add=remove.reversed()),))
 
 
 @dataclass(frozen=True, eq=False)

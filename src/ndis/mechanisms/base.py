@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from ndis._validate import ADJACENCIES, Adjacency, as_adjacency
 from ndis.errors import ParameterError
 from ndis.profile import PrivacyProfile
 
 __all__ = ["ADJACENCIES", "ARITHMETICS", "Adjacency", "Attained", "Mechanism", "Receipt", "as_adjacency"]
 
-Adjacency = Literal["add-remove", "replace-one"]
-ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 ARITHMETICS = ("exact", "exact draw, law computed in floats")
-
-
-def as_adjacency(value: Any) -> Adjacency:
-    """One of the two relations between data sets, checked."""
-    if not isinstance(value, str) or value not in ADJACENCIES:
-        raise ParameterError("adjacency", "be 'add-remove' or 'replace-one'", repr(value))
-    return value
 
 
 @dataclass(frozen=True)

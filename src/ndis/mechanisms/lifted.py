@@ -151,7 +151,8 @@ class LiftedMechanism:
 
         Where the model knows its worst pairs the profile is that of the pairs; else see `EnvelopeProfile`.
         """
-        return envelope_profile(as_envelope(self.model.sensitivity(self.noise_variance)), epsilon=self.epsilon)
+        envelope = as_envelope(self.model.sensitivity(self.noise_variance))
+        return envelope_profile(envelope, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
         """The worst neighbours the model knows of; none where it says nothing."""

@@ -193,7 +193,7 @@ class RandomProjection:
         pair = family.one_record(self.ridge)
 
         def found(words: str, pair: Any) -> Attained:
-            return Attained(words, PrivacyProfile(pair).subsampled(family.rate))
+            return Attained(words, PrivacyProfile(pair, adjacency=self.adjacency).subsampled(family.rate))
 
         if self.adjacency == "add-remove":
             return (found("no rows, and one row at the bound", pair),)

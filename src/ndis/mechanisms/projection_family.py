@@ -89,7 +89,8 @@ class SketchFamily:
             pair = pair.compose(pair.reversed())
         if self.test_shift:
             pair = pair.compose(GaussianPair.from_ratios(1.0, shift=self.test_shift))
-        return PrivacyProfile(pair, failure_probability=self.failure_probability).subsampled(self.rate)
+        whole = PrivacyProfile(pair, failure_probability=self.failure_probability, adjacency=self.adjacency)
+        return whole.subsampled(self.rate)
 
 
 @lru_cache(maxsize=256)

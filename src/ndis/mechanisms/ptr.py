@@ -184,7 +184,7 @@ class PTRProjection(RandomProjection):
         else:
             beside = family.one_record(round_up(Fraction(self.ridge) + family.squared_bound))
             words = "rows at the bound, along the axes 2 and 2, and along the axes 2 and 1 (two columns)"
-            moved = Attained(words, PrivacyProfile(pair.compose(beside.reversed())))
+            moved = Attained(words, PrivacyProfile(pair.compose(beside.reversed()), adjacency=self.adjacency))
         return (moved, *super().attained())
 
     def release(
