@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from ndis.cli.audit_file import NamedAlgorithm, Request, read_request
 from ndis.cli.errors import INTERRUPTED
 from ndis.errors import ParameterError
+from ndis.files import check_file
 
 __all__ = ["REFUTED", "register"]
 
@@ -85,6 +85,8 @@ def audit(
 
     for path in report or []:
         _check_report(path)
+    if journal is not None:
+        check_file(journal, name="journal", append=True)
     request = read_request(file, targets=targets)
     claim = _claim(request, epsilon, delta, None if adjacency is None else adjacency.value)
     running = {"--workers": workers, "--journal": journal, "--law-accuracy": law_accuracy}
@@ -167,14 +169,7 @@ def _check_report(path: Path) -> None:
     """What would make the report impossible to write is said before the audit runs."""
     if path.suffix.lower() not in (".html", ".json"):
         raise ParameterError("--report", "end in .html or .json", str(path))
-    if path.is_dir() or not path.parent.is_dir():
-        raise ParameterError("--report", "be a file in a folder that exists", str(path))
-    probe = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        probe.open("xb").close()
-        probe.unlink()
-    except OSError as error:
-        raise ParameterError("--report", "be a file that can be written", f"{str(path)!r}: {error.strerror}") from error
+    check_file(path, name="--report")
 
 
 def _summary(found: Any) -> str:
