@@ -3,6 +3,7 @@
 Nothing heavy is imported before `main` runs, so an interrupt finds somebody to answer it, however early it comes.
 """
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -20,4 +21,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
+        del sys.path[0]  # `python -m` put the current folder first; the command `ndis` runs nothing that lies there
     main()

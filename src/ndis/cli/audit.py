@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ndis.cli.audit_file import NamedAlgorithm, Request, read_request
+from ndis.cli.algorithm import NamedAlgorithm, workers_without_current_folder
+from ndis.cli.audit_file import Request, read_request
 from ndis.cli.errors import INTERRUPTED
 from ndis.errors import ParameterError
 from ndis.files import check_file
@@ -37,13 +38,19 @@ def audit(
         typer.Argument(
             metavar="FILE",
             help="JSON or TOML with claim = {epsilon, delta, adjacency} and pairs, or algorithm and data; NPZ with the "
-            "same as arrays; a pair or a profile as for ndis delta; or rows of data as CSV, Parquet, Arrow or NPY.",
+            "same as arrays; a pair or a profile as for ndis delta; or rows of data as CSV, Parquet, Arrow or NPY. "
+            "FILE is trusted as a program is: the function that it names is run.",
             show_default=False,
         ),
     ],
     algorithm: Annotated[
         str | None,
-        typer.Option("--algorithm", metavar="MODULE:FUNCTION", help="A function from data to (mean, covariance)."),
+        typer.Option(
+            "--algorithm",
+            metavar="MODULE:FUNCTION",
+            help="A function from data to (mean, covariance), in a module of the current folder, beside FILE, or "
+            "installed. It is run, and trusted.",
+        ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Claimed ε, in place of the file's.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Claimed δ, in place of the file's.")] = None,
@@ -92,7 +99,8 @@ def audit(
     running = {"--workers": workers, "--journal": journal, "--law-accuracy": law_accuracy}
     arguments = _arguments(request, claim, algorithm, row_norm_bound, running)
     try:
-        found = run(claim, **arguments)
+        with workers_without_current_folder():
+            found = run(claim, **arguments)
     except KeyboardInterrupt:
         again = "" if journal is None else "; the same command goes on from the journal"
         typer.echo(f"ndis: interrupted{again}", err=True)
