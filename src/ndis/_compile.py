@@ -14,22 +14,20 @@ import os
 import pickle
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
-try:
-    import fcntl
-except ImportError:  # a system without such locks
-    fcntl = None  # type: ignore[assignment]
+from ndis.files import lock
 
 __all__ = ["compiled"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+_PATIENCE = 600  # tenths of a second; files are kept from others for milliseconds
 
 # What reading a file of compiled code raises if another program has changed it.
 _UNUSABLE = (
@@ -45,7 +43,7 @@ _UNUSABLE = (
 )
 
 
-def compiled(**options: Any) -> Callable[[F], F]:
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Decorate a function that numba compiles without the interpreter's lock; `options` are numba's.
 
     >>> @compiled()
@@ -55,13 +53,12 @@ def compiled(**options: Any) -> Callable[[F], F]:
     6
     """
 
-    def decorate(function: F) -> F:
+    def decorate(function: Callable[..., Any]) -> Any:
         found: Any = njit(nogil=True, **options)(function)
         if found is not function:  # it is with NUMBA_DISABLE_JIT
             with suppress(RuntimeError, OSError):  # what numba raises if it finds no place
                 found._cache = _Kept(function)
-        kept: F = found
-        return kept
+        return found
 
     return decorate
 
@@ -125,8 +122,10 @@ class _Kept(FunctionCache):  # type: ignore[misc]
         try:
             with _alone(self.cache_path):
                 return super().load_overload(sig, target_context)
+        except OSError:
+            return None
         except _UNUSABLE:
-            with suppress(OSError):
+            with suppress(OSError), _alone(self.cache_path):
                 self.flush()  # a new index: the next process finds what this one compiles
             return None
 
@@ -137,10 +136,16 @@ class _Kept(FunctionCache):  # type: ignore[misc]
 
 @contextmanager
 def _alone(folder: str) -> Iterator[None]:
-    """Keep other processes from the files of a folder, if the system knows how."""
-    if fcntl is None:
-        yield
-        return
+    """Keep other processes from the files of a folder, if the system knows how; OSError if another keeps them long."""
     with open(os.path.join(folder, "ndis.lock"), "ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # given up with the file
-        yield
+        for _ in range(_PATIENCE):
+            with suppress(BlockingIOError):
+                lock(file)
+                break
+            time.sleep(0.1)
+        else:
+            raise TimeoutError(folder)
+        try:
+            yield
+        finally:
+            lock(file, release=True)  # a process that was forked meanwhile has the file open too

@@ -20,12 +20,7 @@ from typing import IO, NoReturn
 
 from ndis.errors import ParameterError
 
-try:
-    import fcntl
-except ImportError:  # a system without such locks: parts are not told apart, and stay
-    fcntl = None  # type: ignore[assignment]
-
-__all__ = ["check_file", "check_new_folder", "open_to_append", "write_file", "write_folder"]
+__all__ = ["check_file", "check_new_folder", "lock", "open_to_append", "write_file", "write_folder"]
 
 _FILE = "be a file that can be written"
 _FOLDER = "be a new folder"
@@ -114,6 +109,18 @@ def open_to_append(path: Name, *, name: str = "output") -> IO[bytes]:
     return file
 
 
+def lock(file: int | IO[bytes], *, release: bool = False) -> None:
+    """Keep other processes from a file until it is closed or released, if the system has such locks.
+
+    If another process holds the lock, BlockingIOError is raised.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    fcntl.flock(file, fcntl.LOCK_UN if release else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 # ---------------------------------------------------------------------- what is there
 
 
@@ -168,26 +175,26 @@ def _part(target: Path, *, folder: bool) -> Iterator[Path]:
             part.mkdir(mode=0o700)
         else:
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        lock = None
+        held = None
         with suppress(OSError):  # no locks here: nobody removes what another process writes, nor what it leaves behind
-            lock = _locked(part)
-        if lock is not None or part.exists():
+            held = _locked(part)
+        if held is not None or part.exists():
             break  # else another process took it for one left behind before it had its lock
     try:
         yield part
     finally:
         _remove(part)
-        if lock is not None:
-            os.close(lock)
+        if held is not None:
+            os.close(held)
 
 
 def _locked(part: Path) -> int | None:
-    """A descriptor that holds the lock of a part; OSError if there is none to have, or the part is gone."""
-    if fcntl is None:
+    """A descriptor that holds the lock of a part; OSError if it is not to be had, None if the system has no locks."""
+    if not hasattr(os, "O_NOFOLLOW"):
         return None
     descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
         if not os.path.samestat(os.fstat(descriptor), os.lstat(part)):
             raise FileNotFoundError(part)
     except OSError:
@@ -198,17 +205,14 @@ def _locked(part: Path) -> int | None:
 
 def _remove_left_behind(folder: Path) -> None:
     """Remove the parts of this user whose writer is no more."""
-    if fcntl is None:
-        return
     with suppress(OSError):  # a folder that cannot be listed
         for part in [Path(entry.path) for entry in os.scandir(folder) if _PART.search(entry.name)]:
             with suppress(OSError):
-                if part.lstat().st_uid != os.getuid():
-                    continue
-                lock = _locked(part)
-                if lock is not None:
-                    _remove(part)
-                    os.close(lock)
+                held = _locked(part)
+                if held is not None:
+                    if os.fstat(held).st_uid == os.getuid():
+                        _remove(part)
+                    os.close(held)
 
 
 def _remove(part: Path) -> None:

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from ndis.errors import ParameterError
-from ndis.files import open_to_append
+from ndis.files import lock, open_to_append
 
 __all__ = ["Journal", "Scores"]
 
@@ -141,11 +141,7 @@ class Journal:
 def _lock(file: IO[bytes]) -> None:
     """Keep other audits out, where the system knows how."""
     try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file)
     except BlockingIOError:
         raise ParameterError("journal", "not be in use", "one that another audit holds") from None
 
