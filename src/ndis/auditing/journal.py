@@ -32,9 +32,9 @@ _CLOSE = 1e-9  # of log δ: the laws are the same, or they are not
 class Journal:
     """Scores by the name of the neighbour; on disk if a path is given.
 
-    >>> import tempfile
+    >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "audit.jsonl"
+    ...     path = pathlib.Path(folder) / "audit.jsonl"
     ...     with Journal(path, {"audit": 1}, 1) as journal:
     ...         journal.add("remove:0", [(-1.5, 0.0)])
     ...     with Journal(path, {"audit": 1}, 1) as journal:
