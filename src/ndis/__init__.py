@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.release import ProjectionRelease
     from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
-    from ndis.profile import PrivacyProfile
+    from ndis.profile import Group, PrivacyProfile
 
 __version__ = "0.1.0"
 
@@ -62,6 +62,7 @@ __all__ = [
     "GaussianMechanism",
     "GaussianPair",
     "GeneralizedChiSquare",
+    "Group",
     "LiftedMechanism",
     "LoewnerEnvelope",
     "NdisError",
@@ -100,6 +101,7 @@ _HOMES = {
     "GaussianMechanism": "ndis.mechanisms.gaussian",
     "GaussianPair": "ndis.pair",
     "GeneralizedChiSquare": "ndis.genchi2",
+    "Group": "ndis.profile",
     "LiftedMechanism": "ndis.mechanisms.lifted",
     "LoewnerEnvelope": "ndis.mechanisms.envelopes",
     "NdisError": "ndis.errors",
