@@ -33,6 +33,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ndis._version import __version__
 from ndis.enclosure import Enclosure
 from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from ndis import gram, learn, models, plotting, sampling, testing
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
-    from ndis.batch import delta_batch, log_delta_batch
     from ndis.genchi2 import GeneralizedChiSquare
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
-
-__version__ = "0.1.0"
+    from ndis.spectrum.batch import delta_batch, log_delta_batch
 
 __all__ = [
     "BudgetError",
@@ -107,9 +106,9 @@ _HOMES = {
     "audit": "ndis.auditing",
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
-    "delta_batch": "ndis.batch",
+    "delta_batch": "ndis.spectrum.batch",
     "lift": "ndis.mechanisms.lifted",
-    "log_delta_batch": "ndis.batch",
+    "log_delta_batch": "ndis.spectrum.batch",
 }
 
 

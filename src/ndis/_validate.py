@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ndis.errors import ParameterError
 
 Floats = NDArray[np.float64]
+Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
 Adjacency = Literal["add-remove", "replace-one"]
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
@@ -56,7 +60,11 @@ def as_scalar(name: str, value: ArrayLike) -> float:
     """One finite number."""
     if value is None or isinstance(value, str | bytes | bool | complex):
         raise ParameterError(name, "be a real number", f"{value!r:.80}")
-    array = as_floats(name, value)
+    return single(name, as_floats(name, value))
+
+
+def single(name: str, array: Floats) -> float:
+    """The number in an array without axes."""
     if array.ndim:
         raise ParameterError(name, "be a single number", f"shape {array.shape}")
     return float(array)
@@ -84,6 +92,11 @@ def as_counts(name: str, value: ArrayLike) -> Floats:
     if not ((array >= 1) & (array == np.floor(array)) & (array <= 2.0**53)).all():
         raise ParameterError(name, "be whole numbers of at least 1", _brief(array))
     return array
+
+
+def as_count(name: str, value: Any) -> int:
+    """One whole number of at least one."""
+    return int(as_counts(name, as_scalar(name, value))[0])
 
 
 def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
@@ -115,6 +128,40 @@ def as_probability(name: str, value: ArrayLike) -> Floats:
     if not ((array > 0) & (array < 1)).all():
         raise ParameterError(name, "lie strictly between 0 and 1", _brief(array))
     return array
+
+
+def as_one_probability(name: str, value: ArrayLike) -> float:
+    """One number strictly between 0 and 1."""
+    return single(name, as_probability(name, value))
+
+
+def as_fractions(name: str, value: Any) -> list[Fraction]:
+    """Exact rationals: one, or a sequence of them; floats, whole numbers and `Fraction` values are taken exactly."""
+    given = value.ravel().tolist() if isinstance(value, np.ndarray) else value
+    found = []
+    for x in given if isinstance(given, list | tuple) else [given]:
+        if isinstance(x, bool) or not isinstance(x, int | float | Fraction | np.integer | np.floating):
+            raise ParameterError(name, "be real numbers", type(x).__name__)
+        if not np.isfinite(float(x)):
+            raise ParameterError(name, "be finite", x)
+        found.append(Fraction(int(x)) if isinstance(x, np.integer) else Fraction(*x.as_integer_ratio()))
+    return found
+
+
+def round_away(value: Fraction) -> float:
+    """The nearest float that is not closer to 0 than the rational.
+
+    >>> [Fraction(round_away(Fraction(x, 3))) * 3 - x > 0 for x in (1, 2)]
+    [True, True]
+    """
+    near = float(value)
+    short = Fraction(near) < value if value > 0 else Fraction(near) > value
+    return math.nextafter(near, math.copysign(math.inf, value)) if short else near
+
+
+def shaped(values: Floats, shape: tuple[int, ...]) -> float | Floats:
+    """A flat array in the shape of the caller's argument; a float for a single number."""
+    return float(values[0]) if shape == () else values.reshape(shape)
 
 
 def as_adjacency(value: Any) -> Adjacency:

@@ -3,7 +3,8 @@
     W = shift + Σ λ χ'²_ν(ncp) + σG
     K(s) = log E e^{sW} = shift·s + ½σ²s² + Σ [ −½ν log(1−2λs) + λ ncp s/(1−2λs) ]
 
-In the canonical form of `ndis.loss.LogMoment`: t = 2λ, q = t² ncp, the Gaussian term a group with t = 0, ν = 0, q = σ².
+In the canonical form of `ndis.spectrum.loss.LogMoment`: t = 2λ, q = t² ncp. The Gaussian term is a group with t = 0,
+ν = 0 and q = σ².
 Tails and density are the contour integrals of `ndis.spectrum.contour`. Close to the end of a support bounded on one
 side the leading term
 
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis._validate import Floats, as_covariance, as_floats, as_positive, as_vector, broadcast_vectors
 from ndis.errors import ParameterError, PrecisionError
-from ndis.loss import LogMoment
+from ndis.spectrum.loss import LogMoment
 
 __all__ = ["GeneralizedChiSquare"]
 
@@ -319,7 +320,7 @@ class GeneralizedChiSquare:
         >>> round(law.sf(2.0), 12)
         0.367879441171
         """
-        from ndis.whitening import _scale, _spectrum
+        from ndis.spectrum.whitening import _scale, _spectrum
 
         matrix = _as_symmetric("Q", Q)
         d = matrix.shape[0]

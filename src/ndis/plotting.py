@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from ndis._validate import Floats, as_vector
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
 
 __all__ = ["epsilon_grid", "plot_profile"]
 
@@ -22,7 +21,38 @@ _DASHES = ("-", "--", ":")
 _TOP, _BOTTOM = 0.5, 1e-12
 _LOG_SMALLEST = -700.0  # below e^−700 a float cannot be drawn
 
-Drawable = PrivacyProfile | GaussianPair
+
+@runtime_checkable
+class Curve(Protocol):
+    """A curve that can be drawn: δ in both orders, and the way back. A `PrivacyProfile` is one."""
+
+    @property
+    def failure_probability(self) -> float:
+        """The probability below which δ never falls."""
+
+    def log_delta(self, epsilon: Floats, *, order: Literal["worst", "remove", "add"] = "worst") -> Floats:
+        """log δ at each ε."""
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε with that δ."""
+
+
+Drawable = Curve | GaussianPair
+
+
+@dataclass(frozen=True)
+class _BothOrders:
+    """A pair and its reverse, as a curve."""
+
+    pair: GaussianPair
+    failure_probability: float = 0.0
+
+    def log_delta(self, epsilon: Floats, *, order: Literal["worst", "remove", "add"] = "worst") -> Floats:
+        pairs = {"remove": [self.pair], "add": [self.pair.reversed()], "worst": [self.pair, self.pair.reversed()]}
+        return np.asarray(np.maximum.reduce([pair.log_delta(epsilon) for pair in pairs[order]]))
+
+    def epsilon(self, delta: float) -> float:
+        return max(pair.epsilon(delta) for pair in (self.pair, self.pair.reversed()))
 
 
 def plot_profile(
@@ -60,7 +90,7 @@ def plot_profile(
     named = dict(profiles) if isinstance(profiles, Mapping) else {"": profiles}
     if not named:
         raise ParameterError("profiles", "hold at least one profile", "none")
-    drawn = {str(label): _as_profile(p) for label, p in named.items()}
+    drawn = {str(label): _as_curve(p) for label, p in named.items()}
     x = epsilon_grid(*drawn.values(), epsilon_range=epsilon_range, points=points)
     if ax is None:
         ax = _new_axes()
@@ -79,9 +109,7 @@ def plot_profile(
     return ax
 
 
-def epsilon_grid(
-    *profiles: PrivacyProfile, epsilon_range: tuple[float, float] | None = None, points: int = 201
-) -> Floats:
+def epsilon_grid(*profiles: Curve, epsilon_range: tuple[float, float] | None = None, points: int = 201) -> Floats:
     """Equally spaced ε; unless told otherwise, from where the first profile has δ = ½ to where the last has δ = 10⁻¹².
 
     >>> import ndis
@@ -100,7 +128,7 @@ def epsilon_grid(
     return np.linspace(ends[0], ends[1], points)
 
 
-def _span(profile: PrivacyProfile) -> tuple[float, float]:
+def _span(profile: Any) -> tuple[float, float]:
     """ε where δ = ½ (0 if it never is) and where δ = 10⁻¹², or the same number of decades below where it starts; of the
     pairs alone."""
     profile = replace(profile, failure_probability=0.0)  # below which δ never falls
@@ -114,10 +142,10 @@ def _span(profile: PrivacyProfile) -> tuple[float, float]:
     return (low, high) if low < high < math.inf else (0.0, 1.0)
 
 
-def _as_profile(found: object) -> PrivacyProfile:
+def _as_curve(found: Any) -> Curve:
     if isinstance(found, GaussianPair):
-        return PrivacyProfile(found)
-    if isinstance(found, PrivacyProfile):
+        return _BothOrders(found)
+    if isinstance(found, Curve):
         return found
     raise ParameterError("profiles", "be PrivacyProfile or GaussianPair values", type(found).__name__)
 

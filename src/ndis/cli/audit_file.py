@@ -11,17 +11,19 @@ from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._json import loads, only_keys, pair_from_arrays
+import ndis
+from ndis._json import loads, only_keys
 from ndis._validate import as_floats
 from ndis.cli.errors import told
-from ndis.cli.source import content_of, is_npz, npz_arrays
+from ndis.cli.source import content_of, is_npz, npz_arrays, pair_from_arrays
 from ndis.errors import ParameterError
-from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
+
+if TYPE_CHECKING:
+    from ndis.pair import GaussianPair
 
 __all__ = ["NamedAlgorithm", "Request", "read_request"]
 
@@ -114,7 +116,7 @@ def _read(file: Path, targets: list[str] | None) -> Request:
 
 def _from_object(found: dict[str, Any], content: bytes, folder: Path, targets: list[str] | None) -> Request:
     if "format" in found:
-        return Request({}, pairs=[PrivacyProfile.from_json(content)])
+        return Request({}, pairs=[ndis.PrivacyProfile.from_json(content)])
     if not found.keys() & {"claim", "pairs", *_DATA}:
         return Request({}, pairs=[pair_from_arrays("the file", found)])
     only_keys("file", found, (), ("claim", "pairs", *_DATA))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from ndis._validate import ADJACENCIES, Adjacency, as_adjacency
+from ndis._version import __version__
 from ndis.errors import ParameterError
 from ndis.profile import PrivacyProfile
 
@@ -79,7 +80,7 @@ class Receipt:
     adjacency: Adjacency
     private: bool
     arithmetic: str = "exact"
-    version: str = field(default_factory=lambda: _version())
+    version: str = __version__
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, in the order of the fields."""
@@ -125,9 +126,3 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
     ("arithmetic", str, "a name"),
     ("version", str, "text"),
 )
-
-
-def _version() -> str:
-    from ndis import __version__
-
-    return __version__

@@ -51,20 +51,19 @@ mirror image.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from flint import acb, arb
 
+from ndis._balls import Ball, outward, precision
 from ndis._validate import as_scalar
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
-from ndis.spectrum.balls import Ball, outward, precision
 from ndis.spectrum.contour import DELTA, LOOK, path, strip
-from ndis.spectrum.invariants import Groups, enclose
-
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair
+from ndis.spectrum.directions import Directions
+from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.origins import enclose
 
 __all__ = ["certify", "certify_log", "exceeds"]
 
@@ -75,7 +74,7 @@ _DEPTH = 10
 _DECIDING_WIDTHS = (1e-10, 1e-17, 1e-20, 1e-25, 1e-32)
 
 
-def certify(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
+def certify(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
     """lower ≤ δ(ε) ≤ upper with certainty, upper − lower ≤ relative_width · δ (and the spacing of floats).
 
     Raises
@@ -88,7 +87,7 @@ def certify(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10
     return Enclosure(max(low, 0.0), min(high, 1.0))  # 0 ≤ δ ≤ 1 holds always
 
 
-def certify_log(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
+def certify_log(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
     """Certified enclosure of log δ(ε), for values below the smallest float; −inf where δ is exactly zero."""
     ball = _enclose_delta(pair, epsilon, relative_width)
     if ball == 0:
@@ -98,7 +97,7 @@ def certify_log(pair: GaussianPair, epsilon: float, *, relative_width: float = 1
     return Enclosure(low, min(high, 0.0))
 
 
-def exceeds(pair: GaussianPair, epsilon: float, delta: float) -> bool | None:
+def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:
     """Whether δ(ε) > delta, on the ball itself and not on the floats around it; None where no width tried decides.
 
     The truth lies strictly between two floats as a rule, and this tells them apart.
@@ -116,7 +115,7 @@ def exceeds(pair: GaussianPair, epsilon: float, delta: float) -> bool | None:
     return None
 
 
-def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) -> Ball:
+def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> Ball:
     e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
     if not 0 < width < 1:
         raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
@@ -143,7 +142,7 @@ def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) ->
     )
 
 
-def _delta_ball(groups: Groups, epsilon: float, digits: float, narrower: int = 0) -> Ball | None:
+def _delta_ball(groups: Directions, epsilon: float, digits: float, narrower: int = 0) -> Ball | None:
     """δ(ε) as a ball at the working precision, without the `narrower` widest strips; None where this cannot decide."""
     if groups.mutually_singular:
         return arb(1)
@@ -170,7 +169,7 @@ def _delta_ball(groups: Groups, epsilon: float, digits: float, narrower: int = 0
 class _Integral:
     """The contour integral of one pair at one ε, at the working precision."""
 
-    def __init__(self, groups: Groups, eps: Ball, gap: Ball | None) -> None:
+    def __init__(self, groups: Directions, eps: Ball, gap: Ball | None) -> None:
         self.curved, self.flat = groups.curved, groups.flat
         linear, mean = (
             -eps,

@@ -39,7 +39,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ndis._validate import Floats
-from ndis.loss import LogMoment
 
 Groups = tuple[Floats, Floats, Floats, Floats]  # t, 1 + t, ν, q
 
@@ -125,7 +124,7 @@ def exponent(s, lin, t, ratio, nu, q, edge):
 
 
 @njit(cache=True, nogil=True)
-def _derivatives(c, lin, t, ratio, nu, q, edge, kind):
+def derivatives(c, lin, t, ratio, nu, q, edge, kind):
     """First, second and third derivative of K(c) − c x − log|c| − log|c+1| (as many poles as the kind has)."""
     first = lin
     second = 0.0
@@ -211,7 +210,7 @@ def _saddle(lin, t, ratio, nu, q, edge, kind):
             c = _between(a, b, lo, hi)
             if not a < c < b:
                 break
-        first, second, third = _derivatives(c, lin, t, ratio, nu, q, edge, kind)
+        first, second, third = derivatives(c, lin, t, ratio, nu, q, edge, kind)
         if not 0.0 < second < math.inf:
             break
         found, width = c, 1.0 / math.sqrt(second)
@@ -418,12 +417,3 @@ def evaluate(
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(run, range(0, n, _CHUNK)))
     return out
-
-
-def evaluate_form(
-    form: LogMoment, x: Floats, kind: int, linear: tuple[Floats, NDArray[np.bool_]] | None = None
-) -> tuple[Floats, Floats, Floats]:
-    """`evaluate` of one variable at many points x; `linear` is `form.linear(x)` where that is known already."""
-    lin, edge = form.linear(x) if linear is None else linear
-    first, last = np.zeros(x.size, dtype=np.int64), np.full(x.size, form.t.size, dtype=np.int64)
-    return evaluate(lin, first, last, (form.t, form.ratio, form.nu, form.q), edge, kind)

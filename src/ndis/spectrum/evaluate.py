@@ -4,24 +4,41 @@ digits."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
-from ndis.loss import LogMoment
-from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, _derivatives, evaluate, evaluate_form, exponent
+from ndis.spectrum.certified import certify_log
+from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, derivatives, evaluate, exponent, tail
+from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.loss import LogMoment
 
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair
-
-__all__ = ["Spectrum", "contour_tail", "excess_over", "quantile", "smallest_epsilon", "spectrum", "type_two_error"]
+__all__ = [
+    "Spectrum",
+    "contour_tail",
+    "excess_over",
+    "log_delta_at",
+    "quantile",
+    "smallest_epsilon",
+    "spectrum",
+    "type_two_error",
+]
 
 _LOG_HALF = math.log(0.5)
 _TOLERANCE = 1e-11  # relative to 1 + |log I|; beyond it no number is returned
 NEAR_ONE = math.log(0.9)  # above this 1 − δ is integrated on its own; below, 1 − δ has lost less than a digit
+
+
+def evaluate_form(
+    form: LogMoment, x: Floats, kind: int, linear: tuple[Floats, NDArray[np.bool_]] | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """`evaluate` of one variable at many points x; `linear` is `form.linear(x)` if the caller knows it already."""
+    lin, edge = form.linear(x) if linear is None else linear
+    first, last = np.zeros(x.size, dtype=np.int64), np.full(x.size, form.t.size, dtype=np.int64)
+    return evaluate(lin, first, last, form.groups, edge, kind)
 
 
 def contour_tail(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
@@ -73,7 +90,7 @@ class Spectrum(NamedTuple):
     error: Floats
 
 
-def spectrum(pair: GaussianPair, epsilon: Floats, *, complement: bool = True) -> Spectrum:
+def spectrum(pair: Invariants, epsilon: Floats, *, complement: bool = True) -> Spectrum:
     """δ(ε) at many ε, the smaller of δ and 1 − δ by its own integral; 1 − δ of a small δ only if `complement`."""
     n = epsilon.size
     out = Spectrum(np.zeros(n), np.full(n, -np.inf), np.zeros(n), np.zeros(n))
@@ -110,17 +127,37 @@ def spectrum(pair: GaussianPair, epsilon: Floats, *, complement: bool = True) ->
     return out
 
 
-def _certified(pair: GaussianPair, epsilon: float, value: float, error: float) -> tuple[float, float]:
-    """log δ(ε) and its error from a certificate, where the contour in floats has lost digits."""
-    from ndis.spectrum.certified import certify_log
+def log_delta_at(pair: Invariants, epsilon: float) -> float:
+    """log δ(ε) at one ε, the same number as `spectrum` gives, without the cost of arrays."""
+    if pair.mutually_singular:
+        return 0.0
+    form = pair.form
+    lin, near = form.mean - epsilon, False
+    rounded = math.fabs(form.mean) + math.fabs(epsilon)
+    if form.side:
+        gap, near = form.gap_at(epsilon)
+        doubt = form.edge_error * (math.fabs(form.edge[0]) + math.fabs(epsilon))
+        if gap <= -doubt if form.side < 0 else gap >= doubt and epsilon < 0:
+            return float(spectrum(pair, np.array([epsilon]), complement=False).log_delta[0])
+        if near:
+            lin, rounded = gap, math.fabs(gap)
+    if not form.constant:
+        value, slope, error = tail(lin, form.t, form.ratio, form.nu, form.q, near, DELTA)
+        error += 2.0**-52 * math.fabs(slope) * rounded
+        if error <= _TOLERANCE * (1.0 + math.fabs(value)) and value <= NEAR_ONE:
+            return float(value)
+    return float(spectrum(pair, np.array([epsilon]), complement=False).log_delta[0])
 
+
+def _certified(pair: Invariants, epsilon: float, value: float, error: float) -> tuple[float, float]:
+    """log δ(ε) and its error from a certificate, where the contour in floats has lost digits."""
     if not pair.origins:
         _refuse(np.ones(1, dtype=np.bool_), np.array([epsilon]), np.array([error]))
     box = certify_log(pair, epsilon, relative_width=_TOLERANCE / 100)
     return 0.5 * (box.lower + box.upper), box.width + 2.0**-52 * math.fabs(box.lower)
 
 
-def excess_over(pair: GaussianPair, epsilon: float, target: float) -> tuple[float, float, float]:
+def excess_over(pair: Invariants, epsilon: float, target: float) -> tuple[float, float, float]:
     """(h, margin, slope): h = log δ(ε) − log target, or the same of 1 − δ where that has the digits.
 
     h + margin ≤ 0 is safely at or below the target: the margin holds the error estimate, doubled, the rounding of the
@@ -140,7 +177,7 @@ def excess_over(pair: GaussianPair, epsilon: float, target: float) -> tuple[floa
     return h, margin, slope
 
 
-def smallest_epsilon(pair: GaussianPair, target: float) -> float:
+def smallest_epsilon(pair: Invariants, target: float) -> float:
     """Smallest ε ≥ 0 with δ(ε) ≤ target: safeguarded Newton in log δ; the end returned was checked, error included."""
     if pair.mutually_singular:
         return math.inf
@@ -198,7 +235,7 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
     r, low, high = s if math.isinf(end) else s / end, 0.0, math.inf  # s = r, or end·r/(1+r)
     for _ in range(200):
         s = sign * (r if math.isinf(end) else end * (r / (1.0 + r)))
-        place = float(_derivatives(s, 0.0, *groups, PDF)[0])
+        place = float(derivatives(s, 0.0, *groups, PDF)[0])
         excess = s * place - exponent(complex(s), 0.0, *groups).real + goal
         if math.fabs(excess) <= 0.1 - 0.02 * goal:
             break
@@ -263,7 +300,7 @@ def quantile_from_end(form: LogMoment, probability: float, *, upper: bool) -> tu
     raise PrecisionError(f"the quantile at {probability!r} did not settle", reached=math.fabs(h))
 
 
-def type_two_error(pair: GaussianPair, alpha: float) -> float:
+def type_two_error(pair: Invariants, alpha: float) -> float:
     """Q[L ≥ ℓ] for the threshold ℓ with P[L < ℓ] = alpha, L = log dP/dQ; by Neyman–Pearson no test does better."""
     if pair.mutually_singular:
         return 0.0

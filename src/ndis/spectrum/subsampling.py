@@ -21,19 +21,18 @@ increases in ε', so its value at the lower end of ε' is an upper bound of δ'(
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from flint import arb
 
+from ndis._balls import Ball, outward, precision
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
-from ndis.spectrum.balls import Ball, outward, precision
-from ndis.spectrum.evaluate import excess_over, smallest_epsilon
-
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair
+from ndis.spectrum import certified
+from ndis.spectrum.evaluate import excess_over, smallest_epsilon, spectrum
+from ndis.spectrum.invariants import Invariants
 
 __all__ = ["certify", "largest_epsilon", "log_delta", "satisfied", "smallest_epsilon_add", "smallest_epsilon_remove"]
 
@@ -79,7 +78,7 @@ def _view(epsilon: float, rates: tuple[float, ...], order: Order) -> _View:
     raise PrecisionError(f"the subsampled spectrum at epsilon = {epsilon!r} is out of reach at {_MOST_BITS} bits")
 
 
-def log_delta(pair: GaussianPair, epsilon: Floats, rates: tuple[float, ...], order: Order) -> Floats:
+def log_delta(pair: Invariants, epsilon: Floats, rates: tuple[float, ...], order: Order) -> Floats:
     """log δ at each entry of a vector ε; `pair` is (X, Y) for remove and (Y, X) for add."""
     out, inner = np.empty(epsilon.size), np.full(epsilon.size, np.nan)
     for i, e in enumerate(epsilon.tolist()):
@@ -88,12 +87,12 @@ def log_delta(pair: GaussianPair, epsilon: Floats, rates: tuple[float, ...], ord
         if view.inner is not None:
             inner[i] = float(view.inner)
     inside = ~np.isnan(inner)
-    out[inside] += pair.log_delta(inner[inside])
+    out[inside] += spectrum(pair, inner[inside], complement=False).log_delta
     return out
 
 
 def certify(
-    pair: GaussianPair, epsilon: float, rates: tuple[float, ...], order: Order, *, relative_width: float
+    pair: Invariants, epsilon: float, rates: tuple[float, ...], order: Order, *, relative_width: float
 ) -> Enclosure:
     """Certified enclosure of δ(ε): δ' at the two ends of an enclosure of ε', times an enclosure of w."""
     view = _view(epsilon, rates, order)
@@ -101,8 +100,8 @@ def certify(
         low, high = outward(view.weight)
         return Enclosure(low, min(high, 1.0))
     near, far = outward(view.inner)
-    top = pair.certify(near, relative_width=0.25 * relative_width)
-    bottom = top if near == far else pair.certify(far, relative_width=0.25 * relative_width)
+    top = certified.certify(pair, near, relative_width=0.25 * relative_width)
+    bottom = top if near == far else certified.certify(pair, far, relative_width=0.25 * relative_width)
     with precision(_BITS):
         top_end = outward(view.weight * arb(top.upper)).upper
         box = Enclosure(outward(view.weight * arb(bottom.lower)).lower, min(top_end, 1.0))
@@ -116,7 +115,7 @@ def certify(
     return box
 
 
-def satisfied(pair: GaussianPair, epsilon: float, target: float, rates: tuple[float, ...], order: Order) -> bool:
+def satisfied(pair: Invariants, epsilon: float, target: float, rates: tuple[float, ...], order: Order) -> bool:
     """True when δ(ε) ≤ target, with the error of the computation counted against it."""
     view = _view(epsilon, rates, order)
     if view.weight <= target:
@@ -130,7 +129,7 @@ def satisfied(pair: GaussianPair, epsilon: float, target: float, rates: tuple[fl
     return h + margin <= 0.0
 
 
-def smallest_epsilon_remove(pair: GaussianPair, target: float, rates: tuple[float, ...]) -> float:
+def smallest_epsilon_remove(pair: Invariants, target: float, rates: tuple[float, ...]) -> float:
     """Smallest safe ε ≥ 0 for the remove order: δ'(ε') ≤ target/q, then ε = log(1 + q(e^ε' − 1)), rounded safely."""
     with precision(_BITS):
         q = _rate(rates)
@@ -145,7 +144,7 @@ def smallest_epsilon_remove(pair: GaussianPair, target: float, rates: tuple[floa
         return outward((q * arb(inner).expm1()).log1p()).upper
 
 
-def smallest_epsilon_add(pair: GaussianPair, target: float, rates: tuple[float, ...], start: float) -> float:
+def smallest_epsilon_add(pair: Invariants, target: float, rates: tuple[float, ...], start: float) -> float:
     """Smallest safe ε ≥ `start` for the add order, by bisection; δ = 0 from −log(1−q) on, so the search is bounded."""
     if satisfied(pair, start, target, rates, "add"):
         return start
