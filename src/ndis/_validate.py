@@ -99,6 +99,28 @@ def as_count(name: str, value: Any) -> int:
     return int(as_counts(name, as_scalar(name, value))[0])
 
 
+def as_symmetric(name: str, value: ArrayLike) -> Floats:
+    """(A+Aᵀ)/2 of a finite square matrix that is symmetric up to rounding, definite or not; a scalar counts as 1×1."""
+    array = as_floats(name, value)
+    array = array.reshape(1, 1) if array.ndim == 0 else array
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
+        raise ParameterError(name, "be a square matrix", f"shape {array.shape}")
+    return _symmetric_part(name, array, np.abs(array).max())
+
+
+def _symmetric_part(name: str, array: Floats, size: Floats | float) -> Floats:
+    """(A+Aᵀ)/2, refused if the asymmetry exceeds the rounding of entries of that size."""
+    excess = np.abs(array - array.T)
+    if not (excess <= len(array) * _ASYMMETRY * size).all():
+        raise ParameterError(
+            name,
+            "be symmetric",
+            f"a largest asymmetry of {excess.max():.3g}",
+            "average it with its transpose if that is what you mean",
+        )
+    return array if not excess.any() else 0.5 * (array + array.T)
+
+
 def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
     """A finite symmetric d×d matrix; a scalar is accepted in one dimension. Definiteness is judged where it is
     factored."""
@@ -110,16 +132,8 @@ def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
     diagonal = np.diagonal(array)
     if not (diagonal >= 0).all():
         raise ParameterError(name, "have non-negative variances on its diagonal", _brief(diagonal))
-    excess = np.abs(array - array.T)
     deviation = np.sqrt(diagonal)
-    if not (excess <= dimension * _ASYMMETRY * np.outer(deviation, deviation)).all():
-        raise ParameterError(
-            name,
-            "be symmetric",
-            f"a largest asymmetry of {excess.max():.3g}",
-            "average it with its transpose if that is what you mean",
-        )
-    return array if not excess.any() else 0.5 * (array + array.T)
+    return _symmetric_part(name, array, np.outer(deviation, deviation))
 
 
 def as_probability(name: str, value: ArrayLike) -> Floats:
