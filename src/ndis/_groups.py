@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ndis._json import only_keys
-from ndis._pair_json import pair_from_json, pair_to_json
 from ndis._validate import as_count, as_floats, single
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -74,27 +71,6 @@ class Group:
     def step(self, order: Order) -> Step:
         """The group as the kernels take it."""
         return Step(self.pair(order), self.rates, self.count)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The group as plain values, from the exact inputs of its pairs."""
-        found: dict[str, Any] = {"remove": pair_to_json(self.remove)}
-        add = pair_to_json(self.add)
-        if add != pair_to_json(self.remove.reversed()):
-            found["add"] = add
-        return {**found, "rates": list(self.rates), "count": self.count}
-
-    @classmethod
-    def from_dict(cls, found: Any) -> Group:
-        """The group that `to_dict` wrote."""
-        item = only_keys("group of the profile", found, ("remove", "rates", "count"), ("add",))
-        rates, count = item["rates"], item["count"]
-        if not isinstance(rates, list):
-            raise ParameterError("rates", "be a list of numbers", repr(rates))
-        if type(count) is not int:
-            raise ParameterError("count of a group", "be a whole number of at least 1", repr(count))
-        remove = pair_from_json("remove", item["remove"])
-        add = pair_from_json("add", item["add"]) if "add" in item else remove.reversed()
-        return cls(remove, add, tuple(rates), count)
 
     def same_release(self, other: Group) -> bool:
         """True if both groups make the same release: equal exact inputs and equal rates.

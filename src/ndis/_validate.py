@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
@@ -160,17 +159,6 @@ def as_fractions(name: str, value: Any) -> list[Fraction]:
             raise ParameterError(name, "be finite", x)
         found.append(Fraction(int(x)) if isinstance(x, np.integer) else Fraction(*x.as_integer_ratio()))
     return found
-
-
-def round_away(value: Fraction) -> float:
-    """The nearest float that is not closer to 0 than the rational.
-
-    >>> [Fraction(round_away(Fraction(x, 3))) * 3 - x > 0 for x in (1, 2)]
-    [True, True]
-    """
-    near = float(value)
-    short = Fraction(near) < value if value > 0 else Fraction(near) > value
-    return math.nextafter(near, math.copysign(math.inf, value)) if short else near
 
 
 def shaped(values: Floats, shape: tuple[int, ...]) -> float | Floats:

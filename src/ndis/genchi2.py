@@ -29,12 +29,9 @@ from ndis._validate import (
     single,
 )
 from ndis.errors import ParameterError
-from ndis.spectrum.chi_square_law import FLATTEST, ChiSquareLaw, canonical, double_sum, exact_products
-from ndis.spectrum.whitening import scaling, semidefinite_spectrum
+from ndis.spectrum.chi_square_law import FLATTEST, ChiSquareLaw, canonical, double_sum, exact_products, quadratic_form
 
 __all__ = ["GeneralizedChiSquare"]
-
-_RANK = 2.0**-50  # an eigenvalue (or slope) counts as zero below d times this of the terms it is the sum of
 
 
 def _points(name: str, value: ArrayLike) -> Floats:
@@ -176,41 +173,9 @@ class GeneralizedChiSquare:
         slope, mu = vectors
         constant = single("c", as_floats("c", c))
         sigma = as_covariance("cov", cov, d)
-        # Q·mean, the value at the mean and the gradient there, each with the digits of the exact result
-        rows = [double_sum(row) for row in np.hstack(exact_products(matrix, mu[None, :])).tolist()]
-        high, low = (np.array(part) for part in zip(*rows, strict=True))
-        parts = (*exact_products(mu, high), mu * low, *exact_products(slope, mu))
-        value = double_sum([constant, *np.concatenate(parts).tolist()])
-        gradient = (2.0 * high + slope) + 2.0 * low
-        scale = scaling(sigma)
-        values, basis, threshold = semidefinite_spectrum("cov", scale[:, None] * sigma * scale)
-        inside = values > threshold
-        C = basis[:, inside] * np.sqrt(values[inside]) / scale[:, None]
-        A = C.T @ matrix @ C
-        lam, V = np.linalg.eigh(0.5 * (A + A.T))
-        g = V.T @ (C.T @ gradient)
-        # sizes of the terms that λ and g are sums of: what rounding leaves of them
-        size = (np.abs(C).T @ np.abs(matrix) @ np.abs(C)).max(initial=0.0)
-        slope_size = (np.abs(C).T @ (2.0 * (np.abs(matrix) @ np.abs(mu)) + np.abs(slope))).max(initial=0.0)
-        largest = max(np.abs(lam).max(initial=0.0), np.abs(g).max(initial=0.0))
-        flat = np.abs(lam) <= max(d * _RANK * size, FLATTEST * largest)
-        still = flat & (np.abs(g) <= d * _RANK * slope_size)
-        lam, g = np.where(flat, 0.0, lam), np.where(still, 0.0, g)
-        unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
-        centre = double_sum([value[0] / unit, value[1] / unit, *(lam / unit).tolist()])
-        groups = [(2.0 * a, 1.0, q) for a, q in zip((lam / unit).tolist(), ((g / unit) ** 2).tolist(), strict=True)]
-        law = canonical(centre, groups, None)
-        w, slopes = lam[~flat], g[~flat]
+        w, noncentrality, gaussian, shift, unit, law = quadratic_form(matrix, slope, constant, mu, sigma)
         self = object.__new__(cls)
-        self._freeze(
-            w,
-            np.ones(w.size),
-            (slopes / (2.0 * w)) ** 2,
-            float(np.linalg.norm(g[flat])),
-            math.fsum([*value, *(-0.25 * slopes * (slopes / w))]),
-            unit,
-            law,
-        )
+        self._freeze(w, np.ones(w.size), noncentrality, gaussian, shift, unit, law)
         return self
 
     # ------------------------------------------------------------------ tails

@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._rounding import away_from_zero
 from ndis._validate import (
     Floats,
     Vector,
@@ -20,16 +21,14 @@ from ndis._validate import (
     as_fractions,
     as_positive,
     as_probability,
-    as_reals,
     as_scalar,
     as_vector,
     broadcast_vectors,
-    round_away,
     shaped,
 )
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
-from ndis.spectrum import certified, evaluate, loss
+from ndis.spectrum import certified, evaluate
 from ndis.spectrum.invariants import LEAST_SHIFT, Invariants
 from ndis.spectrum.origins import (
     EXACT_SIZE,
@@ -136,7 +135,7 @@ class GaussianPair(Invariants):
             raise ParameterError("excess, shift and copies", "have one length of at least 1 (or length 1)", lengths)
         t, m, n = t * (size // len(t)), m * (size // len(m)), n if n.size == size else np.full(size, n[0])
         floats, ratio = (np.array([float(x) for x in row]) for row in (t, (1 + x for x in t)))
-        shifts = np.array([round_away(x) for x in m])
+        shifts = np.array([away_from_zero(x) for x in m])
         exact = all(
             Fraction(x) == y for row, given in ((floats, t), (shifts, m)) for x, y in zip(row, given, strict=True)
         )
@@ -383,54 +382,6 @@ class GaussianPair(Invariants):
         """
         level = as_probability("alpha", alpha)
         return shaped(np.array([evaluate.type_two_error(self, a) for a in level.ravel().tolist()]), level.shape)
-
-    @overload
-    def log_moment(self, s: float) -> float: ...
-    @overload
-    def log_moment(self, s: Vector) -> Floats: ...
-    def log_moment(self, s: ArrayLike) -> float | Floats:
-        """K(s) = log E_p e^{sL} of the loss L; infinite outside `moment_domain`. Broadcasts.
-
-        >>> import ndis
-        >>> pair = ndis.GaussianPair.from_ratios(2.0)
-        >>> pair.log_moment(0.0), pair.log_moment(-1.0)
-        (0.0, 0.0)
-        """
-        points = as_floats("s", s)
-        return shaped(loss.log_moment(self.form, points.ravel()), points.shape)
-
-    @property
-    def moment_domain(self) -> tuple[float, float]:
-        """The open interval of s on which K(s) is finite.
-
-        >>> import ndis
-        >>> ndis.GaussianPair.from_ratios([3.0, 0.5]).moment_domain
-        (-2.0, 0.5)
-        """
-        return self.form.domain
-
-    @overload
-    def renyi(self, order: float) -> float: ...
-    @overload
-    def renyi(self, order: Vector) -> Floats: ...
-    def renyi(self, order: ArrayLike) -> float | Floats:
-        """Rényi divergence D_order(p‖q) = K(order − 1)/(order − 1). Order 1 is KL, order ∞ the supremum of the loss.
-
-        >>> import ndis
-        >>> ndis.GaussianPair.from_ratios(1.0, shift=1.0).renyi(8.0)
-        4.0
-        """
-        orders = as_reals("order", order)
-        if not (orders > 0).all():
-            raise ParameterError("order", "be positive", order)
-        return shaped(np.array([self._renyi(a) for a in orders.ravel().tolist()]), orders.shape)
-
-    def _renyi(self, order: float) -> float:
-        if self.mutually_singular:
-            return math.inf
-        if math.isinf(order):
-            return self.loss_supremum()
-        return self.kl() if order == 1.0 else self.log_moment(order - 1.0) / (order - 1.0)
 
 
 def _means(mean_p: ArrayLike, mean_q: ArrayLike) -> tuple[Floats, Floats, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._groups import Group, as_rate, canonical
-from ndis._json import loads, only_keys
+from ndis._profile_json import profile_from_json, profile_to_json
+from ndis._rounding import down, up
 from ndis._validate import (
     Adjacency,
     Floats,
@@ -27,7 +27,6 @@ from ndis._validate import (
     shaped,
     single,
 )
-from ndis._version import __version__
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -40,7 +39,6 @@ __all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
 Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
-_FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -261,7 +259,7 @@ class PrivacyProfile:
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
         if not self.failure_probability:
             return Enclosure(lower, upper)
-        return Enclosure(lower, min(_sum_up(upper, self.failure_probability), 1.0))
+        return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
         """An ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits where needed.
@@ -375,16 +373,7 @@ class PrivacyProfile:
         >>> PrivacyProfile.from_json(profile.to_json()).certify(1.0) == profile.certify(1.0)
         True
         """
-        found: dict[str, Any] = {
-            "format": _FORMAT,
-            "format_version": _FORMAT_VERSIONS[-1],
-            "ndis_version": __version__,
-            "adjacency": self.adjacency,
-            "groups": [group.to_dict() for group in self.groups],
-        }
-        if self.failure_probability:
-            found["failure_probability"] = self.failure_probability
-        return json.dumps(found, allow_nan=False)
+        return profile_to_json(self.groups, self.adjacency, self.failure_probability)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> PrivacyProfile:
@@ -398,29 +387,7 @@ class PrivacyProfile:
         ...
         ndis.errors.ParameterError: format of the profile must be 'ndis.PrivacyProfile'; got 'something else'
         """
-        found = loads("profile", text)
-        tag, version = (found.get(k) if isinstance(found, dict) else None for k in ("format", "format_version"))
-        if tag != _FORMAT:
-            raise ParameterError("format of the profile", f"be {_FORMAT!r}", repr(tag))
-        if type(version) is not int or version not in _FORMAT_VERSIONS:
-            raise ParameterError("format_version of the profile", "be 1 or 2", repr(version))
-        common = ("format", "format_version", "ndis_version")
-        if version == 1:
-            only_keys("profile", found, (*common, "sampling_rates", "remove"), ("add", "failure_probability"))
-            if not isinstance(found["sampling_rates"], list):
-                raise ParameterError("sampling_rates", "be a list of numbers", repr(found["sampling_rates"]))
-            pairs = {key: found[key] for key in ("remove", "add") if key in found}
-            items: Any = [{**pairs, "rates": found["sampling_rates"], "count": 1}]
-        else:
-            only_keys("profile", found, (*common, "adjacency", "groups"), ("failure_probability",))
-            items = found["groups"]
-            if not isinstance(items, list) or not items:
-                raise ParameterError("groups of the profile", "be a list of at least one group", f"{items!r:.80}")
-        return PrivacyProfile.from_groups(
-            map(Group.from_dict, items),
-            adjacency=found.get("adjacency", "add-remove"),
-            failure_probability=found.get("failure_probability", 0.0),
-        )
+        return PrivacyProfile(**profile_from_json(text))
 
     # ------------------------------------------------------------------ one order at a time
 
@@ -435,7 +402,7 @@ class PrivacyProfile:
 
     def _smallest_epsilon(self, target: float, choice: str) -> float:
         if self.failure_probability:
-            target = _rest_down(target, self.failure_probability)
+            target = down(Fraction(target) - Fraction(self.failure_probability))
             if not target > 0.0:
                 return math.inf
         found = 0.0
@@ -454,23 +421,9 @@ def _refuse_sample(rates: tuple[float, ...]) -> None:
         )
 
 
-def _sum_up(a: float, b: float) -> float:
-    """a + b, rounded up."""
-    total = a + b
-    return total if Fraction(total) >= Fraction(a) + Fraction(b) else math.nextafter(total, math.inf)
-
-
-def _rest_down(a: float, b: float) -> float:
-    """a − b, rounded down."""
-    rest = a - b
-    return rest if Fraction(rest) <= Fraction(a) - Fraction(b) else math.nextafter(rest, -math.inf)
-
-
 def _together(failures: list[float], *, times: int = 1) -> float:
-    """The sum of failure probabilities, `times` over, rounded up; what reaches 1 guarantees nothing."""
-    exact = times * sum((Fraction(f) for f in failures), Fraction(0))
-    total = float(exact)
-    total = total if Fraction(total) >= exact else math.nextafter(total, math.inf)
+    """The sum of failure probabilities, `times` over, rounded up. A sum of 1 guarantees nothing and is refused."""
+    total = up(times * sum((Fraction(f) for f in failures), Fraction(0)))
     if not total < 1:
         raise ParameterError("failure_probability", "stay below 1 in all", total, "compose fewer releases")
     return total

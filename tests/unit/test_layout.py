@@ -16,10 +16,10 @@ SOURCE = Path(__file__).parents[2] / "src"
 # An entry names a module, or a package with everything in it; the most exact entry counts.
 LAYERS = (
     ("ndis.errors", "ndis.enclosure", "ndis._version"),
-    ("ndis._validate", "ndis._balls", "ndis._json"),
+    ("ndis._validate", "ndis._balls", "ndis._json", "ndis._rounding"),
     ("ndis.spectrum",),
     ("ndis.pair", "ndis.genchi2"),
-    ("ndis.loss", "ndis._pair_json", "ndis.plotting", "ndis._groups", "ndis.paper"),
+    ("ndis.loss", "ndis._pair_json", "ndis.plotting", "ndis._groups", "ndis._profile_json", "ndis.paper"),
     ("ndis.profile",),
     ("ndis.exact", "ndis.calibrate", "ndis.files"),
     ("ndis.gram", "ndis.sampling"),

@@ -23,12 +23,14 @@ from ndis.errors import PrecisionError
 from ndis.spectrum.contour import CDF, PDF, SF
 from ndis.spectrum.evaluate import NEAR_ONE, contour_tail, log_one_minus_exp, quantile
 from ndis.spectrum.loss import LogMoment
+from ndis.spectrum.whitening import scaling, semidefinite_spectrum
 
-__all__ = ["FLATTEST", "ChiSquareLaw", "canonical", "double_sum", "exact_products"]
+__all__ = ["FLATTEST", "ChiSquareLaw", "canonical", "double_sum", "exact_products", "quadratic_form"]
 
 _NEGLIGIBLE = 2.0**-56  # relative size of the first term that the expansion at the end of the support leaves out
 FLATTEST = 2.0**-500  # smallest weight beside the largest scale; its square is still a float
 _HEFT = 1000.0  # sum of dof and noncentralities up to which the exponent about `shift` loses no digits near it
+_RANK = 2.0**-50  # an eigenvalue (or slope) counts as zero below d times this of the terms it is the sum of
 _TOLERANCE = 1e-11  # largest estimated relative error returned, per 1 + |log|; the estimate errs on the large side
 
 
@@ -230,3 +232,38 @@ def canonical(
     nu, t, q = np.array(rows).reshape(-1, 3).T.copy()
     exact_edge = None if edge is None else lambda: (edge, 0.0)
     return ChiSquareLaw(mean[0], t, 1.0 + t, nu, q, exact_edge, mean[1])
+
+
+def quadratic_form(
+    matrix: Floats, slope: Floats, constant: float, mu: Floats, sigma: Floats
+) -> tuple[Floats, Floats, float, float, float, ChiSquareLaw]:
+    """The law of xᵀQx + bᵀx + c for x = N(μ, Σ): weights, noncentralities, σ, shift, and (unit, law of W/unit)."""
+    d = len(matrix)
+    # Q·mean, the value at the mean and the gradient there, each with the digits of the exact result
+    rows = [double_sum(row) for row in np.hstack(exact_products(matrix, mu[None, :])).tolist()]
+    high, low = (np.array(part) for part in zip(*rows, strict=True))
+    parts = (*exact_products(mu, high), mu * low, *exact_products(slope, mu))
+    value = double_sum([constant, *np.concatenate(parts).tolist()])
+    gradient = (2.0 * high + slope) + 2.0 * low
+    scale = scaling(sigma)
+    values, basis, threshold = semidefinite_spectrum("cov", scale[:, None] * sigma * scale)
+    inside = values > threshold
+    C = basis[:, inside] * np.sqrt(values[inside]) / scale[:, None]
+    A = C.T @ matrix @ C
+    lam, V = np.linalg.eigh(0.5 * (A + A.T))
+    g = V.T @ (C.T @ gradient)
+    # sizes of the terms that λ and g are sums of; rounding is relative to these
+    size = (np.abs(C).T @ np.abs(matrix) @ np.abs(C)).max(initial=0.0)
+    slope_size = (np.abs(C).T @ (2.0 * (np.abs(matrix) @ np.abs(mu)) + np.abs(slope))).max(initial=0.0)
+    largest = max(np.abs(lam).max(initial=0.0), np.abs(g).max(initial=0.0))
+    flat = np.abs(lam) <= max(d * _RANK * size, FLATTEST * largest)
+    still = flat & (np.abs(g) <= d * _RANK * slope_size)
+    lam, g = np.where(flat, 0.0, lam), np.where(still, 0.0, g)
+    unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
+    centre = double_sum([value[0] / unit, value[1] / unit, *(lam / unit).tolist()])
+    groups = [(2.0 * a, 1.0, q) for a, q in zip((lam / unit).tolist(), ((g / unit) ** 2).tolist(), strict=True)]
+    law = canonical(centre, groups, None)
+    w, slopes = lam[~flat], g[~flat]
+    gaussian = float(np.linalg.norm(g[flat]))
+    shift = math.fsum([*value, *(-0.25 * slopes * (slopes / w))])
+    return w, (slopes / (2.0 * w)) ** 2, gaussian, shift, unit, law

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Self, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ndis._validate import Floats, as_count
+from ndis._validate import Floats, Vector, as_count, as_floats, as_reals, shaped
 from ndis.errors import ParameterError
-from ndis.spectrum.loss import LogMoment, half_excess_log, supremum
+from ndis.spectrum.loss import LogMoment, half_excess_log, log_moment, supremum
 from ndis.spectrum.origins import Origin, exact_edge, frozen
 
 __all__ = ["LEAST_SHIFT", "Invariants"]
@@ -188,3 +189,51 @@ class Invariants:
         True
         """
         return math.inf if self.mutually_singular else supremum(self.form)
+
+    @overload
+    def log_moment(self, s: float) -> float: ...
+    @overload
+    def log_moment(self, s: Vector) -> Floats: ...
+    def log_moment(self, s: ArrayLike) -> float | Floats:
+        """K(s) = log E_p e^{sL} of the loss L; infinite outside `moment_domain`. Broadcasts.
+
+        >>> import ndis
+        >>> pair = ndis.GaussianPair.from_ratios(2.0)
+        >>> pair.log_moment(0.0), pair.log_moment(-1.0)
+        (0.0, 0.0)
+        """
+        points = as_floats("s", s)
+        return shaped(log_moment(self.form, points.ravel()), points.shape)
+
+    @property
+    def moment_domain(self) -> tuple[float, float]:
+        """The open interval of s on which K(s) is finite.
+
+        >>> import ndis
+        >>> ndis.GaussianPair.from_ratios([3.0, 0.5]).moment_domain
+        (-2.0, 0.5)
+        """
+        return self.form.domain
+
+    @overload
+    def renyi(self, order: float) -> float: ...
+    @overload
+    def renyi(self, order: Vector) -> Floats: ...
+    def renyi(self, order: ArrayLike) -> float | Floats:
+        """Rényi divergence D_order(p‖q) = K(order − 1)/(order − 1). Order 1 is KL, order ∞ the supremum of the loss.
+
+        >>> import ndis
+        >>> ndis.GaussianPair.from_ratios(1.0, shift=1.0).renyi(8.0)
+        4.0
+        """
+        orders = as_reals("order", order)
+        if not (orders > 0).all():
+            raise ParameterError("order", "be positive", order)
+        return shaped(np.array([self._renyi(a) for a in orders.ravel().tolist()]), orders.shape)
+
+    def _renyi(self, order: float) -> float:
+        if self.mutually_singular:
+            return math.inf
+        if math.isinf(order):
+            return self.loss_supremum()
+        return self.kl() if order == 1.0 else self.log_moment(order - 1.0) / (order - 1.0)
