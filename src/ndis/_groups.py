@@ -88,7 +88,7 @@ class Group:
 
 
 def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """The groups in their one form: releases without sampling as one pair per order, equal sampled releases counted."""
+    """The canonical list: one group for all releases without sampling, and equal sampled releases counted."""
     plain: list[Group] = []
     sampled: list[Group] = []
     for group in groups:

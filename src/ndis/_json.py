@@ -24,7 +24,7 @@ def loads(name: str, text: str | bytes) -> Any:
 
     try:
         return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
-    except (TypeError, ValueError, RecursionError) as error:  # what json says of text that is not JSON, or not text
+    except (TypeError, ValueError, RecursionError) as error:  # json raises these for text that is not JSON, or not text
         raise ParameterError(name, "be valid JSON", str(error)) from error
 
 

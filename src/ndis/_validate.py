@@ -1,4 +1,4 @@
-"""Checks shared by the public entry points. Each states the good case, so that NaN never passes."""
+"""Checks that the public entry points share. Each states the good case, so that NaN never passes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives
 Adjacency = Literal["add-remove", "replace-one"]
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
-# What to do about a bound that was not stated.
+# The remedy for a bound that was not stated.
 STATE_A_BOUND = "state what is known without looking at the data (a bound taken from the data would leak it)"
 
-# A covariance computed in floats is symmetric up to rounding: d·2⁻⁴⁶ of the two standard deviations. That much is
-# averaged away; more raises.
+# A matrix computed in floats is symmetric up to rounding: d·2⁻⁴⁶ of the size of its entries (for a covariance, of the
+# two standard deviations). Only (A+Aᵀ)/2 is used, and a larger asymmetry is refused.
 _ASYMMETRY = 2.0**-46
 
 
@@ -121,8 +121,7 @@ def _symmetric_part(name: str, array: Floats, size: Floats | float) -> Floats:
 
 
 def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
-    """A finite symmetric d×d matrix; a scalar is accepted in one dimension. Definiteness is judged where it is
-    factored."""
+    """A finite symmetric d×d matrix; a scalar is accepted in one dimension. Its factorisation judges definiteness."""
     array = as_floats(name, value)
     if array.ndim == 0 and dimension == 1:
         array = array.reshape(1, 1)
@@ -174,7 +173,7 @@ def as_adjacency(value: Any) -> Adjacency:
 
 
 def broadcast_vectors(**named: Floats) -> tuple[Floats, ...]:
-    """Vectors of one common length, those of length one repeated."""
+    """Vectors of one common length; those of length one are repeated."""
     try:
         return tuple(np.array(a) for a in np.broadcast_arrays(*named.values()))
     except ValueError:

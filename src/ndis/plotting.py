@@ -1,4 +1,4 @@
-"""Pictures of privacy profiles. Needs matplotlib (the extra `plot`), which is imported only when something is drawn."""
+"""Pictures of privacy profiles. They need matplotlib (the extra `plot`), which is imported only to draw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ndis.pair import GaussianPair
 
 __all__ = ["epsilon_grid", "plot_profile"]
 
-# Okabe and Ito's palette, told apart by readers with any colour vision; black is left for what a caller adds.
+# Okabe and Ito's palette, for readers with any colour vision. Black is left for the caller.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _DASHES = ("-", "--", ":")
 _TOP, _BOTTOM = 0.5, 1e-12
@@ -68,15 +68,15 @@ def plot_profile(
     Parameters
     ----------
     profiles : PrivacyProfile, GaussianPair, or mapping of labels to them
-        One is drawn with both of its orders beside the worst; of several, only the worst.
+        A single one is drawn with both of its orders beside the worst. Of several, only the worst is drawn.
     epsilon_range : (float, float), optional
-        From where to where; unless given, where δ falls from ½ to 10⁻¹².
+        The ends of the axis. Unless given, δ falls from ½ to 10⁻¹² between them.
     points : int
         Number of ε at which δ is computed.
     order_names : (str, str), optional
-        What the two orders are called; unless given, "p from q" and "q from p" for a pair, "remove" and "add" else.
+        Names of the two orders. Unless given, "p from q" and "q from p" for a pair, else "remove" and "add".
     ax : matplotlib axes, optional
-        Where to draw; a new figure unless given.
+        The axes to draw on; a new figure unless given.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def plot_profile(
 
 
 def epsilon_grid(*profiles: Curve, epsilon_range: tuple[float, float] | None = None, points: int = 201) -> Floats:
-    """Equally spaced ε; unless told otherwise, from where the first profile has δ = ½ to where the last has δ = 10⁻¹².
+    """Equally spaced ε. Unless given, they reach from the first δ = ½ to the last δ = 10⁻¹² of the profiles.
 
     >>> import ndis
     >>> from ndis.profile import PrivacyProfile
@@ -129,9 +129,11 @@ def epsilon_grid(*profiles: Curve, epsilon_range: tuple[float, float] | None = N
 
 
 def _span(profile: Any) -> tuple[float, float]:
-    """ε where δ = ½ (0 if it never is) and where δ = 10⁻¹², or the same number of decades below where it starts; of the
-    pairs alone."""
-    profile = replace(profile, failure_probability=0.0)  # below which δ never falls
+    """The ε with δ = ½ (0 if there is none) and the ε with δ = 10⁻¹², without the failure probability.
+
+    If δ starts very small, the second ε has a δ that is as many decades below the start.
+    """
+    profile = replace(profile, failure_probability=0.0)  # δ never falls below it
     start = profile.log_delta(0.0)
     top = min(math.log(_TOP), start)
     bottom = math.log(_BOTTOM) + (top if top < math.log(1e-6) else 0.0)
@@ -159,13 +161,13 @@ def _new_axes() -> Any:
 
 
 def _line(ax: Any, x: Floats, log_delta: Floats, label: str, **style: Any) -> None:
-    """One curve, left out where δ is zero or too small for a float."""
+    """One curve, without the points at which δ is zero or too small for a float."""
     shown = np.where(log_delta > _LOG_SMALLEST, log_delta, np.nan)
     ax.plot(x, np.exp(shown), label=label, **style)
 
 
 def _dress(ax: Any, x: Floats, worst: Floats, before: tuple[float, ...]) -> None:
-    """Axes that show the highest curve whole, the start of each, and what was there before; the rest leaves below."""
+    """Axes that show the whole of the highest curve, the start of each, and what was there before."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     ax.set_yscale("log")

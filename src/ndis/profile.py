@@ -54,7 +54,7 @@ class PrivacyProfile:
     sampling_rates : tuple of float
         Rates of Poisson sampling, one after the other; use `subsampled`.
     failure_probability : float
-        Probability with which the pairs say nothing, as when a private test errs. Every δ here includes it.
+        Probability that the pairs say nothing, for example because a private test errs. Every δ here includes it.
     adjacency : str
         Which data sets are neighbours: "add-remove" or "replace-one".
     groups : tuple of Group
@@ -64,8 +64,7 @@ class PrivacyProfile:
     Examples
     --------
     >>> import ndis
-    >>> from ndis.profile import PrivacyProfile
-    >>> sketch = PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
+    >>> sketch = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
     >>> round(sketch.epsilon(1e-6), 9)
     0.692349824
     >>> round(sketch.repeat(10).epsilon(1e-6), 9)
@@ -95,24 +94,23 @@ class PrivacyProfile:
         failure = as_scalar("failure_probability", failure_probability)
         if not 0 <= failure < 1:
             raise ParameterError("failure_probability", "be at least 0 and below 1", failure)
-        values = {
-            "groups": canonical(groups),
-            "adjacency": as_adjacency(adjacency),
-            "failure_probability": failure,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        if self.adjacency == "replace-one":
-            for group in self.groups:
-                _refuse_sample(group.rates)
+        object.__setattr__(self, "groups", canonical(groups))
+        object.__setattr__(self, "adjacency", as_adjacency(adjacency))
+        object.__setattr__(self, "failure_probability", failure)
+        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups):
+            raise ParameterError(
+                "adjacency",
+                "be 'add-remove' for Poisson samples",
+                "'replace-one'",
+                "a replaced record under Poisson sampling has no single worst pair",
+            )
 
     @classmethod
     def from_pair(cls, pair: GaussianPair, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
-        """The guarantee when one pair, and its reverse, is the worst case of both orders.
+        """The guarantee if one pair, and its reverse, is the worst case of both orders.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile.from_pair(ndis.GaussianPair.from_ratios(0.5))
+        >>> profile = ndis.PrivacyProfile.from_pair(ndis.GaussianPair.from_ratios(0.5))
         >>> profile.delta(1.0) == profile.add.delta(1.0) > profile.remove.delta(1.0)
         True
         """
@@ -125,9 +123,9 @@ class PrivacyProfile:
         """The guarantee of all releases of all groups together.
 
         >>> import ndis
-        >>> from ndis.profile import Group, PrivacyProfile
+        >>> from ndis.profile import Group
         >>> pair = ndis.GaussianPair.from_ratios(1.0, shift=0.5)
-        >>> profile = PrivacyProfile.from_groups([Group(pair), Group(pair, count=3)])
+        >>> profile = ndis.PrivacyProfile.from_groups([Group(pair), Group(pair, count=3)])
         >>> len(profile.groups), profile.remove.dimension
         (1, 4)
         """
@@ -139,8 +137,8 @@ class PrivacyProfile:
 
         It is a mean shift of 1/sigma. Certificates use that rational exactly; floats round it up.
 
-        >>> from ndis.profile import PrivacyProfile
-        >>> round(PrivacyProfile.from_noise_multiplier(2.0).epsilon(1e-6), 9)
+        >>> import ndis
+        >>> round(ndis.PrivacyProfile.from_noise_multiplier(2.0).epsilon(1e-6), 9)
         2.25408465
         """
         noise = as_scalar("sigma", sigma)
@@ -191,8 +189,7 @@ class PrivacyProfile:
         """log δ(ε), accurate far below the smallest float. Broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> round(PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.01)).log_delta(3.0), 6)
+        >>> round(ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.01)).log_delta(3.0), 6)
         -45015.43172
         """
         x = as_floats("epsilon", epsilon)
@@ -209,8 +206,7 @@ class PrivacyProfile:
         """δ(ε): the larger of the two orders, or the one asked for. Broadcasts; ε may be negative.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(2.0))
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(2.0))
         >>> round(profile.delta(1.0), 12), round(profile.delta(1.0, order="add"), 12)
         (0.045611619893, 0.0)
         """
@@ -222,11 +218,10 @@ class PrivacyProfile:
     @overload
     def epsilon(self, delta: Vector, *, order: Choice = ...) -> Floats: ...
     def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> float | Floats:
-        """The smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side; 0 when that holds at 0 already. Broadcasts.
+        """The smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side; 0 if that holds at 0 already. Broadcasts.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
         >>> profile.delta(profile.epsilon(1e-6)) <= 1e-6
         True
         """
@@ -234,21 +229,20 @@ class PrivacyProfile:
         return shaped(np.array([self._smallest_epsilon(d, order) for d in target.ravel().tolist()]), target.shape)
 
     def certify(self, epsilon: float, *, relative_width: float = 1e-10, order: Choice = "worst") -> Enclosure:
-        """A rigorous enclosure of δ(ε), from the exact binary inputs.
+        """A rigorous enclosure of δ(ε), from the exact inputs.
 
-        A failure probability counts in the upper end alone: a guarantee has to include it, and nobody has shown that
-        it is used up.
+        A failure probability counts only in the upper end: a guarantee must include it, but nobody has shown that a
+        mechanism uses it up.
 
         Raises
         ------
         PrecisionError
-            If the width asked for is not reached.
+            If the enclosure does not reach that width.
 
         Examples
         --------
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(2.0)).subsampled(0.1)
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(2.0)).subsampled(0.1)
         >>> box = profile.certify(0.5)
         >>> box.lower <= profile.delta(0.5) * (1 + 1e-12) and profile.delta(0.5) * (1 - 1e-12) <= box.upper
         True
@@ -262,11 +256,10 @@ class PrivacyProfile:
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
-        """An ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits where needed.
+        """An ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits if needed.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
         >>> profile.certify(profile.certified_epsilon(1e-6), relative_width=1e-13).upper <= 1e-6
         True
         """
@@ -282,13 +275,12 @@ class PrivacyProfile:
     def compose(self, *others: PrivacyProfile) -> PrivacyProfile:
         """The guarantee of all mechanisms together, each with its own randomness.
 
-        Later ones may depend on the outputs of earlier ones. Remove is composed with remove and add with add; the worse
-        is taken at the end.
+        Later ones may depend on the outputs of earlier ones. Each order composes on its own; the worse order is taken
+        at the end.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> sketch = PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
-        >>> mean = PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.1))
+        >>> sketch = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
+        >>> mean = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.1))
         >>> sketch.compose(mean).epsilon(1e-6) > sketch.epsilon(1e-6)
         True
         """
@@ -315,8 +307,7 @@ class PrivacyProfile:
         """The guarantee of `times` runs in all. If the runs are sampled, each draws its own sample.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> PrivacyProfile(ndis.GaussianPair.from_ratios(1.1)).repeat(10).remove.dimension
+        >>> ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.1)).repeat(10).remove.dimension
         10
         """
         times = as_count("times", times)
@@ -327,15 +318,14 @@ class PrivacyProfile:
         )
 
     def subsampled(self, rate: float) -> PrivacyProfile:
-        """The guarantee when each record enters on its own with probability `rate` (Poisson sampling), exactly.
+        """The guarantee if each record enters on its own with probability `rate` (Poisson sampling), exactly.
 
         All releases of the profile see one sample. Sampling a sample multiplies the rates. A failure probability stays
-        as it is, though sampling would make it smaller. Releases that draw a sample each cannot be sampled again as a
-        whole, and "replace-one" neighbours have no exact form under Poisson sampling: both are refused.
+        as it is, though sampling would make it smaller. Two cases are refused: releases that draw a sample each, and
+        "replace-one" neighbours.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
         >>> round(profile.delta(0.0), 12), round(profile.subsampled(0.1).delta(0.0), 12)
         (0.382924922548, 0.038292492255)
         """
@@ -349,8 +339,6 @@ class PrivacyProfile:
                 f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
                 "sample each release before you compose",
             )
-        if self.adjacency == "replace-one":
-            _refuse_sample((q,))
         (group,) = self.groups
         return PrivacyProfile.from_groups(
             [replace(group, rates=(*group.rates, q))],
@@ -368,9 +356,8 @@ class PrivacyProfile:
         """The profile as JSON text, from the exact inputs of its pairs.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
-        >>> PrivacyProfile.from_json(profile.to_json()).certify(1.0) == profile.certify(1.0)
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
+        >>> ndis.PrivacyProfile.from_json(profile.to_json()).certify(1.0) == profile.certify(1.0)
         True
         """
         return profile_to_json(self.groups, self.adjacency, self.failure_probability)
@@ -381,8 +368,8 @@ class PrivacyProfile:
 
         Format 1 did not name the adjacency. Its profiles are read as "add-remove".
 
-        >>> from ndis.profile import PrivacyProfile
-        >>> PrivacyProfile.from_json('{"format": "something else"}')
+        >>> import ndis
+        >>> ndis.PrivacyProfile.from_json('{"format": "something else"}')
         Traceback (most recent call last):
         ...
         ndis.errors.ParameterError: format of the profile must be 'ndis.PrivacyProfile'; got 'something else'
@@ -409,16 +396,6 @@ class PrivacyProfile:
         for order in _orders(choice):
             found = kernel.smallest_epsilon(self._steps(order), order, target, start=found)
         return found
-
-
-def _refuse_sample(rates: tuple[float, ...]) -> None:
-    if rates:
-        raise ParameterError(
-            "adjacency",
-            "be 'add-remove' for Poisson samples",
-            "'replace-one'",
-            "a replaced record under Poisson sampling has no single worst pair",
-        )
 
 
 def _together(failures: list[float], *, times: int = 1) -> float:

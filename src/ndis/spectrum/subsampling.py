@@ -1,7 +1,7 @@
 """Poisson subsampling, exactly: every record enters the sample on its own with probability q.
 
-Let X be the output with the record in the sample and Y without. The mechanism on a sample gives P = (1−q)Y + qX where
-the data have the record, and Y where they have not. For every real ε, with S over all events,
+Let X be the output with the record in the sample, and Y the output without it. On a sample the mechanism gives
+P = (1−q)Y + qX if the data have the record, and Y if they do not. For every real ε, with S over all events,
 
     remove:  δ(ε) = sup P(S) − e^ε Y(S) = sup q X(S) − (e^ε − 1 + q) Y(S)
     add:     δ(ε) = sup Y(S) − e^ε P(S) = sup a Y(S) − q e^ε X(S),       a = 1 − (1−q) e^ε = q − (1−q)(e^ε − 1)
@@ -10,12 +10,12 @@ and both have the one form
 
     δ(ε) = w · δ'(ε'),      e^ε' − 1 = (e^ε − 1)/w,
 
-with w = q and δ' = δ_{X,Y} for remove, w = a and δ' = δ_{Y,X} for add. Where e^ε − 1 ≤ −q (remove, ε < 0) the best S is
-everything and δ = 1 − e^ε; where a ≤ 0 (add, ε ≥ −log(1−q)) it is empty and δ = 0. A sample of a sample has rate q₁q₂:
-(1−q₂)Y + q₂((1−q₁)Y + q₁X) = (1−q₁q₂)Y + q₁q₂X.
+with w = q and δ' = δ_{X,Y} for remove, w = a and δ' = δ_{Y,X} for add. If e^ε − 1 ≤ −q (remove, ε < 0), the best S is
+everything and δ = 1 − e^ε. If a ≤ 0 (add, ε ≥ −log(1−q)), the best S is empty and δ = 0. A sample of a sample has the
+rate q₁q₂: (1−q₂)Y + q₂((1−q₁)Y + q₁X) = (1−q₁q₂)Y + q₁q₂X.
 
-w and ε' are enclosed in balls: a cancels near its end, and a certificate must cover the rounding of ε'. δ' never
-increases in ε', so its value at the lower end of ε' is an upper bound of δ'(ε'), and conversely.
+The code encloses w and ε' in balls: a cancels near its end, and a certificate must cover the rounding of ε'. δ' never
+increases in ε'. So its value at the lower end of ε' is an upper bound of δ'(ε'), and conversely.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOST_BITS = 8192
 
 
 class _View(NamedTuple):
-    """δ = weight · δ'(inner); `inner` is None where δ = weight."""
+    """δ = weight · δ'(inner); `inner` is None if δ = weight."""
 
     weight: Ball
     inner: Ball | None
@@ -116,7 +116,7 @@ def certify(
 
 
 def satisfied(pair: Invariants, epsilon: float, target: float, rates: tuple[float, ...], order: Order) -> bool:
-    """True when δ(ε) ≤ target, with the error of the computation counted against it."""
+    """True if δ(ε) ≤ target, with the error of the computation counted against it."""
     view = _view(epsilon, rates, order)
     if view.weight <= target:
         return True
@@ -145,7 +145,7 @@ def smallest_epsilon_remove(pair: Invariants, target: float, rates: tuple[float,
 
 
 def smallest_epsilon_add(pair: Invariants, target: float, rates: tuple[float, ...], start: float) -> float:
-    """Smallest safe ε ≥ `start` for the add order, by bisection; δ = 0 from −log(1−q) on, so the search is bounded."""
+    """Smallest safe ε ≥ `start` for the add order, by bisection. δ = 0 from −log(1−q) on, so the search is bounded."""
     if satisfied(pair, start, target, rates, "add"):
         return start
     low, high = start, largest_epsilon(rates)

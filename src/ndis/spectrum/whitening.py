@@ -14,7 +14,7 @@ from ndis.errors import ParameterError
 
 __all__ = ["Whitened", "scaling", "semidefinite_spectrum", "whiten", "whiten_low_rank"]
 
-_SMALL = 24  # below this a rank-deficient factor is looked at exactly
+_SMALL = 24  # up to this size a rank-deficient factor is examined exactly
 _DIGITS = 2.0**-50  # rounding of one step of whitening, with room
 
 # An eigenvalue of a matrix with unit diagonal counts as zero below d times this.
@@ -25,7 +25,7 @@ class Whitened(NamedTuple):
     """Invariants of a pair as floats find them.
 
     `doubtful`: floats may have lost digits that matter. `singular`: a direction was dropped as singular to working
-    precision. `error`: relative size of what rounding may have done.
+    precision. `error`: the relative error that rounding may have caused.
     """
 
     t: Floats
@@ -44,14 +44,15 @@ def _solve(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats
 
 
 def scaling(cov: Floats) -> Floats:
-    """Powers of two that bring the variances to order one, exactly; the answer does not depend on the units of a
-    coordinate."""
+    """Powers of two that bring the variances to order one, exactly.
+
+    So the answer does not depend on the units of a coordinate.
+    """
     return np.array([2.0 ** -round(0.5 * math.log2(v)) if v > 0 else 1.0 for v in np.diagonal(cov)])
 
 
 def semidefinite_spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float]:
-    """Eigenvalues, eigenvectors and rank threshold of a scaled covariance, refusing what is not positive
-    semidefinite."""
+    """Eigenvalues, eigenvectors and rank threshold of a scaled covariance; it must be positive semidefinite."""
     values, vectors = eigh(cov)
     threshold = cov.shape[0] * _RANK * max(values[-1], 0.0)
     if not values[0] >= -threshold:
@@ -62,8 +63,10 @@ def semidefinite_spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float
 
 
 def _factor(name: str, cov: Floats) -> tuple[Floats, float] | None:
-    """Lower Cholesky factor of a positive definite matrix with diagonal of order one, and its condition number; None
-    when it is singular to working precision."""
+    """Lower Cholesky factor and condition number of a positive definite matrix with diagonal of order one.
+
+    None if the matrix is singular to working precision.
+    """
     values, _, threshold = semidefinite_spectrum(name, cov)
     if not values[0] > threshold:
         return None
@@ -74,7 +77,7 @@ def _factor(name: str, cov: Floats) -> tuple[Floats, float] | None:
 
 
 def _restrict(shift: Floats, cov_p: Floats, cov_q: Floats) -> tuple[Floats, Floats, Floats] | None:
-    """The pair inside the common range of two singular covariances; None when range or mean shift differ."""
+    """The pair inside the common range of two singular covariances; None if range or mean shift differ."""
     values, vectors, threshold = semidefinite_spectrum("cov_q", cov_q)
     own, _, own_threshold = semidefinite_spectrum("cov_p", cov_p)
     inside = values > threshold
@@ -89,10 +92,10 @@ def _restrict(shift: Floats, cov_p: Floats, cov_q: Floats) -> tuple[Floats, Floa
 
 
 def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
-    """(t, τ, m) of N(shift, cov_p) against N(0, cov_q), or None when the laws seem mutually singular.
+    """(t, τ, m) of N(shift, cov_p) against N(0, cov_q), or None if the laws seem mutually singular.
 
-    Σ_q = CCᵀ,  C⁻¹(Σ_p − Σ_q)C⁻ᵀ = V diag(t) Vᵀ,  m = Vᵀ C⁻¹ shift. A ratio below ½ is taken from τ = ‖C_pᵀ C⁻ᵀ v‖²
-    instead, which keeps its own relative accuracy.
+    Σ_q = CCᵀ,  C⁻¹(Σ_p − Σ_q)C⁻ᵀ = V diag(t) Vᵀ,  m = Vᵀ C⁻¹ shift. A ratio below ½ is
+    τ = ‖C_pᵀ C⁻ᵀ v‖² instead, which keeps its own relative accuracy.
     """
     d = shift.size
     a = scaling(cov_q)
@@ -171,7 +174,7 @@ def _own_factor(cov: Floats) -> Floats:
 
 
 def _given_factor(factor: Floats, cov: Floats) -> Floats:
-    """A factor the caller vouches for, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
+    """The caller's factor, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
     z = np.cos(np.arange(1.0, cov.shape[0] + 1.0))
     lower = not np.triu(factor, 1).any() and (np.diagonal(factor) > 0).all()
     if not (
