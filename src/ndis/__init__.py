@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ndis import gram, learn, models, plotting, sampling, testing
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
+    from ndis.exact import exact_array
     from ndis.genchi2 import GeneralizedChiSquare
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
@@ -78,6 +79,7 @@ __all__ = [
     "check_sensitivity",
     "choose_sketch_size",
     "delta_batch",
+    "exact_array",
     "gram",
     "learn",
     "lift",
@@ -89,7 +91,24 @@ __all__ = [
 ]
 
 # Python imports these names when somebody first asks for them, so that `import ndis` stays light.
-_SUBPACKAGES = ("gram", "learn", "models", "plotting", "sampling", "testing")
+_MODULES = (
+    "auditing",
+    "calibrate",
+    "exact",
+    "genchi2",
+    "gram",
+    "learn",
+    "loss",
+    "mechanisms",
+    "models",
+    "pair",
+    "paper",
+    "plotting",
+    "profile",
+    "sampling",
+    "spectrum",
+    "testing",
+)
 _HOMES = {
     "Claim": "ndis.auditing",
     "DominatingPairs": "ndis.mechanisms.envelopes",
@@ -107,16 +126,17 @@ _HOMES = {
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
     "delta_batch": "ndis.spectrum.batch",
+    "exact_array": "ndis.exact",
     "lift": "ndis.mechanisms.lifted",
     "log_delta_batch": "ndis.spectrum.batch",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
+    if name in _MODULES:
         return import_module(f"ndis.{name}")
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return globals().setdefault(name, getattr(import_module(_HOMES[name]), name))
     raise AttributeError(f"module 'ndis' has no attribute {name!r}")
 
 

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from ndis._validate import Floats
 
-Groups = tuple[Floats, Floats, Floats, Floats]  # t, 1 + t, ν, q
+KernelGroups = tuple[Floats, Floats, Floats, Floats]  # t, 1 + t, ν, q
 
 # The kind: the number of poles of g, and the side of 0 on which the path crosses the real axis.
 DELTA, COMPLEMENT, SF, CDF, PDF = 0, 1, 2, 3, 4
@@ -402,7 +402,12 @@ _CHUNK = 2048  # problems that a thread takes at a time
 
 
 def evaluate(
-    lin: Floats, first: NDArray[np.int64], last: NDArray[np.int64], groups: Groups, edge: NDArray[np.bool_], kind: int
+    lin: Floats,
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    groups: KernelGroups,
+    edge: NDArray[np.bool_],
+    kind: int,
 ) -> tuple[Floats, Floats, Floats]:
     """`tail` for many problems: arrays of log |I|, −d log|I|/dx, relative error. Many problems use all cores."""
     n = lin.size

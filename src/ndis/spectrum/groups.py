@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -19,10 +18,9 @@ from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.spectrum import certified, evaluate, subsampling
 from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.subsampling import Order
 
 __all__ = ["Order", "Step", "certify", "log_delta", "smallest_epsilon"]
-
-Order = Literal["remove", "add"]
 
 
 @dataclass(frozen=True, eq=False)

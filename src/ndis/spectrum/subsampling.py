@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from flint import arb
 
-from ndis._balls import Ball, outward, precision
+from ndis._balls import Ball, climb, outward, precision
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
@@ -34,12 +34,20 @@ from ndis.spectrum import certified
 from ndis.spectrum.evaluate import excess_over, smallest_epsilon, spectrum
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["certify", "largest_epsilon", "log_delta", "satisfied", "smallest_epsilon_add", "smallest_epsilon_remove"]
+__all__ = [
+    "Order",
+    "certify",
+    "largest_epsilon",
+    "log_delta",
+    "satisfied",
+    "smallest_epsilon_add",
+    "smallest_epsilon_remove",
+]
 
 Order = Literal["remove", "add"]
 
 _BITS = 128
-_MOST_BITS = 8192
+_LADDER = tuple(_BITS << k for k in range(7))
 
 
 class _View(NamedTuple):
@@ -59,23 +67,26 @@ def _rate(rates: tuple[float, ...]) -> Ball:
 
 def _view(epsilon: float, rates: tuple[float, ...], order: Order) -> _View:
     """(w, ε') of the module docstring, each to more digits than a float holds."""
-    bits = _BITS
-    while bits <= _MOST_BITS:
-        with precision(bits):
-            q, x = _rate(rates), arb(epsilon)
-            grown = x.expm1()
-            weight = q if order == "remove" else q - (1 - q) * grown
-            if weight < 0:
-                return _View(arb(0), None)
-            if order == "remove" and grown + q < 0:
-                return _View(-grown, None)
-            ratio = 1 + grown / q if order == "remove" else q * x.exp() / weight  # e^ε'
-            if weight > 0 and ratio > 0:
-                inner = (grown / weight).log1p() if ratio > 0.5 else ratio.log()
-                if min(weight.rel_accuracy_bits(), inner.rel_accuracy_bits()) >= 64:
-                    return _View(weight, inner)
-        bits *= 2
-    raise PrecisionError(f"the subsampled spectrum at epsilon = {epsilon!r} is out of reach at {_MOST_BITS} bits")
+
+    def attempt(bits: int) -> _View | None:
+        q, x = _rate(rates), arb(epsilon)
+        grown = x.expm1()
+        weight = q if order == "remove" else q - (1 - q) * grown
+        if weight < 0:
+            return _View(arb(0), None)
+        if order == "remove" and grown + q < 0:
+            return _View(-grown, None)
+        ratio = 1 + grown / q if order == "remove" else q * x.exp() / weight  # e^ε'
+        if not (weight > 0 and ratio > 0):
+            return None
+        inner = (grown / weight).log1p() if ratio > 0.5 else ratio.log()
+        fine = min(weight.rel_accuracy_bits(), inner.rel_accuracy_bits()) >= 64
+        return _View(weight, inner) if fine else None
+
+    found = climb(attempt, _LADDER)
+    if found is None:
+        raise PrecisionError(f"the subsampled spectrum at epsilon = {epsilon!r} is out of reach at {_LADDER[-1]} bits")
+    return found
 
 
 def log_delta(pair: Invariants, epsilon: Floats, rates: tuple[float, ...], order: Order) -> Floats:
