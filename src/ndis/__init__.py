@@ -33,13 +33,15 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ndis._version import __version__
+
 if TYPE_CHECKING:
     from ndis import gram, learn, models, plotting, sampling, testing
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
-    from ndis.batch import delta_batch, log_delta_batch
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
+    from ndis.exact import exact_array
     from ndis.genchi2 import GeneralizedChiSquare
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
@@ -51,8 +53,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
     from ndis.profile import Group, PrivacyProfile
-
-__version__ = "0.1.0"
+    from ndis.spectrum.batch import delta_batch, log_delta_batch
 
 __all__ = [
     "BudgetError",
@@ -80,6 +81,7 @@ __all__ = [
     "check_sensitivity",
     "choose_sketch_size",
     "delta_batch",
+    "exact_array",
     "gram",
     "learn",
     "lift",
@@ -90,9 +92,28 @@ __all__ = [
     "testing",
 ]
 
-# Imported when first asked for, so that `import ndis` stays light: an interrupt then finds the command already running.
-_SUBPACKAGES = ("gram", "learn", "models", "plotting", "sampling", "testing")
-_MODULES = ("batch", "enclosure", "errors", "exact", "genchi2", "loss", "pair", "precision", "profile", "whitening")
+# Python imports these names when somebody first asks for them, so that `import ndis` stays light. An interrupt then
+# finds the command already running.
+_MODULES = (
+    "auditing",
+    "calibrate",
+    "enclosure",
+    "errors",
+    "exact",
+    "genchi2",
+    "gram",
+    "learn",
+    "loss",
+    "mechanisms",
+    "models",
+    "pair",
+    "paper",
+    "plotting",
+    "profile",
+    "sampling",
+    "spectrum",
+    "testing",
+)
 _HOMES = {
     "BudgetError": "ndis.errors",
     "Claim": "ndis.auditing",
@@ -117,17 +138,18 @@ _HOMES = {
     "audit": "ndis.auditing",
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
-    "delta_batch": "ndis.batch",
+    "delta_batch": "ndis.spectrum.batch",
+    "exact_array": "ndis.exact",
     "lift": "ndis.mechanisms.lifted",
-    "log_delta_batch": "ndis.batch",
+    "log_delta_batch": "ndis.spectrum.batch",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES + _MODULES:
+    if name in _MODULES:
         return import_module(f"ndis.{name}")
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return globals().setdefault(name, getattr(import_module(_HOMES[name]), name))
     raise AttributeError(f"module 'ndis' has no attribute {name!r}")
 
 

@@ -1,6 +1,6 @@
-"""Arrays of exact rationals over one common denominator: the currency between the Gram and the sampler.
+"""Arrays of exact rationals over one common denominator. The Gram hands them to the sampler.
 
-A float64 is a rational too, so everything that enters the package can be written down here without rounding.
+A float64 is a rational too, so this form holds everything that enters the package, without rounding.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class ExactArray:
 
     def to_float(self) -> NDArray[np.float64]:
         """Return the correctly rounded float64 values."""
-        # Python's integer division is correctly rounded whatever the sizes.
+        # Python rounds integer division correctly, for integers of any size.
         flat = [p / self.denominator for p in self.numerators.ravel().tolist()]
         return np.array(flat, dtype=np.float64).reshape(self.shape)
 
     def fixed_point(self, bits: int) -> NDArray[Any]:
-        """Return ⌊value · 2^bits⌋: integers within one unit of the value, and equal to it where it is an integer."""
+        """Return ⌊value · 2^bits⌋: integers within one unit of the value, and equal to it if it is an integer."""
         scaled = self.numerators * (1 << max(bits, 0))
         return np.asarray(scaled // (self.denominator << max(-bits, 0)), dtype=object)
 
@@ -82,7 +82,7 @@ def exact_array(values: Any, *, name: str = "values") -> ExactArray:
     if isinstance(values, ExactArray):
         return values
     if not isinstance(values, np.ndarray | np.generic):
-        # each entry as it stands: NumPy would give a list one common type, and round large integers on the way
+        # NumPy would give a list one common type, and round large integers
         array = np.array(values, dtype=object)
         if all(type(v) is float for v in array.ravel().tolist()):
             array = array.astype(np.float64)

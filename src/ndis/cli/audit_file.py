@@ -7,16 +7,18 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._json import loads, only_keys, pair_from_arrays
+import ndis
+from ndis._json import loads, only_keys
 from ndis._validate import as_floats
-from ndis.cli.source import content_of, is_npz, npz_arrays
+from ndis.cli.source import content_of, is_npz, npz_arrays, pair_from_arrays
 from ndis.errors import ParameterError
-from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
+
+if TYPE_CHECKING:
+    from ndis.pair import GaussianPair
 
 __all__ = ["Request", "read_request"]
 
@@ -64,7 +66,7 @@ def _read(file: Path, targets: list[str] | None) -> Request:
 
 def _from_object(found: dict[str, Any], content: bytes, folder: Path, targets: list[str] | None) -> Request:
     if "format" in found:
-        return Request({}, pairs=[PrivacyProfile.from_json(content)])
+        return Request({}, pairs=[ndis.PrivacyProfile.from_json(content)])
     if not found.keys() & {"claim", "pairs", *_DATA}:
         return Request({}, pairs=[pair_from_arrays("the file", found)])
     only_keys("file", found, (), ("claim", "pairs", *_DATA))

@@ -6,16 +6,19 @@ import io
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._json import loads, pair_from_arrays
+import ndis
+from ndis._json import loads
 from ndis.errors import ParameterError
-from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
 
-__all__ = ["content_of", "is_npz", "npz_arrays", "numbers", "profile_from", "read_profile"]
+if TYPE_CHECKING:
+    from ndis.pair import GaussianPair
+    from ndis.profile import PrivacyProfile
+
+__all__ = ["content_of", "is_npz", "npz_arrays", "numbers", "pair_from_arrays", "profile_from", "read_profile"]
 
 
 def numbers(name: str, given: list[str]) -> list[float]:
@@ -51,7 +54,8 @@ def profile_from(
         got = "neither" if file is None else "both"
         raise ParameterError("input", "be either a file or --ratio, --shift, --copies", got)
     if file is None:
-        profile = PrivacyProfile(GaussianPair.from_ratios(options.pop("variance_ratio", [1.0]), **options))
+        pair = ndis.GaussianPair.from_ratios(options.pop("variance_ratio", [1.0]), **options)
+        profile = ndis.PrivacyProfile(pair)
     else:
         profile = read_profile(file)
     return profile if sampling_rate is None else profile.subsampled(sampling_rate)
@@ -61,13 +65,20 @@ def read_profile(file: Path) -> PrivacyProfile:
     """A saved profile, or the arguments of a constructor of `GaussianPair` as JSON or NPZ."""
     content = content_of(file)
     if is_npz(content):
-        return PrivacyProfile(pair_from_arrays("the file", npz_arrays(content)))
+        return ndis.PrivacyProfile(pair_from_arrays("the file", npz_arrays(content)))
     found = loads("file", content)
     if not isinstance(found, dict):
         raise ParameterError("file", "hold a JSON object", f"a {type(found).__name__}")
-    return (
-        PrivacyProfile.from_json(content) if "format" in found else PrivacyProfile(pair_from_arrays("the file", found))
-    )
+    if "format" in found:
+        return ndis.PrivacyProfile.from_json(content)
+    return ndis.PrivacyProfile(pair_from_arrays("the file", found))
+
+
+def pair_from_arrays(name: str, arrays: dict[str, Any]) -> GaussianPair:
+    """The pair made by the constructor whose arguments these are."""
+    from ndis._pair_json import pair_from_arrays as make  # loads the kernels, which `ndis --help` does without
+
+    return make(name, arrays)
 
 
 def content_of(file: Path) -> bytes:

@@ -6,12 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ndis._validate import ADJACENCIES, Adjacency, as_adjacency
+from ndis._version import __version__
 from ndis.errors import ParameterError
 from ndis.profile import PrivacyProfile
 
@@ -86,7 +87,7 @@ class Receipt:
     adjacency: Adjacency
     private: bool
     arithmetic: str = "exact"
-    version: str = field(default_factory=lambda: _version())
+    version: str = __version__
     digest: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -181,9 +182,3 @@ def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:
             array = array.astype(array.dtype.newbyteorder("<"))
             yield json.dumps([name, array.dtype.str, array.shape]).encode()
             yield array.tobytes()
-
-
-def _version() -> str:
-    from ndis import __version__
-
-    return __version__

@@ -75,7 +75,7 @@ class SketchFamily:
 
     def one_record(self, ridge: float) -> GaussianPair:
         """The sketch with a record of norm l from the sketch of nothing: t = l²/ridge exactly, r copies."""
-        return GaussianPair.from_low_rank(0.0, 0.0, ridge, [list(self.bounds)]).repeat(self.sketch_size)
+        return GaussianPair.from_excess(self.squared_bound / Fraction(ridge), copies=self.sketch_size)
 
     def profile(self, ridge: float) -> PrivacyProfile:
         """The guarantee at this ridge.

@@ -287,7 +287,7 @@ def _quantile(failure: float) -> float:
     """Φ⁻¹(1 − δ_ptr) = √2·erfc⁻¹(2·δ_ptr), rounded up."""
     from flint import arb
 
-    from ndis.spectrum.balls import outward, precision
+    from ndis._balls import outward, precision
 
     with precision(128):
         return outward(arb(2).sqrt() * (2 * arb(failure)).erfcinv()).upper

@@ -197,8 +197,8 @@ def certified_chernoff(pair: GaussianPair, epsilon: float, s: float, *, hinge: b
     """
     from flint import arb
 
-    from ndis.spectrum.balls import outward, precision
-    from ndis.spectrum.invariants import enclose
+    from ndis._balls import outward, precision
+    from ndis.spectrum.origins import enclose
 
     if pair.mutually_singular:
         return 1.0

@@ -240,7 +240,7 @@ class GaussianProcess:
         """
         from flint import arb
 
-        from ndis.spectrum.balls import outward, precision
+        from ndis._balls import outward, precision
 
         with precision(_BITS):
             v, noise, prior, largest = self._balls(noise_variance)
@@ -261,7 +261,7 @@ class GaussianProcess:
         """The paper's Δ, ρ, ν (prop:gpr-ndis-sens), with a public number of records and the allowance for errors."""
         from flint import arb
 
-        from ndis.spectrum.balls import outward, precision
+        from ndis._balls import outward, precision
 
         with precision(_BITS):
             v, noise, prior, _ = self._balls(noise_variance)

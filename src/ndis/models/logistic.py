@@ -169,7 +169,7 @@ class BohningLogistic:
         """
         from flint import arb
 
-        from ndis.spectrum.balls import outward, precision
+        from ndis._balls import outward, precision
 
         with precision(_BITS):
             v, lam, bound, drift, least = self._balls(noise_variance)
@@ -188,7 +188,7 @@ class BohningLogistic:
 
     def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
         """The paper's Δ, ρ, ν (prop:blr-ndis-sens), with a public number of records and the solver's tolerance."""
-        from ndis.spectrum.balls import outward, precision
+        from ndis._balls import outward, precision
 
         if self.dimension is None:
             raise ParameterError("dimension", "be given for the paper's sensitivity, which grows with it", None)

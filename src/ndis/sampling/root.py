@@ -8,9 +8,9 @@ import numpy as np
 from flint import arb, arb_mat, fmpz, fmpz_mat
 from numpy.typing import NDArray
 
+from ndis._balls import precision
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray
-from ndis.precision import precision
 from ndis.sampling.normals import nearest_integer
 
 __all__ = ["CovarianceRoot"]

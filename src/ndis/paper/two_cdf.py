@@ -14,18 +14,15 @@ which leaves out equal covariances (the loss is then Gaussian); here the number 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import Floats, as_floats
 from ndis.genchi2 import GeneralizedChiSquare
+from ndis.pair import GaussianPair
 
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair
-
-__all__ = ["two_cdf_delta"]
+__all__ = ["loss_laws", "two_cdf_delta"]
 
 
 def two_cdf_delta(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
@@ -59,12 +56,12 @@ def two_cdf_delta(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
     if pair.mutually_singular:
         values = np.ones(points.shape)
     else:
-        under_p, under_q = _loss_laws(pair)
+        under_p, under_q = loss_laws(pair)
         values = np.asarray(under_p.sf(points) - np.exp(points) * under_q.sf(points))
     return float(values) if values.ndim == 0 else values
 
 
-def _loss_laws(pair: GaussianPair) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
+def loss_laws(pair: GaussianPair) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
     """The laws of the loss under p and under q."""
     flat = pair.excess == 0
     t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))
