@@ -33,7 +33,7 @@ class EnvelopeProfile(PrivacyProfile):
 
     Parameters
     ----------
-    envelope : LoewnerEnvelope or RankOneEnvelope
+    envelope : LoewnerEnvelope, RankOneEnvelope or DominatingPairs with pieces
         For the first, the worst case is the best sound bound on it.
     remove, add, sampling_rates, failure_probability
         As in `PrivacyProfile`; made by `envelope_profile`.
@@ -91,6 +91,8 @@ def envelope_profile(envelope: Envelope, *, epsilon: float) -> PrivacyProfile:
     `epsilon` is where the dominating pair of the others is made as tight as it gets.
     """
     if isinstance(envelope, DominatingPairs):
+        if envelope.pieces:
+            return EnvelopeProfile(envelope.remove, envelope.add, envelope=envelope)
         return PrivacyProfile(envelope.remove, envelope.add)
     pair = dominating_pair(envelope, epsilon=epsilon)
     return EnvelopeProfile(pair, pair, envelope=envelope)

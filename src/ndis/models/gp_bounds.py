@@ -1,9 +1,20 @@
-"""Two numbers behind the sensitivity of a Gaussian process, with certainty: r²/s and the largest prior eigenvalue."""
+"""Numbers behind the sensitivity of a Gaussian process, with certainty: how far a label can be off, and Λ.
+
+Given the others, a record has the variance ω ≤ L before its label, s = ω + σ², and a residual r. With x = ω/σ² and N
+others (docs/models.md, thm:process-residual),
+
+    r² ≤ B²(1 + √(N x min(η, 1 − σ²x/L)))²,        η = NL/(NL + σ²),        0 ≤ x ≤ L/σ².
+
+So r²/s and ω/s are bounded at the same x: where the residual is largest, ω is small.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,53 +23,79 @@ from numpy.typing import NDArray
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray
 
-__all__ = ["label_leverage", "largest_eigenvalue"]
+__all__ = ["label_leverage", "largest_eigenvalue", "mean_leverage"]
+
+_BITS = 128
+_SETTLED = 2.0**-16  # how far, relatively, a bound may lie above the supremum
+_MOST_SPLITS = 4000
 
 
-def label_leverage(records: int, label_bound: Any, variance: Any, noise: Any) -> Any:
-    """An upper bound of r²/s over all data sets of at most `records` records, as a ball.
+@lru_cache(maxsize=256)
+def label_leverage(
+    records: int, label_bound: float, variance: Fraction, noise: Fraction, low: float = 0.0, high: float = 1.0
+) -> float:
+    """An upper bound of r²/s over data sets of at most `records` records with low ≤ ω/L ≤ high.
 
-    With N = records − 1 others, L = `variance`, σ² = `noise`:
+    The maximum over all is at ω = Lσ²/(NL + σ²) where NL ≤ σ²; copies of one point then attain it.
 
-        r²/s ≤ (B²/σ²) sup_E (1 + √(N E min(η, 1 − σ²E/L)))² / (1 + E),      η = NL/(NL + σ²).
-
-    The maximum is at E = L/(NL + σ²) where NL ≤ σ²; it is then attained by copies of one point. Elsewhere
-    (1 + √x)² ≤ (1 + 1/θ)(1 + θx) leaves a quotient whose maximum is closed form, for any θ.
-
-    >>> from flint import arb
-    >>> float(label_leverage(16, arb(1), arb(1), arb(250))) < 0.00446 < 16 / 250
+    >>> label_leverage(16, 1.0, Fraction(1), Fraction(250)) < 0.00446 < 16 / 250
     True
     """
-    from flint import arb
-
-    scale, others = label_bound**2 / noise, records - 1
-    if others == 0:
-        return scale
-    edge = variance / (others * variance + noise)
-    eta = others * edge
-    if others * variance <= noise:
-        return scale * (1 + eta) ** 2 / (1 + edge)
-    theta = arb(_best_theta(others, float(variance), float(noise)))
-    alpha, beta = theta * others, theta * others * noise / variance
-    low = 1 + edge
-    at_edge = (1 + alpha * edge - beta * edge**2) / low
-    rest = alpha + beta - 1  # the quotient is α + 2β − βw − rest/w in w = 1 + E
-    if rest <= 0 or rest / beta < low**2:
-        best = at_edge
-    elif rest > 0:
-        best = alpha + 2 * beta - 2 * (beta * rest).sqrt()
-    else:
-        return scale * (1 + others * eta)
-    bound = (1 + 1 / theta) * best
-    plain = 1 + others * eta
-    return scale * (bound if bound < plain else plain)
+    return _supremum(records, label_bound, variance, noise, (low, high), lambda a, b: 1 / (1 + a))
 
 
-def _best_theta(others: int, variance: float, noise: float) -> float:
-    """θ = 1/√(NQ) where the float maximum of (1 + √(NQ))²/(1 + E) is; any positive θ is sound."""
-    e = np.geomspace(variance / (others * variance + noise), variance / noise, 2001)[:-1]
-    q = others * e * (1 - noise * e / variance)
-    return float(1 / math.sqrt(q[np.argmax((1 + np.sqrt(q)) ** 2 / (1 + e))]))
+@lru_cache(maxsize=256)
+def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: Fraction) -> float:
+    """An upper bound of ωr²/s², which times Λ is the squared distance that one record moves the mean.
+
+    >>> mean_leverage(16, 0.5, Fraction(1), Fraction(1)) < 0.4925 < label_leverage(16, 0.5, Fraction(1), Fraction(1))
+    True
+    """
+
+    def weight(a: Any, b: Any) -> Any:  # x/(1+x)² is largest at x = 1
+        x = b if b <= 1 else a if a >= 1 else 1
+        return x / (1 + x) ** 2
+
+    return _supremum(records, label_bound, variance, noise, (0.0, 1.0), weight)
+
+
+def _supremum(
+    records: int,
+    label_bound: float,
+    variance: Fraction,
+    noise: Fraction,
+    shares: tuple[float, float],
+    weight: Callable[[Any, Any], Any],
+) -> float:
+    """(B²/σ²) sup of (1 + √(NQ(x)))²·weight over ω/L between two shares, by splitting, rounded up.
+
+    `weight(a, b)` bounds the weight on a ≤ x ≤ b, and is its value where a = b.
+    """
+    from flint import arb, fmpq
+
+    from ndis.spectrum.balls import outward, precision
+
+    others = records - 1
+    with precision(_BITS):
+        L, noise_ball = (arb(fmpq(x.numerator, x.denominator)) for x in (variance, noise))
+        eta, scale = others * L / (others * L + noise_ball), arb(label_bound) ** 2 / noise_ball
+
+        def bound(low: float, high: float) -> float:
+            a, b = arb(low) * L / noise_ball, arb(high) * L / noise_ball
+            room = 1 - arb(low)
+            q = b * (eta if eta < room else room)  # both bound it where the two cannot be told apart
+            return outward(scale * (1 + (others * q).sqrt()) ** 2 * weight(a, b)).upper
+
+        known, heap = 0.0, [(-bound(*shares), *shares)]
+        for _ in range(_MOST_SPLITS):
+            upper, low, high = -heap[0][0], *heap[0][1:]
+            middle = 0.5 * (low + high)
+            known = max(known, bound(middle, middle))
+            if upper <= known * (1 + _SETTLED) or not low < middle < high:
+                break
+            heapq.heapreplace(heap, (-bound(low, middle), low, middle))
+            heapq.heappush(heap, (-bound(middle, high), middle, high))
+        return -heap[0][0]
 
 
 def largest_eigenvalue(matrix: NDArray[Any]) -> Fraction:
