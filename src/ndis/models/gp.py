@@ -23,7 +23,7 @@ from ndis.exact import ExactArray
 from ndis.mechanisms.base import Attained
 from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope
 from ndis.models.exact_solve import posterior, posterior_mean
-from ndis.models.gp_bounds import label_leverage, largest_eigenvalue, mean_leverage
+from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.kernel_errors import derived_tolerance
 from ndis.models.logistic import noisy_pair, positive_number
 from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
@@ -37,7 +37,6 @@ _BITS = 128
 _GRID_BITS = 44  # kernel values lie on a grid of 2⁻⁴⁴ of the bound, labels on one of 2⁻⁴⁰ of theirs
 _LABEL_BITS = 40
 _HOPELESS = 2.0**20  # a shift that no ε of interest hides
-_PIECES = 32  # of the range of ω
 Analysis = Literal["prior", "posterior"]
 
 
@@ -243,23 +242,23 @@ class GaussianProcess:
     # ------------------------------------------------------------------ what one record can do
 
     def sensitivity(self, noise_variance: float) -> DominatingPairs:
-        """The pair that dominates all neighbours (prop:gpr-ndis-sens, made exact).
+        """The pairs that dominate all neighbours (prop:gpr-ndis-sens, made exact).
 
-        With the allowance e for kernel errors, v → v − e, σ² → σ² − e, Λ → Λ + e, L → L + e, the dominating pair of
+        With the allowance e for kernel errors, v → v − e, σ² → σ² − e, Λ → Λ + e, L → L + e, a dominating pair of
         (without, with) is one direction with
 
-            "prior"      t = Λ/v,                  m² = t·nB²/σ²
-            "posterior"  t = κΛ/(v + (1−κ)Λ),      m² = t·`label_leverage`,       κ = ω/(ω + σ²) at ω = L
+            "prior"      t = Λ/v,                                  m² = t·nB²/σ²
+            "posterior"  t = ωΛw/(σ²Λw + v(ω + σ²)),               m² = t·r²/s
 
-        Λ is the largest eigenvalue of the prior covariance at the query points, L the bound on prior variances, ω the
-        variance that the others leave at the new point. For "posterior" the range of ω is cut into pieces, each with
-        its own t and leverage. All is rounded up. Below 2e nothing is claimed, and the pair says so.
+        Λ is the largest eigenvalue of the prior covariance at the query points, L the bound on prior variances. For
+        "posterior" there is one pair for each cell of (ω, w), see `ndis.models.gp_bounds`, and one for all of them.
+        All is rounded up. Below 2e nothing is claimed, and the pair says so.
 
         The mean by itself moves by at most √(Λ·`mean_leverage`), with the same e but v as it is.
         """
         from flint import arb
 
-        from ndis.spectrum.balls import precision
+        from ndis.spectrum.balls import outward, precision
 
         with precision(_BITS):
             v, noise, prior, largest = self._balls(noise_variance)
@@ -269,17 +268,17 @@ class GaussianProcess:
                 return DominatingPairs(GaussianPair.from_ratios(1.0, shift=_HOPELESS))
             if self.analysis == "prior":
                 return _aligned(prior / v, self.max_records * arb(self.label_bound) ** 2 / noise)
-            given = self.max_records, self.label_bound, *self._bounds
-            ends = [(k / _PIECES, (k + 1) / _PIECES) for k in range(_PIECES)]
-            leverages = [label_leverage(*given, low, high) for low, high in ends]
-            pieces = []
-            for (_, high), leverage in zip(ends, leverages, strict=True):
-                omega = arb(high) * largest
-                t = omega * prior / (v * (omega + noise) + noise * prior)
-                pieces.append(_aligned(t, arb(leverage)))
-            whole = _aligned(t, arb(max(leverages)))
-        first = leverages.index(max(leverages))  # it dominates those before it: they have less of both
-        return DominatingPairs(whole.remove, whole.add, tuple(pieces[first:]))
+            t, leverage = ratios_and_leverages(
+                self.max_records,
+                self.label_bound,
+                variance=outward(largest).upper,
+                noise=outward(noise).lower,
+                prior=outward(prior).upper,
+                noise_variance=outward(v).lower,
+            )
+            pieces = tuple(_aligned(arb(x), arb(y)) for x, y in zip(t.tolist(), leverage.tolist(), strict=True))
+            whole = _aligned(arb(float(t[0])), arb(float(leverage[-1])))
+        return DominatingPairs(whole.remove, whole.add, pieces)
 
     def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
         """The paper's Δ, ρ, ν (prop:gpr-ndis-sens), with a public number of records and the allowance for errors."""
@@ -339,8 +338,8 @@ class GaussianProcess:
 
 
 def _crowds(others: int, noise: float) -> list[tuple[int, float]]:
-    """(number of other records, their share of the query point); the share σ/√(NL) moves a linear mean the farthest."""
-    shares = [1.0] if others == 0 else sorted({1.0, *(min(c * math.sqrt(noise / others), 1.0) for c in (0.5, 1.0))})
+    """(number of other records, their share of the query point); near σ/√(NL) a linear mean moves far."""
+    shares = [1.0] if others == 0 else sorted({1.0, *(min(c * math.sqrt(noise / others), 1.0) for c in (0.6, 0.85))})
     return [(0, 1.0), *((others, share) for share in shares if others)]
 
 

@@ -1,18 +1,17 @@
-"""Numbers behind the sensitivity of a Gaussian process, with certainty: how far a label can be off, and Λ.
+"""Numbers behind the sensitivity of a Gaussian process: how far a label can be off, how far it can move, and Λ.
 
-Given the others, a record has the variance ω ≤ L before its label, s = ω + σ², and a residual r. With x = ω/σ² and N
-others (docs/models.md, thm:process-residual),
+Given N others, a record of variance at most L has the variance ω before its label, s = ω + σ², a residual r and the
+covariances γ with the query points. There is a number w (docs/models.md, thm:process-record) with
 
-    r² ≤ B²(1 + √(N x min(η, 1 − σ²x/L)))²,        η = NL/(NL + σ²),        0 ≤ x ≤ L/σ².
+    max(ω/L, σ²/(NL + σ²)) ≤ w ≤ 1,    |r| ≤ B(1 + √(Nω(1−w))/σ),    ‖γ‖² ≤ Λωw,    γᵀ(Σ'+vI)⁻¹γ ≤ ω·Λw/(Λw + v).
 
-So r²/s and ω/s are bounded at the same x: where the residual is largest, ω is small.
+Where the residual is large, ω or w is small, and the record moves less.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -20,56 +19,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray
 
-__all__ = ["label_leverage", "largest_eigenvalue", "mean_leverage"]
+__all__ = ["largest_eigenvalue", "mean_leverage", "ratios_and_leverages"]
 
 _BITS = 128
 _SETTLED = 2.0**-16  # how far, relatively, a bound may lie above the supremum
 _MOST_SPLITS = 4000
+_CELLS = 128  # of ω, and of w
+_UP = 1.0 + 2.0**-40  # past the rounding of a few operations
+_MERGED = 1.002  # what a merged cell may add to the largest m²
 
 
-@lru_cache(maxsize=256)
-def label_leverage(
-    records: int, label_bound: float, variance: Fraction, noise: Fraction, low: float = 0.0, high: float = 1.0
-) -> float:
-    """An upper bound of r²/s over data sets of at most `records` records with low ≤ ω/L ≤ high.
-
-    The maximum over all is at ω = Lσ²/(NL + σ²) where NL ≤ σ²; copies of one point then attain it.
-
-    >>> label_leverage(16, 1.0, Fraction(1), Fraction(250)) < 0.00446 < 16 / 250
-    True
-    """
-    return _supremum(records, label_bound, variance, noise, (low, high), lambda a, b: 1 / (1 + a))
-
-
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: Fraction) -> float:
-    """An upper bound of ωr²/s², which times Λ is the squared distance that one record moves the mean.
+    """An upper bound of r²ωw/s², which times Λ is the squared distance that one record moves the mean.
 
-    >>> mean_leverage(16, 0.5, Fraction(1), Fraction(1)) < 0.4925 < label_leverage(16, 0.5, Fraction(1), Fraction(1))
+    For one ω, in units z = √(Nω(1−w))/σ, (1+z)²w is largest at 2z² + z = Nω/σ², or at the least w. The supremum over ω
+    is found by splitting.
+
+    >>> 0.15 < mean_leverage(16, 0.5, Fraction(1), Fraction(1)) < 0.25
     True
-    """
-
-    def weight(a: Any, b: Any) -> Any:  # x/(1+x)² is largest at x = 1
-        x = b if b <= 1 else a if a >= 1 else 1
-        return x / (1 + x) ** 2
-
-    return _supremum(records, label_bound, variance, noise, (0.0, 1.0), weight)
-
-
-def _supremum(
-    records: int,
-    label_bound: float,
-    variance: Fraction,
-    noise: Fraction,
-    shares: tuple[float, float],
-    weight: Callable[[Any, Any], Any],
-) -> float:
-    """(B²/σ²) sup of (1 + √(NQ(x)))²·weight over ω/L between two shares, by splitting, rounded up.
-
-    `weight(a, b)` bounds the weight on a ≤ x ≤ b, and is its value where a = b.
     """
     from flint import arb, fmpq
 
@@ -77,16 +49,23 @@ def _supremum(
 
     others = records - 1
     with precision(_BITS):
-        L, noise_ball = (arb(fmpq(x.numerator, x.denominator)) for x in (variance, noise))
-        eta, scale = others * L / (others * L + noise_ball), arb(label_bound) ** 2 / noise_ball
+        L, sigma2 = (arb(fmpq(x.numerator, x.denominator)) for x in (variance, noise))
+        eta, scale = others * L / (others * L + sigma2), arb(label_bound) ** 2 / sigma2
 
         def bound(low: float, high: float) -> float:
-            a, b = arb(low) * L / noise_ball, arb(high) * L / noise_ball
-            room = 1 - arb(low)
-            q = b * (eta if eta < room else room)  # both bound it where the two cannot be told apart
-            return outward(scale * (1 + (others * q).sqrt()) ** 2 * weight(a, b)).upper
+            """Over low ≤ ω/L ≤ high: more ω allows a larger residual, less ω a smaller w."""
+            a, b = arb(low) * L / sigma2, arb(high) * L / sigma2
+            x = b if b <= 1 else a if a >= 1 else arb(1)  # x/(1+x)² is largest at 1
+            pulled = arb(1)
+            if others and high > 0:
+                reach, room = others * b, 1 - arb(low)
+                room = eta if eta < room else room  # both are bounds where the two cannot be told apart
+                best, last = ((1 + 8 * reach).sqrt() - 1) / 4, (reach * room).sqrt()
+                z = last if last < best else best
+                pulled = (1 + z) ** 2 * (1 - z**2 / reach)
+            return outward(scale * pulled * x / (1 + x) ** 2).upper
 
-        known, heap = 0.0, [(-bound(*shares), *shares)]
+        known, heap = 0.0, [(-bound(0.0, 1.0), 0.0, 1.0)]
         for _ in range(_MOST_SPLITS):
             upper, low, high = -heap[0][0], *heap[0][1:]
             middle = 0.5 * (low + high)
@@ -96,6 +75,56 @@ def _supremum(
             heapq.heapreplace(heap, (-bound(low, middle), low, middle))
             heapq.heappush(heap, (-bound(middle, high), middle, high))
         return -heap[0][0]
+
+
+def ratios_and_leverages(
+    records: int, label_bound: float, *, variance: float, noise: float, prior: float, noise_variance: float
+) -> tuple[Floats, Floats]:
+    """Pairs (t, r²/s), rounded up: every neighbour has both at most as large as one of them. The ratios t fall.
+
+    ω and w are cut into cells. Of those with less of both than another nothing is kept; what is left is merged where
+    that adds next to nothing to the largest (r²/s)·t.
+
+    >>> t, leverage = ratios_and_leverages(16, 0.5, variance=1.0, noise=0.1, prior=1.0, noise_variance=100.0)
+    >>> bool((np.diff(t) < 0).all() and (np.diff(leverage) > 0).all())
+    True
+    """
+    omega, w, leverage = _cells(records, label_bound, variance, noise)
+    t = omega * prior * w / (noise * prior * w + noise_variance * (omega + noise)) * _UP
+    order = np.lexsort((-leverage, -t))
+    t, leverage = t[order], leverage[order]
+    new = leverage > np.concatenate([[0.0], np.maximum.accumulate(leverage)[:-1]])
+    t, leverage = t[new], leverage[new]
+    most = float((t * leverage).max()) * _MERGED
+    kept_t, kept = [t[0]], [leverage[0]]
+    for one, level in zip(t[1:], leverage[1:], strict=True):
+        if kept_t[-1] * level <= most:
+            kept[-1] = level
+        else:
+            kept_t.append(one)
+            kept.append(level)
+    return np.array(kept_t), np.array(kept)
+
+
+@lru_cache(maxsize=16)
+def _cells(records: int, label_bound: float, variance: float, noise: float) -> tuple[Floats, Floats, Floats]:
+    """The largest ω and w of each cell that a neighbour may lie in, and the largest r²/s there, rounded up."""
+    others, ends = records - 1, np.arange(_CELLS + 1) / _CELLS
+    taken = ends * (variance / (variance + noise))  # ω/s, even steps of which are fine where the labels' noise is small
+    shares = np.unique(np.concatenate([ends, np.minimum(taken[1:-1] / (1.0 - taken[1:-1]) * (noise / variance), 1.0)]))
+    low, high = shares[:-1, None], shares[1:, None]  # of ω/L
+    floor = 1.0 / (others * variance / noise * _UP + 1.0) / _UP
+    least = np.maximum(np.maximum(ends[:-1][None, :], low), floor)  # of w
+    inside = ends[1:][None, :] >= np.maximum(low, floor)
+    x = variance / noise * _UP
+    residual = (1.0 + np.sqrt(others * x * high * (1.0 - np.minimum(least, 1.0)) * _UP)) ** 2
+    # r²/s ≤ yᵀA⁻¹y ≤ nB²/σ² as well
+    leverage = label_bound**2 / noise * np.minimum(residual / (1.0 + low * x / _UP**2), records) * _UP
+    omega, w = np.broadcast_arrays(high * variance * _UP, ends[1:][None, :])
+    found = omega[inside], w[inside], leverage[inside]
+    for array in found:
+        array.setflags(write=False)
+    return found
 
 
 def largest_eigenvalue(matrix: NDArray[Any]) -> Fraction:
