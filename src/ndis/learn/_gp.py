@@ -53,7 +53,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         See `ndis.models.GaussianProcess`. "posterior", the default here, never needs more noise, and mostly far less;
         "prior" reproduces the numbers of the theory. It concerns a draw only.
     release : {"mean", "draw"}
-        What z is before noise: the posterior's mean, or one draw from the posterior. **"mean" predicts better.**
+        What z is before noise: the posterior's mean, or one draw from the posterior. "mean" predicts
+        better at its best `noise_variance`; docs/models.md compares them.
     bound : {"exact", "renyi", "paper"}
         See `ndis.lift`.
     random_state : optional
@@ -146,7 +147,9 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.receipt_ = self.release_.receipt
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
-        self.weights_: Floats = _weights(model, self.values_, self.mechanism_.noise_variance)
+        self.weights_: Floats = prediction_weights(
+            model, self.values_, noise_variance=self.mechanism_.noise_variance
+        )
         self.kernel_ = copy.deepcopy(model.kernel)
         return self
 
@@ -165,13 +168,20 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         return tags
 
 
-def _weights(model: GaussianProcess, values: Floats, noise_variance: float) -> Floats:
+def prediction_weights(model: GaussianProcess, values: Floats, *, noise_variance: float) -> Floats:
     """Weights a of the best linear prediction k(x, Q)a from the released values.
 
     With n records evenly at q query points, in the eigenbasis of K = k(Q, Q) with eigenvalues k and τ = qσ²/n, the mean
     μ has the variances G = k²/(k+τ) before noise, and Cov(f, z) = G. A draw z has the variance k + v, a mean G + v:
 
         draw    a = k/((k+τ)(k+v)) z,        mean    a = k/(k² + v(k+τ)) z.
+
+    >>> one = GaussianProcess(
+    ...     kernel=RBF(1.0), noise_variance=2.0, label_bound=1.0, prior_variance_bound=1.0, query=[[0.0]],
+    ...     max_records=2, release="draw",
+    ... )
+    >>> prediction_weights(one, np.array([1.0]), noise_variance=0.25)  # half of it is spread, a fifth is noise
+    array([0.4])
     """
     k, basis = np.linalg.eigh(np.asarray(model.kernel(model.query, model.query), dtype=np.float64))
     k = np.maximum(k, 0.0)

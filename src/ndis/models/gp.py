@@ -76,8 +76,8 @@ class GaussianProcess:
         label with noise σ² leaves at least σ²/(σ² + prior_variance_bound) of the variance. **Use "posterior" in
         practice**: it is never worse, and needs far less noise where labels are noisy. It concerns the draw only.
     release : {"draw", "mean"}
-        "draw": one draw from the posterior plus the least noise. "mean": μ plus the least noise. **"mean" predicts
-        better**, unless the label noise is so large that the draw needs no noise at all.
+        "draw": one draw from the posterior plus the least noise. "mean": μ plus the least noise. **At its best label
+        noise "mean" predicts better**: a draw has the posterior's own spread on top.
 
     Notes
     -----
