@@ -15,14 +15,14 @@ from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process.kernels import RBF
 
 import ndis
-from ndis.learn import PrivateGaussianProcess
 from ndis.learn._gp import prediction_weights
+from ndis.models.gp import Analysis
 
 LABEL_NOISE = (0.1, 1.0, 10.0, 25.0, 100.0, 1000.0)
 SIZES = ((100, 5), (200, 5), (500, 5), (200, 50), (200, 100))
 
 
-def process(label_noise: float, queries: int, analysis: str) -> ndis.models.GaussianProcess:
+def process(label_noise: float, queries: int, analysis: Analysis) -> ndis.models.GaussianProcess:
     """At most 500 records, labels within ±1, queries evenly between −2 and 2."""
     return ndis.models.GaussianProcess(
         kernel=RBF(1.0),
@@ -39,8 +39,8 @@ def show_noise() -> None:
     """Noise variance at (1, 10⁻⁶) by the noise of the labels: of the mean, and of a draw by both analyses."""
     print("label noise        mean  draw, posterior  draw, prior")
     for label_noise in LABEL_NOISE:
-        models = [process(label_noise, 5, analysis) for analysis in ("posterior", "prior")]
-        models = [replace(models[0], release="mean"), *models]
+        posterior, prior = process(label_noise, 5, "posterior"), process(label_noise, 5, "prior")
+        models = (replace(posterior, release="mean"), posterior, prior)
         found = [ndis.lift(model, epsilon=1.0, delta=1e-6).noise_variance for model in models]
         print(f"{label_noise:11g}  {found[0]:10.4g}  {found[1]:15.4g}  {found[2]:11.4g}", flush=True)
 
@@ -64,17 +64,16 @@ def show_errors(draws: int = 400) -> None:
         covariance = kernel(query) - across @ np.linalg.solve(among, across.T)
         errors = []
         for release in ("mean", "draw"):
-            model = PrivateGaussianProcess(
-                epsilon=1.0, delta=1e-5, kernel=kernel, noise_variance=label_noise, label_bound=2.0, query=query,
-                max_records=len(train), release=release,
-            ).fit(np.empty((0, 1)), np.empty(0))  # fmt: skip
-            spread = model.mechanism_.noise_variance * np.eye(5) + (covariance if release == "draw" else 0)
+            model = ndis.models.GaussianProcess(
+                kernel=kernel, noise_variance=label_noise, label_bound=2.0, prior_variance_bound=1.0, query=query,
+                max_records=len(train), analysis="posterior", release="draw" if release == "draw" else "mean",
+            )  # fmt: skip
+            noise = ndis.lift(model, epsilon=1.0, delta=1e-5).noise_variance
+            spread = noise * np.eye(5) + (covariance if release == "draw" else 0)
             squares = []
             for values in rng.multivariate_normal(mean, spread, size=draws):
-                model.weights_ = prediction_weights(
-                    model.mechanism_.model, values, noise_variance=model.mechanism_.noise_variance
-                )
-                squares.append(np.mean((model.predict(x[test]) - y[test]) ** 2))
+                weights = prediction_weights(model, values, noise_variance=noise)
+                squares.append(np.mean((kernel(x[test], query) @ weights - y[test]) ** 2))
             errors.append(np.sqrt(np.mean(squares)))
         plain = kernel(x[test], x[train]) @ np.linalg.solve(among, labels)
         errors.append(np.sqrt(np.mean((plain - y[test]) ** 2)))

@@ -283,6 +283,16 @@ def test_posterior_analysis_is_never_worse():
             assert pairs[1].shift[0] <= pairs[0].shift[0] * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("release", ["draw", "mean"])
+def test_extreme_parameters_claim_nothing_rather_than_fail(release):
+    tiny = 2.0**-400
+    model = process(
+        kernel=RBF(1.0) * tiny, prior_variance_bound=tiny * (1 + 2.0**-40), noise_variance=tiny, label_bound=2.0**400,
+        analysis="posterior", release=release,
+    )  # fmt: skip
+    assert model.sensitivity(1e-3).add.delta(1.0) == pytest.approx(1.0)
+
+
 def test_nothing_is_claimed_below_the_allowance():
     model = process()
     assert model.sensitivity(1e-13).add.delta(1.0) == pytest.approx(1.0)

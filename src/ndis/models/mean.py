@@ -17,6 +17,7 @@ from ndis.pair import LEAST_SHIFT, GaussianPair
 
 __all__ = ["Release", "as_release", "mean_envelope", "mean_loewner", "no_covariance"]
 
+_LARGEST = 1e60  # of a shift; beyond, δ is 1 for every ε of interest
 Release = Literal["draw", "mean"]
 
 
@@ -55,4 +56,5 @@ def no_covariance(dimension: int) -> ExactArray:
 def _shift(sensitivity: Any, noise_variance: Any) -> float:
     from ndis.spectrum.balls import outward
 
-    return max(outward(sensitivity / noise_variance.sqrt()).upper, LEAST_SHIFT)
+    shift = outward(sensitivity / noise_variance.sqrt()).upper
+    return max(shift, LEAST_SHIFT) if shift <= _LARGEST else _LARGEST
