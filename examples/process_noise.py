@@ -17,8 +17,10 @@ from sklearn.gaussian_process.kernels import RBF
 import ndis
 from ndis.learn._gp import prediction_weights
 from ndis.models.gp import Analysis
+from ndis.models.mean import Release
 
 LABEL_NOISE = (0.1, 1.0, 10.0, 25.0, 100.0, 1000.0)
+RELEASES: tuple[Release, ...] = ("draw", "mean")
 SIZES = ((100, 5), (200, 5), (500, 5), (200, 50), (200, 100))
 
 
@@ -63,10 +65,10 @@ def show_errors(draws: int = 400) -> None:
         mean = across @ np.linalg.solve(among, labels)
         covariance = kernel(query) - across @ np.linalg.solve(among, across.T)
         errors = []
-        for release in ("mean", "draw"):
+        for release in RELEASES[::-1]:
             model = ndis.models.GaussianProcess(
                 kernel=kernel, noise_variance=label_noise, label_bound=2.0, prior_variance_bound=1.0, query=query,
-                max_records=len(train), analysis="posterior", release="draw" if release == "draw" else "mean",
+                max_records=len(train), analysis="posterior", release=release,
             )  # fmt: skip
             noise = ndis.lift(model, epsilon=1.0, delta=1e-5).noise_variance
             spread = noise * np.eye(5) + (covariance if release == "draw" else 0)
@@ -81,15 +83,21 @@ def show_errors(draws: int = 400) -> None:
 
 
 def show_times() -> None:
-    """Seconds of processor time for one release."""
-    print("records  queries  seconds")
+    """Seconds of processor time for calibration and one release."""
+    print("records  queries  lift (draw)  draw  lift (mean)  mean")
     rng = np.random.default_rng(0)
     for records, queries in SIZES:
         x = rng.uniform(-2.0, 2.0, size=(records, 1))
-        lifted = ndis.lift(process(25.0, queries, "posterior"), epsilon=1.0, delta=1e-6)
-        start = time.process_time()
-        lifted.release((x, np.cos(x[:, 0])))
-        print(f"{records:7d}  {queries:7d}  {time.process_time() - start:7.1f}", flush=True)
+        cells = []
+        for release in RELEASES:
+            model = replace(process(25.0, queries, "posterior"), release=release)
+            start = time.process_time()
+            lifted = ndis.lift(model, epsilon=1.0, delta=1e-6)
+            middle = time.process_time()
+            lifted.release((x, np.cos(x[:, 0])))
+            cells += [middle - start, time.process_time() - middle]
+        shown = "  ".join(f"{seconds:7.1f}" for seconds in cells)
+        print(f"{records:7d}  {queries:7d}  {shown}", flush=True)
 
 
 if __name__ == "__main__":
