@@ -156,7 +156,7 @@ def draw(found: Found, *, baseline: float, repeats: int) -> Figure:
 
 
 def show_penalties() -> None:
-    """Noise variance and expected accuracy by penalty, at ε = 1, with and without a promise on the number of records."""
+    """Noise variance and expected accuracy by penalty at ε = 1, with and without a promise on the records."""
     x, x_test, y, y_test = rows_and_labels()
     print("penalty  release  records  noise variance  expected accuracy")
     for penalty, release, records in itertools.product((3, 10, 30, 100, 300), ("draw", "mean"), (None, 455)):

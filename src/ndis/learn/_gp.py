@@ -147,9 +147,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.receipt_ = self.release_.receipt
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
-        self.weights_: Floats = prediction_weights(
-            model, self.values_, noise_variance=self.mechanism_.noise_variance
-        )
+        self.weights_: Floats = prediction_weights(model, self.values_, noise_variance=self.mechanism_.noise_variance)
         self.kernel_ = copy.deepcopy(model.kernel)
         return self
 
