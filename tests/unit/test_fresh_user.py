@@ -199,7 +199,7 @@ def test_the_mean_may_be_a_number_in_one_dimension():
 
 
 def test_the_estimator_takes_the_better_analysis():
-    given = {"label_bound": 1.0, "max_records": 5, "noise_variance": 25.0}
+    given = {"label_bound": 1.0, "max_records": 5, "noise_variance": 25.0, "release": "draw"}
     data = [[0.0]], [0.5]
     better, prior = (PrivateGaussianProcess(**given, **more).fit(*data) for more in ({}, {"analysis": "prior"}))
     assert better.receipt_.parameters["model"]["analysis"] == "posterior"

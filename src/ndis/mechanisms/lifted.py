@@ -31,6 +31,9 @@ from ndis.profile import PrivacyProfile
 __all__ = ["GaussianOutput", "LiftedMechanism", "LiftedRelease", "lift"]
 
 
+_NO_NOISE = 2.0**-200  # where a model needs none: next to nothing, and a public grid for the draw
+
+
 @runtime_checkable
 class GaussianOutput(Protocol):
     """What `lift` asks of a model. Everything about the model but its `distribution` of the data is public.
@@ -73,8 +76,11 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
     Raises
     ------
     BudgetError
-        If no noise variance meets the budget, or every one does: a model that is private without noise needs no search,
-        and `LiftedMechanism` takes any `noise_variance`.
+        If no noise variance meets the budget.
+
+    Notes
+    -----
+    A model that is private without noise gets a noise variance of 2⁻²⁰⁰, which only sets the grid of the draw.
 
     Examples
     --------
@@ -99,6 +105,7 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
         lambda v: worst_log_delta(_declared(model, v, chosen), epsilon, chosen),
         lambda v: certified_worst_delta(_declared(model, v, chosen), epsilon, chosen)[0],
         delta=delta,
+        least=_NO_NOISE,
     )
     return LiftedMechanism(model, noise_variance=noise_variance, epsilon=epsilon, delta=delta, bound=chosen)
 

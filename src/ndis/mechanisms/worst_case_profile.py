@@ -34,7 +34,7 @@ class EnvelopeProfile(PrivacyProfile):
 
     Parameters
     ----------
-    envelope : LoewnerEnvelope or RankOneEnvelope
+    envelope : LoewnerEnvelope, RankOneEnvelope or DominatingPairs with pieces
         For the first, the worst case is the best sound bound on it.
     remove, add, failure_probability, adjacency, groups
         As in `PrivacyProfile`; made by `envelope_profile`.
@@ -98,6 +98,8 @@ def envelope_profile(envelope: Envelope, *, epsilon: float, adjacency: Adjacency
     `epsilon` is where the dominating pair of the others is made as tight as it gets.
     """
     if isinstance(envelope, DominatingPairs):
+        if envelope.pieces:
+            return EnvelopeProfile(envelope.remove, envelope.add, envelope=envelope, adjacency=adjacency)
         return PrivacyProfile(envelope.remove, envelope.add, adjacency=adjacency)
     pair = dominating_pair(envelope, epsilon=epsilon)
     return EnvelopeProfile(pair, pair, envelope=envelope, adjacency=adjacency)
