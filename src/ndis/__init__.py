@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
+    from ndis.mechanisms.gram import GramMechanism, GramRelease
     from ndis.mechanisms.lifted import lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
@@ -63,6 +64,8 @@ __all__ = [
     "GaussianMechanism",
     "GaussianPair",
     "GeneralizedChiSquare",
+    "GramMechanism",
+    "GramRelease",
     "LoewnerEnvelope",
     "NdisError",
     "NotPrivateWarning",
@@ -95,6 +98,8 @@ _HOMES = {
     "Claim": "ndis.auditing",
     "DominatingPairs": "ndis.mechanisms.envelopes",
     "GaussianMechanism": "ndis.mechanisms.gaussian",
+    "GramMechanism": "ndis.mechanisms.gram",
+    "GramRelease": "ndis.mechanisms.gram",
     "LoewnerEnvelope": "ndis.mechanisms.envelopes",
     "PTRProjection": "ndis.mechanisms.ptr",
     "PoissonProjection": "ndis.mechanisms.projection",
