@@ -147,7 +147,7 @@ class RecordSums:
     def gram(self) -> Gram:
         """The exact Gram matrix of the predictors, of all records that could be read, targets included."""
         found: GramAccumulator = self._pass(lambda device: GramAccumulator(self._tile, device=device))
-        predictors = np.r_[: self._tile.features, [self._tile.width - 1] * (self.layout.intercept is not None)]
+        predictors = [*range(self._tile.features), *[self._tile.width - 1] * self._constant]
         return Gram(found.finish().integers[np.ix_(predictors, predictors)], self.layout)
 
     def residual_products(
@@ -168,11 +168,10 @@ class RecordSums:
         """
         if not self.targets or self._classes is not None:
             raise ParameterError("targets", "be numbers to regress on", "none" if not self.targets else "classes")
+        clip = _positive("clip", clip)
         weights, marks = self._public(theta, self.targets), _edges(clip, edges)
         square = None if square_clip is None else _positive("square_clip", square_clip)
-        rule = residual_rule(
-            self._tile, weights, constant=self._constant, clip=_positive("clip", clip), square_clip=square, edges=marks
-        )
+        rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=square, edges=marks)
         return self._found(rule, np.shape(theta), clip, square, marks)
 
     def gradients(self, theta: Any, *, clip: float, edges: Sequence[float] | None = None) -> TermSums:
@@ -188,10 +187,9 @@ class RecordSums:
             raise ParameterError("classes", "be stated for gradients", None)
         count = len(self._classes)
         outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
+        clip = _positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
-        rule = gradient_rule(
-            self._tile, weights, constant=self._constant, clip=_positive("clip", clip), classes=count, edges=marks
-        )
+        rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, classes=count, edges=marks)
         return self._found(rule, np.shape(theta), clip, None, marks)
 
     # ------------------------------------------------------------------ inside
@@ -219,7 +217,7 @@ class RecordSums:
             squares = _scaled(integers[p * m : p * m + m], rule.square_unit)
         tail = integers[len(integers) - len(edges) - 1 :]
         return TermSums(
-            _scaled(products, steps, shape), float(clip), squares, square,
+            _scaled(products, steps, shape), clip, squares, square,
             np.array(tail[:-1], dtype=np.int64), edges, int(tail[-1]),
         )  # fmt: skip
 

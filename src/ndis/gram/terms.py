@@ -42,6 +42,8 @@ MOST_OUTPUTS = 4096
 _BELOW = 1.0 - 2.0**-40  # what rounding may take, many times over
 _TERM_BITS = 22  # a row at its bound, its term at the clip, has about 2²² units of v
 _SUM_BITS = 42  # of one record's contribution, so that 2¹¹ records add up exactly in float64
+_MOST_BITS = 46  # of the same, if a small constant needs more
+_LEAST_BITS = 10  # units of v in place of _TERM_BITS then
 _SQUARE_ROOT = 2.0**18  # a residual at its own clip, in units of its grid
 _FARTHEST = 200  # of the binary exponent of a unit
 
@@ -272,12 +274,12 @@ def _rule(
     ratio = layout.steps[-1] / step if constant else Fraction(0)
     wide = max(math.ceil(math.log2(1 + float(ratio) ** 2) / 2), 0)  # the constant makes rows longer
     narrow = max(math.ceil(-math.log2(float(ratio))), 0) if constant else 0  # or makes |u| larger than for features
-    term_bits = k + min(_TERM_BITS, _SUM_BITS - k) + wide
+    term_bits = min(min(k + _TERM_BITS, _SUM_BITS) + wide, _MOST_BITS - narrow)
     exponent = _exponent(Fraction(clip) / (step * v_unit)) - term_bits
     if not (abs(exponent) <= _FARTHEST and weights.shape[1] <= MOST_OUTPUTS):
         raise ParameterError("clip", "be comparable with the bounds, and the outputs at most 4096", clip)
     bits = max(term_bits + narrow, 36)
-    if not bits <= 48:
+    if not term_bits >= k + _LEAST_BITS:
         raise ParameterError("intercept", "be comparable with row_norm_bound", float(ratio))
     unit = v_unit * Fraction(2) ** exponent
     return TermRule(
