@@ -177,15 +177,16 @@ class GramMechanism:
     def attained(self) -> tuple[Attained, ...]:
         """Neighbours on which the output has these exact profiles.
 
-        For "replace-one" with two or more feature columns, two rows at the bound that are as near to orthogonal as
-        the grid, targets and constant allow. In one column a row at the bound against a zero row is the worst.
+        For "replace-one" these are two rows at the bound, as near to orthogonal as the grid, the targets and the
+        constant allow. In one column a row at the bound against a zero row is the worst.
         """
         layout = self._layout()
         alone = layout.joint_norm_bound_squared**2
         if self.adjacency == "add-remove":
             return (self._found("no rows, and one row at the bound", alone),)
         zero = self._found("one row at the bound, and one row that cannot be read", alone)
-        both = "two rows at the bound, orthogonal or nearly so (two or more feature columns)"
+        columns = "two" if self.target_bound is None and self.intercept is None else "five"
+        both = f"two rows at the bound, orthogonal as far as the bounds allow ({columns} or more feature columns)"
         return zero, self._found(both, two_rows(layout))
 
     # ------------------------------------------------------------------ the release

@@ -9,7 +9,6 @@ rows at the bound: a shift of √2·l²/s (docs/proof-of-exactness.md).
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -34,18 +33,17 @@ def squared_sensitivity(layout: RowLayout, adjacency: Adjacency) -> Fraction:
 def two_rows(layout: RowLayout) -> Fraction:
     """‖xxᵀ − yyᵀ‖_F² of two legal integer rows, as large as a simple choice makes it.
 
-    x has its features along the first axis; y has the target reversed, and features in the plane of the first two
-    axes, at an angle that brings xᵀy as near to 0 as the grid allows.
+    x has its features along the first axis. y has the target reversed, and a first entry that brings xᵀy as near to 0
+    as the grid allows. The other features of y take its norm to the bound exactly: by Lagrange's theorem four squares
+    of integers are enough, so five features are. Without targets and constant the first entry is 0, and two are.
     """
     full, step = 1 << layout.fractional_bits, layout.steps[0]
     whole, constant = layout.joint_norm_bound_squared, Fraction(layout.intercept or 0) ** 2
     target = Fraction(layout.target_bound or 0) ** 2
     wanted = (target - constant) / (step**2 * full)  # the first entry of y, in steps, with which xᵀy = 0
     first = max(-full, min(full, round(wanted)))
-    second = math.isqrt(full * full - first * first)
-    y_squared = step**2 * (first * first + second * second) + target + constant
     product = step**2 * full * first - target + constant
-    return whole**2 + y_squared**2 - 2 * product**2
+    return 2 * whole**2 - 2 * product**2
 
 
 def shift_profile(shift: float) -> PrivacyProfile:
