@@ -114,7 +114,7 @@ class TermRule:
         products = weights.T @ tile.T
         v = (self._gradient(xp, tile, products) if self.gradient else products) * self.scale
         q = tile[:, : self.features]
-        h = xp.sqrt((q * q).sum(1) + self.constant)
+        h = xp.sqrt(xp.einsum("ij,ij->i", q, q) + self.constant)  # the sum is exact in any order
         limits = xp.full_like(h, self.limit * _BELOW) / h  # infinite for a zero row, whose term is zero
         norms = _norm(xp, v)
         return clip_to(xp, v, norms, limits), norms * h, products
@@ -151,11 +151,8 @@ def clip_to(xp: Any, v: Any, norms: Any, limits: Any) -> Any:
     [3.0, 9.0, -1.0]
     """
     u = xp.round(v)
-    (outside,) = xp.where(~(_norm(xp, u) <= limits))
-    if len(outside):
-        factor = limits[outside] / norms[outside]
-        u[:, outside] = xp.trunc(v[:, outside] * factor)
-    return u
+    pulled = xp.trunc(v * (limits / norms))
+    return xp.where(_norm(xp, u) <= limits, u, pulled)
 
 
 def _norm(xp: Any, v: Any) -> Any:
