@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
+    from ndis.mechanisms.gram import GramMechanism, GramRelease
     from ndis.mechanisms.lifted import LiftedMechanism, lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
@@ -63,6 +64,8 @@ __all__ = [
     "GaussianMechanism",
     "GaussianPair",
     "GeneralizedChiSquare",
+    "GramMechanism",
+    "GramRelease",
     "Group",
     "LiftedMechanism",
     "LoewnerEnvelope",
@@ -124,6 +127,8 @@ _HOMES = {
     "GeneralizedChiSquare": "ndis.genchi2",
     "Group": "ndis.profile",
     "LiftedMechanism": "ndis.mechanisms.lifted",
+    "GramMechanism": "ndis.mechanisms.gram",
+    "GramRelease": "ndis.mechanisms.gram",
     "LoewnerEnvelope": "ndis.mechanisms.envelopes",
     "NdisError": "ndis.errors",
     "NotPrivateWarning": "ndis.errors",

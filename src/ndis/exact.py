@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 
-__all__ = ["ExactArray", "exact_array"]
+__all__ = ["ExactArray", "exact_array", "root_down", "root_up"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,3 +125,29 @@ def _from_objects(array: NDArray[Any], name: str) -> ExactArray:
     numerators = np.empty(len(flat), dtype=object)
     numerators[:] = [q.numerator * (denominator // q.denominator) for q in flat]
     return ExactArray(numerators.reshape(array.shape), denominator)
+
+
+def root_up(square: Fraction) -> float:
+    """The smallest float not below the square root of a positive rational.
+
+    >>> root_up(Fraction(2)), root_up(Fraction(1, 4))
+    (1.4142135623730951, 0.5)
+    """
+    shift = 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    scaled = (square.numerator << max(2 * shift, 0)) // (square.denominator << max(-2 * shift, 0))
+    root = float(Fraction(math.isqrt(scaled)) / Fraction(2) ** shift)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= square:
+        root = below
+    return root
+
+
+def root_down(square: Fraction) -> float:
+    """The largest float not above the square root of a positive rational.
+
+    >>> root_down(Fraction(2)), root_down(Fraction(1, 4))
+    (1.414213562373095, 0.5)
+    """
+    above = root_up(square)
+    return above if Fraction(above) ** 2 == square else math.nextafter(above, 0.0)

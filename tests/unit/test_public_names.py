@@ -38,7 +38,8 @@ def test_a_class_that_a_message_names_can_be_imported_from_the_package():
 def test_every_public_name_is_there():
     for name in ndis.__all__:
         assert getattr(ndis, name) is getattr(ndis, name)
-    assert set(ndis._HOMES) | {"__version__"} <= set(ndis.__all__) <= set(ndis._HOMES) | set(ndis._MODULES) | {"__version__"}
+    names = {*ndis._HOMES, "__version__"}
+    assert names <= set(ndis.__all__) <= names | set(ndis._MODULES)
 
 
 @pytest.mark.parametrize("module", ["numpy", "typer", "ndis.cli.projection"])

@@ -6,7 +6,7 @@ import math
 import os
 from functools import lru_cache
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,11 @@ from ndis.gram.cells import nested_cells, read_cells
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.projection_family import as_calibration, as_size
-from ndis.mechanisms.release import ProjectionRelease
 
 __all__ = [
     "INTERCEPT_SHARE",
     "READ_ROWS",
-    "Moments",
     "SketchEstimator",
-    "moments",
     "private_rows",
     "private_targets",
     "stated_bound",
@@ -125,7 +122,7 @@ def _check_target_types(y: Any) -> None:
 def _by_schema(name: str, data: Any) -> Any:
     """Sequences and arrays of objects or text cell by cell, so that one record cannot change how another is read."""
     if isinstance(data, str | os.PathLike):
-        remedy = "RandomProjection.release and PrivateRidge.fit_data read files"
+        remedy = "fit_data and the release of a mechanism read files"
         raise ParameterError(name, "be rows in memory", "a path", remedy)
     if isinstance(data, list | tuple):
         return nested_cells(name, data)
@@ -165,7 +162,7 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
             **layout,
         )
 
-    def _keep(self, release: ProjectionRelease) -> ProjectionRelease:
+    def _keep(self, release: Any) -> Any:
         """Keep what was released, and return it."""
         self.release_, self.receipt_, self.mechanism_ = release, release.receipt, release.mechanism
         return release
@@ -181,30 +178,3 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
 def _calibrated(**public: Any) -> RandomProjection:
     """The mechanism, which depends on public parameters alone and so may be kept."""
     return RandomProjection.calibrated(**public)
-
-
-class Moments(NamedTuple):
-    """Number of records, mean and covariance, as estimated from a sketch."""
-
-    records: float
-    location: Floats
-    covariance: Floats
-
-
-def moments(release: ProjectionRelease, *, features: int, records: float | None, centered: bool) -> Moments:
-    """Count, mean and covariance of the features, from the released Gram estimate alone.
-
-    With a constant column c, [XᵀX  Xᵀ1c; ·  nc²] gives n, the mean and the covariance XᵀX/n − mean·meanᵀ. The noise
-    may leave the last one with negative eigenvalues; they are set to zero, which brings it nearer to any covariance.
-    """
-    gram, location = release.gram(), np.zeros(features)
-    constant = release.mechanism.intercept or math.nan
-    count = records
-    if count is None:
-        # Below its own standard error, √(2/r)·(nc² + ridge)/c², the count is noise; and there is no less than one row.
-        noise = math.sqrt(2 / len(release.sketch)) * (gram[-1, -1] + release.ridge) / constant**2
-        count = max(release.count(), float(noise), 1.0)
-    if not centered:
-        location = gram[:features, -1] / (constant * count)
-    values, vectors = np.linalg.eigh(gram[:features, :features] / count - np.outer(location, location))
-    return Moments(count, location, (vectors * np.maximum(values, 0.0)) @ vectors.T)

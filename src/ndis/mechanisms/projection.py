@@ -22,7 +22,7 @@ from ndis.mechanisms.projection_family import SketchFamily, as_calibration, as_s
 from ndis.mechanisms.release import ProjectionRelease, draw_release
 from ndis.profile import PrivacyProfile
 
-__all__ = ["PoissonProjection", "RandomProjection"]
+__all__ = ["PoissonProjection", "RandomProjection", "as_rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +244,7 @@ class RandomProjection:
         from ndis.gram import exact_gram
 
         return exact_gram(
-            _as_rows(data),
+            as_rows(data),
             row_norm_bound=self.row_norm_bound,
             target_bound=self.target_bound,
             intercept=self.intercept,
@@ -379,7 +379,7 @@ class PoissonProjection(RandomProjection):
         return PoissonRows(self.rate, bits)
 
 
-def _as_rows(data: Any) -> Any:
+def as_rows(data: Any) -> Any:
     """A list of rows as an array, NaN for an entry that is no number; anything else as it is."""
     if not isinstance(data, list) or any(isinstance(row, str | os.PathLike) for row in data):
         return data

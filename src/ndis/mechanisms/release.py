@@ -21,6 +21,7 @@ from ndis._validate import as_probability, as_scalar
 from ndis.errors import ParameterError, PrecisionError
 from ndis.files import write_folder
 from ndis.mechanisms.base import Receipt
+from ndis.mechanisms.moments import MomentEstimates
 
 if TYPE_CHECKING:
     from ndis.gram.accumulator import Gram
@@ -48,7 +49,7 @@ _UNREADABLE = (
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectionRelease:
+class ProjectionRelease(MomentEstimates):
     """A sketch and everything the public may know about it. Whatever is computed from it is as private as it is.
 
     Attributes
@@ -110,46 +111,6 @@ class ProjectionRelease:
         """
         r, d = self.sketch.shape
         return np.asarray((self.sketch.T @ self.sketch / r - self.ridge * np.eye(d)) / self.rate)
-
-    def count(self) -> float:
-        """The number of records as the constant column estimates it; it may be off by the error of the sketch."""
-        if self.mechanism.intercept is None:
-            raise ParameterError("intercept", "be part of the mechanism to estimate the number of records", None)
-        return float(self.gram()[-1, -1]) / self.mechanism.intercept**2
-
-    def mean(self, *, records: float | None = None) -> NDArray[np.float64]:
-        """The mean row, the constant column left out, from the sketch alone or with a public number of `records`."""
-        n = self._records(records, need_intercept=True)
-        return np.asarray(self.gram()[:-1, -1] / (n * float(self.mechanism.intercept or 1.0)))
-
-    def covariance(self, *, records: float | None = None) -> NDArray[np.float64]:
-        """The covariance of the clipped rows.
-
-        With a constant column in the sketch: DᵀD/n − mean·meanᵀ over the other columns, n = `records` or the sketch's
-        own count. Without one a public number of `records` is needed, and the result is DᵀD/n: moments about zero,
-        which are the covariance of rows whose mean is known to be zero.
-        """
-        if self.mechanism.intercept is None:
-            return self.gram() / self._records(records, need_intercept=False)
-        n = self._records(records, need_intercept=True)
-        mean = self.mean(records=n)
-        return np.asarray(self.gram()[:-1, :-1] / n - np.outer(mean, mean))
-
-    def _records(self, records: float | None, *, need_intercept: bool) -> float:
-        if need_intercept and self.mechanism.intercept is None:
-            raise ParameterError("intercept", "be part of the mechanism to estimate a mean", None)
-        if records is None and self.mechanism.intercept is None:
-            raise ParameterError(
-                "records",
-                "be given, public, for a sketch without a constant column",
-                None,
-                "or calibrate with intercept",
-            )
-        n = self.count() if records is None else as_scalar("records", records)
-        if not n > 0:
-            got = "an estimate that is not positive" if records is None else n
-            raise ParameterError("records", "be a positive number", got, "give a public number of records")
-        return n
 
     def error_bound(self, confidence: float = 0.95) -> float:
         """A number that ‖gram() − DᵀD‖ exceeds with probability at most 1 − `confidence`; released values only.
@@ -261,8 +222,8 @@ def draw_release(
     return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
 
 
-def receipt_of(mechanism: RandomProjection, *, private: bool, released: Mapping[str, Any]) -> Receipt:
-    """The receipt of one release: the mechanism's fields, and values that came out along with the sketch."""
+def receipt_of(mechanism: Any, *, private: bool, released: Mapping[str, Any]) -> Receipt:
+    """The receipt of one release: the mechanism's fields, and values that came out along with the release."""
     values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
     return Receipt(type(mechanism).__name__, {**values, **released}, epsilon, delta, adjacency, private=private)
