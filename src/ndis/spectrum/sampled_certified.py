@@ -51,7 +51,7 @@ __all__ = ["SampledGroup", "certify_sampled", "certify_sampled_log"]
 
 Order = Literal["remove", "add"]
 
-_ATTEMPTS = 3
+_ATTEMPTS = 6
 _MOST_NODES = 600_000
 _EDGE_BITS = 2048
 
@@ -126,17 +126,18 @@ def _enclose(groups: Sequence[SampledGroup], epsilon: float, order: Order, relat
         raise ParameterError("order", "be 'remove' or 'add'", order)
     total = sum(g.count for g in groups)
     reached, reason = math.inf, ""
+    guess = _Guess()
     for attempt in range(_ATTEMPTS):
-        with precision(96 + 2 * max(total, 1).bit_length() + round(1.5 * -math.log2(width)) + 48 * attempt):
+        with precision(96 + 2 * max(total, 1).bit_length() + round(1.5 * (-math.log2(width) + guess.loss)) + 48 * attempt):
             parts = _Parts.of(groups, order)
             exact = parts.exact(e, order)
             if exact is not None:
                 return exact
             try:
-                ball = _Sum(parts, e, width, attempt).value()
+                ball, guess = _Sum(parts, e, width, guess).value()
             except PrecisionError as error:
                 reason = f" ({error})"
-                continue
+                break
             if ball > 0:
                 reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
                 if reached <= width:
@@ -199,6 +200,15 @@ def _product(rates: tuple[float, ...]) -> Ball:
     return product
 
 
+class _Guess(NamedTuple):
+    """What one attempt leaves to the next."""
+
+    log_delta: float = math.nan
+    ratio: float = math.nan  # p_τ(ε)/δ(ε)
+    loss: float = 0.0  # e-folds between the largest term and δ
+    attempt: int = 0
+
+
 class _Plan(NamedTuple):
     c: float
     period: float
@@ -206,14 +216,16 @@ class _Plan(NamedTuple):
     above: float  # b₂
     tau: float
     count: int  # N
+    log_delta: float
+    loss: float
 
 
 class _Sum:
     """The sum of the module docstring for one ε, at the working precision."""
 
-    def __init__(self, parts: _Parts, epsilon: float, width: float, attempt: int) -> None:
-        self.parts, self.epsilon, self.width = parts, epsilon, width
-        self.patience = 2.0 + 4.0 * attempt
+    def __init__(self, parts: _Parts, epsilon: float, width: float, guess: _Guess) -> None:
+        self.parts, self.epsilon, self.width, self.guess = parts, epsilon, width, guess
+        self.patience = 2.0 + 2.0 * guess.attempt
         self.rows = [(float(t), float(m2), n) for t, m2, n in parts.curved]
         self.highest = min((0.999 * outward(1 / t).lower for t, _, _ in parts.curved if not t <= 0), default=math.inf)
 
@@ -247,34 +259,72 @@ class _Sum:
                 y = low + ratio * (high - low)
                 fy = height(y)
         at = 0.5 * (low + high)
-        bend = max((height(at + 0.05) + height(at - 0.05) - 2.0 * height(at)) / 0.05**2, 1e-3)
-        return math.exp(at), height(at) + at - 0.5 * math.log(2.0 * math.pi * bend)
+        near, far = (
+            max((height(at + d) + height(at - d) - 2.0 * height(at)) / d**2, 1e-3) for d in (0.05, 0.2)
+        )
+        log_delta = height(at) + at - 0.5 * math.log(2.0 * math.pi * near)
+        if not 0.5 < far / near < 2.0:  # a wall: one step does most of it, and no saddle tells the size
+            log_delta = min(log_delta, self._one_step())
+        return math.exp(at), log_delta
+
+    def _one_step(self) -> float:
+        """log δ(ε) of the worst single step, roughly; the composition has no less, for dropping steps is
+        post-processing."""
+        sizes = [step.log_delta(self.epsilon) for step, _ in self.parts.steps] if self.epsilon > 0.0 else []
+        return max(sizes, default=-math.inf)
 
     def _plan(self) -> _Plan:
-        c, log_delta = self._saddle()
-        fine = -math.log(self.width) + self.patience
-        at_c = self._exponent(c) - log_delta  # e-folds of the integrand's maximum above δ
+        saddle, log_delta = self._saddle()
+        if math.isfinite(self.guess.log_delta):
+            log_delta = self.guess.log_delta
+        lines = [saddle * f for f in (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 1.2, 1.5, 2.0, 3.0)]
+        lines = [c for c in lines if c < self.highest]
+        c = min(lines, key=lambda c: self._cost(c, log_delta)) if self._steep(saddle, log_delta) else saddle
+        plan = self._plan_at(c, log_delta)
+        if plan.count > _MOST_NODES:
+            raise PrecisionError(f"the sum needs {plan.count:.2g} nodes")
+        return plan
+
+    def _steep(self, c: float, log_delta: float) -> bool:
+        """Whether the saddle is a poor line."""
+        return self._period(c, log_delta)[0] * c > 1.5 * (self._fine() - log_delta) or self._exponent(c) - log_delta > 12.0
+
+    def _fine(self) -> float:
+        return -math.log(self.width) + self.patience
+
+    def _cost(self, c: float, log_delta: float) -> float:
+        """Nodes needed on the line through c, up to a factor that does not depend on c."""
+        loss = self._exponent(c) - log_delta
+        return self._period(c, log_delta)[0] * math.sqrt(max(loss + self._fine(), 1.0)) * (1.0 + max(loss, 0.0) / 100.0)
+
+    def _period(self, c: float, log_delta: float) -> tuple[float, float, float]:
+        """(p, b₁, b₂) for the line through c."""
+        fine = self._fine()
 
         def need(b: float) -> float:
             log_kappa = b * math.log(b) - (1.0 + b) * math.log1p(b) if b > 0 else 0.0
             value = log_kappa + self._exponent(b) if b > 0 else 0.0
             return max(value - log_delta + fine, 1.0) / math.fabs(b - c)
 
-        below = min((c * (1.0 - g) for g in np.geomspace(0.02, 1.0, 20).tolist()), key=need)
-        above = min((b for b in (c * (1.0 + g) for g in np.geomspace(0.02, 8.0, 24).tolist()) if b < self.highest), key=need)
-        period = max(need(below), need(above))
-        budget = 0.6 if self.patience < 4.0 else 0.3
-        tau = math.sqrt(budget * self.width / (c * (1.0 + c)))
-        bare = self._length(c, 0.0, at_c + fine)
-        if math.isfinite(bare) and bare * period < 2.0 * math.pi * 3000.0:
-            tau, length = 0.0, bare
-        else:
-            smooth = self._length(c, tau, at_c + fine + 4.0)
+        below = min((c * (1.0 - g) for g in (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)), key=need)
+        places = [b for b in (c * (1.0 + g) for g in np.geomspace(0.05, 8.0, 14).tolist()) if b < self.highest]
+        above = min(places or [0.5 * (c + self.highest)], key=need)
+        return max(need(below), need(above)), below, above
+
+    def _plan_at(self, c: float, log_delta: float) -> _Plan:
+        """The plan on the line Re s = c for a δ of about this size."""
+        fine = self._fine()
+        loss = self._exponent(c) - log_delta
+        period, below, above = self._period(c, log_delta)
+        bare = self._length(c, 0.0, loss + fine)
+        tau, length = 0.0, bare
+        if bare * period > 2.0 * math.pi * 3000.0:
+            ratio = self.guess.ratio if self.guess.ratio > 0.0 else c * (1.0 + c)
+            tau = math.sqrt(0.6 * self.width / ratio) * (1.0 if self.guess.attempt else 24.0)  # the first is a pilot
+            smooth = self._length(c, tau, loss + fine + 4.0)
             tau, length = (0.0, bare) if bare <= smooth else (tau, smooth)
-        count = math.ceil(length * period / (2.0 * math.pi)) + 1 if math.isfinite(length) else _MOST_NODES + 1
-        if count > _MOST_NODES:
-            raise PrecisionError("the sum needs too many nodes")
-        return _Plan(c, period, below, above, tau, count)
+        count = math.ceil(min(length * period / (2.0 * math.pi), 1e15)) + 1
+        return _Plan(c, period, below, above, tau, count, log_delta, max(loss, 0.0))
 
     def _length(self, c: float, tau: float, digits: float) -> float:
         """A y beyond which the integrand is below e^−digits of its maximum; inf where none is found."""
@@ -307,13 +357,14 @@ class _Sum:
 
     # ------------------------------------------------------------------ proof in balls
 
-    def value(self) -> Ball:
+    def value(self) -> tuple[Ball, _Guess]:
+        """δ(ε) as a ball, and what it teaches the next attempt."""
         plan = self._plan()
         c, eps, p = arb(plan.c), arb(self.epsilon), arb(plan.period)
         step = 2 * arb.pi() / p
         tau2 = arb(plan.tau) ** 2
         counts = [n for _, n in self.parts.steps]
-        digits = -math.log(self.width) + math.log(max(sum(counts), 1)) + 8.0 + 2.0 * self.patience
+        digits = -math.log(self.width) + math.log(max(sum(counts), 1)) + plan.loss + 4.0 + self.patience
         tables = [_powers(*s.line(plan.c, digits), step, plan.count + 1) for s, _ in self.parts.steps]
         side = 1 if not self.parts.steps or self.parts.steps[0][0].remove else -1
         delta, density = arb(0), arb(0)
@@ -340,7 +391,16 @@ class _Sum:
         if plan.tau > 0.0:
             density += cap / (arb.pi() * end * tau2)
             lower = (lower - tau2 * (tau2 / 8).exp() * density).lower()
-        return lower.union(upper)
+        if not upper.is_finite():
+            raise PrecisionError("the sum did not stay finite")
+        size = delta.mid().max(delta.rad())
+        ratio = float(density.mid() / size) if plan.tau > 0.0 else math.nan
+        if lower > 0:
+            log_delta = float(upper.log())
+        else:
+            log_delta = max(plan.log_delta - 12.0 * 2.0**self.guess.attempt, min(self._one_step(), plan.log_delta - 12.0))
+        guess = _Guess(log_delta, ratio, plan.loss + plan.log_delta - log_delta, self.guess.attempt + 1)
+        return lower.union(upper), guess
 
     def _closed(self, s: Any, both: Any) -> Any:
         """K(s) of the plain releases; `both` is s(s+1)."""

@@ -127,6 +127,14 @@ class ShiftStep:
         total = float(np.exp(log_terms - top).sum()) * (x[1] - x[0]) / math.sqrt(2.0 * math.pi)
         return top + math.log(total)
 
+    def log_delta(self, epsilon: float) -> float:
+        """log δ(ε) of one step for ε > 0, roughly; −inf for the add order, where no plan needs it."""
+        if not self.remove:
+            return -math.inf
+        inner = epsilon - math.log(self.q) if epsilon > 30.0 else math.log1p(math.expm1(epsilon) / self.q)
+        z = inner / self.mu - 0.5 * self.mu
+        return math.log(self.q) + float(log_ndtr(-z)) + math.log(self.mu / max(z + self.mu, self.mu))
+
     def best_angle(self, c: float, y: float) -> tuple[float, float]:
         """(log of the smallest ceiling found for |M(c + iy)| − log M(c), the line θ it belongs to), in floats."""
         r, x = self._power(c), self._grid(c)
