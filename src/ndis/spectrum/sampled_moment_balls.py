@@ -128,12 +128,19 @@ class ShiftStep:
         return top + math.log(total)
 
     def log_delta(self, epsilon: float) -> float:
-        """log δ(ε) of one step for ε > 0, roughly; −inf for the add order, where no plan needs it."""
+        """log δ(ε) of one step for ε ≥ 0, roughly; −inf for the add order, where no plan needs it."""
         if not self.remove:
             return -math.inf
         inner = epsilon - math.log(self.q) if epsilon > 30.0 else math.log1p(math.expm1(epsilon) / self.q)
         z = inner / self.mu - 0.5 * self.mu
         return math.log(self.q) + float(log_ndtr(-z)) + math.log(self.mu / max(z + self.mu, self.mu))
+
+    def body_variance(self) -> float:
+        """Variance of the loss without its far right tail, roughly."""
+        x = np.linspace(-5.0, 5.0, 101)
+        weight, loss = np.exp(-0.5 * x * x), self._log_ratio(x)
+        weight = weight / weight.sum()
+        return float((weight * loss**2).sum() - (weight * loss).sum() ** 2)
 
     def best_angle(self, c: float, y: float) -> tuple[float, float]:
         """(log of the smallest ceiling found for |M(c + iy)| − log M(c), the line θ it belongs to), in floats."""
