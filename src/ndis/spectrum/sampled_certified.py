@@ -179,8 +179,7 @@ class _Sum:
             return arb.pos_inf()
         exponent = (self._closed(s, both) + tau2 * both / 2).real - arb(c) * self.epsilon
         for step, n in self.parts.steps:
-            theta = step.best_angle(c, y)[1] if self.plan.tau == 0.0 else 0.0
-            exponent += n * step.ceiling(c, y, theta, self.plan.digits).log()
+            exponent += n * step.ceiling(c, y, step.best_angle(c, y)[1], self.plan.digits).log()
         return exponent.exp().upper()
 
     def _periods(self, tau2: Ball) -> Ball:

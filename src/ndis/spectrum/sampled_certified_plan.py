@@ -92,18 +92,26 @@ class Planner:
         )
         log_delta = height(at) + at - 0.5 * math.log(2.0 * math.pi * near)
         if not 0.5 < far / near < 2.0:  # a wall: one step may do most of it, and no saddle tells the size
-            log_delta = min(log_delta, self._few_hits())
+            log_delta = min(log_delta, self._few_hits(self.epsilon))
         return math.exp(at), log_delta
 
-    def _few_hits(self) -> float:
+    def _few_hits(self, epsilon: float) -> float:
         """log δ(ε) roughly, if the steps together go a part of the way and one of them the rest."""
         spread = float(self.parts.flat) + sum(n * step.body_variance() for step, n in self.parts.steps)
-        parts = self.epsilon * np.linspace(0.0, 1.0, 41)
+        parts = epsilon * np.linspace(0.0, 1.0, 41)
         best = -math.inf
         for step, n in self.parts.steps:
-            one = np.array([step.log_delta(e) for e in (self.epsilon - parts).tolist()]) + math.log(n)
+            one = np.array([step.log_delta(e) for e in (epsilon - parts).tolist()]) + math.log(n)
             best = max(best, float((np.minimum(one, 0.0) - 0.5 * parts**2 / spread).max()))
-        return best if self.epsilon > 0.0 and best > -2000.0 else math.inf
+        return best if epsilon > 0.0 and best > -2000.0 else math.inf
+
+    def _ratio(self, c: float) -> float:
+        """p(ε)/δ(ε) roughly: the square of the slope of log δ."""
+        if self.guess.ratio > 0.0:
+            return self.guess.ratio
+        here, there = self._few_hits(self.epsilon), self._few_hits(1.01 * self.epsilon)
+        slope = (here - there) / (0.01 * self.epsilon) if math.isfinite(here) and math.isfinite(there) else 0.0
+        return max(c * (1.0 + c), slope * (1.0 + slope))
 
     def plan(self) -> Plan:
         saddle, log_delta = self._saddle()
@@ -151,8 +159,7 @@ class Planner:
         bare = self._length(c, 0.0, loss + fine)
         tau, length = 0.0, bare
         if bare * period > 2.0 * math.pi * 3000.0:
-            ratio = self.guess.ratio if self.guess.ratio > 0.0 else c * (1.0 + c)
-            tau = math.sqrt(0.6 * self.width / ratio) * (1.0 if self.guess.attempt else 24.0)  # the first is a pilot
+            tau = math.sqrt(0.6 * self.width / self._ratio(c)) * (1.0 if self.guess.attempt else 24.0)  # the first is a pilot
             smooth = self._length(c, tau, loss + fine + 4.0)
             tau, length = (0.0, bare) if bare <= smooth else (tau, smooth)
         count = math.ceil(min(length * period / (2.0 * math.pi), 1e15)) + 1
