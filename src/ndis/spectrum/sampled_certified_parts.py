@@ -45,7 +45,9 @@ class SampledGroup:
         if not (isinstance(self.count, int) and self.count >= 1):
             raise ParameterError("count", "be a whole number of at least 1", self.count)
         if self.invariants.mutually_singular:
-            raise ParameterError("invariants", "belong to laws that are not mutually singular", "mutually singular laws")
+            raise ParameterError(
+                "invariants", "belong to laws that are not mutually singular", "mutually singular laws"
+            )
 
 
 class Parts(NamedTuple):

@@ -63,7 +63,9 @@ class Planner:
         """K(b) − bε in floats."""
         total = -b * self.epsilon + 0.5 * float(self.parts.flat) * b * (1.0 + b)
         for t, m2, n in self.rows:
-            total += n * (-0.5 * b * math.log1p(t) - 0.5 * math.log1p(-b * t) + 0.5 * m2 * b * (1.0 + b) / (1.0 - b * t))
+            total += n * (
+                -0.5 * b * math.log1p(t) - 0.5 * math.log1p(-b * t) + 0.5 * m2 * b * (1.0 + b) / (1.0 - b * t)
+            )
         return total + sum(n * step.log_moment(b) for step, n in self.parts.steps)
 
     def _saddle(self) -> tuple[float, float]:
@@ -87,23 +89,24 @@ class Planner:
                 y = low + ratio * (high - low)
                 fy = height(y)
         at = 0.5 * (low + high)
-        near, far = (
-            max((height(at + d) + height(at - d) - 2.0 * height(at)) / d**2, 1e-3) for d in (0.05, 0.2)
-        )
+        near, far = (max((height(at + d) + height(at - d) - 2.0 * height(at)) / d**2, 1e-3) for d in (0.05, 0.2))
         log_delta = height(at) + at - 0.5 * math.log(2.0 * math.pi * near)
         if not 0.5 < far / near < 2.0:  # a wall: one step may do most of it, and no saddle tells the size
             log_delta = min(log_delta, self._few_hits(self.epsilon))
         return math.exp(at), log_delta
 
     def _few_hits(self, epsilon: float) -> float:
-        """log δ(ε) roughly, if the steps together go a part of the way and one of them the rest."""
+        """log δ(ε) roughly, if the steps together go a part of the way and one of them the rest; inf if
+        that says nothing."""
+        if not epsilon > 0.0:
+            return math.inf
         spread = float(self.parts.flat) + sum(n * step.body_variance() for step, n in self.parts.steps)
         parts = epsilon * np.linspace(0.0, 1.0, 41)
         best = -math.inf
         for step, n in self.parts.steps:
             one = np.array([step.log_delta(e) for e in (epsilon - parts).tolist()]) + math.log(n)
             best = max(best, float((np.minimum(one, 0.0) - 0.5 * parts**2 / spread).max()))
-        return best if epsilon > 0.0 and best > -2000.0 else math.inf
+        return best if best > -2000.0 else math.inf
 
     def _ratio(self, c: float) -> float:
         """p(ε)/δ(ε) roughly: the square of the slope of log δ."""
@@ -127,7 +130,9 @@ class Planner:
 
     def _steep(self, c: float, log_delta: float) -> bool:
         """Whether the saddle is a poor line."""
-        return self._period(c, log_delta)[0] * c > 1.5 * (self._fine() - log_delta) or self._exponent(c) - log_delta > 12.0
+        return (
+            self._period(c, log_delta)[0] * c > 1.5 * (self._fine() - log_delta) or self._exponent(c) - log_delta > 12.0
+        )
 
     def _fine(self) -> float:
         return -math.log(self.width) + self.patience
@@ -159,7 +164,9 @@ class Planner:
         bare = self._length(c, 0.0, loss + fine)
         tau, length = 0.0, bare
         if bare * period > 2.0 * math.pi * 3000.0:
-            tau = math.sqrt(0.6 * self.width / self._ratio(c)) * (1.0 if self.guess.attempt else 24.0)  # the first is a pilot
+            tau = math.sqrt(0.6 * self.width / self._ratio(c)) * (
+                1.0 if self.guess.attempt else 24.0
+            )  # the first is a pilot
             smooth = self._length(c, tau, loss + fine + 4.0)
             tau, length = (0.0, bare) if bare <= smooth else (tau, smooth)
         count = math.ceil(min(length * period / (2.0 * math.pi), 1e15)) + 1
