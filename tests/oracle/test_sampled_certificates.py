@@ -143,7 +143,8 @@ def test_negative_epsilon_by_the_other_order():
     there = certify_sampled(groups, 0.3, order="remove")
     here = certify_sampled(groups, -0.3, order="add")
     low, high = (-math.expm1(-0.3) + math.exp(-0.3) * x for x in there)
-    assert low - 1e-15 <= here.upper and here.lower <= high + 1e-15
+    assert low - 1e-15 <= here.upper
+    assert here.lower <= high + 1e-15
 
 
 def test_rate_one_is_the_plain_composition():
@@ -159,7 +160,8 @@ def test_plain_curved_directions_join():
     whole = certify_sampled([sketch, shift_group(0.1, 1.0, 20)], 1.0, order="remove")
     split = certify_sampled([shift_group(0.1, 1.0, 13), sketch, shift_group(0.1, 1.0, 7)], 1.0, order="remove")
     more = certify_sampled([sketch, shift_group(0.1, 1.0, 21)], 1.0, order="remove")
-    assert whole.lower <= split.upper and split.lower <= whole.upper
+    assert whole.lower <= split.upper
+    assert split.lower <= whole.upper
     assert more.lower > whole.upper
 
 
@@ -173,7 +175,8 @@ def test_rates_multiply_exactly():
         sampled_twice = SampledGroup((0.5, 0.2), Groups([], arb(1)), 10)
     box = certify_sampled([sampled_twice], 0.1, order="remove", relative_width=1e-9)
     other = certify_sampled([shift_group(0.1, 1.0, 10)], 0.1, order="remove", relative_width=1e-9)
-    assert box.lower <= other.upper and other.lower <= box.upper
+    assert box.lower <= other.upper
+    assert other.lower <= box.upper
 
 
 @pytest.mark.parametrize("epsilon", [math.nan, math.inf, -math.inf])
@@ -220,4 +223,5 @@ def test_moments_and_ceilings(rate, shift, c, y, remove):
         gain, theta = step.best_angle(c, y)
         cap = float(step.ceiling(c, y, theta, 30.0).upper())
         assert abs(truth) <= cap * (1 + 1e-12)
-        assert cap <= size * (1 + 1e-9) and (y == 0.0 or gain < 0.0)
+        assert cap <= size * (1 + 1e-9)
+        assert (y == 0.0 or gain < 0.0)

@@ -124,7 +124,9 @@ def _correction(r: Matrix, h: Any, goal: float) -> Matrix:
             continue
         place = np.ix_(members, members)
         mean = h[int(members[0]), int(members[0])].mid()
-        inner = np.array([[float((h[int(i), int(j)] - (mean if i == j else 0)).mid()) for j in members] for i in members])
+        inner = np.array(
+            [[float((h[int(i), int(j)] - (mean if i == j else 0)).mid()) for j in members] for i in members]
+        )
         inner = inner - 0.5 * float(mean) * (r[place] + r[place].T)  # what the Gram matrix will take away
         spread = float(np.abs(inner).max())
         if not spread > 0.25 * goal * size:
