@@ -363,7 +363,7 @@ def _aligned(t: Any, leverage: Any) -> DominatingPairs:
     """
     from flint import arb
 
-    from ndis.spectrum.balls import outward
+    from ndis._balls import outward
 
     ratio = outward(1 + t).upper
     shift = outward((leverage * (arb(ratio) - 1)).sqrt()).upper

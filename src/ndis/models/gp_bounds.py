@@ -45,7 +45,7 @@ def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: F
     """
     from flint import arb, fmpq
 
-    from ndis.spectrum.balls import outward, precision
+    from ndis._balls import outward, precision
 
     others = records - 1
     with precision(_BITS):

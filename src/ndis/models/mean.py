@@ -54,7 +54,7 @@ def no_covariance(dimension: int) -> ExactArray:
 
 
 def _shift(sensitivity: Any, noise_variance: Any) -> float:
-    from ndis.spectrum.balls import outward
+    from ndis._balls import outward
 
     shift = outward(sensitivity / noise_variance.sqrt()).upper
     return max(shift, LEAST_SHIFT) if shift <= _LARGEST else _LARGEST

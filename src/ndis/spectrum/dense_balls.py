@@ -1,8 +1,9 @@
 """Dense pairs: the invariants (t, m²) enclosed in balls from exact rational matrices.
 
 Floats diagonalise the pair approximately. The rest is proof. With any invertible W, the matrices G = Wᵀ Σ_q W and
-H = Wᵀ (Σ_p − Σ_q) W describe the same pair. The code encloses G = LLᵀ, A = L⁻¹ H L⁻ᵀ and m = L⁻¹ Wᵀ Δμ, and brings A
-closer to a diagonal matrix by exact rotations if needed. Let A = D + E, D its diagonal and η ≥ ‖E‖ (Frobenius norm).
+H = Wᵀ (Σ_p − Σ_q) W describe the same pair. So do A = L⁻¹ H L⁻ᵀ and m = L⁻¹ Wᵀ Δμ for any L with G = LLᵀ. The module
+`verified_eigen` encloses A = D + E with D diagonal and η ≥ ‖E‖ (Frobenius norm) by products of ball matrices. If floats
+give no good W, exact rotations do it entry by entry.
 
   - Weyl: the i-th largest eigenvalue of A lies within η of the i-th largest entry of D. This needs no separation.
   - The code puts the entries of D into clusters that lie further apart than a gap g > 2η. It joins the balls D ± η of
@@ -34,6 +35,7 @@ from ndis._balls import Ball
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.spectrum.directions import Directions
+from ndis.spectrum.verified_eigen import Diagonal, diagonalise
 
 __all__ = ["Rational", "independent_rows", "rational", "restrict", "whiten_in_balls"]
 
@@ -66,10 +68,12 @@ def restrict(shift: Any, difference: Any, sigma_q: Any) -> tuple[Any, Any, Any] 
     """The pair on independent coordinates of its common range; None if the laws are mutually singular."""
     rank_q = sigma_q.rank()
     sigma_p = sigma_q + difference
-    if sigma_p.rank() != rank_q or _beside(sigma_q, sigma_p, shift).rank() != rank_q:
+    if sigma_p.rank() != rank_q:
         return None
-    if rank_q == sigma_q.nrows():
+    if rank_q == sigma_q.nrows():  # then no column beside it can add to the rank
         return shift, difference, sigma_q
+    if _beside(sigma_q, sigma_p, shift).rank() != rank_q:
+        return None
     keep = independent_rows(sigma_q)
 
     def part(m: Any) -> Any:
@@ -92,24 +96,33 @@ def whiten_in_balls(shift: Rational, difference: Rational, sigma_q: Rational, bi
     if d == 0:
         return Directions([], arb(0))
     w = arb_mat(_approximate_whitener(difference, sigma_q))
-    delta, sigma = arb_mat(difference), arb_mat(sigma_q)
-    wt = w.transpose()
-    factor = _cholesky(wt * sigma * w)
-    if factor is None:
+    delta, sigma, moved = arb_mat(difference), arb_mat(sigma_q), arb_mat(shift)
+    diagonal = diagonalise(w, delta, sigma, moved, bits) or _rotated(w, delta, sigma, moved, bits)
+    if diagonal is None:
         return None
-    half = _solve_lower(factor, wt * delta * w)
-    a = _solve_lower(factor, half.transpose())
-    m = _solve_lower(factor, wt * arb_mat(shift))
-    table, vector = _symmetric(a), [row[0] for row in m.tolist()]
-    _rotate(table, vector, bits)
     rank = difference.rank()
-    shift_inside = _beside(difference, shift).rank() == rank
-    found = _clusters(table, vector, d - rank, shift_inside)
+    shift_inside = rank == d or _beside(difference, shift).rank() == rank
+    found = _clusters(diagonal, d - rank, shift_inside)
     if found is None:
         return None
     if any(1 + t < 0 for t, _, _ in found.curved):
         raise ParameterError("cov_p", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
     return found if all(1 + t > 0 for t, _, _ in found.curved) else None
+
+
+def _rotated(w: Any, delta: Any, sigma: Any, shift: Any, bits: int) -> Diagonal | None:
+    """The diagonal form by a Cholesky factor and rotations in balls: slow, but it needs no good W."""
+    wt = w.transpose()
+    factor = _cholesky(wt * sigma * w)
+    if factor is None:
+        return None
+    half = _solve_lower(factor, wt * delta * w)
+    a, m = _solve_lower(factor, half.transpose()), _solve_lower(factor, wt * shift)
+    table, vector = _symmetric(a), [row[0] for row in m.tolist()]
+    _rotate(table, vector, bits)
+    d = len(table)
+    off = sum((table[i][j] * table[i][j] for i in range(d) for j in range(d) if i != j), arb(0))
+    return Diagonal([table[i][i] for i in range(d)], off.abs_upper().sqrt().upper(), vector, arb(0))
 
 
 def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
@@ -200,33 +213,35 @@ def _rotate(a: list[list[Ball]], m: list[Ball], bits: int) -> None:
             m[i], m[j] = cosine * m[i] - sine * m[j], sine * m[i] + cosine * m[j]
 
 
-def _clusters(a: list[list[Ball]], m: list[Ball], null: int, shift_inside: bool) -> Directions | None:
+def _clusters(diagonal: Diagonal, null: int, shift_inside: bool) -> Directions | None:
     """Clusters of the diagonal with their shares of m, as the module docstring proves.
 
     `null` eigenvalues are exactly zero.
     """
+    a, eta, m, drift = diagonal
     d = len(a)
-    eta = sum((a[i][j] * a[i][j] for i in range(d) for j in range(d) if i != j), arb(0)).abs_upper().sqrt().upper()
     total = sum((x * x for x in m), arb(0))
-    order = sorted(range(d), key=lambda i: float(a[i][i].lower()))
-    spread = max(abs(a[i][i]).upper() for i in range(d))
+    slack = 2 * total.abs_upper().sqrt() * drift + drift * drift  # of every ‖P̂m‖², and of ‖m‖²
+    total += slack
+    order = sorted(range(d), key=lambda i: float(a[i].lower()))
+    spread = max(abs(a[i]).upper() for i in range(d))
     gap = (eta * spread).sqrt() if eta > 0 else arb(0)  # balances wider clusters against worse projectors
     clusters: list[list[int]] = []
     end = arb.neg_inf()
     for i in order:
-        if not clusters or (a[i][i].lower() - end).lower() > gap + 2 * eta:
+        if not clusters or (a[i].lower() - end).lower() > gap + 2 * eta:
             clusters.append([i])
         else:
             clusters[-1].append(i)
-        end = end.max(a[i][i].upper())
+        end = end.max(a[i].upper())
     turn = arb(0) if len(clusters) == 1 or eta == 0 else total * (eta / (gap + eta))
     curved, flat = [], arb(0)
     for members in clusters:
-        t = a[members[0]][members[0]]
+        t = a[members[0]]
         for i in members[1:]:
-            t = t.union(a[i][i])
+            t = t.union(a[i])
         t += arb(0, eta)
-        share = sum((m[i] * m[i] for i in members), arb(0)) + arb(0, turn.upper())
+        share = sum((m[i] * m[i] for i in members), arb(0)) + arb(0, (turn + slack).upper())
         share = share.nonnegative_part()
         if null and t.contains(0):
             if len(members) != null:
