@@ -1,0 +1,222 @@
+"""δ(ε) of a composition of Poisson-sampled Gaussian pairs, one order of a pair at a time, in float64.
+
+    δ(ε) = (1/2πi) ∫ e^{K(s) − sε} / (s(s+1)) ds,      K(s) = Σ n_j log M_j(s),      Re s = c > 0
+
+over the groups j of n_j equal steps. The path and the trapezoid rule along it are those of `contour`; the values of K come
+from `sampled_moment`, with an error estimate of their own, which the sum carries on. Many ε share the values of K along
+one path, as long as the estimate allows it.
+
+A negative ε is turned into a positive one of the reversed order: δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ndis._validate import Floats
+from ndis.spectrum.sampled_moment import Complexes, ShiftMoment
+
+__all__ = ["SampledGroup", "sampled_log_delta"]
+
+Order = Literal["remove", "add"]
+
+_UNIT = 2.0**-53
+_DEAD = -41.0
+_LOOK = 0.5
+_CHUNK = 8
+_MAX_LOOK = 96
+_MAX_HALVINGS = 7
+_GOAL = 2e-14
+_TOLERANCE = 1e-11  # of log δ, relative to 1 + |log δ|
+_SLOPES = (0.5, -0.5, 0.2, -0.2, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledGroup:
+    """`count` steps that sample at `rate` and release one Gaussian pair, the pair of the order that is asked about."""
+
+    rate: float
+    excess: Floats
+    shift: Floats
+    copies: Floats
+    count: int
+
+
+class _Law:
+    """K̃(s) = K(s) − s·mean of a whole composition in one order."""
+
+    def __init__(self, groups: Sequence[SampledGroup], order: Order) -> None:
+        self.parts = []
+        self.mean = 0.0
+        self.limit = math.inf
+        self.low, self.high = 0.0, 0.0
+        for g in groups:
+            mu = math.sqrt(math.fsum((g.copies * g.shift * g.shift).tolist()))
+            m = ShiftMoment(g.rate, mu, add=order == "add")
+            self.parts.append((m, g.count))
+            self.mean += g.count * m.mean
+
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
+        for m, n in self.parts:
+            v, e = m.centred(s)
+            value += n * v
+            error += n * e
+        return value, error
+
+
+@dataclass
+class _Path:
+    c: float
+    w: float
+    bend: float
+
+    def nodes(self, u: Floats) -> tuple[Complexes, Complexes]:
+        cosh, sinh = np.cosh(u), np.sinh(u)
+        s = self.c + self.bend * self.w * (cosh - 1.0) + 1j * self.w * sinh
+        ds = self.w * (self.bend * sinh + 1j * cosh)
+        return s, ds
+
+
+def _saddle(law: _Law, lin: float) -> tuple[float, float, float]:
+    """c, w and the bend of steepest descent."""
+    c, w = 1.0, 0.3
+    probe, _ = law.centred(np.array([1e-3 + 1e-3j]))
+    variance = max(2.0 * probe[0].imag / 2e-6, 1e-300)  # K̃ ≈ V s²/2
+    root = math.sqrt(lin * lin + 4.0 * variance)
+    c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
+    low, high = 0.0, law.limit
+    w = 0.3 * c
+    bend = 0.0
+    for _ in range(60):
+        eta = 0.3 * min(w, c)
+        v, _ = law.centred(np.array([c, c + 1j * eta, c + 2j * eta], dtype=np.complex128))
+        i1, i2 = v[1].imag, v[2].imag
+        first = (8.0 * i1 - i2) / (6.0 * eta) + lin - 1.0 / c - 1.0 / (1.0 + c)
+        second = 2.0 * (v[0].real - v[1].real) / (eta * eta) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
+        third = (2.0 * i1 - i2) / eta**3 - 2.0 / c**3 - 2.0 / (1.0 + c) ** 3
+        good = math.isfinite(first) and math.isfinite(second) and second > 0.0
+        if not good or first > 0.0:
+            high = c
+        else:
+            low = c
+        if good:
+            w = 1.0 / math.sqrt(second)
+            bend = w * third / (3.0 * second)
+            step = -first / second
+            if abs(step) <= 0.02 * w:
+                break
+            move = c + step
+        else:
+            move = math.nan
+        if not low < move < high or move > 8.0 * c or move < c / 8.0:
+            if math.isinf(high):
+                move = 4.0 * c
+            elif low == 0.0:
+                move = 0.25 * high
+            else:
+                move = math.sqrt(low * high)
+        c = move
+    return c, w, bend
+
+
+def _look(law: _Law, path: _Path, lin: float, base: float, growth: float, limit: int):
+    """Values along the path, until dead: (nodes s, ds, K̃, error), or None."""
+    parts = []
+    k = 1
+    dead = 0
+    top = 0.0
+    while k <= limit:
+        u = _LOOK * np.arange(k, k + _CHUNK)
+        s, ds = path.nodes(u)
+        v, e = law.centred(s)
+        height = (v + lin * s).real + np.log(np.abs(ds / (s * (s + 1.0)))) - base
+        parts.append((s, ds, v, e))
+        for j in range(_CHUNK):
+            if not height[j] < growth:
+                return None
+            top = max(top, height[j])
+            dead = dead + 1 if height[j] < _DEAD else 0
+            if dead == 3:
+                count = k + j - 2
+                s, ds, v, e = (np.concatenate(a)[:count] for a in zip(*parts))
+                return count, s, ds, v, e, top
+        k += _CHUNK
+    return None
+
+
+def _contour(law: _Law, epsilon: Floats, pivot: int) -> tuple[Floats, Floats, Floats]:
+    """log δ, slope and error at every ε, by the path that suits the one at `pivot`."""
+    lin0 = law.mean - float(epsilon[pivot])
+    c, w, bend = _saddle(law, lin0)
+    v0, e0 = law.centred(np.array([c], dtype=np.complex128))
+    base = v0[0].real + lin0 * c - math.log(c) - math.log1p(c) + math.log(w)
+    found = None
+    path = _Path(c, w, min(max(bend, -0.5), 0.5))
+    got = _look(law, path, lin0, base, 2.0, 16)
+    if got is None:
+        for growth in (2.0, 12.0):
+            for slope in _SLOPES:
+                trial = _Path(c, w, slope)
+                seen = _look(law, trial, lin0, base, growth, _MAX_LOOK)
+                if seen is not None and (got is None or seen[0] < got[0]):
+                    path, got = trial, seen
+            if got is not None:
+                break
+    n = epsilon.size
+    nan = np.full(n, np.nan)
+    if got is None:
+        return nan, nan, nan
+    count, s, ds, v, e, top = got
+    lin = law.mean - epsilon
+    scale = v0[0].real + lin * c - math.log(c) - math.log1p(c) + math.log(w)
+
+    def sums(s, ds, v, e):
+        z = v[None, :] + lin[:, None] * s[None, :] - scale[:, None]
+        f = np.exp(z) * (ds / (s * (s + 1.0)))[None, :]
+        size = np.abs(f)
+        round_ = 4.0 * _UNIT * (1.0 + np.abs(v)[None, :] + np.abs(lin[:, None] * s[None, :]))
+        return f.imag.sum(1), (f * s).imag.sum(1), size.sum(1), (size * (np.minimum(e, 1.0)[None, :] + round_)).sum(1), size[:, -1]
+
+    total, moment, size, wrong, last_size = sums(s, ds, v, e)
+    total += 0.5
+    moment += 0.5 * c
+    size += 0.5
+    wrong += 0.5 * (e0[0] + 4.0 * _UNIT * (1.0 + abs(v0[0]) + np.abs(lin * c)))
+    h = _LOOK
+    previous = h * total
+    change = np.full(n, np.inf)
+    value, error = np.full(n, np.nan), np.full(n, np.nan)
+    for level in range(_MAX_HALVINGS):
+        h *= 0.5
+        u = h * (1.0 + 2.0 * np.arange(count << level))
+        s, ds = path.nodes(u)
+        v, e = law.centred(s)
+        a, b, d, f, _ = sums(s, ds, v, e)
+        total, moment, size, wrong = total + a, moment + b, size + d, wrong + f
+        current = h * total
+        last, change = change, np.abs(current - previous)
+        previous = current
+        floor = wrong * h + _UNIT * size * h
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.where(change <= floor, change, np.where(change < last, change * np.maximum(10.0 * change / last, 0.01), np.inf))
+            error = (left + floor + last_size) / current
+            value = scale + np.log(current / math.pi)
+        error = np.where(current > 0.0, error, np.inf)
+        if error[pivot] <= max(2.0 * floor[pivot] / current[pivot], _GOAL):
+            break
+    return value, moment / total, error
+
+
+def sampled_log_delta(groups: Sequence[SampledGroup], order: Order, epsilon: Floats) -> tuple[Floats, Floats]:
+    law = _Law(groups, order)
+    out, err = np.empty(epsilon.size), np.empty(epsilon.size)
+    for i in range(epsilon.size):
+        v, s, e = _contour(law, epsilon[i : i + 1], 0)
+        out[i], err[i] = v[0], e[0]
+    return out, err
