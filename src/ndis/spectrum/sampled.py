@@ -27,13 +27,14 @@ Order = Literal["remove", "add"]
 
 _UNIT = 2.0**-53
 _DEAD = -41.0
+_DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
 _LOOK = 0.5
 _CHUNK = 8
 _MAX_LOOK = 96
 _MAX_HALVINGS = 7
 _GOAL = 2e-14
 _TOLERANCE = 1e-11  # of log δ, relative to 1 + |log δ|
-_SLOPES = (0.5, -0.5, 0.2, -0.2, 0.0)
+_SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +92,9 @@ def _saddle(law: _Law, lin: float) -> tuple[float, float, float]:
     root = math.sqrt(lin * lin + 4.0 * variance)
     c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
     low, high = 0.0, law.limit
-    w = 0.3 * c
-    bend = 0.0
+    w, bend = math.inf, 0.0
     for _ in range(60):
-        eta = 0.3 * min(w, c)
+        eta = min(1e-3 * c, 0.1 * w)
         v, _ = law.centred(np.array([c, c + 1j * eta, c + 2j * eta], dtype=np.complex128))
         i1, i2 = v[1].imag, v[2].imag
         first = (8.0 * i1 - i2) / (6.0 * eta) + lin - 1.0 / c - 1.0 / (1.0 + c)
@@ -138,10 +138,11 @@ def _look(law: _Law, path: _Path, lin: float, base: float, growth: float, limit:
         height = (v + lin * s).real + np.log(np.abs(ds / (s * (s + 1.0)))) - base
         parts.append((s, ds, v, e))
         for j in range(_CHUNK):
-            if not height[j] < growth:
+            doubt = height[j] + math.log(e[j] + _UNIT)
+            if not (height[j] < growth and doubt < _DOUBT + max(growth, 0.0)):
                 return None
             top = max(top, height[j])
-            dead = dead + 1 if height[j] < _DEAD else 0
+            dead = dead + 1 if max(height[j], doubt) < _DEAD else 0
             if dead == 3:
                 count = k + j - 2
                 s, ds, v, e = (np.concatenate(a)[:count] for a in zip(*parts))
@@ -151,65 +152,77 @@ def _look(law: _Law, path: _Path, lin: float, base: float, growth: float, limit:
 
 
 def _contour(law: _Law, epsilon: Floats, pivot: int) -> tuple[Floats, Floats, Floats]:
-    """log δ, slope and error at every ε, by the path that suits the one at `pivot`."""
-    lin0 = law.mean - float(epsilon[pivot])
-    c, w, bend = _saddle(law, lin0)
-    v0, e0 = law.centred(np.array([c], dtype=np.complex128))
-    base = v0[0].real + lin0 * c - math.log(c) - math.log1p(c) + math.log(w)
-    found = None
-    path = _Path(c, w, min(max(bend, -0.5), 0.5))
-    got = _look(law, path, lin0, base, 2.0, 16)
-    if got is None:
-        for growth in (2.0, 12.0):
-            for slope in _SLOPES:
-                trial = _Path(c, w, slope)
-                seen = _look(law, trial, lin0, base, growth, _MAX_LOOK)
-                if seen is not None and (got is None or seen[0] < got[0]):
-                    path, got = trial, seen
-            if got is not None:
-                break
-    n = epsilon.size
-    nan = np.full(n, np.nan)
-    if got is None:
-        return nan, nan, nan
-    count, s, ds, v, e, top = got
+    """log δ, mean s and error at every ε, by the path that suits the one at `pivot`."""
+    lin = law.mean - float(epsilon[pivot])
+    c, w, bend = _saddle(law, lin)
+    start = law.centred(np.array([c], dtype=np.complex128))
+    base = start[0][0].real + lin * c - math.log(c) - math.log1p(c) + math.log(w)
+    best = (np.full(epsilon.size, np.nan), np.full(epsilon.size, np.nan), np.full(epsilon.size, np.inf))
+    tried = set()
+    for growth, limit, slopes in (
+        (2.0, 16, (min(max(bend, -0.5), 0.5),)),
+        (2.0, _MAX_LOOK, _SLOPES),
+        (8.0, _MAX_LOOK, _SLOPES),
+        (16.0, _MAX_LOOK, _SLOPES),
+    ):
+        seen = []
+        for slope in slopes:
+            if slope not in tried:
+                found = _look(law, _Path(c, w, slope), lin, base, growth, limit)
+                if found is not None:
+                    seen.append((slope, found))
+                    tried.add(slope)
+        for slope, found in sorted(seen, key=lambda pair: pair[1][0]):
+            got = _integrate(law, epsilon, pivot, _Path(c, w, slope), start, found)
+            if not got[2][pivot] >= best[2][pivot]:
+                best = got
+            if best[2][pivot] <= 0.1 * _TOLERANCE * (1.0 + abs(best[0][pivot])):
+                return best
+    return best
+
+
+def _integrate(law, epsilon, pivot, path, start, found):
+    """The trapezoid rule along one path, for every ε: log δ, the mean of s, the estimated error."""
+    count, s, ds, v, e, _ = found
+    c, n = path.c, epsilon.size
+    v0, e0 = start[0][0], start[1][0]
     lin = law.mean - epsilon
-    scale = v0[0].real + lin * c - math.log(c) - math.log1p(c) + math.log(w)
+    scale = v0.real + lin * c - math.log(c) - math.log1p(c) + math.log(path.w)
+    norm = math.log(path.w) - math.log(c) - math.log1p(c)
 
     def sums(s, ds, v, e):
-        z = v[None, :] + lin[:, None] * s[None, :] - scale[:, None]
-        f = np.exp(z) * (ds / (s * (s + 1.0)))[None, :]
+        z = v[None, :] + lin[:, None] * s[None, :] - (scale - norm)[:, None]
+        f = np.exp(z) * (ds / (s * (s + 1.0)) * math.exp(-norm))[None, :]
         size = np.abs(f)
         round_ = 4.0 * _UNIT * (1.0 + np.abs(v)[None, :] + np.abs(lin[:, None] * s[None, :]))
-        return f.imag.sum(1), (f * s).imag.sum(1), size.sum(1), (size * (np.minimum(e, 1.0)[None, :] + round_)).sum(1), size[:, -1]
+        wrong = size * (np.minimum(e, 1.0)[None, :] + round_)
+        return f.imag.sum(1), (f * s).imag.sum(1), size.sum(1), wrong.sum(1), size[:, -1]
 
-    total, moment, size, wrong, last_size = sums(s, ds, v, e)
-    total += 0.5
-    moment += 0.5 * c
-    size += 0.5
-    wrong += 0.5 * (e0[0] + 4.0 * _UNIT * (1.0 + abs(v0[0]) + np.abs(lin * c)))
+    total, moment, size, wrong, end = sums(s, ds, v, e)
+    total, moment, size = total + 0.5, moment + 0.5 * c, size + 0.5
+    wrong += 0.5 * (e0 + 4.0 * _UNIT * (1.0 + abs(v0) + np.abs(lin * c)))
     h = _LOOK
-    previous = h * total
-    change = np.full(n, np.inf)
-    value, error = np.full(n, np.nan), np.full(n, np.nan)
+    previous, change = h * total, np.full(n, np.inf)
+    value, error = np.full(n, np.nan), np.full(n, np.inf)
     for level in range(_MAX_HALVINGS):
         h *= 0.5
         u = h * (1.0 + 2.0 * np.arange(count << level))
         s, ds = path.nodes(u)
-        v, e = law.centred(s)
-        a, b, d, f, _ = sums(s, ds, v, e)
+        a, b, d, f, _ = sums(s, ds, *law.centred(s))
         total, moment, size, wrong = total + a, moment + b, size + d, wrong + f
         current = h * total
         last, change = change, np.abs(current - previous)
         previous = current
         floor = wrong * h + _UNIT * size * h
-        with np.errstate(divide="ignore", invalid="ignore"):
-            left = np.where(change <= floor, change, np.where(change < last, change * np.maximum(10.0 * change / last, 0.01), np.inf))
-            error = (left + floor + last_size) / current
+        with np.errstate(all="ignore"):
+            left = change * np.where(change < last, np.maximum(10.0 * change / last, 0.01), 1.0)
+            left = np.where(np.isfinite(last), np.where(change <= floor, change, left), np.inf)
+            error = np.where(current > 0.0, (left + floor + end) / current, np.inf)
             value = scale + np.log(current / math.pi)
-        error = np.where(current > 0.0, error, np.inf)
         if error[pivot] <= max(2.0 * floor[pivot] / current[pivot], _GOAL):
             break
+        if level >= 2 and change[pivot] > 0.5 * last[pivot]:
+            break  # the integrand is too rough along this path
     return value, moment / total, error
 
 

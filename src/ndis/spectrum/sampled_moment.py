@@ -34,7 +34,8 @@ Complexes = NDArray[np.complex128]
 _UNIT = 2.0**-53
 _CUT = 46.0  # terms below e^-46 of the largest are left out
 _FIRST = 32  # intervals of the first trapezoid
-_MAX_LEVEL = 6
+_MAX_LEVEL = 7
+_SLACK = 2.5  # a line whose largest term is e^2.5 times the least may be taken if it needs fewer nodes
 _LINES = 17
 _HIGHEST = 0.85  # highest line, as a part of the height of the branch points
 
@@ -149,19 +150,42 @@ def _sums(s, start, stop, loss, weight, line):
 
 
 @njit(cache=True, nogil=True)
+def _turn(s, line, top, q, mu, add, loss, weight, heights):
+    """How fast the phase of the terms turns along a line, where they count."""
+    power = -s if add else 1.0 + s
+    turn = 0.0
+    for k in range(_FIRST + 1):
+        L = loss[line, k]
+        if (weight[line, k] + s * L).real > top - _CUT:
+            slope = mu * (1.0 - (1.0 - q) * cmath.exp(L if add else -L))  # of log(1+u) along the line
+            turn = max(turn, abs((power * slope).imag - heights[line]))
+    return turn
+
+
+@njit(cache=True, nogil=True)
 def _log_moments(s, low, high, heights, q, mu, add, kappa, filled, loss, weight, value, error):
     """log M(s) − κs and its estimated absolute error, for an array of s with Im s ≥ 0."""
     root = math.sqrt(2.0 * math.pi)
+    tops = np.empty(heights.size)
     for i in range(s.size):
         si = s[i]
-        best, least = 0, math.inf
+        least = math.inf
         for j in range(heights.size):
             top = -math.inf
             for k in range(_FIRST + 1):
                 L, lp = loss[j, k], weight[j, k]
                 top = max(top, lp.real + si.real * L.real - si.imag * L.imag)
-            if top < least - 0.25:
-                best, least = j, top
+            tops[j] = top
+            least = min(least, top)
+        # the phase may turn by at most two from node to node; a coarser rule can settle on a wrong value
+        best, enough = 0, 1000
+        for j in range(heights.size):
+            if tops[j] > least + (0.25 if enough <= 2 else _SLACK):
+                continue
+            needed = max(2, int(math.ceil(math.log2(max(_turn(si, j, tops[j], q, mu, add, loss, weight, heights), 1e-9)
+                                                    * (high - low) / _FIRST / 2.0))))
+            if needed < enough:
+                best, enough = j, needed
         step = (high - low) / _FIRST
         second, plain, size, heavy = _sums(si, 0, _FIRST + 1, loss, weight, best)
         change = math.inf
@@ -190,7 +214,10 @@ def _log_moments(s, low, high, heights, q, mu, add, kappa, filled, loss, weight,
             if last < math.inf and change < last:
                 left = change * min(max(10.0 * (change / last) ** 1.5, 1e-4), 1.0)
             wrong = (left + 4.0 * _UNIT * scale) / root + step * end + 2.0 * _UNIT * rest
-            if level >= 2 and left < 4.0 * _UNIT * scale:
+            if enough > _MAX_LEVEL:
+                wrong = math.inf
+                break
+            if level >= enough and left < 4.0 * _UNIT * scale:
                 break
         if centred:
             value[i] = second * step / root + log_excess(near)
