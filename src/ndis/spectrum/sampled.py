@@ -226,10 +226,129 @@ def _integrate(law, epsilon, pivot, path, start, found):
     return value, moment / total, error
 
 
+class _Jumps:
+    """The part of e^K in which exactly k steps are jumps: the coefficient of z^k in Π (body_j + z jumps_j)^{n_j}."""
+
+    def __init__(self, law: _Law, pieces: Sequence[tuple[ShiftMoment, ShiftMoment | None, int]], k: int) -> None:
+        self.mean, self.limit, self.pieces, self.k = law.mean, law.limit, pieces, k
+
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
+        ratios, counts, doubt = [], [], np.zeros(s.size)
+        for body, jumps, n in self.pieces:
+            v, e = body.centred(s)
+            value += n * v
+            error += n * e
+            if jumps is not None and self.k:
+                high, more = jumps.centred(s)
+                ratios.append(high - v)
+                counts.append(n)
+                doubt = np.maximum(doubt, more + e)
+        if not self.k:
+            return value, error
+        if not ratios:
+            return value - math.inf, error
+        top = np.max([r.real for r in ratios], axis=0)
+        series = np.zeros((self.k + 1, s.size), dtype=np.complex128)
+        sizes = np.zeros((self.k + 1, s.size))
+        series[0], sizes[0] = 1.0, 1.0
+        for r, n in zip(ratios, counts, strict=True):
+            step = np.exp(r - top)
+            term, terms = np.ones(s.size, dtype=np.complex128), [np.ones(s.size, dtype=np.complex128)]
+            for i in range(min(self.k, n)):
+                term = term * step * ((n - i) / (i + 1.0))
+                terms.append(term)
+            fresh, fresh_sizes = np.zeros_like(series), np.zeros_like(sizes)
+            for i, term in enumerate(terms):
+                fresh[i:] += term * series[: self.k + 1 - i]
+                fresh_sizes[i:] += np.abs(term) * sizes[: self.k + 1 - i]
+            series, sizes = fresh, fresh_sizes
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = value + np.log(series[self.k]) + self.k * top
+            error = error + (self.k * doubt + 8.0 * _UNIT * len(counts)) * sizes[self.k] / np.abs(series[self.k])
+        return value, error
+
+
+def _valley(m: ShiftMoment, s: float) -> float:
+    """The least likely x between the body of the tilted law and its jumps; NaN if it has one hump only."""
+    x = np.linspace(-8.0, (1.0 + s) * m.shift + 4.0, 2048)
+    f = m.log_density(s, x)
+    inner = np.flatnonzero((f[1:-1] <= f[:-2]) & (f[1:-1] < f[2:])) + 1
+    return float(x[inner[np.argmin(f[inner])]]) if inner.size else math.nan
+
+
+def _place(m: ShiftMoment, loss: float) -> float:
+    """The x at which one step has this loss."""
+    return (math.log1p(math.expm1(loss) / m.rate) + 0.5 * m.shift**2) / m.shift if loss > 0.0 else math.nan
+
+
+def _by_jumps(law: _Law, epsilon: float) -> tuple[float, float]:
+    """log δ and error as a sum over the number of jumps, each of them an integral of its own."""
+    c, _, _ = _saddle(law, law.mean - epsilon)
+    best = (math.nan, math.inf)
+    for rule in (0.0, 0.5, 0.25, 0.8):
+        pieces = []
+        for m, n in law.parts:
+            place = _valley(m, c) if rule == 0.0 else _place(m, rule * epsilon)
+            if place >= 2.0:
+                body, jumps = m.split(place, max(0.3, (place - 2.0) / 10.0))
+                pieces.append((body, jumps, n))
+            else:
+                pieces.append((m, None, n))
+        if all(jumps is None for _, jumps, _ in pieces):
+            continue
+        got = _sum_over_jumps(law, pieces, epsilon)
+        if got[1] < best[1]:
+            best = got
+        if best[1] <= _TOLERANCE * (1.0 + abs(best[0])):
+            break
+    return best
+
+
+def _sum_over_jumps(law: _Law, pieces, epsilon: float) -> tuple[float, float]:
+    values, errors = [], []
+    highest = -math.inf
+    most = sum(n for _, jumps, n in pieces if jumps is not None)
+    passed = 0
+    for k in range(min(most, 60) + 1):
+        part = _Jumps(law, pieces, k)
+        lin = law.mean - epsilon
+        c, w, _ = _saddle(part, lin)
+        v, _ = part.centred(np.array([c], dtype=np.complex128))
+        # Chernoff: E(1 − e^{ε−L})₊ ≤ E e^{c(L−ε)} c^c/(1+c)^{1+c}
+        bound = v[0].real + lin * c + c * math.log(c) - (1.0 + c) * math.log1p(c)
+        if bound < highest - 32.0:
+            values.append(bound)
+            errors.append(1.0)
+            passed += 1
+            if passed == 2 and values[-1] < values[-2]:
+                break
+            continue
+        passed = 0
+        value, _, error = _contour(part, np.array([epsilon]), 0)
+        if not error[0] <= 1e-6:
+            # it may still turn out to be negligible
+            values.append(bound)
+            errors.append(1.0)
+        else:
+            values.append(float(value[0]))
+            errors.append(float(error[0]))
+            highest = max(highest, float(value[0]))
+    if highest == -math.inf:
+        return math.nan, math.inf
+    v, e = np.array(values), np.array(errors)
+    weight = np.exp(v - highest)
+    good = e < 1.0
+    total = float(weight[good].sum())
+    return highest + math.log(total), float((weight * e).sum()) / total
+
+
 def sampled_log_delta(groups: Sequence[SampledGroup], order: Order, epsilon: Floats) -> tuple[Floats, Floats]:
     law = _Law(groups, order)
     out, err = np.empty(epsilon.size), np.empty(epsilon.size)
     for i in range(epsilon.size):
         v, s, e = _contour(law, epsilon[i : i + 1], 0)
         out[i], err[i] = v[0], e[0]
+        if not err[i] <= _TOLERANCE * (1.0 + abs(out[i])) and order == "remove":
+            out[i], err[i] = _by_jumps(law, float(epsilon[i]))
     return out, err

@@ -37,6 +37,7 @@ _FIRST = 32  # intervals of the first trapezoid
 _MAX_LEVEL = 7
 _SLACK = 2.5  # a line whose largest term is e^2.5 times the least may be taken if it needs fewer nodes
 _LINES = 17
+_WINDOW_POLE = 1.3  # highest line, as a part of the width of a window; its nearest pole is at 2.26 of it
 _HIGHEST = 0.85  # highest line, as a part of the height of the branch points
 
 
@@ -107,8 +108,19 @@ def _mean_loss(q, mu, add):
 
 
 @njit(cache=True, nogil=True)
-def _fill(line, level, low, high, height, q, mu, add, loss, weight):
+def _log_window(x, part, place, width):
+    """log of the window on large x (part 1) or of its complement (part −1), a logistic function of a cubic."""
+    t = (x - place) / width
+    g = part * t * (1.0 + t * t / 12.0)
+    if g.real > 0.0:
+        return -_log1p(cmath.exp(-g))
+    return g - _log1p(cmath.exp(g))
+
+
+@njit(cache=True, nogil=True)
+def _fill(line, level, low, high, height, q, mu, add, window, loss, weight):
     """The nodes that a halving adds to the trapezoid sum on one line: loss L and log weight, complex."""
+    part, place, width = window
     if level == 0:
         start, count, step, offset = 0, _FIRST + 1, (high - low) / _FIRST, 0.0
     else:
@@ -119,7 +131,10 @@ def _fill(line, level, low, high, height, q, mu, add, loss, weight):
         x = complex(low + (k + offset) * step, height)
         ratio = _log_ratio(x, q, mu)
         loss[line, start + k] = -ratio if add else ratio
-        weight[line, start + k] = -0.5 * x * x + (0.0 if add else ratio)
+        lp = -0.5 * x * x + (0.0 if add else ratio)
+        if part != 0:
+            lp += _log_window(x, part, place, width)
+        weight[line, start + k] = lp
 
 
 @njit(cache=True, nogil=True)
@@ -163,8 +178,14 @@ def _turn(s, line, top, q, mu, add, loss, weight, heights):
 
 
 @njit(cache=True, nogil=True)
-def _log_moments(s, low, high, heights, q, mu, add, kappa, filled, loss, weight, value, error):
-    """log M(s) − κs and its estimated absolute error, for an array of s with Im s ≥ 0."""
+def _log_moments(s, low, high, heights, q, mu, add, window, mean, missing, filled, loss, weight, value, error):
+    """log M(s) − κs and its estimated absolute error, for an array of s with Im s ≥ 0.
+
+    With a window, M(s) is the part of it inside; `missing` holds the mass and the mean that lie outside. A part near 1
+    is summed from 1 on, the others as they are.
+    """
+    lost_mass, lost_mean = missing
+    kappa = mean - lost_mean
     root = math.sqrt(2.0 * math.pi)
     tops = np.empty(heights.size)
     for i in range(s.size):
@@ -196,20 +217,20 @@ def _log_moments(s, low, high, heights, q, mu, add, kappa, filled, loss, weight,
             end += math.exp(lp.real) * (1.0 + abs(si * L)) if abs(si * L) > 0.4 else 0.0
         for level in range(1, _MAX_LEVEL + 1):
             if filled[best] < level:
-                _fill(best, level, low, high, heights[best], q, mu, add, loss, weight)
+                _fill(best, level, low, high, heights[best], q, mu, add, window, loss, weight)
                 filled[best] = level
             nodes = _FIRST << (level - 1)
             before_second, before_plain = second * step, plain * step
             a, b, c, d = _sums(si, nodes + 1, 2 * nodes + 1, loss, weight, best)
             second, plain, size, heavy = second + a, plain + b, size + c, heavy + d
             step *= 0.5
-            near = second * step / root + kappa * si
-            centred = abs(near) < 0.5
+            near = second * step / root + kappa * si - lost_mass
+            centred = abs(near) < 0.5 and window[0] != 1
             last = change
             if centred:
                 change, scale, rest = abs(second * step - before_second), size * step, abs(near)
             else:
-                change, scale, rest = abs(plain * step - before_plain), heavy * step, 1.0
+                change, scale, rest = abs(plain * step - before_plain), heavy * step, abs(plain) * step / root
             left = change
             if last < math.inf and change < last:
                 left = change * min(max(10.0 * (change / last) ** 1.5, 1e-4), 1.0)
@@ -220,41 +241,80 @@ def _log_moments(s, low, high, heights, q, mu, add, kappa, filled, loss, weight,
             if level >= enough and left < 4.0 * _UNIT * scale:
                 break
         if centred:
-            value[i] = second * step / root + log_excess(near)
+            value[i] = second * step / root - lost_mass - lost_mean * si + log_excess(near)
             error[i] = wrong / abs(1.0 + near)
         else:
             moment = plain * step / root
-            value[i] = (cmath.log(moment) if moment != 0.0 else complex(-745.0, 0.0)) - kappa * si
-            error[i] = wrong / max(abs(moment), 1e-300) + 4.0 * _UNIT * abs(kappa * si)
+            value[i] = (cmath.log(moment) if moment != 0.0 else complex(-745.0, 0.0)) - mean * si
+            error[i] = wrong / max(abs(moment), 1e-300) + 4.0 * _UNIT * abs(mean * si)
 
 
 class ShiftMoment:
-    """log M(s) − κs of one step: a mean shift μ sampled at the rate q. It keeps its tables between calls."""
+    """log M(s) − κs of one step: a mean shift μ sampled at the rate q. It keeps its tables between calls.
+
+    `split` gives two parts of M, with M = body + jumps: the steps with small x and those with large x.
+    """
 
     def __init__(self, rate: float, shift: float, *, add: bool) -> None:
         self.rate, self.shift, self.add = rate, shift, add
         self.mean = float(_mean_loss(rate, shift, add))
         self.limit = math.inf
-        self._tables: dict[int, tuple[float, float, Floats, NDArray[np.int64], Complexes, Complexes]] = {}
-        spacing = min(0.4, _HIGHEST * math.pi / shift / 6.0)
-        count = int(min(_LINES, 1 + _HIGHEST * math.pi / shift / spacing))
-        self._heights = spacing * np.arange(count) * (-1.0 if add else 1.0)
+        self._window, self._missing = (0, 0.0, 1.0), (0.0, 0.0)
+        self._prepare(_HIGHEST * math.pi / shift)
+
+    def _prepare(self, highest: float) -> None:
+        self._tables: dict[int, tuple[float, float, NDArray[np.int64], Complexes, Complexes]] = {}
+        spacing = min(0.4, highest / 6.0)
+        count = int(min(_LINES, 1 + highest / spacing))
+        self._heights = spacing * np.arange(count) * (-1.0 if self.add else 1.0)
+
+    def split(self, place: float, width: float) -> tuple[ShiftMoment, ShiftMoment]:
+        """The part of x below `place`, and the part above; each as log − κs, with κ the mean of the whole."""
+        parts = []
+        for part in (-1, 1):
+            m = ShiftMoment.__new__(ShiftMoment)
+            m.rate, m.shift, m.add, m.mean, m.limit = self.rate, self.shift, self.add, self.mean, self.limit
+            m._window, m._missing = (part, place, width), (0.0, 0.0)
+            m._prepare(min(_HIGHEST * math.pi / self.shift, _WINDOW_POLE * width))
+            parts.append(m)
+        body, jumps = parts
+        x = np.linspace(place - 9.0 * width - 1.0, max(place, 0.0) + 2.0 * self.shift + 14.0, 4001)
+        t = (x - place) / width
+        g = t * (1.0 + t * t / 12.0)
+        ratio = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + self.shift * x - 0.5 * self.shift**2)
+        p = np.exp(-0.5 * x * x + (0.0 if self.add else 1.0) * ratio - np.logaddexp(0.0, -g))
+        p *= (x[1] - x[0]) / math.sqrt(2.0 * math.pi)
+        body._missing = (float(p.sum()), float((p * ratio).sum()) * (-1.0 if self.add else 1.0))
+        return body, jumps
+
+    def log_density(self, s: float, x: Floats) -> Floats:
+        """Logarithm of the terms of M at a real s, but for a constant."""
+        ratio = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + self.shift * x - 0.5 * self.shift**2)
+        f = -0.5 * x * x + (-s * ratio if self.add else (1.0 + s) * ratio)
+        part, place, width = self._window
+        if part:
+            t = (x - place) / width
+            f -= np.logaddexp(0.0, -part * t * (1.0 + t * t / 12.0))
+        return f
 
     def _range(self, s: float) -> tuple[float, float]:
         """Where the terms at a real s, and those of M(0), are not negligible."""
         q, mu = self.rate, self.shift
         right = 12.0 + mu * (1.0 if self.add else 2.0 + max(s, 0.0))
+        if self._window[0] == -1:
+            right = min(right, self._window[1] + 40.0 * self._window[2])
+        elif self._window[0] == 1:
+            right = max(right, self._window[1] + 12.0)
         left = -12.0 - (math.sqrt(-2.0 * s * math.log1p(-q)) if self.add and s > 0.0 else 0.0)
         x = np.linspace(left, right, 1024)
-        ratio = np.logaddexp(math.log1p(-q), math.log(q) + mu * x - 0.5 * mu * mu)
         ends = []
         for real in (0.0, s):
-            f = -0.5 * x * x + (-real * ratio if self.add else (1.0 + real) * ratio)
+            f = self.log_density(real, x)
             ends.append(x[f >= f.max() - _CUT])
         pad = x[1] - x[0]
         return float(min(e[0] for e in ends) - pad), float(max(e[-1] for e in ends) + pad)
 
-    def _table(self, bucket: int) -> tuple[float, float, Floats, NDArray[np.int64], Complexes, Complexes]:
+    def _table(self, bucket: int) -> tuple[float, float, NDArray[np.int64], Complexes, Complexes]:
         if bucket not in self._tables:
             near, far = self._range(0.25 * 2.0 ** (bucket - 1)), self._range(0.25 * 2.0**bucket)
             low, high = min(near[0], far[0]), max(near[1], far[1])
@@ -262,8 +322,8 @@ class ShiftMoment:
             loss, weight = np.empty(shape, dtype=np.complex128), np.empty(shape, dtype=np.complex128)
             filled = np.zeros(self._heights.size, dtype=np.int64)
             for j, height in enumerate(self._heights):
-                _fill(j, 0, low, high, height, self.rate, self.shift, self.add, loss, weight)
-            self._tables[bucket] = low, high, self._heights, filled, loss, weight
+                _fill(j, 0, low, high, height, self.rate, self.shift, self.add, self._window, loss, weight)
+            self._tables[bucket] = low, high, filled, loss, weight
         return self._tables[bucket]
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
@@ -271,11 +331,10 @@ class ShiftMoment:
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
         bucket = np.ceil(np.log2(np.maximum(4.0 * s.real, 1.0))).astype(np.int64)
         for b in np.unique(bucket).tolist():
-            low, high, heights, filled, loss, weight = self._table(b)
+            low, high, filled, loss, weight = self._table(b)
             here = bucket == b
             v, e = np.empty(int(here.sum()), dtype=np.complex128), np.empty(int(here.sum()))
-            _log_moments(
-                s[here], low, high, heights, self.rate, self.shift, self.add, self.mean, filled, loss, weight, v, e
-            )
+            shape = low, high, self._heights, self.rate, self.shift, self.add, self._window, self.mean, self._missing
+            _log_moments(s[here], *shape, filled, loss, weight, v, e)
             value[here], error[here] = v, e
         return value, error
