@@ -30,10 +30,14 @@ _DEAD = -41.0
 _DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
 _LOOK = 0.5
 _CHUNK = 8
-_MAX_LOOK = 96
+_MAX_LOOK = 48
 _MAX_HALVINGS = 7
 _GOAL = 2e-14
 _TOLERANCE = 1e-11  # of log δ, relative to 1 + |log δ|
+_MOST_JUMPS = 24
+_MOST_S = 1e10
+_WINDOW = 0.35  # width of the step between body and jumps
+_LEAST = -500.0  # log δ below this is not asked for
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 
 
@@ -84,18 +88,31 @@ class _Path:
         return s, ds
 
 
-def _saddle(law: _Law, lin: float) -> tuple[float, float, float]:
-    """c, w and the bend of steepest descent."""
-    c, w = 1.0, 0.3
-    probe, _ = law.centred(np.array([1e-3 + 1e-3j]))
-    variance = max(2.0 * probe[0].imag / 2e-6, 1e-300)  # K̃ ≈ V s²/2
-    root = math.sqrt(lin * lin + 4.0 * variance)
-    c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
+def _chernoff(value: float, lin: float, c: float) -> float:
+    """log of the bound E(1 − e^{ε−L})₊ ≤ E e^{c(L−ε)} c^c/(1+c)^{1+c}, for any c > 0."""
+    return value + lin * c - math.log1p(c) - c * math.log1p(1.0 / c)
+
+
+def _saddle(law: _Law | _Jumps, lin: float, floor: float = -math.inf, start: float = 0.0) -> tuple[float, float, float, float]:
+    """The saddle c, the width w there, the bend of steepest descent, and Chernoff's bound on log δ.
+
+    The search ends early where the bound falls below `floor`; the width is 0 then.
+    """
+    c, bound = start, math.inf
+    if not c > 0.0:
+        probe, _ = law.centred(np.array([1e-3 + 1e-3j]))
+        variance = max(probe[0].imag / 1e-6, 1e-30)  # K̃ ≈ V s²/2
+        root = math.sqrt(lin * lin + 4.0 * variance)
+        c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
+    c = min(c, 1e9)
     low, high = 0.0, law.limit
     w, bend = math.inf, 0.0
     for _ in range(60):
         eta = min(1e-3 * c, 0.1 * w)
         v, _ = law.centred(np.array([c, c + 1j * eta, c + 2j * eta], dtype=np.complex128))
+        bound = _chernoff(v[0].real, lin, c)
+        if bound < floor or c > _MOST_S:
+            return c, 0.0, 0.0, bound
         i1, i2 = v[1].imag, v[2].imag
         first = (8.0 * i1 - i2) / (6.0 * eta) + lin - 1.0 / c - 1.0 / (1.0 + c)
         second = 2.0 * (v[0].real - v[1].real) / (eta * eta) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
@@ -122,7 +139,7 @@ def _saddle(law: _Law, lin: float) -> tuple[float, float, float]:
             else:
                 move = math.sqrt(low * high)
         c = move
-    return c, w, bend
+    return c, w, bend, bound
 
 
 def _look(law: _Law, path: _Path, lin: float, base: float, growth: float, limit: int):
@@ -151,10 +168,12 @@ def _look(law: _Law, path: _Path, lin: float, base: float, growth: float, limit:
     return None
 
 
-def _contour(law: _Law, epsilon: Floats, pivot: int) -> tuple[Floats, Floats, Floats]:
+def _contour(
+    law: _Law | _Jumps, epsilon: Floats, pivot: int, saddle: tuple[float, float, float, float]
+) -> tuple[Floats, Floats, Floats]:
     """log δ, mean s and error at every ε, by the path that suits the one at `pivot`."""
     lin = law.mean - float(epsilon[pivot])
-    c, w, bend = _saddle(law, lin)
+    c, w, bend, _ = saddle
     start = law.centred(np.array([c], dtype=np.complex128))
     base = start[0][0].real + lin * c - math.log(c) - math.log1p(c) + math.log(w)
     best = (np.full(epsilon.size, np.nan), np.full(epsilon.size, np.nan), np.full(epsilon.size, np.inf))
@@ -163,7 +182,6 @@ def _contour(law: _Law, epsilon: Floats, pivot: int) -> tuple[Floats, Floats, Fl
         (2.0, 16, (min(max(bend, -0.5), 0.5),)),
         (2.0, _MAX_LOOK, _SLOPES),
         (8.0, _MAX_LOOK, _SLOPES),
-        (16.0, _MAX_LOOK, _SLOPES),
     ):
         seen = []
         for slope in slopes:
@@ -279,25 +297,27 @@ def _valley(m: ShiftMoment, s: float) -> float:
 
 def _place(m: ShiftMoment, loss: float) -> float:
     """The x at which one step has this loss."""
-    return (math.log1p(math.expm1(loss) / m.rate) + 0.5 * m.shift**2) / m.shift if loss > 0.0 else math.nan
+    if not loss > 0.0:
+        return math.nan
+    grown = loss + math.log(-math.expm1(-loss)) - math.log(m.rate)  # of e^loss = 1 + rate (w − 1)
+    return float(np.logaddexp(0.0, grown) + 0.5 * m.shift**2) / m.shift
 
 
-def _by_jumps(law: _Law, epsilon: float) -> tuple[float, float]:
+def _by_jumps(law: _Law, epsilon: float, c: float) -> tuple[float, float]:
     """log δ and error as a sum over the number of jumps, each of them an integral of its own."""
-    c, _, _ = _saddle(law, law.mean - epsilon)
     best = (math.nan, math.inf)
-    for rule in (0.0, 0.5, 0.25, 0.8):
-        pieces = []
+    for rule in (0.5, 0.25, 0.0):
+        pieces: list[tuple[ShiftMoment, ShiftMoment | None, int]] = []
         for m, n in law.parts:
             place = _valley(m, c) if rule == 0.0 else _place(m, rule * epsilon)
             if place >= 2.0:
-                body, jumps = m.split(place, max(0.3, (place - 2.0) / 10.0))
+                body, jumps = m.split(place, _WINDOW)
                 pieces.append((body, jumps, n))
             else:
                 pieces.append((m, None, n))
         if all(jumps is None for _, jumps, _ in pieces):
             continue
-        got = _sum_over_jumps(law, pieces, epsilon)
+        got = _sum_over_jumps(law, pieces, epsilon, c)
         if got[1] < best[1]:
             best = got
         if best[1] <= _TOLERANCE * (1.0 + abs(best[0])):
@@ -305,41 +325,42 @@ def _by_jumps(law: _Law, epsilon: float) -> tuple[float, float]:
     return best
 
 
-def _sum_over_jumps(law: _Law, pieces, epsilon: float) -> tuple[float, float]:
-    values, errors = [], []
-    highest = -math.inf
+def _sum_over_jumps(
+    law: _Law, pieces: Sequence[tuple[ShiftMoment, ShiftMoment | None, int]], epsilon: float, start: float
+) -> tuple[float, float]:
+    """Σ over k of the part with k jumps; parts that Chernoff's bound shows to be negligible count as error."""
     most = sum(n for _, jumps, n in pieces if jumps is not None)
-    passed = 0
-    for k in range(min(most, 60) + 1):
+    lin = law.mean - epsilon
+    highest, last, failed = -math.inf, math.inf, 0
+    values, errors = [], []
+    for k in range(min(most, _MOST_JUMPS) + 1):
         part = _Jumps(law, pieces, k)
-        lin = law.mean - epsilon
-        c, w, _ = _saddle(part, lin)
-        v, _ = part.centred(np.array([c], dtype=np.complex128))
-        # Chernoff: E(1 − e^{ε−L})₊ ≤ E e^{c(L−ε)} c^c/(1+c)^{1+c}
-        bound = v[0].real + lin * c + c * math.log(c) - (1.0 + c) * math.log1p(c)
-        if bound < highest - 32.0:
-            values.append(bound)
+        floor = max(highest, _LEAST) - 34.0
+        saddle = _saddle(part, lin, floor, start)
+        bound = saddle[3]
+        value, error = bound, 1.0
+        if bound > floor + 1.0:
+            found, _, wrong = _contour(part, np.array([epsilon]), 0, saddle)
+            if wrong[0] <= 1e-6:
+                value, error = float(found[0]), float(wrong[0])
+                highest = max(highest, value)
+            else:
+                failed += 1
+        values.append(value)
+        errors.append(error)
+        if k >= 1 and error == 1.0 and bound < min(last, highest - 32.0) - 1.0:
+            # a further jump costs no less than this one did: a geometric series bounds all that follow
+            values.append(bound - math.log(math.expm1(min(last - bound, 50.0))))
             errors.append(1.0)
-            passed += 1
-            if passed == 2 and values[-1] < values[-2]:
-                break
-            continue
-        passed = 0
-        value, _, error = _contour(part, np.array([epsilon]), 0)
-        if not error[0] <= 1e-6:
-            # it may still turn out to be negligible
-            values.append(bound)
-            errors.append(1.0)
-        else:
-            values.append(float(value[0]))
-            errors.append(float(error[0]))
-            highest = max(highest, float(value[0]))
+            break
+        if failed > 1 or k == _MOST_JUMPS < most:
+            return math.nan, math.inf
+        last = bound
     if highest == -math.inf:
         return math.nan, math.inf
     v, e = np.array(values), np.array(errors)
     weight = np.exp(v - highest)
-    good = e < 1.0
-    total = float(weight[good].sum())
+    total = float(weight[e < 1.0].sum())
     return highest + math.log(total), float((weight * e).sum()) / total
 
 
@@ -347,8 +368,9 @@ def sampled_log_delta(groups: Sequence[SampledGroup], order: Order, epsilon: Flo
     law = _Law(groups, order)
     out, err = np.empty(epsilon.size), np.empty(epsilon.size)
     for i in range(epsilon.size):
-        v, s, e = _contour(law, epsilon[i : i + 1], 0)
+        saddle = _saddle(law, law.mean - epsilon[i])
+        v, s, e = _contour(law, epsilon[i : i + 1], 0, saddle)
         out[i], err[i] = v[0], e[0]
         if not err[i] <= _TOLERANCE * (1.0 + abs(out[i])) and order == "remove":
-            out[i], err[i] = _by_jumps(law, float(epsilon[i]))
+            out[i], err[i] = _by_jumps(law, float(epsilon[i]), saddle[0])
     return out, err
