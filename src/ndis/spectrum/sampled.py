@@ -1,12 +1,13 @@
-"""δ(ε) of a composition of Poisson-sampled Gaussian pairs, one order of a pair at a time, in float64.
+"""δ(ε) and ε(δ) of a composition of Poisson-sampled Gaussian pairs, in one order, in float64.
 
-    δ(ε) = (1/2πi) ∫ e^{K(s) − sε} / (s(s+1)) ds,      K(s) = Σ n_j log M_j(s),      Re s = c > 0
+The groups of a composition add their K: n steps of a sampled pair contribute n log M (`sampled_moment`, `sampled_pair`),
+steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`; where rare large losses spoil
+it, `sampled_jumps` sums over their number. A negative ε is turned into a positive one of the reversed order,
 
-over the groups j of n_j equal steps. The path and the trapezoid rule along it are those of `contour`; the values of K come
-from `sampled_moment`, with an error estimate of their own, which the sum carries on. Many ε share the values of K along
-one path, as long as the estimate allows it.
+    δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
 
-A negative ε is turned into a positive one of the reversed order: δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε).
+whose two parts are positive. Every value carries an error estimate, and none is returned where the estimate is above
+1e-11 (1 + |log δ|).
 """
 
 from __future__ import annotations
@@ -14,36 +15,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from ndis._validate import Floats
+from ndis.errors import PrecisionError
+from ndis.spectrum.evaluate import log_one_minus_exp
+from ndis.spectrum.sampled_contour import TOLERANCE, find_saddle, integrate
+from ndis.spectrum.sampled_jumps import Step, by_jumps
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment
+from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
 
-__all__ = ["SampledGroup", "sampled_log_delta"]
+__all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
 
 Order = Literal["remove", "add"]
-
-_UNIT = 2.0**-53
-_DEAD = -41.0
-_DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
-_LOOK = 0.5
-_CHUNK = 8
-_MAX_LOOK = 48
-_MAX_HALVINGS = 7
-_GOAL = 2e-14
-_TOLERANCE = 1e-11  # of log δ, relative to 1 + |log δ|
-_MOST_JUMPS = 24
-_MOST_S = 1e10
-_WINDOW = 0.35  # width of the step between body and jumps
-_LEAST = -500.0  # log δ below this is not asked for
-_SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
+_TOGETHER = 64  # so many ε at most share one path
 
 
 @dataclass(frozen=True, eq=False)
 class SampledGroup:
-    """`count` steps that sample at `rate` and release one Gaussian pair, the pair of the order that is asked about."""
+    """`count` steps that sample at `rate` and release one Gaussian pair: the pair of the order that is asked about.
+
+    The pair is N(m, diag(1 + t)) against N(0, I), with the excess t and the shift m of each direction, and copies of it.
+    """
 
     rate: float
     excess: Floats
@@ -51,22 +47,53 @@ class SampledGroup:
     copies: Floats
     count: int
 
+    def reversed(self) -> SampledGroup:
+        """The same steps with the pair read the other way round."""
+        ratio = 1.0 + self.excess
+        return SampledGroup(self.rate, -self.excess / ratio, self.shift / np.sqrt(ratio), self.copies, self.count)
 
-class _Law:
-    """K̃(s) = K(s) − s·mean of a whole composition in one order."""
+
+class SampledComposition:
+    """The law of the privacy loss of some groups in one order; it keeps its tables between calls.
+
+    >>> import numpy as np
+    >>> step = SampledGroup(0.01, np.zeros(1), np.ones(1), np.ones(1), 1000)
+    >>> log_delta, _ = SampledComposition([step], "remove").log_delta(np.array([1.5]))
+    >>> round(float(log_delta[0]), 6)
+    -9.0
+    """
 
     def __init__(self, groups: Sequence[SampledGroup], order: Order) -> None:
-        self.parts = []
-        self.mean = 0.0
-        self.limit = math.inf
-        self.low, self.high = 0.0, 0.0
-        for g in groups:
-            mu = math.sqrt(math.fsum((g.copies * g.shift * g.shift).tolist()))
-            m = ShiftMoment(g.rate, mu, add=order == "add")
-            self.parts.append((m, g.count))
-            self.mean += g.count * m.mean
+        self.groups, self.order = tuple(groups), order
+        self.parts: list[tuple[Step, int]] = []
+        self.least, self.most = 0.0, 0.0  # ends of the loss
+        for g in self.groups:
+            low, high = log_ratio_range(g.excess, g.shift, g.copies)
+            if g.rate == 1.0:
+                self.parts.append((PlainMoment(g.excess, g.shift, g.copies), g.count))
+            else:
+                if (g.excess == 0.0).all():
+                    shift = math.sqrt(math.fsum((g.copies * g.shift * g.shift).tolist()))
+                    self.parts.append((ShiftMoment(g.rate, shift, add=order == "add"), g.count))
+                else:
+                    self.parts.append((PairMoment(g.rate, g.excess, g.shift, g.copies, add=order == "add"), g.count))
+                if order == "add":
+                    low, high = -high, -low
+                low, high = (_mixed(g.rate, low), _mixed(g.rate, high))
+                if order == "add":
+                    low, high = -high, -low
+            self.least += g.count * low
+            self.most += g.count * high
+        self.mean = math.fsum(n * m.mean for m, n in self.parts)
+        self.limit = min((m.limit for m, _ in self.parts), default=math.inf)
+
+    @cached_property
+    def reverse(self) -> SampledComposition:
+        """The same composition in the other order."""
+        return SampledComposition([g.reversed() for g in self.groups], "add" if self.order == "remove" else "remove")
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        """K(s) − s·mean and its error."""
         value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
         for m, n in self.parts:
             v, e = m.centred(s)
@@ -74,303 +101,108 @@ class _Law:
             error += n * e
         return value, error
 
-
-@dataclass
-class _Path:
-    c: float
-    w: float
-    bend: float
-
-    def nodes(self, u: Floats) -> tuple[Complexes, Complexes]:
-        cosh, sinh = np.cosh(u), np.sinh(u)
-        s = self.c + self.bend * self.w * (cosh - 1.0) + 1j * self.w * sinh
-        ds = self.w * (self.bend * sinh + 1j * cosh)
-        return s, ds
-
-
-def _chernoff(value: float, lin: float, c: float) -> float:
-    """log of the bound E(1 − e^{ε−L})₊ ≤ E e^{c(L−ε)} c^c/(1+c)^{1+c}, for any c > 0."""
-    return value + lin * c - math.log1p(c) - c * math.log1p(1.0 / c)
-
-
-def _saddle(law: _Law | _Jumps, lin: float, floor: float = -math.inf, start: float = 0.0) -> tuple[float, float, float, float]:
-    """The saddle c, the width w there, the bend of steepest descent, and Chernoff's bound on log δ.
-
-    The search ends early where the bound falls below `floor`; the width is 0 then.
-    """
-    c, bound = start, math.inf
-    if not c > 0.0:
-        probe, _ = law.centred(np.array([1e-3 + 1e-3j]))
-        variance = max(probe[0].imag / 1e-6, 1e-30)  # K̃ ≈ V s²/2
-        root = math.sqrt(lin * lin + 4.0 * variance)
-        c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
-    c = min(c, 1e9)
-    low, high = 0.0, law.limit
-    w, bend = math.inf, 0.0
-    for _ in range(60):
-        eta = min(1e-3 * c, 0.1 * w)
-        v, _ = law.centred(np.array([c, c + 1j * eta, c + 2j * eta], dtype=np.complex128))
-        bound = _chernoff(v[0].real, lin, c)
-        if bound < floor or c > _MOST_S:
-            return c, 0.0, 0.0, bound
-        i1, i2 = v[1].imag, v[2].imag
-        first = (8.0 * i1 - i2) / (6.0 * eta) + lin - 1.0 / c - 1.0 / (1.0 + c)
-        second = 2.0 * (v[0].real - v[1].real) / (eta * eta) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
-        third = (2.0 * i1 - i2) / eta**3 - 2.0 / c**3 - 2.0 / (1.0 + c) ** 3
-        good = math.isfinite(first) and math.isfinite(second) and second > 0.0
-        if not good or first > 0.0:
-            high = c
-        else:
-            low = c
-        if good:
-            w = 1.0 / math.sqrt(second)
-            bend = w * third / (3.0 * second)
-            step = -first / second
-            if abs(step) <= 0.02 * w:
-                break
-            move = c + step
-        else:
-            move = math.nan
-        if not low < move < high or move > 8.0 * c or move < c / 8.0:
-            if math.isinf(high):
-                move = 4.0 * c
-            elif low == 0.0:
-                move = 0.25 * high
-            else:
-                move = math.sqrt(low * high)
-        c = move
-    return c, w, bend, bound
-
-
-def _look(law: _Law, path: _Path, lin: float, base: float, growth: float, limit: int):
-    """Values along the path, until dead: (nodes s, ds, K̃, error), or None."""
-    parts = []
-    k = 1
-    dead = 0
-    top = 0.0
-    while k <= limit:
-        u = _LOOK * np.arange(k, k + _CHUNK)
-        s, ds = path.nodes(u)
-        v, e = law.centred(s)
-        height = (v + lin * s).real + np.log(np.abs(ds / (s * (s + 1.0)))) - base
-        parts.append((s, ds, v, e))
-        for j in range(_CHUNK):
-            doubt = height[j] + math.log(e[j] + _UNIT)
-            if not (height[j] < growth and doubt < _DOUBT + max(growth, 0.0)):
-                return None
-            top = max(top, height[j])
-            dead = dead + 1 if max(height[j], doubt) < _DEAD else 0
-            if dead == 3:
-                count = k + j - 2
-                s, ds, v, e = (np.concatenate(a)[:count] for a in zip(*parts))
-                return count, s, ds, v, e, top
-        k += _CHUNK
-    return None
-
-
-def _contour(
-    law: _Law | _Jumps, epsilon: Floats, pivot: int, saddle: tuple[float, float, float, float]
-) -> tuple[Floats, Floats, Floats]:
-    """log δ, mean s and error at every ε, by the path that suits the one at `pivot`."""
-    lin = law.mean - float(epsilon[pivot])
-    c, w, bend, _ = saddle
-    start = law.centred(np.array([c], dtype=np.complex128))
-    base = start[0][0].real + lin * c - math.log(c) - math.log1p(c) + math.log(w)
-    best = (np.full(epsilon.size, np.nan), np.full(epsilon.size, np.nan), np.full(epsilon.size, np.inf))
-    tried = set()
-    for growth, limit, slopes in (
-        (2.0, 16, (min(max(bend, -0.5), 0.5),)),
-        (2.0, _MAX_LOOK, _SLOPES),
-        (8.0, _MAX_LOOK, _SLOPES),
-    ):
-        seen = []
-        for slope in slopes:
-            if slope not in tried:
-                found = _look(law, _Path(c, w, slope), lin, base, growth, limit)
-                if found is not None:
-                    seen.append((slope, found))
-                    tried.add(slope)
-        for slope, found in sorted(seen, key=lambda pair: pair[1][0]):
-            got = _integrate(law, epsilon, pivot, _Path(c, w, slope), start, found)
-            if not got[2][pivot] >= best[2][pivot]:
-                best = got
-            if best[2][pivot] <= 0.1 * _TOLERANCE * (1.0 + abs(best[0][pivot])):
-                return best
-    return best
-
-
-def _integrate(law, epsilon, pivot, path, start, found):
-    """The trapezoid rule along one path, for every ε: log δ, the mean of s, the estimated error."""
-    count, s, ds, v, e, _ = found
-    c, n = path.c, epsilon.size
-    v0, e0 = start[0][0], start[1][0]
-    lin = law.mean - epsilon
-    scale = v0.real + lin * c - math.log(c) - math.log1p(c) + math.log(path.w)
-    norm = math.log(path.w) - math.log(c) - math.log1p(c)
-
-    def sums(s, ds, v, e):
-        z = v[None, :] + lin[:, None] * s[None, :] - (scale - norm)[:, None]
-        f = np.exp(z) * (ds / (s * (s + 1.0)) * math.exp(-norm))[None, :]
-        size = np.abs(f)
-        round_ = 4.0 * _UNIT * (1.0 + np.abs(v)[None, :] + np.abs(lin[:, None] * s[None, :]))
-        wrong = size * (np.minimum(e, 1.0)[None, :] + round_)
-        return f.imag.sum(1), (f * s).imag.sum(1), size.sum(1), wrong.sum(1), size[:, -1]
-
-    total, moment, size, wrong, end = sums(s, ds, v, e)
-    total, moment, size = total + 0.5, moment + 0.5 * c, size + 0.5
-    wrong += 0.5 * (e0 + 4.0 * _UNIT * (1.0 + abs(v0) + np.abs(lin * c)))
-    h = _LOOK
-    previous, change = h * total, np.full(n, np.inf)
-    value, error = np.full(n, np.nan), np.full(n, np.inf)
-    for level in range(_MAX_HALVINGS):
-        h *= 0.5
-        u = h * (1.0 + 2.0 * np.arange(count << level))
-        s, ds = path.nodes(u)
-        a, b, d, f, _ = sums(s, ds, *law.centred(s))
-        total, moment, size, wrong = total + a, moment + b, size + d, wrong + f
-        current = h * total
-        last, change = change, np.abs(current - previous)
-        previous = current
-        floor = wrong * h + _UNIT * size * h
-        with np.errstate(all="ignore"):
-            left = change * np.where(change < last, np.maximum(10.0 * change / last, 0.01), 1.0)
-            left = np.where(np.isfinite(last), np.where(change <= floor, change, left), np.inf)
-            error = np.where(current > 0.0, (left + floor + end) / current, np.inf)
-            value = scale + np.log(current / math.pi)
-        if error[pivot] <= max(2.0 * floor[pivot] / current[pivot], _GOAL):
-            break
-        if level >= 2 and change[pivot] > 0.5 * last[pivot]:
-            break  # the integrand is too rough along this path
-    return value, moment / total, error
-
-
-class _Jumps:
-    """The part of e^K in which exactly k steps are jumps: the coefficient of z^k in Π (body_j + z jumps_j)^{n_j}."""
-
-    def __init__(self, law: _Law, pieces: Sequence[tuple[ShiftMoment, ShiftMoment | None, int]], k: int) -> None:
-        self.mean, self.limit, self.pieces, self.k = law.mean, law.limit, pieces, k
-
-    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
-        ratios, counts, doubt = [], [], np.zeros(s.size)
-        for body, jumps, n in self.pieces:
-            v, e = body.centred(s)
-            value += n * v
-            error += n * e
-            if jumps is not None and self.k:
-                high, more = jumps.centred(s)
-                ratios.append(high - v)
-                counts.append(n)
-                doubt = np.maximum(doubt, more + e)
-        if not self.k:
-            return value, error
-        if not ratios:
-            return value - math.inf, error
-        top = np.max([r.real for r in ratios], axis=0)
-        series = np.zeros((self.k + 1, s.size), dtype=np.complex128)
-        sizes = np.zeros((self.k + 1, s.size))
-        series[0], sizes[0] = 1.0, 1.0
-        for r, n in zip(ratios, counts, strict=True):
-            step = np.exp(r - top)
-            term, terms = np.ones(s.size, dtype=np.complex128), [np.ones(s.size, dtype=np.complex128)]
-            for i in range(min(self.k, n)):
-                term = term * step * ((n - i) / (i + 1.0))
-                terms.append(term)
-            fresh, fresh_sizes = np.zeros_like(series), np.zeros_like(sizes)
-            for i, term in enumerate(terms):
-                fresh[i:] += term * series[: self.k + 1 - i]
-                fresh_sizes[i:] += np.abs(term) * sizes[: self.k + 1 - i]
-            series, sizes = fresh, fresh_sizes
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = value + np.log(series[self.k]) + self.k * top
-            error = error + (self.k * doubt + 8.0 * _UNIT * len(counts)) * sizes[self.k] / np.abs(series[self.k])
+    def log_delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        """log δ at each entry of a vector ε and its estimated absolute error; PrecisionError where that is too large."""
+        value, _, error = self._evaluate(epsilon)
+        bad = ~(error <= TOLERANCE * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise PrecisionError(
+                f"the sampled spectrum at epsilon = {float(epsilon[i])!r} did not reach full accuracy; relative "
+                f"tolerance reached: {error[i]:.3g}",
+                reached=float(error[i]),
+            )
         return value, error
 
+    def _evaluate(self, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
+        """log δ, −d log δ/dε and the error, whatever it is."""
+        n = epsilon.size
+        value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
+        negative = epsilon < 0.0
+        if negative.any():
+            rest, s, wrong = self.reverse._evaluate(-epsilon[negative])
+            with np.errstate(divide="ignore"):
+                both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + rest)
+            share = np.exp(epsilon[negative] + rest - both)
+            value[negative], error[negative] = both, share * wrong + 2.0**-51
+            slope[negative] = np.exp(epsilon[negative] - both) - share * (1.0 + s)
+        todo = np.flatnonzero(~negative & (epsilon < self.most))
+        if todo.size and not self.parts:
+            todo = todo[:0]
+        todo = todo[np.argsort(epsilon[todo], kind="stable")]
+        while todo.size:
+            some = todo[max(0, todo.size // 2 - _TOGETHER // 2) :][:_TOGETHER] if todo.size > _TOGETHER else todo
+            pivot = some.size // 2
+            at = float(epsilon[some[pivot]])
+            saddle = find_saddle(self, self.mean - at)
+            v, s, e = integrate(self, epsilon[some], pivot, saddle)
+            good = e <= 0.1 * TOLERANCE * (1.0 + np.abs(v))
+            if not good[pivot]:
+                good[pivot] = True
+                v[pivot], s[pivot], e[pivot] = self._hard(at, saddle[0], (float(v[pivot]), float(s[pivot]), float(e[pivot])))
+            value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
+            todo = np.setdiff1d(todo, some[good], assume_unique=True)
+            todo = todo[np.argsort(epsilon[todo], kind="stable")]
+        return value, slope, error
 
-def _valley(m: ShiftMoment, s: float) -> float:
-    """The least likely x between the body of the tilted law and its jumps; NaN if it has one hump only."""
-    x = np.linspace(-8.0, (1.0 + s) * m.shift + 4.0, 2048)
-    f = m.log_density(s, x)
-    inner = np.flatnonzero((f[1:-1] <= f[:-2]) & (f[1:-1] < f[2:])) + 1
-    return float(x[inner[np.argmin(f[inner])]]) if inner.size else math.nan
+    def _hard(self, epsilon: float, c: float, found: tuple[float, float, float]) -> tuple[float, float, float]:
+        """Where the one path did not reach the goal: the sum over jumps, if its estimate is smaller."""
+        value, slope, error = found
+        if self.order == "remove" and not error <= TOLERANCE * (1.0 + abs(value)):
+            other = by_jumps(self, epsilon, c)
+            if not error <= other[2]:
+                return other
+        return found
 
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""
+        goal = math.log(delta)
 
-def _place(m: ShiftMoment, loss: float) -> float:
-    """The x at which one step has this loss."""
-    if not loss > 0.0:
-        return math.nan
-    grown = loss + math.log(-math.expm1(-loss)) - math.log(m.rate)  # of e^loss = 1 + rate (w − 1)
-    return float(np.logaddexp(0.0, grown) + 0.5 * m.shift**2) / m.shift
+        def excess(e: float) -> tuple[float, float, float]:
+            value, slope, error = (float(a[0]) for a in self._evaluate(np.array([e])))
+            if value == -math.inf:
+                return -math.inf, 0.0, slope
+            if not error <= TOLERANCE * (1.0 + abs(value)):
+                raise PrecisionError(f"delta at epsilon = {e!r} did not reach full accuracy", reached=error)
+            return value - goal, 2.0 * error + 2.0**-50 * (1.0 + abs(value)), slope
 
-
-def _by_jumps(law: _Law, epsilon: float, c: float) -> tuple[float, float]:
-    """log δ and error as a sum over the number of jumps, each of them an integral of its own."""
-    best = (math.nan, math.inf)
-    for rule in (0.5, 0.25, 0.0):
-        pieces: list[tuple[ShiftMoment, ShiftMoment | None, int]] = []
-        for m, n in law.parts:
-            place = _valley(m, c) if rule == 0.0 else _place(m, rule * epsilon)
-            if place >= 2.0:
-                body, jumps = m.split(place, _WINDOW)
-                pieces.append((body, jumps, n))
+        h, margin, slope = excess(0.0)
+        if h + margin <= 0.0:
+            return 0.0
+        low, high, e = 0.0, self.most * (1.0 + 2.0**-50), 0.0
+        for _ in range(200):
+            move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
+            if not low < move < high:
+                move = 0.5 * (low + high) if math.isfinite(high) else max(2.0 * low, 1.0)
+            if not low < move < high:
+                break
+            e = move
+            h, margin, slope = excess(e)
+            if h + margin <= 0.0:
+                high = e
+                if h + 4.0 * margin >= 0.0:
+                    return high
             else:
-                pieces.append((m, None, n))
-        if all(jumps is None for _, jumps, _ in pieces):
-            continue
-        got = _sum_over_jumps(law, pieces, epsilon, c)
-        if got[1] < best[1]:
-            best = got
-        if best[1] <= _TOLERANCE * (1.0 + abs(best[0])):
-            break
-    return best
+                low = e
+            if math.isfinite(high) and high - low <= 2.0**-50 * high:
+                break
+        if math.isfinite(high) and high - low <= 2.0**-40 * high:
+            return high
+        raise PrecisionError(f"epsilon at delta = {delta!r} did not settle; it lies between {low!r} and {high!r}")
 
 
-def _sum_over_jumps(
-    law: _Law, pieces: Sequence[tuple[ShiftMoment, ShiftMoment | None, int]], epsilon: float, start: float
-) -> tuple[float, float]:
-    """Σ over k of the part with k jumps; parts that Chernoff's bound shows to be negligible count as error."""
-    most = sum(n for _, jumps, n in pieces if jumps is not None)
-    lin = law.mean - epsilon
-    highest, last, failed = -math.inf, math.inf, 0
-    values, errors = [], []
-    for k in range(min(most, _MOST_JUMPS) + 1):
-        part = _Jumps(law, pieces, k)
-        floor = max(highest, _LEAST) - 34.0
-        saddle = _saddle(part, lin, floor, start)
-        bound = saddle[3]
-        value, error = bound, 1.0
-        if bound > floor + 1.0:
-            found, _, wrong = _contour(part, np.array([epsilon]), 0, saddle)
-            if wrong[0] <= 1e-6:
-                value, error = float(found[0]), float(wrong[0])
-                highest = max(highest, value)
-            else:
-                failed += 1
-        values.append(value)
-        errors.append(error)
-        if k >= 1 and error == 1.0 and bound < min(last, highest - 32.0) - 1.0:
-            # a further jump costs no less than this one did: a geometric series bounds all that follow
-            values.append(bound - math.log(math.expm1(min(last - bound, 50.0))))
-            errors.append(1.0)
-            break
-        if failed > 1 or k == _MOST_JUMPS < most:
-            return math.nan, math.inf
-        last = bound
-    if highest == -math.inf:
-        return math.nan, math.inf
-    v, e = np.array(values), np.array(errors)
-    weight = np.exp(v - highest)
-    total = float(weight[e < 1.0].sum())
-    return highest + math.log(total), float((weight * e).sum()) / total
+def _mixed(rate: float, log_ratio: float) -> float:
+    """log(1 − q + q w) from log w."""
+    if log_ratio == -math.inf:
+        return math.log1p(-rate)
+    return log_ratio if log_ratio > 700.0 else math.log1p(rate * math.expm1(log_ratio))
 
 
 def sampled_log_delta(groups: Sequence[SampledGroup], order: Order, epsilon: Floats) -> tuple[Floats, Floats]:
-    law = _Law(groups, order)
-    out, err = np.empty(epsilon.size), np.empty(epsilon.size)
-    for i in range(epsilon.size):
-        saddle = _saddle(law, law.mean - epsilon[i])
-        v, s, e = _contour(law, epsilon[i : i + 1], 0, saddle)
-        out[i], err[i] = v[0], e[0]
-        if not err[i] <= _TOLERANCE * (1.0 + abs(out[i])) and order == "remove":
-            out[i], err[i] = _by_jumps(law, float(epsilon[i]), saddle[0])
-    return out, err
+    """log δ at each entry of a vector ε, and its estimated error."""
+    return SampledComposition(groups, order).log_delta(epsilon)
+
+
+def sampled_epsilon(groups: Sequence[SampledGroup], order: Order, delta: float) -> float:
+    """The smallest safe ε ≥ 0 for this δ."""
+    return SampledComposition(groups, order).epsilon(delta)
