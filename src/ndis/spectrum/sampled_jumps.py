@@ -7,8 +7,8 @@ has from the body dies only far out. A smooth window splits every step, M = body
     e^K = Π (body_j + jumps_j)^{n_j} = Σ_k (coefficient of z^k in Π (body_j + z jumps_j)^{n_j}).
 
 Each coefficient is the transform of a positive measure, so its integral is positive and has a saddle of its own. The
-terms of the sum add up without cancellation. Terms below e^-33 of the sum are bounded by Chernoff's bound and counted as
-error. Successive terms fall at least geometrically once they fall: a further jump costs no less than the one before.
+terms of the sum add up without cancellation. Terms below e^-33 of the sum are bounded by Chernoff's
+bound and count as error. At one real s the coefficients are log-concave in k, so that a geometric series bounds those left out.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _sum_over_jumps(
     """Σ over k of the part with k jumps; parts that Chernoff's bound shows to be negligible count as error."""
     most = sum(n for _, jumps, n in pieces if jumps is not None)
     lin = law.mean - epsilon
-    highest, last, failed = -math.inf, math.inf, 0
+    highest, failed = -math.inf, 0
     values, slopes, errors = [], [], []
     for k in range(min(most, _MOST_JUMPS) + 1):
         part = _Part(law, pieces, k)
@@ -161,15 +161,17 @@ def _sum_over_jumps(
         values.append(value)
         slopes.append(slope)
         errors.append(error)
-        if k >= 1 and error == 1.0 and bound < min(last, highest - 32.0) - 1.0:
-            # a further jump costs no less than this one did: a geometric series bounds all that follow
-            values.append(bound - math.log(math.expm1(min(last - bound, 50.0))))
-            slopes.append(slope)
-            errors.append(1.0)
-            break
+        if k >= 1 and error == 1.0 and bound < highest - 32.0:
+            # the coefficients at one real s are log-concave in k (Newton): a geometric series bounds those that follow
+            at = np.array([saddle[0]], dtype=np.complex128)
+            fall = (part.centred(at)[0][0] - _Part(law, pieces, k - 1).centred(at)[0][0]).real
+            if fall < -0.7:
+                values.append(bound + fall - math.log(-math.expm1(fall)))
+                slopes.append(slope)
+                errors.append(1.0)
+                break
         if failed > 1 or k == _MOST_JUMPS < most:
             return math.nan, math.nan, math.inf
-        last = bound
     if highest == -math.inf:
         return math.nan, math.nan, math.inf
     v, s, e = np.array(values), np.array(slopes), np.array(errors)

@@ -37,6 +37,7 @@ _FIRST = 32  # intervals of the first trapezoid
 _MAX_LEVEL = 7
 _SLACK = 2.5  # a line whose largest term is e^2.5 times the least may be taken if it needs fewer nodes
 _LINES = 17
+_FAR, _FAR_WIDTH = 45.0, 2.0  # of the window that cuts off the tail of x in the remove order: a mass below e^-350
 _WINDOW_POLE = 1.3  # highest line, as a part of the width of a window; its nearest pole is at 2.26 of it
 _HIGHEST = 0.85  # highest line, as a part of the height of the branch points
 
@@ -252,6 +253,9 @@ def _log_moments(s, low, high, heights, q, mu, add, window, mean, missing, fille
 class ShiftMoment:
     """log M(s) − κs of one step: a mean shift μ sampled at the rate q. It keeps its tables between calls.
 
+    In the remove order the far tail of x is cut off. The mass lost is below e^-350 per step, and δ changes by no more
+    than that. Without the cut, M(s) explodes from events that no δ above e^-300 sees.
+
     `split` gives two parts of M, with M = body + jumps: the steps with small x and those with large x.
     """
 
@@ -259,8 +263,8 @@ class ShiftMoment:
         self.rate, self.shift, self.add = rate, shift, add
         self.mean = float(_mean_loss(rate, shift, add))
         self.limit = math.inf
-        self._window, self._missing = (0, 0.0, 1.0), (0.0, 0.0)
-        self._prepare(_HIGHEST * math.pi / shift)
+        self._window, self._missing = ((0, 0.0, 1.0) if add else (-1, _FAR + shift, _FAR_WIDTH)), (0.0, 0.0)
+        self._prepare(min(_HIGHEST * math.pi / shift, math.inf if add else _WINDOW_POLE * _FAR_WIDTH))
 
     def _prepare(self, highest: float) -> None:
         self._tables: dict[int, tuple[float, float, NDArray[np.int64], Complexes, Complexes]] = {}
