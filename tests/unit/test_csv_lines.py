@@ -22,7 +22,8 @@ PIECES = [
     b"\xef\xbb\xbf", b"\x1b[31m", b"7" * 300,
 ]  # fmt: skip
 LINE = st.one_of(
-    st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join), st.binary(max_size=40).map(lambda b: b.replace(b"\n", b""))
+    st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join),
+    st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")),
 )
 PLAIN = [b"0.25,0.5,-0.125", b"0.1,0.2,0.3", b"1e-3,2,.5"]
 
@@ -32,7 +33,7 @@ def bits(rows: np.ndarray) -> tuple[tuple[int, ...], bytes]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(lines=st.lists(LINE, max_size=6), width=st.integers(1, 4), longest=st.sampled_from([5, 20, 1000]), data=st.data())
+@given(st.lists(LINE, max_size=6), st.integers(1, 4), st.sampled_from([5, 20, 1000]), st.data())
 def test_compiled_and_plain_reading_agree_to_the_bit(lines, width, longest, data):
     wanted = tuple(data.draw(st.permutations(range(width))))[: data.draw(st.integers(1, width))]
     content = b"".join(line + b"\n" for line in lines)
@@ -106,7 +107,9 @@ def test_the_same_text_rule_in_lists_and_files() -> None:
         assert bits(found) == bits(np.array([number(text)]))
 
 
-HEADERS = [b"0.5,b", b",b", b"a,a", b"a,\x1b[31mb", b"a,\xff", b'a,"b', b"nan,b", b"a,1e3", b"a,inf", b" ,b", b"a,b\rc", b""]
+HEADERS = [
+    b"0.5,b", b",b", b"a,a", b"a,\x1b[31mb", b"a,\xff", b'a,"b', b"nan,b", b"a,1e3", b"a,inf", b" ,b", b"a,b\rc", b"",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", HEADERS)

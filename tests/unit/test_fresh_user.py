@@ -85,7 +85,8 @@ class TestTargetTypes:
 
     @pytest.mark.parametrize("kind", ["unicode", "bytes", "string", "category", "object", "frame", "polars"])
     def test_text_is_refused_by_its_type(self, kind):
-        with pytest.raises(ParameterError, match=r"^y must hold real numbers; got (dtype .*|text|bytes); convert it first"):
+        message = r"^y must hold real numbers; got (dtype .*|text|bytes); convert it first"
+        with pytest.raises(ParameterError, match=message):
             PrivateRidge(row_norm_bound=1.0, target_bound=1.0).fit(np.zeros((3, 1)), self.text()[kind])
 
     def test_numbers_lists_and_objects_are_read(self):

@@ -19,12 +19,13 @@ from ndis.errors import ParameterError
 from ndis.gram import Gram, exact_gram
 from ndis.gram.npy import npy_header
 from ndis.gram.paths import files_of
+from ndis.gram.sources import open_source
 from ndis.learn._base import private_rows
 from ndis.learn._labels import occurring_classes, private_labels
 
 pa = pytest.importorskip("pyarrow")
-import pyarrow.feather
-import pyarrow.parquet as pq
+feather = pytest.importorskip("pyarrow.feather")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 def write(path: Path, values: list[float]) -> Path:
@@ -116,7 +117,7 @@ def test_the_bar_is_the_same_whatever_is_read(tmp_path: Path, capfd: pytest.Capt
     for rows in (0, 1, 5, 100_000):
         table = pa.table({"a": np.zeros(rows)})
         pq.write_table(table, tmp_path / "a.parquet", row_group_size=max(rows // 7, 1))
-        pyarrow.feather.write_feather(table, tmp_path / "a.arrow", chunksize=max(rows // 3, 1))
+        feather.write_feather(table, tmp_path / "a.arrow", chunksize=max(rows // 3, 1))
         (tmp_path / "a.csv").write_text("0\n" * rows)
         np.save(tmp_path / "a.npy", np.zeros((rows, 1)))
         for ending in ("parquet", "arrow", "csv", "npy"):
@@ -134,15 +135,13 @@ def test_the_bar_is_the_same_whatever_is_read(tmp_path: Path, capfd: pytest.Capt
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "npy"])
 @pytest.mark.parametrize("change", ["grows", "shrinks", "is replaced"])
 def test_a_file_that_changes_while_it_is_read_is_refused(ending: str, change: str, tmp_path: Path) -> None:
-    from ndis.gram.sources import open_source
-
     rows = np.random.default_rng(0).normal(size=(400_000, 1))
     path = tmp_path / f"rows.{ending}"
     table = pa.table({"a": rows[:, 0]})
     if ending == "parquet":
         pq.write_table(table, path, row_group_size=10_000)
     elif ending == "arrow":
-        pyarrow.feather.write_feather(table, path, chunksize=10_000, compression="uncompressed")
+        feather.write_feather(table, path, chunksize=10_000, compression="uncompressed")
     elif ending == "npy":
         np.save(path, rows)
     else:
@@ -159,7 +158,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(ending: str, change: st
         content = path.read_bytes()
         path.unlink()
         path.write_bytes(content)
-    with pytest.raises(ParameterError, match="stay as it is while it is read|be a readable file|cut short"):
+    with pytest.raises(ParameterError, match=r"stay as it is while it is read|be a readable file|cut short"):
         list(blocks)
 
 
@@ -192,7 +191,7 @@ def test_archives_are_refused_by_their_headers(
     shape: tuple[int, ...], version: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(np, "load", lambda *_, **__: pytest.fail("unpacked"))
-    with pytest.raises(ParameterError, match="arrays of at most 1024 MiB|plain numeric arrays"):
+    with pytest.raises(ParameterError, match=r"arrays of at most 1024 MiB|plain numeric arrays"):
         npz_arrays(bomb(shape, version=version))
 
 
@@ -205,7 +204,7 @@ def test_a_member_that_unpacks_to_more_than_its_header_says_is_refused(monkeypat
         archive.writestr("mean_p.npy", array.getvalue() + b"\0" * (4 << 20))
     with pytest.raises(ParameterError, match="arrays of at most 1 MiB"):
         npz_arrays(made.getvalue())
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match="array header"):
         npy_header(io.BytesIO(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 100))
 
 
@@ -219,19 +218,15 @@ def test_decimals_have_one_value_in_every_source(tmp_path: Path) -> None:
     for scale in (0, 5, 20, 37):
         exact = [decimal.Decimal(n).scaleb(-scale, decimal.Context(prec=60)) for n, s in digits if s == scale]
         column = pa.array(exact, pa.decimal128(38, scale))
-        expected = exact_gram(np.array([[float(x)] for x in exact]), row_norm_bound=2.0**130, fractional_bits=24)
         table = pa.table({"a": column})
         pq.write_table(table, tmp_path / "a.parquet")
         (tmp_path / "a.csv").write_text("\n".join(map(str, exact)))
         floats = [float(x) for x in exact]
-        from ndis.gram.sources import open_source
-
         for data in (table, pl.from_arrow(table), tmp_path / "a.parquet"):
             (blocks,) = zip(*open_source(data, progress=False).read(((0,),)), strict=True)
             assert np.concatenate(blocks)[:, 0].tolist() == floats
         found = gram(tmp_path / "a.csv", columns="a")
         assert np.array_equal(found.integers, gram(table).integers)
-        assert expected.layout.features == 1
 
 
 def test_types_of_text_do_not_tell_the_longest_cell() -> None:

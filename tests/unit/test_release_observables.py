@@ -76,7 +76,7 @@ def recorded(seen: dict[str, Any]) -> Iterator[None]:
             try:
                 yield
                 seen["outcome"] = "done"
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 -- whatever is raised is seen
                 context = None if error.__suppress_context__ else error.__context__
                 seen["outcome"] = type(error), str(error), repr(error.__cause__), repr(context)
     finally:
@@ -252,7 +252,7 @@ def test_cells_of_typed_arrow_columns(kind: Any, seen: Callable[..., dict[str, A
 
 @pytest.mark.parametrize("collection", ["frame", "array"])
 def test_cells_of_dask_partitions(collection: str, seen: Callable[..., dict[str, Any]]) -> None:
-    dask = pytest.importorskip("dask")
+    pytest.importorskip("dask")
     import dask.array
     import dask.dataframe
     import pandas as pd
@@ -281,7 +281,7 @@ def test_cells_of_dask_partitions(collection: str, seen: Callable[..., dict[str,
 
 
 def test_what_the_tasks_of_others_raise_is_not_passed_on(seen: Callable[..., dict[str, Any]]) -> None:
-    dask = pytest.importorskip("dask")
+    pytest.importorskip("dask")
     import dask.array
 
     def fail(error: type[BaseException]) -> Any:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -36,7 +36,7 @@ class NpyHeader:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def npy_header(file: BinaryIO) -> NpyHeader:
+def npy_header(file: IO[bytes]) -> NpyHeader:
     """Read the header; a ValueError where there is none, or where it holds objects. No array is made.
 
     >>> file = io.BytesIO()
@@ -66,9 +66,7 @@ def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int
         for first in range(0, rows, step):
             count = min(step, rows - first)
             if header.fortran:
-                columns = [
-                    _numbers(file, header, header.start + (c * rows + first) * item, count) for c in wanted
-                ]
+                columns = [_numbers(file, header, header.start + (c * rows + first) * item, count) for c in wanted]
                 block = np.stack(columns, axis=1)
             else:
                 block = _numbers(file, header, header.start + first * width * item, count * width)
@@ -78,7 +76,7 @@ def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int
             yield found
 
 
-def _numbers(file: BinaryIO, header: NpyHeader, start: int, count: int) -> NDArray[Any]:
+def _numbers(file: IO[bytes], header: NpyHeader, start: int, count: int) -> NDArray[Any]:
     file.seek(start)
     content = file.read(count * header.dtype.itemsize)
     if len(content) != count * header.dtype.itemsize:

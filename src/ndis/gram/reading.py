@@ -32,7 +32,7 @@ def readable(path: Any) -> Iterator[None]:
 
 def stamps(paths: list[Path]) -> list[tuple[int, ...]]:
     """What tells a file from a changed one: device, number, size and time of the last change."""
-    found = []
+    found: list[tuple[int, ...]] = []
     for path in paths:
         with readable(path):
             status = path.stat()

@@ -291,7 +291,7 @@ def _polars(frame: Any) -> Source:
     def column(rows: Any, i: int) -> Any:
         cells = rows.to_series(i)
         if cells.dtype == pl.Decimal:
-            return decimal_numbers(cells.to_arrow())  # the library's own cast rounds twice
+            return decimal_numbers(cells.to_arrow())  # one rule for decimals, wherever they come from
         return cells.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
 
     def read(groups: Groups) -> Iterator[Parts]:
