@@ -18,12 +18,13 @@ _NONE, _PLAIN, _RARE = 0, 1, 2  # no number; one that cannot leave the range of 
 _PLAIN_BYTES = 40
 
 
-def _compiled(function: F) -> F:
-    made: F = njit(nogil=True, cache=True)(function)
-    return made
+def compiled() -> Callable[[F], F]:
+    """Decorate a function that numba compiles without the interpreter's lock."""
+    decorator: Callable[[F], F] = njit(nogil=True, cache=True)
+    return decorator
 
 
-@_compiled
+@compiled()
 def _digits(data: Any, at: int, end: int) -> int:
     """The first place from `at` on that holds no digit."""
     while at < end and 48 <= data[at] <= 57:
@@ -31,7 +32,7 @@ def _digits(data: Any, at: int, end: int) -> int:
     return at
 
 
-@_compiled
+@compiled()
 def _classify(data: Any, a: int, z: int) -> tuple[int, int, int]:
     """Whether ``data[a:z]`` is a number, and where it lies without spaces and without a plus sign."""
     while a < z and (data[a] == 32 or 9 <= data[a] <= 13):
@@ -67,7 +68,7 @@ def _classify(data: Any, a: int, z: int) -> tuple[int, int, int]:
     return (_PLAIN if exponent < 3 and z - a <= _PLAIN_BYTES else _RARE), a, z
 
 
-@_compiled
+@compiled()
 def _scan(data: Any, slots: Any, longest: int, begin: Any, end: Any, kind: Any) -> int:
     """Fill in place and kind of the wanted cells of every record; returns the number of records."""
     row, i, size, width = 0, 0, data.size, slots.size
@@ -116,7 +117,7 @@ def _scan(data: Any, slots: Any, longest: int, begin: Any, end: Any, kind: Any) 
     return row
 
 
-@_compiled
+@compiled()
 def _gather(data: Any, places: Any, begin: Any, offsets: Any, out: Any) -> None:
     for k in range(places.size):
         a = begin[places[k]] - offsets[k]
