@@ -64,7 +64,8 @@ def computed(delayed: Any) -> Any:
         raise
     except BaseException:  # noqa: BLE001 -- the tasks of others may raise anything, and quote what they like
         remedy = "compute the collection by itself to see why"
-        raise ParameterError("data", "be a collection that dask can compute", "a task that failed", remedy) from None
+        rule = "be a collection that dask can compute, with the columns it declares in every partition"
+        raise ParameterError("data", rule, "a task that failed", remedy) from None
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def _open_parquet(path: Path) -> _Table:
         with pq.ParquetFile(path, buffer_size=_PAGES, pre_buffer=False) as file:
             groups = file.num_row_groups
             for g in range(groups):
-                for batch in file.iter_batches(batch_size=step, row_groups=[g], columns=chosen, use_threads=False):
+                for batch in file.iter_batches(batch_size=step, row_groups=[g], columns=chosen):
                     yield arrow_matrix(batch.select(chosen), range(len(chosen))), g / groups
 
     return _Table(len(names), blocks, names, refused)
