@@ -288,7 +288,7 @@ class TestRidge:
         frame = pd.DataFrame(np.c_[records[0], records[1]], columns=["a", "b", "c", "y"])
         path = tmp_path / f"records.{kind}"
         frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
-        model = clone(ESTIMATORS[2]).fit_data(path, target="y")
+        model = clone(ESTIMATORS[2]).fit_data(path, target="y", header=kind == "csv")
         whole = fitted(ESTIMATORS[2], records)
         np.testing.assert_array_equal(released(model), released(whole))
         assert model.feature_names_in_.tolist() == ["a", "b", "c"]

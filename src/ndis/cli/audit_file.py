@@ -177,7 +177,7 @@ def _read_rows(name: str, file: Path, targets: list[str] | None) -> Any:
     if not file.is_file():
         raise ParameterError(name, "name an existing file", str(file))
     try:
-        source = open_source(file, progress=False)
+        source = open_source(file, header=ending == ".csv", progress=False)
         chosen = None if not targets else [_column(name, t, source.width) if t.isdecimal() else t for t in targets]
         groups = choose_columns(source, None, chosen)
         blocks = list(source.read(groups))

@@ -13,10 +13,13 @@ import numpy as np
 import ndis
 from ndis._json import loads
 from ndis.errors import ParameterError
+from ndis.gram.npy import npy_header
 
 if TYPE_CHECKING:
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
+
+_MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; larger ones are beyond what these commands can factor
 
 __all__ = ["content_of", "is_npz", "npz_arrays", "numbers", "pair_from_arrays", "profile_from", "read_profile"]
 
@@ -101,8 +104,11 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
             "file", "be an NPZ archive of plain numeric arrays", "a file that is cut short, or no archive"
         )
     try:
+        _check_size(content)
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
+    except ParameterError:
+        raise
     except (
         ValueError,
         KeyError,
@@ -117,3 +123,14 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
             "file", "be an NPZ archive of plain numeric arrays", str(error) or type(error).__name__
         ) from error
     return {key: a.tolist() if np.ndim(a) < 2 else a for key, a in arrays.items() if isinstance(a, np.ndarray)}
+
+
+def _check_size(content: bytes) -> None:
+    """Refuse an archive whose arrays would fill the memory, by their headers, before anything is unpacked."""
+    total = 0
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for item in archive.infolist():
+            with archive.open(item) as file:
+                total += max(npy_header(file).size, item.file_size) if item.filename.endswith(".npy") else 0
+    if total > _MOST_BYTES:
+        raise ParameterError("file", f"hold arrays of at most {_MOST_BYTES >> 20} MiB in all", "larger ones")

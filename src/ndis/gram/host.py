@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import kind_of
 from ndis.gram.layout import RowLayout
 from ndis.gram.rows import GroupRule, quantise_group
 
@@ -30,7 +31,7 @@ def check_block(block: Any, *, columns: int, name: str) -> NDArray[Any]:
     if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
         raise ParameterError(name, "be a NumPy array", type(block).__name__)
     if block.dtype.kind not in "fiub" or block.dtype.itemsize > 8:
-        raise ParameterError(name, "hold real numbers of at most 64 bits", f"dtype {block.dtype}")
+        raise ParameterError(name, "hold real numbers of at most 64 bits", kind_of(block.dtype))
     if block.ndim != 2 or block.shape[1] != columns:
         got = f"{block.shape[1]} column(s)" if block.ndim == 2 else f"{block.ndim} dimension(s)"
         raise ParameterError(name, f"be a matrix with {columns} column(s)", got)

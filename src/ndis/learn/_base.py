@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from ndis._validate import STATE_A_BOUND, as_scalar
 from ndis.errors import ParameterError
-from ndis.gram.cells import nested_cells, read_cells
+from ndis.gram.cells import kind_of, nested_cells, read_cells
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.projection_family import as_calibration, as_size
@@ -72,6 +72,9 @@ def private_rows(estimator: Any, X: Any) -> Any:
     Types and shapes are checked. No check looks at a value: a cell that is not a number becomes NaN, and the engine
     turns its row into zeros.
     """
+    if isinstance(X, list | tuple) and not X:
+        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
+        raise ParameterError("X", "show its columns", "an empty list", remedy)
     rows = _by_schema("X", X)
     shape = getattr(rows, "shape", None)
     if shape is not None and len(shape) != 2:
@@ -106,7 +109,7 @@ def _check_target_types(y: Any) -> None:
     >>> _check_target_types(np.array(["low", "high"]))
     Traceback (most recent call last):
     ...
-    ndis.errors.ParameterError: y must hold real numbers; got dtype <U4; convert it first (a list is read cell by cell)
+    ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
     frame = hasattr(y, "dtypes") and len(y.shape) == 2
     types: list[Any] = list(y.dtypes) if frame else [getattr(y, "dtype", None)]
@@ -116,7 +119,7 @@ def _check_target_types(y: Any) -> None:
             kind = "f" if dtype.is_numeric() or str(dtype) == "Boolean" else "O"
         if kind in "US" or (kind == "O" and not isinstance(y, np.ndarray)):
             remedy = "convert it first (a list is read cell by cell)"
-            raise ParameterError("y", "hold real numbers", f"dtype {dtype}", remedy)
+            raise ParameterError("y", "hold real numbers", kind_of(dtype), remedy)
 
 
 def _by_schema(name: str, data: Any) -> Any:
@@ -134,7 +137,7 @@ def _by_schema(name: str, data: Any) -> Any:
     if not isinstance(data, np.ndarray) or kind in "fiub":
         return data
     if kind not in "OSU":
-        raise ParameterError(name, "hold real numbers", f"dtype {data.dtype}")
+        raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
     return read_cells(data)
 
 

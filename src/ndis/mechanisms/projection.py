@@ -212,6 +212,7 @@ class RandomProjection:
         *,
         columns: Any = None,
         targets: Any = None,
+        header: bool = False,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -220,7 +221,7 @@ class RandomProjection:
 
         Parameters
         ----------
-        data, columns, targets, device, progress
+        data, columns, targets, header, device, progress
             As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y); a
             list of rows too. Targets need a `target_bound`.
         random_state : optional
@@ -237,7 +238,8 @@ class RandomProjection:
         from ndis.sampling.bits import random_bits
 
         bits = random_bits(random_state)
-        gram = self._gram(data, bits, columns=columns, targets=targets, device=device, progress=progress)
+        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
+        gram = self._gram(data, bits, **how)
         return draw_release(self, gram, ridge=self.ridge, bits=bits)
 
     def _gram(self, data: Any, bits: Any, **how: Any) -> Any:

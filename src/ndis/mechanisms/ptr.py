@@ -193,6 +193,7 @@ class PTRProjection(RandomProjection):
         *,
         columns: Any = None,
         targets: Any = None,
+        header: bool = False,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -205,7 +206,8 @@ class PTRProjection(RandomProjection):
         from ndis.sampling.bits import random_bits
 
         bits = random_bits(random_state)
-        gram = self._gram(data, bits, columns=columns, targets=targets, device=device, progress=progress)
+        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
+        gram = self._gram(data, bits, **how)
         noisy = self._test(gram, bits)
         return draw_release(self, gram, ridge=self._ridge_after(noisy), bits=bits, released={"noisy_eigenvalue": noisy})
 
