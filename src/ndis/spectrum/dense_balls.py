@@ -30,7 +30,7 @@ import numpy as np
 from flint import arb, arb_mat, fmpq, fmpq_mat
 from scipy.linalg import LinAlgError, eigh
 
-from ndis._balls import Ball
+from ndis._balls import Ball, cholesky
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.spectrum.directions import Directions
@@ -94,12 +94,13 @@ def whiten_in_balls(shift: Rational, difference: Rational, sigma_q: Rational, bi
     w = arb_mat(_approximate_whitener(difference, sigma_q))
     delta, sigma = arb_mat(difference), arb_mat(sigma_q)
     wt = w.transpose()
-    factor = _cholesky(wt * sigma * w)
-    if factor is None:
+    rows = cholesky((wt * sigma * w).tolist(), _indefinite)
+    if rows is None:
         return None
-    half = _solve_lower(factor, wt * delta * w)
-    a = _solve_lower(factor, half.transpose())
-    m = _solve_lower(factor, wt * arb_mat(shift))
+    factor = arb_mat(rows)
+    half = factor.solve(wt * delta * w)
+    a = factor.solve(half.transpose())
+    m = factor.solve(wt * arb_mat(shift))
     table, vector = _symmetric(a), [row[0] for row in m.tolist()]
     _rotate(table, vector, bits)
     rank = difference.rank()
@@ -133,35 +134,8 @@ def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
     return [[arb(scale[i]) * arb(float(v[i, j])) for j in range(d)] for i in range(d)]
 
 
-def _cholesky(matrix: Any) -> list[list[Ball]] | None:
-    """Rows of the lower factor of a positive definite ball matrix; None if a pivot is not certainly positive."""
-    d = matrix.nrows()
-    a = matrix.tolist()
-    rows: list[list[Ball]] = []
-    for i in range(d):
-        row: list[Ball] = []
-        for j in range(i):
-            total = a[i][j]
-            for x, y in zip(row, rows[j], strict=False):
-                total -= x * y
-            row.append(total / rows[j][j])
-        pivot = a[i][i]
-        for x in row:
-            pivot -= x * x
-        if pivot < 0:
-            raise ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
-        if not pivot > 0:
-            return None
-        row.append(pivot.sqrt())
-        rows.append(row)
-    return rows
-
-
-def _solve_lower(factor: list[list[Ball]], right: Any) -> Any:
-    """L⁻¹ B."""
-    d = len(factor)
-    full = arb_mat([row + [arb(0)] * (d - len(row)) for row in factor])
-    return full.solve(right)
+def _indefinite() -> ParameterError:
+    return ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
 
 
 def _symmetric(matrix: Any) -> list[list[Ball]]:
