@@ -94,13 +94,12 @@ def whiten_in_balls(shift: Rational, difference: Rational, sigma_q: Rational, bi
     w = arb_mat(_approximate_whitener(difference, sigma_q))
     delta, sigma = arb_mat(difference), arb_mat(sigma_q)
     wt = w.transpose()
-    rows = cholesky((wt * sigma * w).tolist(), _indefinite)
-    if rows is None:
+    factor = _cholesky(wt * sigma * w)
+    if factor is None:
         return None
-    factor = arb_mat(rows)
-    half = factor.solve(wt * delta * w)
-    a = factor.solve(half.transpose())
-    m = factor.solve(wt * arb_mat(shift))
+    half = _solve_lower(factor, wt * delta * w)
+    a = _solve_lower(factor, half.transpose())
+    m = _solve_lower(factor, wt * arb_mat(shift))
     table, vector = _symmetric(a), [row[0] for row in m.tolist()]
     _rotate(table, vector, bits)
     rank = difference.rank()
@@ -132,6 +131,16 @@ def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
     except LinAlgError:
         v = np.eye(d)
     return [[arb(scale[i]) * arb(float(v[i, j])) for j in range(d)] for i in range(d)]
+
+
+def _cholesky(matrix: Any) -> list[list[Ball]] | None:
+    """Rows of the lower factor of a positive definite ball matrix; None if a pivot is not certainly positive."""
+    return cholesky(matrix.tolist(), _indefinite)
+
+
+def _solve_lower(factor: list[list[Ball]], right: Any) -> Any:
+    """L⁻¹ B."""
+    return arb_mat(factor).solve(right)
 
 
 def _indefinite() -> ParameterError:
