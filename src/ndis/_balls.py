@@ -13,7 +13,7 @@ from flint import arb, ctx, fmpq
 
 from ndis.enclosure import Enclosure
 
-__all__ = ["Ball", "climb", "exact_ball", "outward", "precision"]
+__all__ = ["Ball", "cholesky", "climb", "exact_ball", "outward", "precision"]
 
 Ball = Any  # flint.arb carries no type information
 T = TypeVar("T")
@@ -55,6 +55,30 @@ def climb(attempt: Callable[[int], T | None], ladder: Iterable[int]) -> T | None
 def exact_ball(value: float | Fraction) -> Ball:
     """A number as a ball: exact for a float, to the working precision for a rational."""
     return arb(value) if isinstance(value, float) else arb(fmpq(value.numerator, value.denominator))
+
+
+def cholesky(matrix: list[list[Ball]], refuse: Callable[[], Exception]) -> list[list[Ball]] | None:
+    """Rows of the lower Cholesky factor of a symmetric ball matrix, zeros above the diagonal.
+
+    None if the working precision leaves the sign of a pivot open. If a pivot is certainly not positive, the exception
+    that `refuse` makes is raised.
+
+    >>> [[float(x) for x in row] for row in cholesky([[arb(4), arb(2)], [arb(2), arb(10)]], ValueError)]
+    [[2.0, 0.0], [1.0, 3.0]]
+    """
+    n = len(matrix)
+    rows = [[arb(0)] * n for _ in range(n)]
+    for j in range(n):
+        pivot = matrix[j][j] - sum((x * x for x in rows[j][:j]), arb(0))
+        if not pivot > 0:
+            if pivot <= 0:
+                raise refuse()
+            return None
+        rows[j][j] = pivot.sqrt()
+        for i in range(j + 1, n):
+            inner = sum((x * y for x, y in zip(rows[i][:j], rows[j][:j], strict=True)), arb(0))
+            rows[i][j] = (matrix[i][j] - inner) / rows[j][j]
+    return rows
 
 
 def outward(ball: Ball) -> Enclosure:

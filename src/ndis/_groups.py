@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
 
+from ndis._rounding import up
 from ndis._validate import as_count, as_floats, single
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.spectrum.groups import Order, Step
 
-__all__ = ["Group", "as_rate", "canonical"]
+__all__ = ["Choice", "Group", "as_rate", "canonical", "orders_of", "total_failure"]
+
+Choice = Literal["worst", "remove", "add"]
+
+_ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,3 +132,18 @@ def as_rate(rate: float) -> float:
     if not 0 < q <= 1:
         raise ParameterError("rate", "be above 0 and at most 1", q)
     return q
+
+
+def total_failure(failures: list[float], *, times: int = 1) -> float:
+    """The sum of failure probabilities, `times` over, rounded up. A sum of 1 guarantees nothing and is refused."""
+    total = up(times * sum((Fraction(f) for f in failures), Fraction(0)))
+    if not total < 1:
+        raise ParameterError("failure_probability", "stay below 1 in all", total, "compose fewer releases")
+    return total
+
+
+def orders_of(order: str) -> tuple[Order, ...]:
+    """The orders that a caller asks for."""
+    if order not in _ORDERS:
+        raise ParameterError("order", "be 'worst', 'remove' or 'add'", repr(order))
+    return _ORDERS[order]

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._groups import Group, as_rate, canonical
+from ndis._groups import Choice, Group, as_rate, canonical, orders_of, total_failure
 from ndis._profile_json import profile_from_json, profile_to_json
 from ndis._rounding import down, up
 from ndis._validate import (
@@ -35,10 +35,6 @@ from ndis.spectrum import groups as kernel
 from ndis.spectrum.groups import Order, Step
 
 __all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
-
-Choice = Literal["worst", "remove", "add"]
-
-_ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -193,7 +189,7 @@ class PrivacyProfile:
         -45015.43172
         """
         x = as_floats("epsilon", epsilon)
-        values = np.maximum.reduce([self._log_delta(one, x.ravel()) for one in _orders(order)])
+        values = np.maximum.reduce([self._log_delta(one, x.ravel()) for one in orders_of(order)])
         if self.failure_probability:
             values = np.minimum(np.logaddexp(values, math.log(self.failure_probability)), 0.0)
         return shaped(values, x.shape)
@@ -249,7 +245,7 @@ class PrivacyProfile:
         """
         x = single("epsilon", as_floats("epsilon", epsilon))
         width = as_one_probability("relative_width", relative_width)
-        boxes = [self._certify(one, x, width) for one in _orders(order)]
+        boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
         if not self.failure_probability:
             return Enclosure(lower, upper)
@@ -300,7 +296,7 @@ class PrivacyProfile:
         return PrivacyProfile.from_groups(
             (group for p in profiles for group in p.groups),
             adjacency=self.adjacency,
-            failure_probability=_together([p.failure_probability for p in profiles]),
+            failure_probability=total_failure([p.failure_probability for p in profiles]),
         )
 
     def repeat(self, times: int) -> PrivacyProfile:
@@ -314,7 +310,7 @@ class PrivacyProfile:
         return PrivacyProfile.from_groups(
             (replace(group, count=group.count * times) for group in self.groups),
             adjacency=self.adjacency,
-            failure_probability=_together([self.failure_probability], times=times),
+            failure_probability=total_failure([self.failure_probability], times=times),
         )
 
     def subsampled(self, rate: float) -> PrivacyProfile:
@@ -393,20 +389,6 @@ class PrivacyProfile:
             if not target > 0.0:
                 return math.inf
         found = 0.0
-        for order in _orders(choice):
+        for order in orders_of(choice):
             found = kernel.smallest_epsilon(self._steps(order), order, target, start=found)
         return found
-
-
-def _together(failures: list[float], *, times: int = 1) -> float:
-    """The sum of failure probabilities, `times` over, rounded up. A sum of 1 guarantees nothing and is refused."""
-    total = up(times * sum((Fraction(f) for f in failures), Fraction(0)))
-    if not total < 1:
-        raise ParameterError("failure_probability", "stay below 1 in all", total, "compose fewer releases")
-    return total
-
-
-def _orders(order: str) -> tuple[Order, ...]:
-    if order not in _ORDERS:
-        raise ParameterError("order", "be 'worst', 'remove' or 'add'", repr(order))
-    return _ORDERS[order]

@@ -23,17 +23,17 @@ __all__ = ["covariance_bound", "split_bound", "triangle_bound"]
 def covariance_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
     """The covariance lemma in the order in which it is proved: p the *narrower* law (lem:ndis-cov-analytic-form).
 
-    With w = 1 − τ, w' = (1 − τ)/τ, f = −Σ log τ − 2ε: δ(ε) = 0 where f ≤ 0, and otherwise, for all v ≥ 0 and
+    With w = 1 − τ, w' = (1 − τ)/τ, f = −Σ log τ − 2ε: δ(ε) = 0 if f ≤ 0. Otherwise, for all v ≥ 0 and
     0 < u < 1/(2 max w'),
 
         δ(ε) ≤ exp(v f − ½ Σ log(1 + 2vw)) − e^ε (1 − exp(−u f − ½ Σ log(1 − 2uw'))).
 
-    For ε ≥ 0 the second term is idle: its exponent grows with u from the start, Σ w' ≥ −Σ log τ ≥ f, so the infimum is
-    at u → 0 and the term vanishes. The first is e^{K(s) − sε} at s = 2v, Chernoff's bound on Pr[L > ε] alone. So the
-    lemma is never better than `renyi_bound`, which is smaller by sˢ/(1+s)^{1+s} at every s; it is here as the paper's.
+    For ε ≥ 0 the second term does nothing. Its exponent grows with u from the start, Σ w' ≥ −Σ log τ ≥ f, so the
+    infimum is at u → 0 and the term vanishes. The first is e^{K(s) − sε} at s = 2v, Chernoff's bound on Pr[L > ε]. So
+    the lemma is never better than `renyi_bound`, which is smaller by sˢ/(1+s)^{1+s} at every s.
 
-    The other order is the harder one and this is *not* a bound for it: N(0, 2) from N(0, 1) has δ(1) = 0.0456, while
-    the formula for the reverse gives 0. Use `renyi_bound`, or the exact value, there.
+    The other order is the harder one, and this is *not* a bound for it: N(0, 2) from N(0, 1) has δ(1) = 0.0456, but
+    the formula for the reverse gives 0. Use `renyi_bound` or the exact value for that order.
 
     Parameters
     ----------
@@ -115,10 +115,10 @@ def split_bound(
         mean first:        N(μ₁, Σ₁) → N(μ₂, Σ₁) → N(μ₂, Σ₂)
         covariance first:  N(μ₁, Σ₁) → N(μ₁, Σ₂) → N(μ₂, Σ₂)
 
-    The covariance step keeps the pair's own order and the mean step the covariance it really happens under, so
-    nothing beyond the triangle inequality is used: no Loewner order and no asymmetry lemma. The printed bounds put
-    Σ_min under both means and the harder order on the covariances; they are never smaller than these. What is printed
-    after them — that lem:ndis-cov-analytic-form covers their covariance terms — is false: it bounds the easier order.
+    The covariance step keeps the pair's own order. The mean step keeps the covariance under which it happens. So only
+    the triangle inequality is used: no Loewner order and no asymmetry lemma. The printed bounds put Σ_min under both
+    means and the harder order on the covariances, and are never smaller than these. The paper then says that
+    lem:ndis-cov-analytic-form covers their covariance terms. That is false: the lemma bounds the easier order.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def renyi_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
 
 
 def renyi_log_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
-    """Logarithm of `renyi_bound`, finite where the bound itself underflows.
+    """Logarithm of `renyi_bound`, finite even if the bound itself underflows.
 
     Examples
     --------

@@ -31,7 +31,7 @@ import numpy as np
 from flint import arb, arb_mat, fmpq, fmpq_mat
 from scipy.linalg import LinAlgError, eigh
 
-from ndis._balls import Ball
+from ndis._balls import Ball, cholesky
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.spectrum.directions import Directions
@@ -148,33 +148,16 @@ def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
 
 def _cholesky(matrix: Any) -> list[list[Ball]] | None:
     """Rows of the lower factor of a positive definite ball matrix; None if a pivot is not certainly positive."""
-    d = matrix.nrows()
-    a = matrix.tolist()
-    rows: list[list[Ball]] = []
-    for i in range(d):
-        row: list[Ball] = []
-        for j in range(i):
-            total = a[i][j]
-            for x, y in zip(row, rows[j], strict=False):
-                total -= x * y
-            row.append(total / rows[j][j])
-        pivot = a[i][i]
-        for x in row:
-            pivot -= x * x
-        if pivot < 0:
-            raise ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
-        if not pivot > 0:
-            return None
-        row.append(pivot.sqrt())
-        rows.append(row)
-    return rows
+    return cholesky(matrix.tolist(), _indefinite)
 
 
 def _solve_lower(factor: list[list[Ball]], right: Any) -> Any:
     """L⁻¹ B."""
-    d = len(factor)
-    full = arb_mat([row + [arb(0)] * (d - len(row)) for row in factor])
-    return full.solve(right)
+    return arb_mat(factor).solve(right)
+
+
+def _indefinite() -> ParameterError:
+    return ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
 
 
 def _symmetric(matrix: Any) -> list[list[Ball]]:
