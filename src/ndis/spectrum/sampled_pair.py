@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 
 from ndis._validate import Floats
-from ndis.loss import half_excess_log
 from ndis.spectrum.contour import exponent
+from ndis.spectrum.loss import half_excess_log
 from ndis.spectrum.sampled_moment import Complexes, _log1p, log_excess, second_order_exponential
 
 __all__ = ["PairMoment", "PlainMoment", "log_ratio_range"]
