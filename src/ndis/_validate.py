@@ -154,7 +154,11 @@ def as_fractions(name: str, value: Any) -> list[Fraction]:
     for x in given if isinstance(given, list | tuple) else [given]:
         if isinstance(x, bool) or not isinstance(x, int | float | Fraction | np.integer | np.floating):
             raise ParameterError(name, "be real numbers", type(x).__name__)
-        if not np.isfinite(float(x)):
+        try:
+            finite = bool(np.isfinite(float(x)))
+        except OverflowError:
+            raise ParameterError(name, "lie within the range of floats", "a larger number") from None
+        if not finite:
             raise ParameterError(name, "be finite", x)
         found.append(Fraction(int(x)) if isinstance(x, np.integer) else Fraction(*x.as_integer_ratio()))
     return found

@@ -46,6 +46,7 @@ __all__ = ["LEAST_SHIFT", "GaussianPair", "Origin"]
 
 Rationals = int | float | Fraction | Sequence[int | float | Fraction] | Floats
 
+_LEAST_EXCESS = 1e-300  # a smaller one is no normal float
 _NOT_FLOATS = 2.0**-50  # relative error of a loss whose invariants were rounded to floats, with room
 
 
@@ -129,6 +130,8 @@ class GaussianPair(Invariants):
         n = as_counts("copies", copies)
         if not all(x > -1 for x in t):
             raise ParameterError("excess", "be above -1", str(min(t)))
+        if not all(x == 0 or max(x, -x) >= _LEAST_EXCESS for x in t):
+            raise ParameterError("excess", f"be 0 or at least {_LEAST_EXCESS} in size", "a smaller one")
         size = max(len(t), len(m), n.size)
         if not all(k in (1, size) for k in (len(t), len(m), n.size)) or size == 0:
             lengths = f"{len(t)}, {len(m)} and {n.size}"

@@ -72,6 +72,10 @@ class TestFromExcess:
         [
             ((-1,), "^excess must be above -1; got -1"),
             ((Fraction(-4, 3),), "^excess must be above -1; got -4/3"),
+            ((Fraction(1, 10**310),), "^excess must be 0 or at least 1e-300 in size; got a smaller one"),
+            ((Fraction(1, 10**400),), "^excess must be 0 or at least 1e-300 in size; got a smaller one"),
+            ((10**400,), "^excess must lie within the range of floats; got a larger number"),
+            ((Fraction(1, 10**400) - 1,), "^variance_ratio must be positive and finite; got "),
             ((math.nan,), "^excess must be finite; got nan"),
             ((math.inf,), "^excess must be finite; got inf"),
             (("1/3",), "^excess must be real numbers; got str"),
