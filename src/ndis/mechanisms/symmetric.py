@@ -48,7 +48,7 @@ def two_rows(layout: RowLayout) -> Fraction:
 
 def shift_profile(shift: float, adjacency: Adjacency) -> PrivacyProfile:
     """The profile of a mean shift of so many standard deviations between neighbours of this kind."""
-    return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift))
+    return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift), adjacency=adjacency)
 
 
 def noisy_gram(gram: Gram, *, noise_std: float, random_state: Any = None) -> ExactSample:
