@@ -243,7 +243,7 @@ def test_the_dominating_pair_of_a_shift(order):
     for epsilon in (-0.04, -0.01, 0.0, 0.003, 0.02, 0.049, 0.2, 1.0):
         there = math.fsum(p * -math.expm1(epsilon - x) for p, x in zip(masses, step.losses, strict=True) if x > epsilon)
         truth = float(one_step(mp.mpf(0.05), mp.mpf(1), mp.mpf(epsilon), order))
-        assert truth * (1 - 1e-12) <= there + float(infinite) <= truth * (1 + 1e-2) + 1e-9
+        assert truth * (1 - 1e-12) <= there + float(infinite) <= truth * (1 + 3e-2) + 1e-9
 
 
 @pytest.mark.parametrize("order", ["remove", "add"])
