@@ -296,3 +296,12 @@ def test_a_sampled_sketch_has_no_certificate_of_a_given_width():
         group = SampledGroup((0.1,), Groups([(arb(0.5), arb(0), 3)], arb(0)), 4)
     with pytest.raises(PrecisionError, match="bounds_sampled"):
         certify_sampled([group], 0.1, order="remove")
+
+
+def test_bounds_where_the_default_width_is_out_of_reach():
+    """One step at a rate of 1e-6 near ε = 0: 10⁷ nodes for 1e-6, and bounds with fewer."""
+    rate, shift, epsilon = 1.9040694108137182e-06, 2.872816617952324, 0.0005108961948559167
+    box = bounds_sampled([shift_group(rate, shift, 1)], epsilon, order="remove", relative_width=1e-2)
+    truth = one_step(mp.mpf(rate), mp.mpf(shift), mp.mpf(epsilon), "remove")
+    assert box.lower <= truth <= box.upper
+    assert box.width <= 0.11 * box.upper
