@@ -176,11 +176,11 @@ def _enclose(
         try:
             plan = Planner(parts, e, width, guess).plan()
             with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
-                ball, ratio = _Sum(Parts.of(groups, order, discrete), e, plan).value()
+                ball, ratio, smooth = _Sum(Parts.of(groups, order, discrete), e, plan).value()
         except PrecisionError as error:
             reason = f" ({error})"
             break
-        guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio)
+        guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
         if ball > 0:
             reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
             if reached <= width:
@@ -198,8 +198,8 @@ class _Sum:
     def __init__(self, parts: Parts, epsilon: float, plan: Plan) -> None:
         self.parts, self.epsilon, self.plan = parts, epsilon, plan
 
-    def value(self) -> tuple[Ball, float]:
-        """δ(ε) as a ball, and p_τ(ε)/δ(ε) roughly."""
+    def value(self) -> tuple[Ball, float, float]:
+        """δ(ε) as a ball; p_τ(ε)/δ_τ(ε) and log δ_τ(ε) roughly, or nan where they are not seen."""
         plan = self.plan
         c, eps, p = arb(plan.c), arb(self.epsilon), arb(plan.period)
         step = 2 * arb.pi() / p
@@ -228,13 +228,14 @@ class _Sum:
         rest = cap / (arb.pi() * end)
         upper = (delta + rest).upper()
         lower = (delta - rest - self._periods(tau2)).lower()
+        smooth = float(lower.log()) if lower > 0 else math.nan
         if plan.tau > 0.0:
             density += cap / (arb.pi() * end * tau2)
             lower = (lower - tau2 * (tau2 / 8).exp() * density).lower()
         if not upper.is_finite():
             raise PrecisionError("the sum did not stay finite")
         ratio = float((density / delta).mid()) if plan.tau > 0.0 and delta > 0 else math.nan
-        return lower.union(upper), ratio
+        return lower.union(upper), ratio, smooth
 
     def _closed(self, s: Any, both: Any) -> Any:
         """K(s) of the plain releases; `both` is s(s+1)."""
