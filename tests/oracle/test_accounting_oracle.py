@@ -13,8 +13,8 @@ import pytest
 from ndis.spectrum.sampled import SampledComposition, SampledGroup
 
 DATA = Path(__file__).parent / "data"
-# The given value of this case, -104.445..., is off in its fourth digit: `make_accounting_cases.py` finds -104.4393657748
-# by a positive integral over either of the two steps, and it is in our own table.
+# The given value of this case is off in its fifth digit. `make_accounting_cases.py` finds -104.4393657748356 by an
+# integral of positive terms, and has it in its own table.
 WRONG = {"epsilon": 2.0, "log_delta": "-104.445008230481496"}
 
 

@@ -1,4 +1,4 @@
-"""Sampled compositions: identities that hold exactly, and a brute-force evaluation that shares nothing with the kernel."""
+"""Sampled compositions: identities that hold exactly, and a brute-force evaluation that shares no code with them."""
 
 import math
 

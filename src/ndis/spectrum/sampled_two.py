@@ -1,4 +1,4 @@
-"""δ(ε) of one or two sampled mean shifts. Two: δ₂(ε) = E_P δ₁(ε − L), an integral of positive terms with the closed δ₁ inside.
+"""δ(ε) of one or two sampled mean shifts: δ₂(ε) = E_P δ₁(ε − L) has positive terms only, and δ₁ is closed.
 
 For one step (see `ndis.subsampling`) δ₁(ε) = a δ₀(ε'), e^ε' − 1 = (e^ε − 1)/a, with a = q in the remove order and
 a = q − (1−q)(e^ε − 1) in the add order. δ₀ is the closed form of a mean shift. Gauss–Legendre panels cover the outer
@@ -71,7 +71,7 @@ def _integral(ends: Floats, e: float, outer: tuple[float, float], inner: tuple[f
 
 
 def two_steps(first: tuple[float, float], second: tuple[float, float], e: float, *, add: bool) -> tuple[float, float]:
-    """log δ(ε) and its estimated error; each step is its rate and its shift. The better of the two orders of integration."""
+    """log δ(ε) and its estimated error, by the better of the two orders of integration; a step is rate and shift."""
     best = (math.nan, math.inf)
     for (q, mu), inner in ((first, second), (second, first)):
         far = 12.0 + 2.0 * mu
