@@ -184,14 +184,10 @@ TWO = [
 # groups (rate, shift, steps), ε, order, c, step along the line, step of the inner sum. Any c > 0 is right: one far left
 # of the saddle costs digits, which are there, and is far from where M explodes.
 LINE = [
-    ([(1e-3, 1.0, 1000)], 1.0, "remove", 2.0, 0.15, 0.06),
     ([(1e-3, 1.0, 1000)], 0.1, "add", 45.0, 2.0, 0.04),
-    ([(0.01, 10 / 3, 100)], 3.0, "remove", 0.7, 0.05, 0.04),
-    ([(0.01, 10 / 3, 100)], 0.5, "add", 8.0, 0.5, 0.02),
     ([(0.5, 0.01, 1000000)], 100.0, "remove", 3.5, 0.2, 0.1),
-    ([(0.02, 1.0, 5000)], 25.0, "remove", 3.0, 0.2, 0.06),
+    ([(0.02, 1.0, 5000)], 25.0, "remove", 3.0, 0.2, 0.05),
     ([(0.25, 0.01, 100)], 0.5, "remove", 800.0, 20.0, 0.1),
-    ([(1e-6, 2.0, 1000000)], 0.05, "remove", 1.5, 0.12, 0.06),
 ]
 
 

@@ -136,7 +136,7 @@ def _pair_moments(s, rate, add, limit, mean, t, ratio, nu, quad, value, error):
         first = (power - 1.0) * math.log1p(-rate) + _log1p((power - 1.0) * rate)
         if abs(power) * rate < 0.05:
             first = (power - 1.0) * log_excess(complex(-rate, 0.0)).real + log_excess((power - 1.0) * rate)
-        slanted = abs(power) * rate > 3.0 and y > 2.0 * (abs(power.real) + 2.0)
+        slanted = abs(power) * rate > 0.3 if add else abs(power) * rate > 3.0 and y > 2.0 * (power.real + 2.0)
         extra = second_order_exponential(first) + first
         size = abs(extra)
         scale = (1.0 - rate) ** power
