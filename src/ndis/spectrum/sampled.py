@@ -192,10 +192,22 @@ class SampledComposition:
                 raise PrecisionError(f"delta at epsilon = {e!r} did not reach full accuracy", reached=error)
             return value - goal, 2.0 * error + 2.0**-50 * (1.0 + abs(value)), slope
 
-        h, margin, slope = excess(0.0)
-        if h + margin <= 0.0:
+        if not self.parts:
             return 0.0
-        low, high, e = 0.0, self.most * (1.0 + 2.0**-50), 0.0
+        high = self.most * (1.0 + 2.0**-50)
+        # start where a Gaussian of the same mean and variance has its answer, if that is positive
+        variance = float(self.centred(np.array([1e-3 + 1e-3j]))[0][0].imag) / 1e-6
+        e = self.mean + math.sqrt(max(variance, 0.0)) * (math.sqrt(-2.0 * goal) - 1.0)
+        e = e if 0.0 < e < high else 0.0
+        h, margin, slope = excess(e)
+        if e > 0.0 and h + margin <= 0.0:
+            high = e
+            if e + h / max(slope, 1e-300) <= 0.0:
+                e = 0.0
+                h, margin, slope = excess(e)
+        if e == 0.0 and h + margin <= 0.0:
+            return 0.0
+        low = 0.0 if h + margin <= 0.0 else e
         for _ in range(200):
             move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
             if not low < move < high:
