@@ -166,7 +166,7 @@ def test_moments_of_a_sketch_are_those_of_a_chi_square(s):
 
 @pytest.mark.parametrize("order", ["remove", "add"])
 def test_a_sampled_sketch_composes(order):
-    """Splitting changes nothing, and many steps at a small rate are near the Gaussian law of their mean and variance."""
+    """Splitting changes nothing, and many steps at a small rate are near the Gaussian law of their variance."""
     sketch = SampledGroup(0.01, np.array([1 / 35.54]), np.zeros(1), np.array([100.0]), 2000)
     sketch = sketch.reversed() if order == "add" else sketch
     half = SampledGroup(sketch.rate, sketch.excess, sketch.shift, sketch.copies, 1000)

@@ -62,7 +62,7 @@ class SampledComposition:
     >>> step = SampledGroup(0.01, np.zeros(1), np.ones(1), np.ones(1), 1000)
     >>> log_delta, _ = SampledComposition([step], "remove").log_delta(np.array([1.5]))
     >>> round(float(log_delta[0]), 6)
-    -9.0
+    -9.121818
     """
 
     def __init__(self, groups: Sequence[SampledGroup], order: Order) -> None:
