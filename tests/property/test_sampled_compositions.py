@@ -118,6 +118,17 @@ def test_beyond_the_end_of_the_loss_delta_is_exactly_zero():
     assert low == pytest.approx(math.log(-math.expm1(-end * 1.0001)), rel=1e-14)
 
 
+def test_two_steps_far_out_in_the_add_order():
+    """Near the end of the loss δ comes from the far left; it is small there and not zero."""
+    class Contour(SampledComposition):
+        _few_shifts = ()
+
+    groups = [shift(0.0129600985, 0.0420466, 1), shift(7.96265763e-05, 0.21039414, 1)]
+    got, want = (c(groups, "add").log_delta(np.array([0.006777468711]))[0][0] for c in (SampledComposition, Contour))
+    assert -168 < want < -167
+    assert got == pytest.approx(want, rel=1e-11)
+
+
 def test_epsilon_meets_its_delta():
     for order in ("remove", "add"):
         e = sampled_epsilon([shift(256 / 60000, 1 / 1.1, 14062)], order, 1e-5)

@@ -134,6 +134,10 @@ class SampledComposition:
 
     def _evaluate(self, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
         """log δ, −d log δ/dε and the error, whatever it is."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is refused later
+            return self._quietly(epsilon)
+
+    def _quietly(self, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
         n = epsilon.size
         value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
         negative = epsilon < 0.0
