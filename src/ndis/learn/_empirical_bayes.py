@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Preconditioner", "Round", "posterior_mean", "predicted"]
+__all__ = ["NOISE_SHARE", "Preconditioner", "Round", "posterior_mean", "predicted"]
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +35,7 @@ EIGENVALUE_FLOOR = 0.5  # of s·√(2d), the largest eigenvalue of the noise
 MATRIX_SHARE = 0.5  # of s²/2: the part of the noise of Ã that its eigenvectors do not hold already
 NOISE_SHARE = 0.3  # of σ²: a prior with one variance for all directions shrinks the few with a signal too much
 EVIDENCE = 1.5  # of a signal, in units of log-likelihood, before a prediction other than the centre is made
+GROWTH = 2.0  # the coefficients may grow by this factor per round: clipped terms cannot correct a far larger step
 _ITERATIONS = 6
 _VARIANCES: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-6.0, 6.0, 61)])
 
@@ -159,25 +160,29 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
     scale = MATRIX_SHARE * matrix.noise**2 / 2
     features = len(matrix.means)
     spread = 1.0 + float(matrix.means @ matrix.means) / features
-    at, loose = theta[-1], 0.0
+    at, loose, most = theta[-1], 0.0, GROWTH * float(np.linalg.norm(theta[-1, :features]))
     for _ in range(_ITERATIONS):
         weights, error = predicted(theta, variances, at, scale=scale)
         z = weights @ measured
         noise = max(error, 0.0) + scale * loose
-        slopes, means = z, 0.0
-        if matrix.constant:
-            slopes = z[:-1] - matrix.means * z[-1]
+        slopes = z[:-1] - matrix.means * z[-1] if matrix.constant else z
         rotated = matrix.vectors.T @ slopes
         mean, spread_left = _shrunk(rotated, matrix.values, noise * spread)
         if not _evidence(rotated, matrix.values, float(weights**2 @ honest) * spread) > EVIDENCE:
             mean = np.zeros_like(mean)
-        found = matrix.vectors @ mean
-        loose = min(spread_left, 4.0 * float(mean @ mean) + 1e-12)
-        if matrix.constant:
-            means = z[-1] / matrix.count - float(matrix.means @ found)
-            found = np.append(found, means)
-        at = found
+        loose = min(spread_left, 4.0 * float(mean @ mean))
+        at = _with_constant(matrix.vectors @ mean, z, matrix)
+    size = float(np.linalg.norm(at[:features]))
+    if most and size > most:
+        at = _with_constant(at[:features] * (most / size), z, matrix)
     return at
+
+
+def _with_constant(slopes: Floats, z: Floats, matrix: Preconditioner) -> Floats:
+    """θ with the constant's coefficient that goes with the slopes."""
+    if not matrix.constant:
+        return slopes
+    return np.append(slopes, z[-1] / matrix.count - float(matrix.means @ slopes))
 
 
 def _likelihoods(z: Floats, values: Floats, noise: float) -> Floats:

@@ -5,8 +5,8 @@ least-squares solution, gives
 
     estimate = θ + Ã⁻¹g,      estimate − θ* = Ã⁻¹(noise − Eδ),      δ = θ* − θ,   E = Ã − A,
 
-to first order in E. Given δ, Eδ is Gaussian with covariance s²/2·(|δ|²I + δδᵀ). So the covariance of the estimate around
-the coefficients of the population is
+to first order in E. Given δ, Eδ is Gaussian with covariance s²/2·(|δ|²I + δδᵀ). So the covariance of the estimate
+around the coefficients of the population is
 
     Ã⁻¹ (σ²I + s²/2·(|δ|²I + δδᵀ)) Ã⁻¹ + ς²Ã⁻¹,
 
@@ -14,8 +14,8 @@ with ς² the variance of the residuals: noise of privacy, and noise of sampling
 quantities were released, or are estimated from released ones (δ by Ã⁻¹g). The prior of the shrunk estimate has no part
 in it, so intervals are for fixed coefficients.
 
-The first order fails where Ã has an eigenvalue near the noise. Then nothing is known of that direction, and all intervals
-are infinite.
+The first order fails where Ã has an eigenvalue near the noise. Then nothing is known of that direction, and all
+intervals are infinite.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The rounds of a linear fit: what is released, in which order, from which budget.
 
-One Gram matrix, then rounds of clipped residual products at the solution so far. A histogram of the lengths of the terms
-comes with every round but the last and chooses the next clip. The last round hardly clips; sums of squared residuals come
-with it. Noise is proportional to the clip, so the shift of every round is fixed in advance (`ndis.mechanisms.rounds`).
+One Gram matrix, then rounds of clipped residual products at the solution so far. A histogram of the lengths of the
+terms comes with every round but the last, and chooses the next clip. The last round hardly clips; sums of squared
+residuals come with it. Noise is proportional to the clip, so the shift of every round is fixed in advance
+(`ndis.mechanisms.rounds`).
 
 Rows are divided by their bound, and targets by theirs: the solver works in these units.
 """
@@ -31,9 +32,10 @@ Floats = NDArray[np.float64]
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
 GRAM_SHARE = 0.25
 COUNT_SHARE = 0.12  # of a round
-LAST_ROUND = 3.0  # rounds' worth of budget for the last round, which intervals need
+LAST_ROUND = 2.0  # rounds' worth of budget for the last round, which intervals need
 BIAS_WEIGHT = 0.15
-LAST_BIAS_WEIGHT = 2.0
+LAST_BIAS_WEIGHT = 1.0
+_PACE = 2.0  # by how much the clip may change per round: histograms are noisy
 _SQUARE_REACH = 6.0  # residuals are clipped at so many standard deviations before they are squared
 _ROOM = 2.0  # a residual at θ may be so many target bounds long before its square is clipped
 
@@ -214,7 +216,9 @@ def fit_rounds(data: Measurements, *, rounds: int) -> LinearFit:
             theta = posterior_mean(done, matrix)
             weight = LAST_BIAS_WEIGHT if index == rounds - 2 else BIAS_WEIGHT
             shift = data.shift(index + 1)
-            clip = data.longest * next_clip(found.counts, entries=entries, shift=shift, weight=weight)
+            chosen = data.longest * next_clip(found.counts, entries=entries, shift=shift, weight=weight)
+            fastest = _PACE * clip if index < rounds - 2 else math.inf
+            clip = min(max(chosen, clip / _PACE), fastest)
     final = done[-1]
     records = _records(counted, gram, data)
     estimate = unshrunk(final, gram, noise=s, squares=squares, square_noise=square_noise, records=records)
