@@ -42,13 +42,10 @@ def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -
     return float(_CANDIDATES[int(np.argmin(cost))])
 
 
-def mean_square(histogram: Floats, *, noise: float) -> float:
-    """Mean squared length from the noisy histogram; bins within twice the noise of zero are left out.
+def mean_square(histogram: Floats) -> float:
+    """Mean squared length, from a histogram without noise-only bins.
 
-    >>> round(mean_square(np.r_[np.zeros(7), 10.0, 0.5, -0.5, 0.1], noise=1.0), 4)
+    >>> mean_square(np.r_[np.zeros(7), 10.0, np.zeros(3)])
     0.5625
-    >>> mean_square(np.zeros(11), noise=1.0)
-    0.0
     """
-    sure = np.where(histogram > 2 * noise, histogram, 0.0)
-    return float(_MIDDLES**2 @ sure / sure.sum()) if sure.any() else 0.0
+    return float(_MIDDLES**2 @ histogram / histogram.sum())

@@ -25,10 +25,10 @@ from ndis.learn._base import (
     stated_bound,
 )
 from ndis.learn._inference import Unshrunk
-from ndis.learn._rounds import LinearFit, Releases, calibrated_rounds, fit_rounds
+from ndis.learn._rounds import LinearFit, LinearReleases, calibrated_rounds, fit_rounds
 from ndis.learn._summary import CoefficientTable, normal_quantile
 from ndis.learn._weights import weighted_records
-from ndis.mechanisms.base import Receipt, as_adjacency
+from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection_family import as_size
 from ndis.sampling.bits import random_bits
 
@@ -218,23 +218,14 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         )
         constant = bounds.constant is not None
         bits = random_bits(self.random_state)
-        releases = Releases(sums, budget, bits, target_bound=bounds.target * scale, constant=constant)
+        releases = LinearReleases(sums, budget, bits, term_unit=bounds.target * scale, constant=constant)
         found = fit_rounds(releases, rounds=bounds.rounds)
         self.mechanism_, self.profile_ = budget, budget.profile()
-        self.receipt_ = Receipt(
-            type(budget).__name__,
-            {
-                **{k: v for k, v in budget.to_dict().items() if k not in ("epsilon", "delta", "adjacency")},
-                "row_norm_bound": bounds.row,
-                "target_bound": bounds.target,
-                "intercept": bounds.constant,
-                "weight_bound": None if scale == 1.0 else float(self.weight_bound),
-                "releases": releases.log,
-            },
-            budget.epsilon,
-            budget.delta,
-            budget.adjacency,
-            private=releases.private,
+        self.receipt_ = releases.receipt(
+            row_norm_bound=bounds.row,
+            target_bound=bounds.target,
+            intercept=bounds.constant,
+            weight_bound=None if scale == 1.0 else float(self.weight_bound),
         )
         self._keep(found, sums, bounds, one=one, scale=scale)
         return self

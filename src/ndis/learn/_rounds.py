@@ -19,18 +19,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.gram.sums import RecordSums
 from ndis.learn._clip import EDGES, FIRST_CLIP, mean_square, next_clip, tail
 from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
 from ndis.learn._inference import Unshrunk, unshrunk
+from ndis.learn._releases import Releases
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["LinearFit", "Measured", "Measurements", "Releases", "calibrated_rounds", "fit_rounds"]
+__all__ = ["LinearFit", "LinearReleases", "Measured", "Measurements", "calibrated_rounds", "fit_rounds"]
 
 Floats = NDArray[np.float64]
 
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
 GRAM_SHARE = 0.25
+ONE_ROUND_GRAM_SHARE = 0.45
 COUNT_SHARE = 0.12  # of a round
 LAST_ROUND = 2.0  # rounds' worth of budget for the last round, which intervals need
 BIAS_WEIGHT = 0.15
@@ -50,15 +51,16 @@ def calibrated_rounds(*, epsilon: float, delta: float, adjacency: Any, rounds: i
     """
     weights = np.ones(rounds)
     weights[-1] = LAST_ROUND if rounds > 1 else 1.0
-    gram = GRAM_SHARE if rounds > 1 else 0.45
+    gram = GRAM_SHARE if rounds > 1 else ONE_ROUND_GRAM_SHARE
     shares = (1.0 - gram) * weights / weights.sum()
+    counts = (COUNT_SHARE * shares).tolist()
     return GaussianRounds.calibrated(
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
         gram_share=gram,
         sum_shares=tuple(((1.0 - COUNT_SHARE) * shares).tolist()),
-        count_shares=tuple((COUNT_SHARE * shares).tolist()),
+        count_shares=tuple(counts if rounds > 1 else [counts[0] / 2, counts[0] / 2]),
     )
 
 
@@ -72,21 +74,27 @@ class Measured:
         The sum of clipped terms, and the standard deviation of its noise.
     counts, count_noise
         The histogram, or the sums of squares.
+    records : float or None
+        The number of records, where it was released: in a fit of one round, which has no histogram.
     """
 
     total: Floats
     noise: float
     counts: Floats
     count_noise: float
+    records: float | None = None
 
 
 class Measurements(Protocol):
     """Where rounds come from."""
 
     predictors: int
-    targets: int
     constant: bool
     longest: float
+
+    @property
+    def targets(self) -> int:
+        """Number of targets."""
 
     def gram(self) -> tuple[Floats, float]:
         """The noisy Gram matrix and s."""
@@ -98,83 +106,33 @@ class Measurements(Protocol):
         """Clip over noise of a round."""
 
 
-class Releases:
-    """Rounds drawn exactly from exact sums.
+class LinearReleases(Releases):
+    """Rounds of residual products, drawn exactly."""
 
-    Parameters
-    ----------
-    sums : RecordSums
-    budget : GaussianRounds
-    bits
-        The source of randomness of all draws.
-    target_bound : float
-    constant : bool
-        Whether the last predictor is a constant (times the root of a weight).
-
-    Attributes
-    ----------
-    private : bool
-        False if any draw came from a seed.
-    log : list
-        Clip, noise and grid of every release, for the receipt.
-    """
-
-    def __init__(
-        self, sums: RecordSums, budget: GaussianRounds, bits: Any, *, target_bound: float, constant: bool
-    ) -> None:
-        self._sums, self._budget, self._bits = sums, budget, bits
-        layout = sums.layout
-        self._row, self._target = layout.row_norm_bound, target_bound
-        self._length_squared = layout.joint_norm_bound_squared
-        self.predictors, self.targets, self.constant = layout.width, sums.targets, constant
-        self.longest = math.sqrt(float(self._length_squared)) / self._row
-        self.private = True
-        self.log: list[dict[str, Any]] = []
-
-    def gram(self) -> tuple[Floats, float]:
-        """Release the Gram matrix."""
-        sample = self._budget.release_gram(self._sums.gram(), random_state=self._bits)
-        noise = self._budget.gram_noise(self._length_squared)
-        self._note({"release": "gram", "noise_std": noise, "grid": sample.grid}, sample)
-        return np.asarray(sample.values) / self._row**2, noise / self._row**2
-
-    def shift(self, index: int) -> float:
-        """Clip over noise of a round."""
-        return 1.0 / self._budget.sum_noise(index, clip=1.0)
+    @property
+    def targets(self) -> int:
+        """Number of target columns."""
+        return self._sums.targets
 
     def round(self, index: int, theta: Floats, *, clip: float, square_clip: float | None) -> Measured:
         """Release one round."""
-        unit = self._row * self._target
-        reach = None if square_clip is None else square_clip * self._target
+        reach = None if square_clip is None else square_clip * self._term_unit
         found = self._sums.residual_products(
-            theta * (self._target / self._row),
-            clip=clip * unit,
+            theta * (self._term_unit / self._row),
+            clip=clip * self._unit,
             square_clip=reach,
-            edges=[edge * self.longest * unit for edge in EDGES],
+            edges=[edge * self.longest * self._unit for edge in EDGES],
         )
-        total = self._budget.release_sum(index, found, random_state=self._bits)
-        noise = self._budget.sum_noise(index, clip=found.clip)
-        self._note({"release": "residual products", "clip": found.clip, "noise_std": noise, "grid": total.grid}, total)
-        replaced = 1 if self._budget.adjacency == "add-remove" else 2
-        if reach is None or found.squares is None:
-            values: Any = found.histogram
-            squared, scale, name = replaced, 1.0, "histogram of lengths"
-        else:
-            values, scale, name = found.squares, self._target**2, "squared residuals"
-            squared = Fraction(reach) ** 4 * (1 if self.targets == 1 else replaced)
-        counts = self._budget.release_count(index, values, squared_reach=squared, random_state=self._bits)
-        spread = self._budget.count_noise(index, squared_reach=squared)
-        self._note({"release": name, "noise_std": spread, "grid": counts.grid}, counts)
-        return Measured(
-            np.asarray(total.values).reshape(self.predictors, self.targets) / unit,
-            noise / unit,
-            np.asarray(counts.values, dtype=np.float64) / scale,
-            spread / scale,
-        )
-
-    def _note(self, entry: dict[str, Any], sample: Any) -> None:
-        self.private = self.private and sample.private
-        self.log.append(entry)
+        total, noise = self._total(index, found, "residual products")
+        if reach is None:
+            return Measured(total, noise, *self._histogram(index, found))
+        # One record's squares add up to at most R², and those of one target differ by at most R² in two records.
+        squared = Fraction(reach) ** 4 * (self._replaced if self.targets > 1 else 1)
+        squares, spread = self._counts(index, found.squares, squared_reach=squared, name="squared residuals")
+        records = None
+        if index + 1 < len(self._budget.count_shares):
+            records = float(self._counts(index + 1, [found.records], squared_reach=1, name="records")[0][0])
+        return Measured(total, noise, squares / self._term_unit**2, spread / self._term_unit**2, records)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,57 +149,67 @@ def fit_rounds(data: Measurements, *, rounds: int) -> LinearFit:
     gram, s = data.gram()
     matrix = Preconditioner.of(gram, noise=s, constant=data.constant)
     theta = np.zeros((data.predictors, data.targets))
-    entries = theta.size
     done: list[Round] = []
-    clips: list[float] = []
-    counted: list[float] = []
-    clip, deviation = FIRST_CLIP * data.longest if rounds > 1 else data.longest, 0.0
-    squares, square_noise = np.zeros(data.targets), math.inf
-    for index in range(rounds):
-        last = index == rounds - 1
-        reach = _square_clip(deviation) if last else None
-        found = data.round(index, theta, clip=clip, square_clip=reach)
-        clips.append(clip)
-        bias = 0.0
-        if last:
-            squares, square_noise = found.counts, found.count_noise
-        else:
-            taken = data.longest * tail(found.counts, clip / data.longest)
-            if index == 0:  # its clip was a guess
-                bias = math.sqrt(NOISE_SHARE * max((BIAS_WEIGHT * taken) ** 2 / entries - found.noise**2, 0.0))
-            counted.append(float(found.counts.sum()))
-            deviation = _deviation(found, gram, data.longest, sum(counted) / len(counted))
-        done.append(Round(theta, found.total, found.noise, bias))
-        if not last:
-            theta = posterior_mean(done, matrix)
-            weight = LAST_BIAS_WEIGHT if index == rounds - 2 else BIAS_WEIGHT
-            shift = data.shift(index + 1)
-            chosen = data.longest * next_clip(found.counts, entries=entries, shift=shift, weight=weight)
-            fastest = _PACE * clip if index < rounds - 2 else math.inf
-            clip = min(max(chosen, clip / _PACE), fastest)
-    final = done[-1]
-    records = _records(counted, gram, data)
-    estimate = unshrunk(final, gram, noise=s, squares=squares, square_noise=square_noise, records=records)
+    seen: list[Measured] = []
+    clips = [FIRST_CLIP * data.longest if rounds > 1 else data.longest]
+    for index in range(rounds - 1):
+        found = data.round(index, theta, clip=clips[-1], square_clip=None)
+        done.append(Round(theta, found.total, found.noise, _bias(found, clips[0], data.longest) if index == 0 else 0.0))
+        seen.append(found)
+        theta = posterior_mean(done, matrix)
+        clips.append(_next(seen, clips[-1], data, last=index == rounds - 2))
+    spread = float(np.trace(gram)) / max(_records(seen), 1.0)
+    last = data.round(rounds - 1, theta, clip=clips[-1], square_clip=_square_clip(seen, data.longest, spread))
+    done.append(Round(theta, last.total, last.noise))
+    estimate = unshrunk(
+        done[-1],
+        gram,
+        noise=s,
+        squares=last.counts,
+        square_noise=last.count_noise,
+        records=_records(seen) if last.records is None else last.records,
+    )
     return LinearFit(posterior_mean(done, matrix), estimate, tuple(clips))
 
 
-def _deviation(found: Measured, gram: Floats, longest: float, records: float) -> float:
-    """Standard deviation of the residuals, roughly: mean squared length over mean squared row norm."""
-    spread = float(np.trace(gram))
-    if not (spread > 0 and records > 1):
-        return 0.0
-    return math.sqrt(longest**2 * mean_square(found.counts, noise=found.count_noise) * records / spread)
+def _bias(found: Measured, clip: float, longest: float) -> float:
+    """What clipping took in the first round, whose clip was a guess, beyond its noise; per entry."""
+    taken = BIAS_WEIGHT * longest * tail(found.counts, clip / longest)
+    return math.sqrt(NOISE_SHARE * max(taken**2 / found.total.size - found.noise**2, 0.0))
 
 
-def _square_clip(deviation: float) -> float:
-    """Where to clip residuals before they are squared; a target bound or two if nothing is known."""
+def _next(seen: list[Measured], clip: float, data: Measurements, *, last: bool) -> float:
+    """The clip of the next round."""
+    counts = _steady(seen)[0] if last else seen[-1].counts
+    chosen = data.longest * next_clip(
+        counts,
+        entries=seen[-1].total.size,
+        shift=data.shift(len(seen)),
+        weight=LAST_BIAS_WEIGHT if last else BIAS_WEIGHT,
+    )
+    return max(chosen, clip / _PACE) if last else min(max(chosen, clip / _PACE), clip * _PACE)
+
+
+def _steady(seen: list[Measured]) -> tuple[Floats, float]:
+    """The mean histogram of the later rounds, without bins that may be noise only; and its number of records."""
+    later = seen[len(seen) // 2 :]
+    mean = np.mean([found.counts for found in later], axis=0)
+    sure = np.where(mean > 2.0 * later[0].count_noise / math.sqrt(len(later)), mean, 0.0)
+    return sure, float(sure.sum())
+
+
+def _square_clip(seen: list[Measured], longest: float, spread: float) -> float:
+    """Where to clip residuals before they are squared: a few standard deviations, a target bound if unknown.
+
+    The variance is, roughly, the mean squared length over the mean squared row norm, ``spread``.
+    """
+    if not seen or not spread > 0:
+        return 1.0
+    counts, records = _steady(seen)
+    deviation = math.sqrt(longest**2 * mean_square(counts) / spread) if records > 0 else 0.0
     return min(_SQUARE_REACH * deviation, _ROOM) if deviation > 0 else 1.0
 
 
-def _records(counted: list[float], gram: Floats, data: Measurements) -> float:
-    """The number of records: histograms add up to it, and so does the constant's diagonal entry."""
-    if counted:
-        return sum(counted) / len(counted)
-    if data.constant:
-        return float(gram[-1, -1]) / (data.longest**2 - 1.0)
-    return float(np.trace(gram))  # rows have norm 1 at most: a lower bound, which makes intervals longer
+def _records(seen: list[Measured]) -> float:
+    """The number of records: histograms add up to it."""
+    return float(np.mean([found.counts.sum() for found in seen])) if seen else 0.0
