@@ -296,7 +296,7 @@ class _SumAccumulator:
             total = np.zeros(rule.size, dtype=np.int64)
             for tile in integer_tiles(parts, layout, threads=1, entries=entries):
                 with np.errstate(all="ignore"):
-                    total += np.concatenate(rule.sums(np, tile, rule.weights, lambda q, u: q.T @ u)).astype(np.int64)
+                    total += np.concatenate(rule.sums(np, tile, rule.weights, lambda q, u: (u @ q).T)).astype(np.int64)
             return total
 
         yield from over_strips(parts, self.layout, strip, height=1 << (62 - rule.bits), threads=threads)
@@ -313,10 +313,10 @@ class _SumAccumulator:
         """Σ q ⊗ u from products that are short enough to be exact, many at a time."""
         torch, step = self._engine.torch, min(self.rule.block_rows, len(tile))
         cut = len(tile) - len(tile) % step
-        body = (part[:cut].reshape(-1, step, part.shape[1]) for part in (tile, u))
-        left, right = body
-        total = torch.bmm(left.transpose(1, 2), right).to(torch.int64).sum(0)
-        return total + (tile[cut:].T @ u[cut:]).to(torch.int64)
+        left = u[:, :cut].reshape(len(u), -1, step).transpose(0, 1)
+        right = tile[:cut].reshape(-1, step, tile.shape[1])
+        total = torch.bmm(left, right).to(torch.int64).sum(0)
+        return (total + (u[:, cut:] @ tile[cut:]).to(torch.int64)).T
 
     def _add(self, sums: NDArray[np.int64], rows: int) -> None:
         if (self._rows + rows) << self.rule.bits >= 1 << 63:

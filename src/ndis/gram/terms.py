@@ -110,13 +110,11 @@ class TermRule:
         return int(1 << (53 - self.bits))
 
     def integers(self, xp: Any, tile: Any, weights: Any) -> tuple[Any, Any, Any]:
-        """u of every row, the norm of its unclipped term, and the exact products tile @ weights."""
-        products = tile @ weights
-        v = products * self.scale
-        if self.gradient:
-            v = self._gradient(xp, tile, products) * self.scale
+        """u of every record, the norm of its unclipped term, and the exact products; outputs × records."""
+        products = weights.T @ tile.T
+        v = (self._gradient(xp, tile, products) if self.gradient else products) * self.scale
         q = tile[:, : self.features]
-        h = xp.sqrt((q * q).sum(1) + self.constant)
+        h = xp.sqrt(xp.einsum("ij,ij->i", q, q) + self.constant)  # the sum is exact in any order
         limits = xp.full_like(h, self.limit * _BELOW) / h  # infinite for a zero row, whose term is zero
         norms = _norm(xp, v)
         return clip_to(xp, v, norms, limits), norms * h, products
@@ -129,7 +127,7 @@ class TermRule:
         u, norms, products = self.integers(xp, tile, weights)
         total = multiply(tile, u)
         here = tile[:, -1] != 0
-        found = [total[: self.features].reshape(-1), *([total[-1]] if self.constant else [])]
+        found = [total[: self.features].reshape(-1), *([total[-1]] if self.constant else [])]  # predictors × outputs
         if self.square_scale:
             found.append(_squares(xp, products * self.square_scale))
         found += [((norms > edge) & here).sum().reshape(1) for edge in self.edges]
@@ -138,43 +136,40 @@ class TermRule:
     def _gradient(self, xp: Any, tile: Any, products: Any) -> Any:
         code = tile[:, self.features] * self.gradient
         v = probabilities(xp, products * self.logit_unit)
-        if v.shape[1] == 1:
-            return v - code[:, None]
-        for j in range(v.shape[1]):
-            v[:, j] = v[:, j] - (code == j) * 1.0
+        if len(v) == 1:
+            return v - code
+        for j in range(len(v)):
+            v[j] -= (code == j) * 1.0
         return v
 
 
 def clip_to(xp: Any, v: Any, norms: Any, limits: Any) -> Any:
-    """Integers near the rows of ``v``, of norm at most ``limits``; a row that does not fit is pulled in.
+    """Integers near the columns of ``v``, of norm at most ``limits``; a column that does not fit is pulled in.
 
-    >>> v = np.array([[2.6], [30.0], [-1.5]])
-    >>> clip_to(np, v, np.abs(v[:, 0]), np.array([9.0, 9.5, 1.7])).ravel().tolist()
+    >>> v = np.array([[2.6, 30.0, -1.5]])
+    >>> clip_to(np, v, np.abs(v[0]), np.array([9.0, 9.5, 1.7])).ravel().tolist()
     [3.0, 9.0, -1.0]
     """
     u = xp.round(v)
-    (outside,) = xp.where(~(_norm(xp, u) <= limits))
-    if len(outside):
-        factor = limits[outside] / norms[outside]
-        u[outside] = xp.trunc(v[outside] * factor[:, None])
-    return u
+    pulled = xp.trunc(v * (limits / norms))
+    return xp.where(_norm(xp, u) <= limits, u, pulled)
 
 
 def _norm(xp: Any, v: Any) -> Any:
-    """Norms of the rows, summed in the order of the columns."""
-    if v.shape[1] == 1:
-        return xp.abs(v[:, 0])
-    total = v[:, 0] * v[:, 0]
-    for j in range(1, v.shape[1]):
-        total = total + v[:, j] * v[:, j]
+    """Norms of the columns, summed in the order of the outputs."""
+    if len(v) == 1:
+        return xp.abs(v[0])
+    total = v[0] * v[0]
+    for one in v[1:]:
+        total += one * one
     return xp.sqrt(total)
 
 
 def _squares(xp: Any, residuals: Any) -> Any:
-    """Σ z² per output, z the residuals of a row, clipped in norm to 2¹⁸."""
+    """Σ z² per output, z the residuals of a record, clipped in norm to 2¹⁸."""
     norms = _norm(xp, residuals)
     z = clip_to(xp, residuals, norms, xp.full_like(norms, _SQUARE_ROOT * _BELOW))
-    return (z * z).sum(0)
+    return (z * z).sum(1)
 
 
 def residual_rule(

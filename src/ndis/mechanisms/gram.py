@@ -143,7 +143,7 @@ class GramMechanism:
         """
         layout = _bounds(row_norm_bound, target_bound, intercept, fractional_bits)
         squared = squared_sensitivity(layout, as_adjacency(adjacency))
-        profile = shift_profile(root_up(squared / Fraction(_positive(noise_std)) ** 2))
+        profile = shift_profile(root_up(squared / Fraction(_positive(noise_std)) ** 2), adjacency)
         epsilon = profile.certified_epsilon(delta)
         while not profile.certify(epsilon).upper <= delta:  # by a little wider certificate
             epsilon = math.nextafter(epsilon * (1.0 + 2.0**-40), math.inf)
@@ -172,7 +172,7 @@ class GramMechanism:
 
     def profile(self) -> PrivacyProfile:
         """The guarantee at every ε, exactly: the worst neighbours are known."""
-        return shift_profile(root_up(self._squared_sensitivity() / Fraction(self.noise_std) ** 2))
+        return shift_profile(root_up(self._squared_sensitivity() / Fraction(self.noise_std) ** 2), self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
         """Neighbours on which the output has these exact profiles.
@@ -244,11 +244,12 @@ class GramMechanism:
         return squared_sensitivity(self._layout(), self.adjacency)
 
     def _found(self, words: str, squared_distance: Fraction) -> Attained:
-        return Attained(words, shift_profile(root_down(squared_distance / Fraction(self.noise_std) ** 2)))
+        shift = root_down(squared_distance / Fraction(self.noise_std) ** 2)
+        return Attained(words, shift_profile(shift, self.adjacency))
 
 
 def _bounds(
-    row_norm_bound: float, target_bound: float | None, intercept: float | None, fractional_bits: int
+    row_norm_bound: float | None, target_bound: float | None, intercept: float | None, fractional_bits: int
 ) -> RowLayout:
     """A row of one feature, and one target where there are some: enough to check and add up the bounds."""
     if row_norm_bound is None:
@@ -297,7 +298,7 @@ class GramRelease(LiftedRelease, MomentEstimates):
     True
     """
 
-    mechanism: GramMechanism = field(init=False)  # type: ignore[assignment]  # a field in place of a read-only property
+    mechanism: GramMechanism = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -360,7 +361,7 @@ def _mechanism(receipt: Receipt) -> GramMechanism:
     """The mechanism of a receipt, certified."""
     if receipt.mechanism != GramMechanism.__name__:
         raise ParameterError("mechanism of the receipt", f"be {GramMechanism.__name__!r}", repr(receipt.mechanism))
-    own = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
+    own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
     values = dict(receipt.parameters)
     released = {name: values.pop(name, None) for name in ("names", "targets", "grid")}
     if {*values, *own} != {f.name for f in fields(GramMechanism)}:

@@ -238,8 +238,8 @@ def draw_release(
     return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
 
 
-def receipt_of(mechanism: RandomProjection, *, private: bool, released: Mapping[str, Any]) -> Receipt:
-    """The receipt of one release: the mechanism's fields, and values that came out along with the sketch."""
+def receipt_of(mechanism: Any, *, private: bool, released: Mapping[str, Any]) -> Receipt:
+    """The receipt of one release: the mechanism's fields, and values that came out along with the release."""
     values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
     return Receipt(type(mechanism).__name__, {**values, **released}, epsilon, delta, adjacency, private=private)

@@ -137,7 +137,7 @@ class GaussianRounds:
 
     def profile(self) -> PrivacyProfile:
         """The guarantee of all releases together, at every ε."""
-        return shift_profile(root_up(self._squared(_exposure(*self._totals(), self.adjacency))))
+        return shift_profile(root_up(self._squared(_exposure(*self._totals(), self.adjacency))), self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
         """Neighbours on which all releases together have this profile, or nearly."""
@@ -206,7 +206,7 @@ class GaussianRounds:
         return root_up(squared_sensitivity / self._squared(Fraction(share)))
 
     def _found(self, words: str, exposure: Fraction) -> Attained:
-        return Attained(words, shift_profile(root_down(self._squared(exposure))))
+        return Attained(words, shift_profile(root_down(self._squared(exposure)), self.adjacency))
 
 
 def _shares(gram: float, sums: Sequence[float], counts: Sequence[float]) -> tuple[Fraction, Fraction, Fraction]:

@@ -46,8 +46,8 @@ def two_rows(layout: RowLayout) -> Fraction:
     return 2 * whole**2 - 2 * product**2
 
 
-def shift_profile(shift: float) -> PrivacyProfile:
-    """The profile of a mean shift of so many standard deviations."""
+def shift_profile(shift: float, adjacency: Adjacency) -> PrivacyProfile:
+    """The profile of a mean shift of so many standard deviations between neighbours of this kind."""
     return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift))
 
 
