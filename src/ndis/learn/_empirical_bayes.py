@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOISE_SHARE", "Preconditioner", "Round", "posterior_mean", "predicted"]
+__all__ = ["NOISE_SHARE", "Preconditioner", "Round", "posterior_mean", "predicted", "shrunk"]
 
 Floats = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
         noise = max(error, 0.0) + scale * loose
         slopes = z[:-1] - matrix.means * z[-1] if matrix.constant else z
         rotated = matrix.vectors.T @ slopes
-        mean, spread_left = _shrunk(rotated, matrix.values, noise * spread)
+        mean, spread_left = shrunk(rotated, matrix.values, noise * spread)
         if not _evidence(rotated, matrix.values, float(weights**2 @ honest) * spread) > EVIDENCE:
             mean = np.zeros_like(mean)
         loose = min(spread_left, 4.0 * float(mean @ mean))
@@ -191,7 +191,7 @@ def _likelihoods(z: Floats, values: Floats, noise: float) -> Floats:
     return np.asarray(-0.5 * (np.log(total) + z**2 / total).sum(axis=1))
 
 
-def _shrunk(z: Floats, values: Floats, noise: float) -> tuple[Floats, float]:
+def shrunk(z: Floats, values: Floats, noise: float) -> tuple[Floats, float]:
     """Posterior mean and the sum of the posterior variances, at the likeliest prior variance."""
     v = _VARIANCES[_likelihoods(z, values, noise).argmax()]
     total = values**2 * v + noise
