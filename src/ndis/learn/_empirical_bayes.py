@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOISE_SHARE", "Preconditioner", "Round", "posterior_mean", "predicted", "shrunk"]
+__all__ = ["EVIDENCE", "NOISE_SHARE", "Preconditioner", "Round", "evidence", "posterior_mean", "predicted", "shrunk"]
 
 Floats = NDArray[np.float64]
 
@@ -168,7 +168,7 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
         slopes = z[:-1] - matrix.means * z[-1] if matrix.constant else z
         rotated = matrix.vectors.T @ slopes
         mean, spread_left = shrunk(rotated, matrix.values, noise * spread)
-        if not _evidence(rotated, matrix.values, float(weights**2 @ honest) * spread) > EVIDENCE:
+        if not evidence(rotated, matrix.values, float(weights**2 @ honest) * spread) > EVIDENCE:
             mean = np.zeros_like(mean)
         loose = min(spread_left, 4.0 * float(mean @ mean))
         at = _with_constant(matrix.vectors @ mean, z, matrix)
@@ -198,7 +198,7 @@ def shrunk(z: Floats, values: Floats, noise: float) -> tuple[Floats, float]:
     return v * values * z / total, float((v * noise / total).sum())
 
 
-def _evidence(z: Floats, values: Floats, noise: float) -> float:
+def evidence(z: Floats, values: Floats, noise: float) -> float:
     """By how much the likeliest prior variance beats none, in log-likelihood."""
     found = _likelihoods(z, values, noise)
     return float(found.max() - found[0])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.learn._clip import EDGES, FIRST_CLIP, next_clip
-from ndis.learn._empirical_bayes import NOISE_SHARE, shrunk
+from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, evidence, shrunk
 from ndis.learn._releases import Releases
 from ndis.mechanisms.rounds import GaussianRounds
 
@@ -81,10 +81,10 @@ def fit_gradients(data: GradientReleases, *, classes: int, rounds: int) -> Float
         total, noise, histogram = data.round(index, theta, clip=clip, longest=longest, last=last)
         if outputs > 1:
             total = total - total.mean(axis=1, keepdims=True)  # residuals of a record add up to zero: this is noise
-        rotated = vectors.T @ total
-        every = np.repeat(curvature, outputs)
-        step = shrunk(rotated.ravel(), every, NOISE_SHARE * noise**2)[0].reshape(rotated.shape)
-        theta = theta - vectors @ step
+        rotated, every = (vectors.T @ total).ravel(), np.repeat(curvature, outputs)
+        if evidence(rotated, every, noise**2) > EVIDENCE:
+            step = shrunk(rotated, every, NOISE_SHARE * noise**2)[0]
+            theta = theta - vectors @ step.reshape(theta.shape)
         if not last:
             shift = data.shift(index + 1)
             chosen = longest * next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
