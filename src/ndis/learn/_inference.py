@@ -48,12 +48,15 @@ class Unshrunk:
     residual_variance : (targets,) array
     records : float
         The estimated number of records.
+    at : (predictors, targets) array
+        Where the last round was taken.
     """
 
     theta: Floats
     covariance: Floats
     residual_variance: Floats
     records: float
+    at: Floats
 
 
 def unshrunk(
@@ -72,7 +75,7 @@ def unshrunk(
     least = float(np.linalg.eigvalsh(gram)[0])
     if not least > _CLEAR * noise * math.sqrt(2.0 * p):
         endless = np.full((m, p, p), np.inf)
-        return Unshrunk(last.theta.copy(), endless, np.maximum(squares, square_noise) / records, records)
+        return Unshrunk(last.theta.copy(), endless, np.maximum(squares, square_noise) / records, records, last.theta)
     inverse = np.linalg.inv(gram)
     inverse = (inverse + inverse.T) / 2
     steps = inverse @ last.total
@@ -88,4 +91,4 @@ def unshrunk(
             step @ step * np.eye(p) + np.outer(step, step)
         )
         covariances[j] = inverse @ inner @ inverse + variances[j] * inverse
-    return Unshrunk(last.theta + steps, covariances, variances, records)
+    return Unshrunk(last.theta + steps, covariances, variances, records, last.theta)

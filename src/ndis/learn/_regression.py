@@ -248,6 +248,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             raw.covariance * np.outer(factors, factors),
             raw.residual_variance * target_unit**2,
             raw.records,
+            raw.at * factors[:, None],
         )
         self.records_ = raw.records
         deviations = np.sqrt(self.estimate_.residual_variance)

@@ -180,7 +180,7 @@ def _bias(found: Measured, clip: float, longest: float) -> float:
 
 def _next(seen: list[Measured], clip: float, data: Measurements, *, last: bool) -> float:
     """The clip of the next round."""
-    counts = _steady(seen)[0] if last else seen[-1].counts
+    counts = _steady(seen) if last else seen[-1].counts
     chosen = data.longest * next_clip(
         counts,
         entries=seen[-1].total.size,
@@ -190,12 +190,14 @@ def _next(seen: list[Measured], clip: float, data: Measurements, *, last: bool) 
     return max(chosen, clip / _PACE) if last else min(max(chosen, clip / _PACE), clip * _PACE)
 
 
-def _steady(seen: list[Measured]) -> tuple[Floats, float]:
-    """The mean histogram of the later rounds, without bins that may be noise only; and its number of records."""
+def _steady(seen: list[Measured]) -> Floats:
+    """The mean histogram of the later rounds, up to its first bin beyond the fullest one that may be noise only."""
     later = seen[len(seen) // 2 :]
     mean = np.mean([found.counts for found in later], axis=0)
-    sure = np.where(mean > 2.0 * later[0].count_noise / math.sqrt(len(later)), mean, 0.0)
-    return sure, float(sure.sum())
+    sure = mean > 2.0 * later[0].count_noise / math.sqrt(len(later))
+    fullest = int(mean.argmax())
+    sure[fullest:] = np.logical_and.accumulate(sure[fullest:])
+    return np.where(sure, mean, 0.0)
 
 
 def _square_clip(seen: list[Measured], longest: float, spread: float) -> float:
@@ -205,8 +207,8 @@ def _square_clip(seen: list[Measured], longest: float, spread: float) -> float:
     """
     if not seen or not spread > 0:
         return 1.0
-    counts, records = _steady(seen)
-    deviation = math.sqrt(longest**2 * mean_square(counts) / spread) if records > 0 else 0.0
+    counts = _steady(seen)
+    deviation = math.sqrt(longest**2 * mean_square(counts) / spread) if counts.any() else 0.0
     return min(_SQUARE_REACH * deviation, _ROOM) if deviation > 0 else 1.0
 
 
