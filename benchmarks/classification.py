@@ -42,7 +42,7 @@ def methods(columns: int, classes: int) -> dict[str, Callable[[], Any]]:
     try:
         from diffprivlib.models import LogisticRegression as Peer
     except ImportError:
-        print("diffprivlib is not installed: it is left out")
+        print("diffprivlib cannot be imported here: it is left out")
     else:
         found["diffprivlib"] = lambda: Peer(epsilon=EPSILON, data_norm=math.sqrt(columns + 1.0))
     return found

@@ -206,8 +206,8 @@ def beside_peers(rows: list[dict[str, Any]], peers: dict[str, Any]) -> None:
         if ratios:
             mean = math.exp(np.mean(np.log(ratios)))
             print(
-                f"eps {epsilon:.2f}: {mean:.3f} of IHM's excess risk; within 1.02 of the best on {near} of {len(ratios)};"
-                f" at most {worst:.3f} of the zero predictor's"
+                f"eps {epsilon:.2f}: {mean:.3f} of IHM's excess risk; within 1.02 of the best method on {near} of "
+                f"{len(ratios)}; at most {worst:.3f} of the zero predictor's"
             )
 
 

@@ -33,7 +33,7 @@ __all__ = ["Unshrunk", "unshrunk"]
 Floats = NDArray[np.float64]
 
 # The least eigenvalue of the released matrix, over that of its noise, for the first order to hold.
-_CLEAR = 2.0
+_CLEAR = 1.2
 
 
 @dataclass(frozen=True, eq=False)
