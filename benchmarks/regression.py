@@ -106,7 +106,7 @@ def _ours(method: str, problem: Problem, x: Floats, y: Floats, epsilon: float, s
         epsilon=epsilon, delta=problem.delta, row_norm_bound=problem.row, target_bound=problem.target,
         fit_intercept=problem.intercept, method=method, random_state=seed,
     ).fit(x, y)  # fmt: skip
-    return model.coef_, model.intercept_
+    return model.coef_, float(model.intercept_)
 
 
 def _sketch(problem: Problem, x: Floats, y: Floats, epsilon: float, seed: int) -> tuple[Floats, float]:
@@ -114,7 +114,7 @@ def _sketch(problem: Problem, x: Floats, y: Floats, epsilon: float, seed: int) -
         epsilon=epsilon, delta=problem.delta, row_norm_bound=problem.row, target_bound=problem.target,
         fit_intercept=problem.intercept, random_state=seed,
     ).fit(x, y)  # fmt: skip
-    return model.coef_, model.intercept_
+    return model.coef_, float(model.intercept_)
 
 
 def adassp(problem: Problem, x: Floats, y: Floats, epsilon: float, seed: int) -> tuple[Floats, float]:

@@ -175,7 +175,7 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
     size = float(np.linalg.norm(at[:features]))
     if most and size > most:
         at = _with_constant(at[:features] * (most / size), z, matrix)
-    return at
+    return np.asarray(at)
 
 
 def _with_constant(slopes: Floats, z: Floats, matrix: Preconditioner) -> Floats:

@@ -209,7 +209,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes, intercept=intercept, **where)
         releases = GradientReleases(sums, budget, bits, term_unit=1.0, constant=intercept is not None)
         theta = fit_gradients(releases, classes=len(self.classes_), rounds=len(budget.sum_shares)) / row_norm_bound
-        self.mechanism_, self.profile_ = budget, budget.profile()
+        self.mechanism_ = budget
+        self.profile_ = budget.profile()
         self.receipt_ = releases.receipt(
             row_norm_bound=row_norm_bound, intercept=intercept, classes_stated=self.classes is not None
         )
@@ -227,16 +228,18 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             self.l2_penalty_ = squared * _noise(*budget)
         else:
             self.l2_penalty_ = as_scalar("l2_penalty", self.l2_penalty)
+        public: dict[str, Any] = {"release": "mean"} if self.method == "mean" else {}
         model = BohningLogistic(
             l2_penalty=self.l2_penalty_,
             row_norm_bound=row_norm_bound,
             max_records=self.max_records,
             intercept=intercept,
             dimension=weights if self.bound == "paper" else None,
-            **({"release": "mean"} if self.method == "mean" else {}),
+            **public,
         )
-        self.mechanism_ = _lifted(model, *budget, str(self.bound))
-        release = self.mechanism_.release((rows, signs), random_state=self.random_state)
+        mechanism = _lifted(model, *budget, str(self.bound))
+        self.mechanism_: Any = mechanism
+        release = mechanism.release((rows, signs), random_state=self.random_state)
         parameters = {**release.receipt.parameters, "classes_stated": self.classes is not None}
         self.receipt_ = replace(release.receipt, parameters=parameters)
         self.release_ = replace(release, receipt=self.receipt_)

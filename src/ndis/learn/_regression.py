@@ -155,11 +155,11 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
                 (rows, columns), row_norm_bound=bounds.row, target_bound=bounds.target, intercept=bounds.constant
             )
             return self._learn(sums, bounds, one=one)
-        root = math.sqrt(weight)
         weighted = weighted_records(rows, columns, sample_weight, bound=weight, constant=bounds.constant)
+        root = math.sqrt(weight)
         wide = math.hypot(bounds.row, bounds.constant or 0.0) * root
         sums = RecordSums(weighted, row_norm_bound=wide, target_bound=bounds.target * root)
-        return self._learn(sums, bounds, one=one, scale=root)
+        return self._learn(sums, bounds, one=one, weight=weight)
 
     def fit_data(
         self, data: Any, *, target: Any, columns: Any = None, progress: bool | None = None
@@ -209,7 +209,10 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         constant = INTERCEPT_SHARE * row if self.fit_intercept else None
         return _Bounds(row, target, constant, rounds if self.method == "rounds" else 1)
 
-    def _learn(self, sums: RecordSums, bounds: _Bounds, *, one: bool, scale: float = 1.0) -> PrivateLinearRegression:
+    def _learn(
+        self, sums: RecordSums, bounds: _Bounds, *, one: bool, weight: float | None = None
+    ) -> PrivateLinearRegression:
+        scale = 1.0 if weight is None else math.sqrt(weight)
         budget = calibrated_rounds(
             epsilon=as_scalar("epsilon", self.epsilon),
             delta=as_scalar("delta", self.delta),
@@ -225,7 +228,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             row_norm_bound=bounds.row,
             target_bound=bounds.target,
             intercept=bounds.constant,
-            weight_bound=None if scale == 1.0 else float(self.weight_bound),
+            weight_bound=weight,
         )
         self._keep(found, sums, bounds, one=one, scale=scale)
         return self
@@ -302,7 +305,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         if self.estimate_.theta.shape[0] > rows.shape[1]:
             rows = np.hstack([rows, np.ones((len(rows), 1))])
         centre = rows @ self.estimate_.theta
-        known = np.isfinite(self.estimate_.covariance).all(axis=(1, 2))
+        known = np.asarray(np.isfinite(self.estimate_.covariance).all(axis=(1, 2)))
         covariance = np.where(known[:, None, None], self.estimate_.covariance, 0.0)
         variance = np.einsum("ni,tij,nj->nt", rows, covariance, rows)
         if kind == "observation":
