@@ -103,7 +103,12 @@ class Comparison:
     def as_estimator(self, fits: int) -> np.ndarray:
         """Accuracies of the scikit-learn estimator, with an intercept."""
         estimator = PrivateLogisticRegression(
-            epsilon=1.0, delta=DELTA, l2_penalty=L2_PENALTY, row_norm_bound=ROW_NORM_BOUND, classes=(-1, 1)
+            epsilon=1.0,
+            delta=DELTA,
+            l2_penalty=L2_PENALTY,
+            row_norm_bound=ROW_NORM_BOUND,
+            classes=(-1, 1),
+            method="posterior",
         )
         return np.array([estimator.fit(self.x, self.y).score(self.x_test, self.y_test) for _ in range(fits)])
 

@@ -209,7 +209,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes, intercept=intercept, **where)
         releases = GradientReleases(sums, budget, bits, term_unit=1.0, constant=intercept is not None)
         theta = fit_gradients(releases, classes=len(self.classes_), rounds=len(budget.sum_shares)) / row_norm_bound
-        self.mechanism_ = budget
+        self.mechanism_: Any = budget
         self.profile_ = budget.profile()
         self.receipt_ = releases.receipt(
             row_norm_bound=row_norm_bound, intercept=intercept, classes_stated=self.classes is not None
@@ -238,7 +238,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             **public,
         )
         mechanism = _lifted(model, *budget, str(self.bound))
-        self.mechanism_: Any = mechanism
+        self.mechanism_ = mechanism
         release = mechanism.release((rows, signs), random_state=self.random_state)
         parameters = {**release.receipt.parameters, "classes_stated": self.classes is not None}
         self.receipt_ = replace(release.receipt, parameters=parameters)
