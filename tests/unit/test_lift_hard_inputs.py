@@ -70,7 +70,9 @@ class TestLabels:
     def test_estimators_release_with_any_label(self):
         y = [0, 1, *ANYTHING]
         x = np.zeros((len(y), 1))
-        logistic = PrivateLogisticRegression(row_norm_bound=1.0, classes=(0, 1), bound="renyi").fit(x, y)
+        logistic = PrivateLogisticRegression(
+            row_norm_bound=1.0, classes=(0, 1), method="posterior", l2_penalty=1.0, bound="renyi"
+        ).fit(x, y)
         assert logistic.receipt_.private
         process = PrivateGaussianProcess(label_bound=1.0, max_records=40, noise_variance=25.0)
         assert process.fit(x, y).receipt_.private
