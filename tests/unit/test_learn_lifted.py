@@ -126,12 +126,12 @@ class TestLogistic:
     def test_the_mean_needs_less_noise_and_no_draw(self, records, seeded):
         x, y = records
         given = {"l2_penalty": 3.0, "row_norm_bound": 1.5, "random_state": 0}
-        draw, mean = (PrivateLogisticRegression(**given, release=r).fit(x, y) for r in ("draw", "mean"))
+        draw, mean = (PrivateLogisticRegression(**given, method=m).fit(x, y) for m in ("posterior", "mean"))
         assert mean.mechanism_.noise_variance < 0.95 * draw.mechanism_.noise_variance
         assert mean.receipt_.parameters["model"]["release"] == "mean"
         assert draw.receipt_.parameters["model"]["release"] == "draw"
-        with pytest.raises(ParameterError, match="release must be 'draw' or 'mean'"):
-            PrivateLogisticRegression(**given, release="map").fit(x, y)
+        with pytest.raises(ParameterError, match="method must be one of rounds, mean, posterior"):
+            PrivateLogisticRegression(**given, method="map").fit(x, y)
 
     def test_the_paper_needs_more_noise(self, records, seeded):
         x, y = records
