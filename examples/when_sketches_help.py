@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import private_regression as diabetes
 
 import ndis
-from ndis.calibrate import smallest_safe
+from ndis._search import smallest_safe
 from ndis.gram import exact_gram
 from ndis.learn._base import INTERCEPT_SHARE
 from ndis.learn._linear import TARGET_SHARE, ridge_from_gram

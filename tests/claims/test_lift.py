@@ -13,10 +13,10 @@ import pytest
 
 import ndis
 from ndis import GaussianPair
-from ndis.calibrate import smallest_safe
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
-from ndis.mechanisms.worst_case import certified_worst_delta, worst_log_delta
-from ndis.mechanisms.worst_case_split import printed_bound_not_private
+from ndis._search import smallest_safe
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
+from ndis.worst_case.profile import certified_worst_delta, worst_log_delta
+from ndis.worst_case.split import printed_bound_not_private
 
 
 class Logistic:

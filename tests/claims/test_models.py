@@ -79,7 +79,7 @@ def test_logistic_shift_and_ratio_come_from_one_record():
 
 def test_logistic_noise_of_the_setting():
     """The worst shift and the worst ratio side by side need 4.11; that they come from one record leaves 3.875."""
-    from ndis.mechanisms.envelopes import RankOneEnvelope
+    from ndis.worst_case.envelopes import RankOneEnvelope
 
     class SideBySide:
         def __init__(self, model):

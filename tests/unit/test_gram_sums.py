@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
 from ndis.gram import exact_gram, sums
 from ndis.gram.logistic import exponential, probabilities
 from ndis.gram.sums import RecordSums, TermSums

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ndis._validate import Floats, as_covariance
 from ndis.auditing.accuracy import ROUNDING, Room, exactly, room, rooms
 from ndis.errors import NdisError, ParameterError
-from ndis.exact import ExactArray, exact_array
+from ndis._exact import ExactArray, exact_array
 from ndis.pair import GaussianPair
 from ndis.spectrum.origins import DenseOrigin
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
+from ndis._exact import ExactArray, exact_array
 from ndis.gram.host import check_block, exact_products
 from ndis.gram.layout import RowLayout
 

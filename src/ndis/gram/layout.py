@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from ndis.errors import ParameterError
-from ndis.exact import root_up
+from ndis._exact import root_up
 
 __all__ = ["DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "RowLayout"]
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
+from ndis._exact import ExactArray
 from ndis.gram.accumulator import Gram, GramAccumulator
 from ndis.gram.cluster import open_dask, read_partition, tree
 from ndis.gram.device import DeviceProduct, import_torch

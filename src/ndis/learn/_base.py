@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from ndis._validate import STATE_A_BOUND, as_scalar
+from ndis._validate import STATE_A_BOUND, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of, nested_cells, read_cells
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
-from ndis.mechanisms.projection_family import as_calibration, as_size
+from ndis.mechanisms.sketch_law import as_calibration
 
 __all__ = [
     "INTERCEPT_SHARE",

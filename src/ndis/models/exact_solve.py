@@ -9,7 +9,7 @@ import numpy as np
 from flint import fmpq_mat, fmpz_mat
 from numpy.typing import NDArray
 
-from ndis.exact import ExactArray
+from ndis._exact import ExactArray
 
 __all__ = ["exact_inverse", "posterior", "posterior_mean"]
 
@@ -17,7 +17,7 @@ __all__ = ["exact_inverse", "posterior", "posterior_mean"]
 def exact_inverse(matrix: ExactArray) -> ExactArray:
     """The inverse of a regular matrix, exactly.
 
-    >>> from ndis.exact import exact_array
+    >>> from ndis._exact import exact_array
     >>> exact_inverse(exact_array([[2.0, 0.0], [0.0, 0.5]])).to_float()
     array([[0.5, 0. ],
            [0. , 2. ]])

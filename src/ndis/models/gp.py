@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis._validate import as_floats, as_scalar
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
+from ndis._exact import ExactArray
 from ndis.mechanisms.base import Attained
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope
 from ndis.models.exact_solve import posterior, posterior_mean
 from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.kernel_errors import derived_tolerance

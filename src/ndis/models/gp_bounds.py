@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ndis._validate import Floats
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
+from ndis._exact import ExactArray
 
 __all__ = ["largest_eigenvalue", "mean_leverage", "ratios_and_leverages"]
 

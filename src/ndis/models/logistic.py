@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from ndis._validate import as_scalar
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
+from ndis._exact import ExactArray, exact_array
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.mechanisms.base import Attained
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 from ndis.models.exact_solve import exact_inverse
 from ndis.models.logistic_bounds import Margins, hessian_leverage, margins
 from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope
+from ndis._exact import ExactArray
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope
 from ndis.pair import LEAST_SHIFT, GaussianPair
 
 __all__ = ["Release", "as_release", "mean_envelope", "mean_loewner", "no_covariance"]

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ndis.errors import PrecisionError
-from ndis.exact import ExactArray, exact_array
+from ndis._exact import ExactArray, exact_array
 from ndis.models.records import Floats
 
 __all__ = ["gradient_bound", "minimise"]

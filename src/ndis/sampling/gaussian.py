@@ -22,7 +22,7 @@ from flint import fmpz_mat
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
+from ndis._exact import ExactArray, exact_array
 from ndis.sampling.bits import RandomBits, random_bits
 from ndis.sampling.normals import LazyNormals
 from ndis.sampling.root import CovarianceRoot

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ndis._balls import cholesky, precision
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
+from ndis._exact import ExactArray
 from ndis.sampling.normals import nearest_integer
 
 __all__ = ["CovarianceRoot"]
@@ -30,7 +30,7 @@ class CovarianceRoot:
 
     Examples
     --------
-    >>> from ndis.exact import exact_array
+    >>> from ndis._exact import exact_array
     >>> CovarianceRoot(exact_array([[4, 2], [2, 10]])).fixed_point(4).tolist()
     [[32, 0], [16, 48]]
     """
