@@ -85,6 +85,14 @@ def as_positive(name: str, value: ArrayLike) -> Floats:
     return array
 
 
+def as_one_positive(name: str, value: ArrayLike) -> float:
+    """One finite number above zero."""
+    x = as_scalar(name, value)
+    if not x > 0:
+        raise ParameterError(name, "be positive", x)
+    return x
+
+
 def as_not_negative(name: str, value: ArrayLike) -> float:
     """One finite number of at least zero."""
     x = as_scalar(name, value)

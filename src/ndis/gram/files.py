@@ -22,7 +22,7 @@ from ndis.gram.lines import cells_of, first_line, row_blocks
 from ndis.gram.npy import npy_blocks, npy_header
 from ndis.gram.paths import files_of, kind_of_files
 from ndis.gram.reading import ahead, fixed_steps, readable, stamps, unchanged
-from ndis.gram.sources import Groups, Parts, Source, check_dtype, matrix_width, rows_per_read
+from ndis.gram.schema import Groups, Parts, Source, check_dtype, matrix_width, rows_per_read
 
 __all__ = ["file_source"]
 

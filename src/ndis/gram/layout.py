@@ -15,8 +15,8 @@ from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
 
-from ndis.errors import ParameterError
 from ndis._exact import root_up
+from ndis.errors import ParameterError
 
 __all__ = ["DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "RowLayout"]
 

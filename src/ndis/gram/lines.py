@@ -18,15 +18,14 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ndis._validate import Floats
 from ndis.gram.cells import number
+from ndis.gram.lines_kernel import compiled_rows
 
 __all__ = ["LONGEST", "cells_of", "first_line", "row_blocks", "rows_by_line", "rows_of"]
 
@@ -34,8 +33,6 @@ LONGEST = 1 << 23  # bytes of a line that can be a row
 _BLOCK = 1 << 22  # bytes of one read
 _MARK = b"\xef\xbb\xbf"
 _CELL = re.compile(rb'"((?:[^"]|"")*)"(?=,|\Z)|([^",][^,]*|(?=,|\Z))', re.DOTALL)
-
-Floats = NDArray[np.float64]
 
 
 def cells_of(line: bytes) -> list[bytes] | None:
@@ -72,20 +69,8 @@ def rows_by_line(data: bytes, width: int, wanted: tuple[int, ...], *, longest: i
 
 
 def rows_of(data: bytes, width: int, wanted: tuple[int, ...], *, longest: int = LONGEST) -> Floats:
-    """The same as `rows_by_line`, to the same bits, by compiled code where there is some."""
-    return _reader()(data, width, wanted, longest=longest)
-
-
-@cache
-def _reader() -> Callable[..., Floats]:
-    try:
-        from ndis.gram.lines_kernel import compiled_rows
-    except ModuleNotFoundError as error:
-        if error.name != "numba":
-            raise
-        warnings.warn("numba is not installed: CSV files are read line by line, much slower", stacklevel=2)
-        return rows_by_line
-    return compiled_rows
+    """The same as `rows_by_line`, to the same bits, by compiled code."""
+    return compiled_rows(data, width, wanted, longest=longest)
 
 
 def first_line(file: BinaryIO) -> bytes | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.sources import Parts, rows_per_read
+from ndis.gram.schema import Parts, rows_per_read
 
 if TYPE_CHECKING:
     from ndis.sampling.bits import RandomBits

@@ -1,4 +1,4 @@
-"""Rows → integer rows: clip to the bound, round onto the grid (theory §9.1).
+"""Rows → integer rows: clip to the bound, round onto the grid (thm:integer-rows).
 
 For a row x, bound b, k fractional bits and d columns, the integer row q is
 

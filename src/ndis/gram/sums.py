@@ -30,15 +30,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.errors import ParameterError
 from ndis._exact import ExactArray
+from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator
-from ndis.gram.cluster import open_dask, read_partition, tree
+from ndis.gram.cluster import computed, is_dask, open_dask, read_partition, tree
 from ndis.gram.device import DeviceProduct, import_torch
-from ndis.gram.engine import is_dask, layout_for
 from ndis.gram.host import check_block, integer_tiles, over_strips, own_tile_entries
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
-from ndis.gram.sources import Parts, choose_columns, open_source
+from ndis.gram.schema import Parts, choose_columns, layout_for
+from ndis.gram.sources import open_source
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
 
 __all__ = ["RecordSums", "TermSums"]
@@ -90,7 +90,7 @@ class RecordSums:
 
     Parameters
     ----------
-    data, columns, targets, device, progress
+    data, columns, targets, header, device, progress
         As for `ndis.gram.exact_gram`. The targets are needed for everything but the Gram matrix.
     row_norm_bound, target_bound, intercept, fractional_bits
         The public description of a row, as there. With `classes` there is no target bound.
@@ -115,6 +115,7 @@ class RecordSums:
         intercept: float | None = None,
         columns: Any = None,
         targets: Any = None,
+        header: bool = False,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
         device: str | None = None,
         progress: bool | None = None,
@@ -128,7 +129,7 @@ class RecordSums:
                 raise ParameterError("device", "be left out for dask collections", device)
             source, self._partitions = open_dask(data)
         else:
-            source = open_source(data, progress=progress)
+            source = open_source(data, columns=columns, header=header, progress=progress)
         self._source, self._groups = source, choose_columns(source, columns, targets)
         # The marker, the last column of a tile, tells a record from a row that could not be read.
         marker = row_norm_bound if intercept is None else intercept
@@ -224,7 +225,7 @@ class RecordSums:
     def _pass(self, make: Callable[[str | None], Any]) -> Any:
         """Feed all rows to the accumulators that ``make`` makes, and return their sum."""
         if self._partitions is not None:
-            return tree(self._partitions, lambda part: self._partition(part, make), _merged).compute()
+            return computed(tree(self._partitions, lambda part: self._partition(part, make), _merged))
         total = make(self._device)
         for parts in self._source.read(self._groups):
             total.update(*self._coded(parts))
@@ -232,7 +233,7 @@ class RecordSums:
 
     def _partition(self, part: Any, make: Callable[[str | None], Any]) -> Any:
         total = make(None)
-        for parts in read_partition(part, self._groups):
+        for parts in read_partition(part, self._source.names or self._source.width, self._groups):
             total.update(*self._coded(parts), threads=1)
         return total
 

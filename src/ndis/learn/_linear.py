@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ndis._validate import as_scalar
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import GramAccumulator
-from ndis.gram.engine import layout_for
-from ndis.gram.sources import Groups, Source, choose_columns, open_source
+from ndis.gram.schema import Groups, Source, choose_columns, layout_for
+from ndis.gram.sources import open_source
 from ndis.learn._base import (
     INTERCEPT_SHARE,
     READ_ROWS,

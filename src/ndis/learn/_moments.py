@@ -10,9 +10,9 @@ import numpy as np
 
 from ndis._validate import as_scalar
 from ndis.errors import ParameterError
-from ndis.gram.cluster import open_dask
-from ndis.gram.engine import is_dask
-from ndis.gram.sources import choose_columns, open_source
+from ndis.gram.cluster import is_dask, open_dask
+from ndis.gram.schema import choose_columns
+from ndis.gram.sources import open_source
 from ndis.learn._base import INTERCEPT_SHARE, Floats, SketchEstimator, private_rows, stated_bound
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gram import GramMechanism, GramRelease

@@ -195,6 +195,7 @@ class GramMechanism:
         *,
         columns: Any = None,
         targets: Any = None,
+        header: bool = False,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -203,7 +204,7 @@ class GramMechanism:
 
         Parameters
         ----------
-        data, columns, targets, device, progress
+        data, columns, targets, header, device, progress
             As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
             list of rows is allowed too. Targets need a `target_bound`.
         random_state : optional
@@ -226,6 +227,7 @@ class GramMechanism:
             fractional_bits=self.fractional_bits,
             columns=columns,
             targets=targets,
+            header=header,
             device=device,
             progress=progress,
         )

@@ -1,11 +1,11 @@
-"""Numbers behind the sensitivity of a Gaussian process: how far a label can be off, how far it can move, and Λ.
+"""Numbers behind the sensitivity of a Gaussian process: how far one record can move the mean and the variance.
 
-Given N others, a record of variance at most L has the variance ω before its label, s = ω + σ², a residual r and the
-covariances γ with the query points. There is a number w (docs/models.md, thm:process-record) with
+Given N others, take a record of variance at most L. Let ω be its variance before its label, s = ω + σ², r its residual,
+and γ its covariances with the query points. There is a number w (thm:process-record) with
 
     max(ω/L, σ²/(NL + σ²)) ≤ w ≤ 1,    |r| ≤ B(1 + √(Nω(1−w))/σ),    ‖γ‖² ≤ Λωw,    γᵀ(Σ'+vI)⁻¹γ ≤ ω·Λw/(Λw + v).
 
-Where the residual is large, ω or w is small, and the record moves less.
+If the residual is large, ω or w is small, and the record moves less.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from flint import arb, fmpq
 from numpy.typing import NDArray
 
+from ndis._balls import outward, precision
+from ndis._exact import ExactArray
 from ndis._validate import Floats
 from ndis.errors import ParameterError
-from ndis._exact import ExactArray
+from ndis.sampling.root import CovarianceRoot
 
 __all__ = ["largest_eigenvalue", "mean_leverage", "ratios_and_leverages"]
 
@@ -43,10 +46,6 @@ def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: F
     >>> round(mean_leverage(16, 0.5, Fraction(1), Fraction(1)), 4)
     0.3294
     """
-    from flint import arb, fmpq
-
-    from ndis._balls import outward, precision
-
     others = records - 1
     with precision(_BITS):
         L, sigma2 = (arb(fmpq(x.numerator, x.denominator)) for x in (variance, noise))
@@ -129,8 +128,6 @@ def _cells(records: int, label_bound: float, variance: float, noise: float) -> t
 
 def largest_eigenvalue(matrix: NDArray[Any]) -> Fraction:
     """A certified upper bound of the largest eigenvalue of a symmetric integer matrix; public."""
-    from ndis.sampling.root import CovarianceRoot
-
     n = len(matrix)
     if n == 1:
         return Fraction(matrix[0, 0])

@@ -23,10 +23,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from flint import arb, arb_mat, fmpz
 
-from ndis.errors import PrecisionError
+from ndis._balls import precision
 from ndis._exact import ExactArray, exact_array
-from ndis.models.records import Floats
+from ndis._validate import Floats
+from ndis.errors import PrecisionError
 
 __all__ = ["gradient_bound", "minimise"]
 
@@ -158,10 +160,6 @@ def _solve(hessian: Floats, gradient: Floats) -> Floats:
 
 def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance: float) -> ExactArray | None:
     """Newton's method on gradients enclosed in ball arithmetic, until the enclosure passes."""
-    from flint import arb, arb_mat, fmpz
-
-    from ndis._balls import precision
-
     bits = 192
     scale = [arb(x) for x in grid.tolist()]
     point = arb_mat([[arb(x)] for x in w.tolist()])

@@ -298,7 +298,7 @@ def _ratios(t: Floats) -> Floats:
 
 
 def _shifts(reach: Floats, curved: Floats, flat: Floats, up: Floats) -> Floats:
-    """Δ times the roots of the two shares of Δ², times `up`. If it is not 0, it is at least the least shift of a pair."""
+    """Δ times the roots of the two shares of Δ², times `up`; never between 0 and the least shift of a pair."""
     root = np.sqrt(np.stack([curved, flat], axis=1)) * (reach * up)[:, None]
     return np.where(root > 0, np.maximum(root, LEAST_SHIFT), 0.0)
 
