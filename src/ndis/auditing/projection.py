@@ -1,6 +1,6 @@
 """Neighbours of a random projection, exactly: rows by their leverage, then in ball arithmetic from their integers.
 
-A sketch of D has r columns N(0, A), A = DᵀD + λI (theory §7). Write ⟨u, v⟩ = uᵀA⁻¹v.
+A sketch of D has r columns N(0, A), A = DᵀD + λI (thm:sketch-pair). Write ⟨u, v⟩ = uᵀA⁻¹v.
 
     row v removed:           the sketch with it from the sketch without it has  t = h/(1 − h),  h = ⟨v, v⟩
     row w added:             the sketch with it from the sketch without it has  t = ⟨w, w⟩

@@ -28,6 +28,8 @@ def open_source(data: Any, *, columns: Any = None, header: bool = False, progres
     >>> open_source(np.zeros((3, 2))).width
     2
     """
+    if isinstance(data, Source):
+        return data
     if isinstance(data, tuple) and len(data) == 2:
         if any(isinstance(part, str | os.PathLike) for part in data):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")

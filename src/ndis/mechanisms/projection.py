@@ -16,7 +16,7 @@ from ndis._search import budget, first_safe_epsilon
 from ndis._validate import as_scalar
 from ndis.errors import ParameterError
 from ndis.gram import Gram, exact_gram
-from ndis.gram.cells import nested_cells
+from ndis.gram.cells import listed_rows
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import LEAST_RATE, PoissonRows
 from ndis.mechanisms.base import Adjacency, Attained
@@ -315,10 +315,7 @@ def as_rows(data: Any) -> Any:
     """A list of rows as an array, with NaN for an entry that is no number; anything else as it is."""
     if not isinstance(data, list) or any(isinstance(row, str | os.PathLike) for row in data):
         return data
-    if not data:
-        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
-        raise ParameterError("data", "show its columns", "an empty list", remedy)
-    return nested_cells("data", data)
+    return listed_rows("data", data)
 
 
 def _as_rate(value: Any, adjacency: Adjacency, delta: float) -> float:

@@ -180,7 +180,7 @@ class BohningLogistic:
 
             ‖m‖ ≤ ā√((1+t)·min((l² − λβ)/(λ²v), l²G)) + (2g/λ)/√(v + 1/(λ + nl²/4)),
 
-        with G from `hessian_leverage` (thm:logistic-joint). All numbers are rounded up. The range of t is cut into
+        with G from `hessian_leverage`. All numbers are rounded up. The range of t is cut into
         pieces, each with the bound on ‖m‖ at its lower end. Some pieces are even, and some shrink towards T, the place
         of the worst case for every small δ. The mean alone moves by at most (āl + 2g)/λ (thm:logistic-mean).
         """

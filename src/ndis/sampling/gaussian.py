@@ -1,4 +1,4 @@
-"""Exact rounded Gaussians: the ideal real-valued draw, rounded to a public grid (theory §9.4).
+"""Exact rounded Gaussians: the ideal real-valued draw, rounded to a public grid (thm:exact-draw).
 
 With L the root of the covariance, z the normals and g the grid, the released integers are ⌊(μ + Lz)/g + ½⌋. In fixed
 point, with Lᶠ, zᶠ, μᶠ integers within one unit of 2^q·L, 2^p·z, 2^(p+q)·μ,
@@ -21,8 +21,8 @@ import numpy as np
 from flint import fmpz_mat
 from numpy.typing import NDArray
 
-from ndis.errors import ParameterError
 from ndis._exact import ExactArray, exact_array
+from ndis.errors import ParameterError
 from ndis.sampling.bits import RandomBits, random_bits
 from ndis.sampling.normals import LazyNormals
 from ndis.sampling.root import CovarianceRoot

@@ -9,8 +9,8 @@ from flint import arb, arb_mat, fmpz, fmpz_mat
 from numpy.typing import NDArray
 
 from ndis._balls import cholesky, precision
-from ndis.errors import ParameterError
 from ndis._exact import ExactArray
+from ndis.errors import ParameterError
 from ndis.sampling.normals import nearest_integer
 
 __all__ = ["CovarianceRoot"]

@@ -36,6 +36,8 @@ _UP = 1.0 + 2.0**-48  # past the rounding of a few operations
 class LoewnerEnvelope:
     """The paper's envelope (def:ndis-sensitivity-loewner): R ⪰ I or R ⪯ I, and three numbers.
 
+    It must contain the pairs (m, R) of all neighbours (def: m,R tuple set).
+
     Parameters
     ----------
     shift_bound : float
