@@ -23,7 +23,7 @@ SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tok
 def code_lines(text: str) -> int:
     """Number of lines with code.
 
-    >>> code_lines('"""Doc."""\\nx = 1  # one\\n\\n# two\\ny = (2,\\n 3)\\n')
+    >>> code_lines("'Doc.'\\nx = 1  # one\\n\\n# two\\ny = (2,\\n 3)\\n")
     3
     """
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -102,7 +102,7 @@ def test_whitening_is_all_that_counts():
 
 
 def test_every_bound_covers_the_loewner_envelope():
-    """def:ndis-sensitivity-loewner, def: m,R tuple set — random members, both orders, under both sound bounds of the envelope."""
+    """def:ndis-sensitivity-loewner, def: m,R tuple set — random members in both orders, under both sound bounds."""
     rng = np.random.default_rng(4)
     for _ in range(25):
         d = int(rng.integers(1, 6))
