@@ -27,7 +27,7 @@ _ROWS_PER_THREAD = 1024
 
 
 def check_block(block: Any, *, columns: int, name: str) -> NDArray[Any]:
-    """Check type and shape of a block of rows; its values are never looked at."""
+    """Check type and shape of a block of rows. No check looks at a value."""
     if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
         raise ParameterError(name, "be a NumPy array", type(block).__name__)
     if block.dtype.kind not in "fiub" or block.dtype.itemsize > 8:

@@ -7,7 +7,7 @@ other line is one record:
 - Commas separate its cells. A cell that begins with a quote ends at the next quote that is not doubled, and a comma
   or the end of the line must follow.
 - It is a row of numbers if it has as many cells as the file has columns, and no more than `LONGEST` bytes. Otherwise,
-  and where a quote stays open, it is a row of missing numbers.
+  and if a quote stays open, it is a row of missing numbers.
 - `ndis.gram.cells.number` says which bytes are a number. No byte is ever decoded, so none can fail to be.
 
 `rows_by_line` is this definition in Python, one line at a time. `rows_of` gives the same bits faster: a compiled pass
@@ -36,7 +36,7 @@ _CELL = re.compile(rb'"((?:[^"]|"")*)"(?=,|\Z)|([^",][^,]*|(?=,|\Z))', re.DOTALL
 
 
 def cells_of(line: bytes) -> list[bytes] | None:
-    """The cells of a line without its end; None where its quotes do not pair.
+    """The cells of a line without its end; None if its quotes do not pair.
 
     >>> cells_of(b'a,"b,c",'), cells_of(b'a,"b'), cells_of(b'a,"b"c')
     ([b'a', b'b,c', b''], None, None)
@@ -74,7 +74,7 @@ def rows_of(data: bytes, width: int, wanted: tuple[int, ...], *, longest: int = 
 
 
 def first_line(file: BinaryIO) -> bytes | None:
-    """The first line without mark and end, and the file left behind it; None where it is longer than `LONGEST`."""
+    """The first line without mark and end; None if it is longer than `LONGEST`. The file then stands behind it."""
     line = file.readline(LONGEST + len(_MARK) + 2).removeprefix(_MARK)
     return line.removesuffix(b"\n").removesuffix(b"\r") if len(line) <= LONGEST + 1 else None
 

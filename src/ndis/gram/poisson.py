@@ -1,4 +1,4 @@
-"""Poisson sampling of rows while they stream: each row enters on its own, decided by random bits alone."""
+"""Poisson sampling of rows while they stream: each row enters on its own, and only random bits decide."""
 
 from __future__ import annotations
 

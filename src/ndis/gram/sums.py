@@ -7,9 +7,9 @@
   number of records, and, with ``square_clip=R``, the sums of squared residuals;
 - ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes.
 
-Every term has norm at most its clip, in exact arithmetic. So a sum moves by at most C where a record comes or goes, and
-by at most 2C where one is replaced. A sum has the same bits on every engine and for any block length
-(`ndis.gram.terms`). All sums are **private**: release only what is drawn from them (`ndis.mechanisms.rounds`).
+Every term has norm at most its clip, in exact arithmetic. So a sum moves by at most C if a record comes or goes, and by
+at most 2C if one is replaced. A sum has the same bits on every engine and for any block length (`ndis.gram.terms`). All
+sums are **private**: release only draws from them (`ndis.mechanisms.rounds`).
 
 >>> import numpy as np
 >>> x, y = np.array([[0.5, 0.0], [0.0, 1.0]]), np.array([0.25, -1.0])
@@ -80,7 +80,7 @@ class TermSums:
     def histogram(self) -> NDArray[np.int64]:
         """Records by the length of their term: up to the first edge, between edges, beyond the last.
 
-        A record is in one bin. The counts move by 1 where it comes or goes, and by √2 in norm where it is replaced.
+        A record is in one bin. The counts move by 1 if it comes or goes, and by √2 in norm if it is replaced.
         """
         return -np.diff(np.concatenate([[self.records], self.longer, [0]]))
 
@@ -328,7 +328,7 @@ class _SumAccumulator:
 
 
 def _merged(parts: list[Any]) -> Any:
-    """The sum of accumulators; of none, where there are no partitions, a dask collection always has one."""
+    """The sum of accumulators. There is at least one, because a dask collection has at least one partition."""
     total = parts[0]
     for part in parts[1:]:
         total.merge(part)

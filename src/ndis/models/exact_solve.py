@@ -1,4 +1,4 @@
-"""Exact linear algebra over the rationals: neighbours then differ by exactly what the theory says."""
+"""Exact linear algebra over the rationals, so that neighbours differ by exactly what the theorems say."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def posterior(
 
 
 def posterior_mean(among: NDArray[Any], across: NDArray[Any], labels: NDArray[Any], noise: Fraction) -> ExactArray:
-    """The mean of `posterior` by itself, which needs one solve in place of one per query point.
+    """Only the mean of `posterior`: one solve in place of one per query point.
 
     >>> one = np.array([[1]], dtype=object)
     >>> posterior_mean(one, one, np.array([3], dtype=object), Fraction(1, 2)).to_float()

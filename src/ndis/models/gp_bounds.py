@@ -38,10 +38,10 @@ _MERGED = 1.002  # what a merged cell may add to the largest m²
 
 @lru_cache(maxsize=64)
 def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: Fraction) -> float:
-    """An upper bound of r²ωw/s², which times Λ is the squared distance that one record moves the mean.
+    """An upper bound of r²ωw/s². Times Λ, it is the squared distance that one record moves the mean.
 
-    For one ω, in units z = √(Nω(1−w))/σ, (1+z)²w is largest at 2z² + z = Nω/σ², or at the least w. The supremum over ω
-    is found by splitting.
+    For one ω, let z = √(Nω(1−w))/σ. Then (1+z)²w is largest at 2z² + z = Nω/σ², or at the least w. A search by
+    splitting finds the supremum over ω (thm:process-mean).
 
     >>> round(mean_leverage(16, 0.5, Fraction(1), Fraction(1)), 4)
     0.3294
