@@ -120,9 +120,7 @@ class PTRProjection(SketchMechanism):
             noise = _best_noise(law(1.0), epsilon, delta)
             if not 2.0**-_NOISE_BITS <= noise <= 2.0**_NOISE_BITS:
                 rule = "leave the noise of the test, about its square, between 2^-400 and 2^400"
-                raise ParameterError(
-                    "row_norm_bound", rule, public["row_norm_bound"], "measure rows in another unit"
-                )
+                raise ParameterError("row_norm_bound", rule, public["row_norm_bound"], "measure rows in another unit")
         own["test_noise_std"] = noise
         tested = law(noise)
         alone = PrivacyProfile(mean_shift(tested.test_shift), failure_probability=tested.failure_probability)
