@@ -12,13 +12,13 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from typer.testing import CliRunner
 
 import ndis
+from ndis._exact import exact_array
 from ndis.cli import app
 from ndis.errors import ParameterError
-from ndis.exact import exact_array
 from ndis.learn import PrivateCovariance, PrivateGaussianProcess, PrivateLogisticRegression, PrivateRidge
 from ndis.mechanisms.base import Receipt
-from ndis.mechanisms.envelopes import RankOneEnvelope
 from ndis.models import BohningLogistic, GaussianProcess
+from ndis.worst_case.envelopes import RankOneEnvelope
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6", "--row-norm-bound", "3")
 SKETCH = (*BUDGET, "--sketch-size", "5")

@@ -10,9 +10,9 @@ import numpy as np
 
 from ndis._validate import as_scalar
 from ndis.errors import ParameterError
-from ndis.gram.cluster import open_dask
-from ndis.gram.engine import is_dask
-from ndis.gram.sources import choose_columns, open_source
+from ndis.gram.cluster import is_dask, open_dask
+from ndis.gram.schema import choose_columns
+from ndis.gram.sources import open_source
 from ndis.learn._base import INTERCEPT_SHARE, Floats, SketchEstimator, private_rows, stated_bound
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gram import GramMechanism, GramRelease
@@ -51,7 +51,7 @@ class MomentEstimator(SketchEstimator):
         rows = private_rows(self, X)
         return self._learn(rows, {})
 
-    def fit_data(self, data: Any, *, columns: Any = None, progress: bool | None = None) -> Any:
+    def fit_data(self, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Any:
         """The same from files, folders, frames or dask collections, read in one pass.
 
         Parameters
@@ -60,11 +60,16 @@ class MomentEstimator(SketchEstimator):
             The private records. A folder is read file by file, with bounded memory.
         columns : names or numbers, optional
             The columns to learn from; all by default.
+        header : bool
+            The first line of every CSV file holds names, which are public. Without it every line is a record, and
+            `columns` names all columns from left to right.
         progress : bool, optional
-            Show a progress bar for files; by default when standard error is a terminal.
+            Show a progress bar for files; by default if standard error is a terminal.
         """
         self._check()
-        source = open_dask(data)[0] if is_dask(data) else open_source(data)
+        on_cluster = is_dask(data)
+        opened = {"columns": columns, "header": header, "progress": progress}
+        source = open_dask(data)[0] if on_cluster else open_source(data, **opened)
         groups = choose_columns(source, columns, None)
         if len(groups) != 1:
             raise ParameterError("data", "be rows without targets", "a pair (X, y)")
@@ -73,7 +78,7 @@ class MomentEstimator(SketchEstimator):
             self.feature_names_in_ = np.array([source.names[i] for i in groups[0]], dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return self._learn(data, {"columns": groups[0], "progress": progress})
+        return self._learn(data if on_cluster else source, {"columns": groups[0]})
 
     def _check(self) -> None:
         """Check public parameters before any private value is read."""
