@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import ndis
 from ndis.auditing import Claim, PairBatch, audit
-from ndis.auditing.decide import exceeds
+from ndis.auditing.judge import exceeds
 from ndis.calibrate import largest_safe
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair

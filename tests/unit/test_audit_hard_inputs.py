@@ -25,11 +25,10 @@ from ndis.auditing import (
     RemoveEach,
     audit,
 )
-from ndis.auditing.accuracy import confidence
+from ndis.auditing.laws import confidence
 from ndis.auditing.chart import chart
-from ndis.auditing.decide import screen
-from ndis.auditing.html import render
-from ndis.auditing.identity import fingerprint
+from ndis.auditing.judge import screen
+from ndis.auditing.page import render
 from ndis.auditing.laws import Law, certified_pair, screening_pair
 from ndis.cli import app
 from ndis.errors import ParameterError
@@ -290,12 +289,14 @@ def test_a_changed_function_is_not_taken_for_the_old_one(tmp_path):
         return np.zeros(1), np.array([100.0 + weight * (8 - len(data))])
 
     one, other = (functools.partial(third, weight=w) for w in (0.0, -99.0))
-    assert fingerprint(one) != fingerprint(other)
-    assert fingerprint(one) == fingerprint(functools.partial(third, weight=0.0))
+    audit(CLAIM, algorithm=one, data=ROWS, journal=tmp_path / "k")
+    audit(CLAIM, algorithm=functools.partial(third, weight=0.0), data=ROWS, journal=tmp_path / "k")
+    with pytest.raises(ParameterError, match="journal must belong"):
+        audit(CLAIM, algorithm=other, data=ROWS, journal=tmp_path / "k")
 
 
 def test_neighbours_are_run_again_on_resuming(tmp_path):
-    """A change the fingerprint cannot see, in what the function calls."""
+    """A change of a value that the function reads is seen too."""
     settings = {"noise": 100.0}
     globals()["_SETTINGS"] = settings
     audit(CLAIM, algorithm=_depends_on_a_global, data=ROWS, journal=tmp_path / "j")

@@ -204,6 +204,14 @@ class RandomProjection:
         both = "one row at the bound, and one row orthogonal to it with its features at the bound (two or more columns)"
         return zero, found(both, pair.compose(other.reversed()))
 
+    def sketch_parameters(self) -> dict[str, Any] | None:
+        """The public values that fix the law of the sketch on given data, for the auditor.
+
+        None if that law is no single Gaussian per row, as after sampling.
+        """
+        names = ("sketch_size", "ridge", "row_norm_bound", "target_bound", "intercept", "fractional_bits", "adjacency")
+        return {name: getattr(self, name) for name in names}
+
     # ------------------------------------------------------------------ the release
 
     def release(
@@ -337,6 +345,9 @@ class PoissonProjection(RandomProjection):
     """
 
     rate: float
+
+    def sketch_parameters(self) -> None:
+        """None: on given data the output is a mixture over samples."""
 
     def _check(self) -> None:
         super()._check()

@@ -166,6 +166,9 @@ class PTRProjection(RandomProjection):
         bound = float(self._family().squared_bound)
         return self.test_noise_std * _quantile(self.failure_probability) + bound + self.ridge - plain.ridge
 
+    def sketch_parameters(self) -> None:
+        """None: the output on given data has a second part, the noisy eigenvalue."""
+
     def attained(self) -> tuple[Attained, ...]:
         """Neighbours whose output is at least as easy to tell apart as these profiles say.
 
