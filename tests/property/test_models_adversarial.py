@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic, GaussianProcess
-from ndis.models.neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
+
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
+from hard_neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 
 EPSILONS = np.array([0.1, 0.5, 1.0, 2.0])
 LOGISTIC = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)

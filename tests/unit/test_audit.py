@@ -359,8 +359,8 @@ def test_a_projection_of_no_rows_and_of_broken_rows():
 
 
 def test_removal_by_norm_finds_the_row_of_largest_leverage():
-    from ndis.gram.leverage import largest_leverages
     from ndis.gram import exact_gram, worst_row
+    from ndis.gram.leverage import largest_leverages
 
     random = np.random.default_rng(8)
     for scale in (np.ones(5), 10.0 ** -np.arange(5), np.array([30.0, 1, 1, 1, 1])):

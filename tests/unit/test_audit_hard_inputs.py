@@ -25,11 +25,10 @@ from ndis.auditing import (
     RemoveEach,
     audit,
 )
-from ndis.auditing.laws import confidence
 from ndis.auditing.chart import chart
 from ndis.auditing.judge import screen
+from ndis.auditing.laws import Law, certified_pair, confidence, screening_pair
 from ndis.auditing.page import render
-from ndis.auditing.laws import Law, certified_pair, screening_pair
 from ndis.cli import app
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray
@@ -247,7 +246,7 @@ def test_many_equal_rows_are_certified_once(monkeypatch):
     import ndis.auditing.judge as judge
 
     calls = []
-    monkeypatch.setattr(judge, "exceeds", lambda *a, f=judge.exceeds: calls.append(1) or f(*a))
+    monkeypatch.setattr(judge, "_answer", lambda *a, f=judge._answer: calls.append(1) or f(*a))
     variance = edge_variance()
     data = np.zeros((40, 3))
     data[:, 0] = 1.0
@@ -466,7 +465,7 @@ def test_a_page_without_a_curve_says_so():
     assert "false claims" not in page
     assert 'class="mark"' in page
     zero = render(audit(Claim(1.0, 0.0), pairs=[LOUD]))
-    assert ">δ = 0</text>" in zero
+    assert ">claim, δ = 0</text>" in zero
 
 
 def test_how_to_reproduce_names_the_function_and_the_data():

@@ -14,9 +14,9 @@ import pytest
 
 import ndis
 from ndis.auditing import AuditReport, Claim, audit
+from ndis.auditing.chart import chart, tag
 from ndis.auditing.digits import at_least, at_most, plain
 from ndis.auditing.page import render
-from ndis.auditing.chart import chart, tag
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -298,7 +298,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_colours_are_told_apart_in_light_dark_and_print():
-    style = (files("ndis.auditing") / "report.css").read_text(encoding="utf-8")
+    style = (files("ndis.auditing") / "page.css").read_text(encoding="utf-8")
     themes = [
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)
     ]
@@ -306,7 +306,7 @@ def test_colours_are_told_apart_in_light_dark_and_print():
     for theme in themes:
         for front, back in (
             ("text", "back"), ("text", "panel"), ("text", "red-panel"), ("text", "amber-panel"), ("soft", "back"),
-            ("red", "red-panel"), ("amber", "amber-panel"),
+            ("red", "red-panel"), ("amber", "amber-panel"), ("text", "green-panel"), ("green", "green-panel"),
         ):  # fmt: skip
             assert contrast(theme[front], theme[back]) >= 4.5, (front, back)
         for front, back in (

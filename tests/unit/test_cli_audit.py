@@ -147,7 +147,8 @@ class TestPairs:
         text = convicted(write({"claim": CLAIM, "pairs": [LOUD]}), "--json")
         report = AuditReport.from_json(text)
         assert report.refuted
-        assert report.to_json() == ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)]).to_json()
+        again = ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)])
+        assert report.to_dict() == {**again.to_dict(), "command": "ndis audit audit.json --report audit.html"}
 
     def test_options_take_the_place_of_the_file(self, folder):
         file = write({"claim": CLAIM, "pairs": [LOUD]})
@@ -201,6 +202,9 @@ class TestData:
         parquet.write_table(arrow.table(columns), "rows.parquet")
         options = ("--algorithm", "model:dense", "--epsilon", 1, "--delta", 1e-6, "--json")
         found = [json.loads(passed(name, *options)) for name in ("rows.parquet", "rows.csv", "rows.npy")]
+        for one, name in zip(found, ("rows.parquet", "rows.csv", "rows.npy"), strict=True):
+            assert one.pop("data_name") == name
+            assert name in one.pop("command")
         assert found[0] == found[1] == found[2]
 
     def test_what_the_algorithm_prints_stays_out_of_the_answer(self, folder):
@@ -240,7 +244,8 @@ class TestData:
 
     def test_interrupted_and_resumed(self, folder, monkeypatch):
         options = ("rows.npy", "--algorithm", "model:slow", "--epsilon", 1, "--delta", 1e-6, "--json")
-        whole = passed(*options)
+        whole = passed(*options, "--report", "r.html")
+        os.remove("r.html")
         runs = len(sys.modules.pop("model").CALLS)
         monkeypatch.setenv("STOP_AT", "5")
         result = run(*options, "--journal", "journal.jsonl", "--report", "r.html")

@@ -165,7 +165,9 @@ def prove(mechanism: Any, claim: Claim | ClaimedCurve) -> Proof | None:
     ):
         theorem = "thm:rank-one"
     own = (_OWN[kind.__name__],) if kind.__name__ in _OWN else ()
-    return Proof(theorem, f"{kind.__name__} gives {claim} on every data set, for all neighbours", (*own, *_ALWAYS))
+    points = "; ".join(f"{equation('ε', e)}, {equation('δ', d)}" for e, d in claim.points)
+    statement = f"{kind.__name__} gives differential privacy with {points} ({claim.adjacency}) on every data set"
+    return Proof(theorem, statement, (*own, *_ALWAYS))
 
 
 def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
@@ -222,7 +224,9 @@ def _after_a_refutation(
         found.append(repair)
     if epsilon_refuted is None:
         return tuple(found)
-    if epsilon_refuted == np.inf:
+    if witness.delta == 0.0:
+        found.append("claim a δ above 0: Gaussian outputs seldom keep a claim of δ = 0 at any ε")
+    elif epsilon_refuted == np.inf:
         found.append(
             f"no ε repairs the claim at {equation('δ', witness.delta)}: the output must get noise in every direction, "
             "and ndis.lift finds how much"
