@@ -175,7 +175,7 @@ def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
 
     A mechanism with its own ε and δ was certified when it was made, so no larger claim needs another certificate.
     """
-    own = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
+    own: tuple[Any, Any] = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
     fixed = None not in own and not isinstance(mechanism, AddsNoise)  # a model may change after it was lifted
     if fixed and epsilon >= own[0] and delta >= own[1]:
         return True

@@ -101,7 +101,7 @@ def _view(report: AuditReport) -> dict[str, Any]:
         "tells": None if report.witness is None else _tells(report.witness, refuted=report.refuted),
         "excess": _excess(report),
         "facts": _facts(report),
-        "picture": None if report.drawn is None else _picture(report),
+        "picture": _picture(report),
         "laws": None if report.witness is None else _laws(report.witness),
         "pairs": f"{several(report.pairs_tried, 'pair')} of neighbours {'was' if report.pairs_tried == 1 else 'were'}",
     }
@@ -214,10 +214,10 @@ def _laws(witness: Witness) -> str:
 # ---------------------------------------------------------------------- the picture
 
 
-def _picture(report: AuditReport) -> dict[str, Any]:
+def _picture(report: AuditReport) -> dict[str, Any] | None:
     witness, drawn = report.witness, report.drawn
-    assert witness is not None
-    assert drawn is not None
+    if witness is None or drawn is None:
+        return None
     false = (witness.epsilon, witness.delta) if report.refuted else None
     where = "below" if report.refuted else "not below"
     description = (
@@ -228,9 +228,11 @@ def _picture(report: AuditReport) -> dict[str, Any]:
     if witness.revealing:
         words = "δ = 1 at every ε: revealed with certainty"
         description += " δ is exactly 1 at every ε: the record is revealed with certainty."
-    options = {"false": false, "description": description, "right": drawn.right, "words": words}
+    svg = chart(
+        drawn.points, report.claim.points, false=false, description=description, right=drawn.right, words=words
+    )
     return {
-        "svg": chart(drawn.points, report.claim.points, **options),
+        "svg": svg,
         "certified": drawn.certified,
         "count": len(drawn.points),
         "several": len(report.claim.points) > 1,

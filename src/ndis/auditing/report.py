@@ -134,6 +134,8 @@ class AuditReport:
             raise ParameterError("refuted", "come with a witness, and without doubt", "neither or both")
         if self.proof is not None and (self.refuted or not isinstance(self.proof, Proof)):
             raise ParameterError("proof", "be a Proof, of a claim that is not refuted", type(self.proof).__name__)
+        if self.computed_curve is not None and self.witness is None:
+            raise ParameterError("curve", "come with a witness", None)
         self._check_numbers()
 
     def _check_numbers(self) -> None:

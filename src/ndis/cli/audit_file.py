@@ -25,7 +25,8 @@ __all__ = ["Request", "read_request"]
 _TABLES = (".csv", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _CLAIM = ("epsilon", "delta", "adjacency")
 _NAMES = ("title", "data_name")
-_DATA = ("algorithm", "data", "targets", "candidates", "row_norm_bound", "target_bound", "target_values")
+_BOUNDS = ("row_norm_bound", "target_bound", "target_values")
+_DATA = ("algorithm", "data", "targets", "candidates", *_BOUNDS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ def _from_object(found: dict[str, Any], content: bytes, folder: Path, targets: l
     if not found.keys() & {"claim", "pairs", *_NAMES, *_DATA}:
         return Request({}, pairs=[pair_from_arrays("the file", found)])
     only_keys("file", found, (), ("claim", "pairs", *_NAMES, *_DATA))
-    names = {key: _text(key, found.get(key, "")) for key in _NAMES}
+    names: dict[str, Any] = {key: _text(key, found.get(key, "")) for key in _NAMES}
     claim = found.get("claim", {})
     if not isinstance(claim, dict):
         raise ParameterError("claim", "be an object", f"a {type(claim).__name__}")
@@ -92,12 +93,13 @@ def _from_object(found: dict[str, Any], content: bytes, folder: Path, targets: l
     if not (algorithm is None or isinstance(algorithm, str)):
         raise ParameterError("algorithm", "be written module:function", repr(algorithm))
     named = targets if targets is not None else _names(found.get("targets"))
+    bounds: dict[str, Any] = {key: found.get(key) for key in _BOUNDS}
     return Request(
         claim,
         algorithm=algorithm,
         data=_rows("data", found.get("data"), folder, named),
         candidates=_rows("candidates", found.get("candidates"), folder, named),
-        **{key: found.get(key) for key in ("row_norm_bound", "target_bound", "target_values")},
+        **bounds,
         **names,
     )
 
@@ -115,7 +117,7 @@ def _from_arrays(arrays: dict[str, Any]) -> Request:
         name = arrays.get("algorithm")
         if not (name is None or isinstance(name, str)):
             raise ParameterError("algorithm", "be written module:function", f"a {type(name).__name__}")
-        bounds = {key: arrays.get(key) for key in ("row_norm_bound", "target_bound", "target_values")}
+        bounds: dict[str, Any] = {key: arrays.get(key) for key in _BOUNDS}
         return Request(claim, data=data, candidates=extra, algorithm=name, **bounds)
     if "variance_ratio" in arrays and np.ndim(arrays["variance_ratio"]) == 2:
         batch = {key: as_floats(key, array) for key, array in arrays.items()}
