@@ -573,7 +573,7 @@ def test_a_folder_that_cannot_be_written_is_seen_first(folder):
 
 
 def test_a_report_name_that_is_too_long_is_seen_first(folder):
-    result = run(folder / "rows.npy", "--algorithm", "hardmodule:fine", *OPTIONS, "--report", "r" * 250 + ".html")
+    result = run(folder / "rows.npy", "--algorithm", "hardmodule:fine", *OPTIONS, "--report", "r" * 251 + ".html")
     assert result.exit_code == 2
     assert result.stdout == ""
     assert "--report" in result.stderr

@@ -86,7 +86,7 @@ def audit(
     header : bool
         Whether the first line of a CSV file names its columns. A CSV file needs `header=True` or the list `columns`.
     title, data_name : str
-        Names of the audited system and of the data, for the report.
+        Names of the audited system and of the data, for the report. A file gives its own name to the data.
     workers : int
         How many runs of `algorithm` at a time.
     progress : bool, optional
@@ -139,6 +139,7 @@ def audit(
     if data is None and (columns is not None or targets is not None or header):
         raise ParameterError("columns, targets and header", "come with data", "no data")
     seed = _seed(random_state)
+    file_name = os.path.basename(os.fspath(data)) if isinstance(data, str | os.PathLike) else ""
     options: dict[str, Any] = {"workers": workers, "progress": progress, "journal": journal, "seed": seed}
     if pairs is not None:
         source = Source(pairs_to_test(pairs, claim), missing=(_PAIRS_ONLY,), given_only=True)
@@ -171,7 +172,7 @@ def audit(
         (*judgement.notes, *source.notes, *((_DISAGREE,) if refuted and proof is not None else ())),
         judgement.undecided,
         title=title,
-        data_name=data_name,
+        data_name=data_name or file_name,
         date=datetime.now(UTC).date().isoformat(),
         given_only=source.given_only,
         proof=None if refuted else proof,

@@ -161,7 +161,7 @@ class _Ball:
 
 @dataclass(frozen=True)
 class _Bounded:
-    """The bounds that the rules share which draw rows.
+    """The bounds of the rules that draw rows.
 
     Parameters
     ----------
