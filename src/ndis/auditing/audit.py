@@ -11,9 +11,9 @@ from ndis._validate import as_scalar
 from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.auditing.digits import several
 from ndis.auditing.edits import as_rows, digest, parts_of
+from ndis.auditing.guarantees import advice, from_mechanism, prove
 from ndis.auditing.judge import Shortlist, judge
 from ndis.auditing.laws import Algorithm
-from ndis.auditing.mechanisms import advice, from_mechanism, prove
 from ndis.auditing.pairs import pairs_to_test
 from ndis.auditing.report import AuditReport
 from ndis.auditing.rules import as_rules, only_given
