@@ -48,7 +48,9 @@ _ALWAYS = (
 )
 _OWN = {
     "GaussianMechanism": "the query changes by at most the stated sensitivity between any two neighbours",
-    "LiftedMechanism": "the model's declared sensitivity holds; ndis.check_sensitivity can look for a violation",
+    "GaussianRounds": "no more rounds are released than the mechanism was made for",
+    "LiftedMechanism": "the model's declared sensitivity holds, for its numbers as they are rounded too; "
+    "ndis.check_sensitivity can look for a violation",
     "ProjectionLaw": "the system draws an ideal Gaussian sketch with this ridge and clips rows to the stated bounds",
 }
 

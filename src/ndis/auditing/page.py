@@ -132,9 +132,9 @@ def _tells(witness: Witness, *, refuted: bool) -> Markup | None:
             "exactly 0 {}. The claim allows at most {}. The record is revealed with certainty."
         ).format(what, here, there, _number(plain(witness.delta)))
     if not refuted:
-        return Markup(
-            "The best event to tell {} has probability {} {} and {} {}; the claim allows at most {}."
-        ).format(what, _odd(p), here, _odd(q), there, _odd(allowed))
+        return Markup("The best event to tell {} has probability {} {} and {} {}; the claim allows at most {}.").format(
+            what, _odd(p), here, _odd(q), there, _odd(allowed)
+        )
     for digits in range(4, _MOST_DIGITS + 1):
         if float(f"{p:.{digits}g}") > float(f"{allowed:.{digits}g}"):
             return Markup(
@@ -228,9 +228,7 @@ def _picture(report: AuditReport) -> dict[str, Any] | None:
     if witness.revealing:
         words = "δ = 1 at every ε: revealed with certainty"
         description += " δ is exactly 1 at every ε: the record is revealed with certainty."
-    svg = chart(
-        drawn.points, report.claim.points, false=false, description=description, right=drawn.right, words=words
-    )
+    svg = chart(drawn.points, report.claim.points, false=false, description=description, right=drawn.right, words=words)
     return {
         "svg": svg,
         "certified": drawn.certified,
