@@ -11,7 +11,7 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram.cluster import open_dask
 from ndis.gram.engine import is_dask
@@ -23,7 +23,6 @@ from ndis.learn._softmax import CONSTANT_SHARE, GradientReleases, calibrated_gra
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.lifted import lift
-from ndis.mechanisms.projection_family import as_size
 from ndis.models import BohningLogistic
 from ndis.sampling.bits import random_bits
 

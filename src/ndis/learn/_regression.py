@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram.cluster import open_dask
 from ndis.gram.engine import is_dask
@@ -29,7 +29,6 @@ from ndis.learn._rounds import LinearFit, LinearReleases, calibrated_rounds, fit
 from ndis.learn._summary import CoefficientTable, normal_quantile
 from ndis.learn._weights import weighted_records
 from ndis.mechanisms.base import as_adjacency
-from ndis.mechanisms.projection_family import as_size
 from ndis.sampling.bits import random_bits
 
 __all__ = ["PrivateLinearRegression"]
