@@ -12,9 +12,13 @@ from flint import arb
 
 from ndis._balls import precision
 from ndis.errors import ParameterError, PrecisionError
+from ndis.pair import GaussianPair
 from ndis.spectrum.directions import Directions
-from ndis.spectrum.sampled_certified import SampledGroup, certify_sampled, certify_sampled_log
+from ndis.spectrum.origins import enclose
+from ndis.spectrum.sampled_certified import SampledGroup, certify_sampled, certify_sampled_log, upper_bound_sampled
 from ndis.spectrum.sampled_moment_balls import ShiftStep
+from ndis.spectrum.sampled_upper import dominating
+from ndis.spectrum.subsampling import certify as sample_once
 
 DATA = Path(__file__).parent / "data"
 MANY = json.loads((DATA / "accounting_cases.json").read_text())
@@ -224,4 +228,41 @@ def test_moments_and_ceilings(rate, shift, c, y, remove):
         cap = float(step.ceiling(c, y, theta, 30.0).upper())
         assert abs(truth) <= cap * (1 + 1e-12)
         assert cap <= size * (1 + 1e-9)
-        assert (y == 0.0 or gain < 0.0)
+        assert y == 0.0 or gain < 0.0
+
+
+# ---------------------------------------------------------------------- upper bounds for any pair
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+def test_the_dominating_pair_of_a_shift(order):
+    """Its profile is nowhere below that of the step, and close to it."""
+    with precision(320):
+        step, infinite = dominating(Directions([], arb(1)), arb(0.05), remove=order == "remove", places=120, mass=1e-9)
+    masses = [float(p) for p in step.masses]
+    assert abs(math.fsum(masses) + float(infinite) - 1.0) < 1e-12
+    for epsilon in (-0.04, -0.01, 0.0, 0.003, 0.02, 0.049, 0.2, 1.0):
+        there = math.fsum(p * -math.expm1(epsilon - x) for p, x in zip(masses, step.losses, strict=True) if x > epsilon)
+        truth = float(one_step(mp.mpf(0.05), mp.mpf(1), mp.mpf(epsilon), order))
+        assert truth * (1 - 1e-12) <= there + float(infinite) <= truth * (1 + 3e-2) + 1e-9
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+@pytest.mark.parametrize("excess", [0.03, -0.2])
+def test_upper_bound_of_a_sampled_sketch(order, excess):
+    """One step has a closed form; two are worse than one."""
+    pair = GaussianPair.from_ratios([1.0 + excess], [0.0], [12])
+    with precision(256):
+        group = SampledGroup((0.1,), enclose(pair.origins, 256), 1)
+    truth = sample_once(pair, 0.02, (0.1,), order, relative_width=1e-9)
+    bound = upper_bound_sampled([group], 0.02, order=order, places=150)
+    assert truth.lower <= bound <= truth.upper * 1.02
+    twice = upper_bound_sampled([group, group], 0.02, order=order, places=150)
+    assert twice > truth.lower
+
+
+def test_a_sampled_sketch_has_no_two_sided_certificate():
+    with precision(256):
+        group = SampledGroup((0.1,), Directions([(arb(0.5), arb(0), 3)], arb(0)), 4)
+    with pytest.raises(PrecisionError, match="upper_bound_sampled"):
+        certify_sampled([group], 0.1, order="remove")

@@ -27,6 +27,7 @@ from ndis.spectrum.sampled_contour import TOLERANCE, find_saddle, integrate
 from ndis.spectrum.sampled_jumps import Step, by_jumps
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
+from ndis.spectrum.sampled_two import two_steps
 
 __all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
 
@@ -68,6 +69,8 @@ class SampledComposition:
         self.parts: list[tuple[Step, int]] = []
         self.least, self.most = 0.0, 0.0  # ends of the loss
         for g in self.groups:
+            if g.count == 0 or not ((g.excess != 0.0) | (g.shift != 0.0)).any():
+                continue
             low, high = log_ratio_range(g.excess, g.shift, g.copies)
             if g.rate == 1.0:
                 self.parts.append((PlainMoment(g.excess, g.shift, g.copies), g.count))
@@ -86,6 +89,14 @@ class SampledComposition:
             self.most += g.count * high
         self.mean = math.fsum(n * m.mean for m, n in self.parts)
         self.limit = min((m.limit for m, _ in self.parts), default=math.inf)
+
+    @cached_property
+    def _pair_of_shifts(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
+        """Rate and shift of both steps, if the composition is two steps of mean shifts."""
+        if sum(g.count for g in self.groups) != 2 or not all((g.excess == 0.0).all() for g in self.groups):
+            return None
+        steps = [(g.rate, math.sqrt(float((g.copies * g.shift**2).sum()))) for g in self.groups for _ in range(g.count)]
+        return (steps[0], steps[1]) if min(steps[0][1], steps[1][1]) > 0.0 else None
 
     @cached_property
     def reverse(self) -> SampledComposition:
@@ -129,6 +140,16 @@ class SampledComposition:
         todo = np.flatnonzero(~negative & (epsilon < self.most))
         if todo.size and not self.parts:
             todo = todo[:0]
+        if todo.size and self._pair_of_shifts is not None:
+            first, second = self._pair_of_shifts
+            for i in todo.tolist():
+                value[i], error[i] = two_steps(first, second, float(epsilon[i]), add=self.order == "add")
+            # δ is smooth and falls: a difference is enough for the slope, which only steers a search
+            for i in todo.tolist():
+                near = 1e-6 * (1.0 + float(epsilon[i]))
+                later = two_steps(first, second, float(epsilon[i]) + near, add=self.order == "add")[0]
+                slope[i] = (value[i] - later) / near if later > -math.inf else math.nan
+            todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:
             some = todo[max(0, todo.size // 2 - _TOGETHER // 2) :][:_TOGETHER] if todo.size > _TOGETHER else todo

@@ -30,7 +30,7 @@ class Plan(NamedTuple):
     below: float  # b₁
     above: float  # b₂
     tau: float
-    count: int  # N
+    last: int  # N
     log_delta: float
     loss: float
     digits: float
@@ -124,8 +124,8 @@ class Planner:
         lines = [c for c in lines if c < self.highest]
         c = min(lines, key=lambda c: self._cost(c, log_delta)) if self._steep(saddle, log_delta) else saddle
         plan = self._plan_at(c, log_delta)
-        if plan.count > _MOST_NODES:
-            raise PrecisionError(f"the sum needs {plan.count:.2g} nodes")
+        if plan.last > _MOST_NODES:
+            raise PrecisionError(f"the sum needs {plan.last:.2g} nodes")
         return plan
 
     def _steep(self, c: float, log_delta: float) -> bool:
