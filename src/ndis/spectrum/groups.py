@@ -2,7 +2,8 @@
 
 A profile is a list of steps per order: a pair, the rates of Poisson sampling and the number of releases. A single step
 without sampling is a Gaussian pair. A single sampled release has a closed form (`ndis.spectrum.subsampling`).
-Everything else composes sampled releases.
+Everything else composes sampled releases: `ndis.spectrum.sampled` evaluates such a composition in floats, and
+`ndis.spectrum.sampled_certified` encloses it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ndis._balls import climb
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError
-from ndis.spectrum import certified, evaluate, subsampling
+from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum import certified, evaluate, sampled, sampled_certified, subsampling
 from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.origins import enclose
 from ndis.spectrum.subsampling import Order
 
-__all__ = ["Order", "Step", "certify", "log_delta", "smallest_epsilon"]
+__all__ = ["DEFAULT_WIDTH", "SAMPLED_WIDTH", "Order", "Step", "certify", "composed", "log_delta", "smallest_epsilon"]
+
+DEFAULT_WIDTH = 1e-10  # relative width of a certificate of one release
+SAMPLED_WIDTH = 1e-6  # and of a composition of sampled releases
+_BITS = (256, 512, 1024, 2048)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +39,16 @@ class Step:
     count: int
 
 
+def composed(steps: Sequence[Step]) -> bool:
+    """True if the steps compose sampled releases; False if they are one release, which has a closed form."""
+    return len(steps) > 1 or steps[0].count > 1
+
+
 def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats) -> Floats:
     """log δ at each entry of a vector ε."""
-    step = _single(steps)
+    if composed(steps):
+        return _composition(steps, order).log_delta(epsilon)[0]
+    (step,) = steps
     if not step.rates:
         if epsilon.size == 1:
             return np.array([evaluate.log_delta_at(step.pair, float(epsilon[0]))])
@@ -42,19 +56,30 @@ def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats) -> Floats:
     return subsampling.log_delta(step.pair, epsilon, step.rates, order)
 
 
-def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_width: float) -> Enclosure:
-    """A certified enclosure of δ(ε), or PrecisionError if the width is not reached."""
-    step = _single(steps)
+def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_width: float | None = None) -> Enclosure:
+    """A certified enclosure of δ(ε), or PrecisionError if the width is not reached.
+
+    For compositions with sampled pairs of unequal variances the width is not promised; see `_one_sided`.
+    """
+    if composed(steps):
+        width = SAMPLED_WIDTH if relative_width is None else relative_width
+        if any(step.rates and not (step.pair.excess == 0.0).all() for step in steps):
+            return _one_sided(steps, order, epsilon, width)
+        return sampled_certified.certify_sampled(_enclosed(steps), epsilon, order=order, relative_width=width)
+    (step,) = steps
+    width = DEFAULT_WIDTH if relative_width is None else relative_width
     if not step.rates:
-        return certified.certify(step.pair, epsilon, relative_width=relative_width)
-    return subsampling.certify(step.pair, epsilon, step.rates, order, relative_width=relative_width)
+        return certified.certify(step.pair, epsilon, relative_width=width)
+    return subsampling.certify(step.pair, epsilon, step.rates, order, relative_width=width)
 
 
 def smallest_epsilon(steps: Sequence[Step], order: Order, target: float, *, start: float = 0.0) -> float:
     """The smallest safe ε ≥ `start` with δ(ε) ≤ target."""
-    step = _single(steps)
     if start == math.inf:
         return start
+    if composed(steps):
+        return max(start, _smallest_epsilon(steps, order, target))
+    (step,) = steps
     if not step.rates:
         return max(start, evaluate.smallest_epsilon(step.pair, target))
     if order == "remove":
@@ -62,14 +87,60 @@ def smallest_epsilon(steps: Sequence[Step], order: Order, target: float, *, star
     return subsampling.smallest_epsilon_add(step.pair, target, step.rates, start)
 
 
-def _single(steps: Sequence[Step]) -> Step:
-    """The step of a profile with one release; several releases with a sample among them are refused."""
-    if len(steps) == 1 and steps[0].count == 1:
-        return steps[0]
-    rate = next(float(np.prod(step.rates)) for step in steps if step.rates)
-    raise ParameterError(
-        "profile",
-        "not be subsampled to compose exactly",
-        f"sampling rate {rate!r}",
-        "compose first and subsample the whole if all releases see one sample, else use a numerical accountant",
-    )
+# ---------------------------------------------------------------------- compositions
+
+
+def _composition(steps: Sequence[Step], order: Order) -> sampled.SampledComposition:
+    """The law of the loss, as the float kernel takes it."""
+    _refuse_singular(steps)
+    groups = [
+        sampled.SampledGroup(math.prod(s.rates), s.pair.excess, s.pair.shift, s.pair.copies, s.count) for s in steps
+    ]
+    return sampled.SampledComposition(groups, order)
+
+
+def _smallest_epsilon(steps: Sequence[Step], order: Order, target: float) -> float:
+    law = _composition(steps, order)
+    found = law.epsilon(target)
+    doubt = max(step.pair.uncertainty for step in steps)
+    if doubt == 0.0:
+        return found
+    # Float64 whitening moved the loss by about `doubt` of its own size. A loss that moves by r changes δ(ε) to at most
+    # e^r δ(ε − r).
+    moved = 4.0 * doubt * (math.fsum(s.count * s.pair.form.mean for s in steps) + found)
+    return law.epsilon(target * math.exp(-moved)) + moved
+
+
+def _enclosed(steps: Sequence[Step]) -> list[sampled_certified.SampledGroup]:
+    """The groups with their exact invariants, as the certificate takes them."""
+    _refuse_singular(steps)
+    found = []
+    for step in steps:
+        invariants = climb(lambda bits, pair=step.pair: enclose(pair.origins, bits), _BITS) if step.pair.origins else None
+        if invariants is None:
+            raise PrecisionError("the exact inputs of a pair of the composition are not known or not enclosed")
+        found.append(sampled_certified.SampledGroup(step.rates, invariants, step.count))
+    return found
+
+
+def _one_sided(steps: Sequence[Step], order: Order, epsilon: float, relative_width: float) -> Enclosure:
+    """An enclosure of δ(ε) whose upper end is good to about a percent, for sampled pairs with unequal variances.
+
+    The upper end is that of discrete pairs that dominate the sampled ones. The lower end is the largest δ of a part of
+    the releases: to drop the others is post-processing.
+    """
+    upper = sampled_certified.upper_bound_sampled(_enclosed(steps), epsilon, order=order)
+    flat = [s for s in steps if not s.rates or (s.pair.excess == 0.0).all()]
+    parts = [[Step(s.pair, s.rates, 1)] for s in steps if s not in flat] + ([flat] if flat else [])
+    lower = max(certify(part, order, epsilon, relative_width=relative_width).lower for part in parts)
+    return Enclosure(min(lower, upper), upper)
+
+
+def _refuse_singular(steps: Sequence[Step]) -> None:
+    if any(step.pair.mutually_singular for step in steps):
+        raise ParameterError(
+            "pairs of a composition with sampling",
+            "not be mutually singular",
+            "two laws on different subspaces",
+            "such a release hides nothing about a record in its sample",
+        )
