@@ -21,8 +21,8 @@ from ndis.spectrum.sampled_upper import dominating
 from ndis.spectrum.subsampling import certify as sample_once
 
 DATA = Path(__file__).parent / "data"
-MANY = json.loads((DATA / "accounting_cases.json").read_text())
-FEW = json.loads((DATA / "accounting_few_cases.json").read_text())
+MANY = json.loads((DATA / "given_accounting_cases.json").read_text())
+FEW = json.loads((DATA / "given_accounting_few_cases.json").read_text())
 # The stored value of this case, −104.445, is below log δ of its first step alone, −104.43953: the file is wrong there.
 WRONG = 5
 

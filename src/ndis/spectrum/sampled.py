@@ -27,7 +27,7 @@ from ndis.spectrum.sampled_contour import TOLERANCE, find_saddle, integrate
 from ndis.spectrum.sampled_jumps import Step, by_jumps
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
-from ndis.spectrum.sampled_two import two_steps
+from ndis.spectrum.sampled_two import one_step, two_steps
 
 __all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
 
@@ -91,12 +91,18 @@ class SampledComposition:
         self.limit = min((m.limit for m, _ in self.parts), default=math.inf)
 
     @cached_property
-    def _pair_of_shifts(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
-        """Rate and shift of both steps, if the composition is two steps of mean shifts."""
-        if sum(g.count for g in self.groups) != 2 or not all((g.excess == 0.0).all() for g in self.groups):
-            return None
+    def _few_shifts(self) -> tuple[tuple[float, float], ...]:
+        """Rate and shift of each step, if the composition is one or two steps of mean shifts; else nothing."""
+        if not 1 <= sum(n for _, n in self.parts) <= 2 or not all((g.excess == 0.0).all() for g in self.groups):
+            return ()
         steps = [(g.rate, math.sqrt(float((g.copies * g.shift**2).sum()))) for g in self.groups for _ in range(g.count)]
-        return (steps[0], steps[1]) if min(steps[0][1], steps[1][1]) > 0.0 else None
+        return tuple(step for step in steps if step[1] > 0.0)
+
+    def _few(self, epsilon: float) -> tuple[float, float]:
+        add = self.order == "add"
+        if len(self._few_shifts) == 1:
+            return one_step(self._few_shifts[0], epsilon, add=add)
+        return two_steps(*self._few_shifts, epsilon, add=add)
 
     @cached_property
     def reverse(self) -> SampledComposition:
@@ -140,15 +146,12 @@ class SampledComposition:
         todo = np.flatnonzero(~negative & (epsilon < self.most))
         if todo.size and not self.parts:
             todo = todo[:0]
-        if todo.size and self._pair_of_shifts is not None:
-            first, second = self._pair_of_shifts
+        if self._few_shifts:
             for i in todo.tolist():
-                value[i], error[i] = two_steps(first, second, float(epsilon[i]), add=self.order == "add")
-            # δ is smooth and falls: a difference is enough for the slope, which only steers a search
-            for i in todo.tolist():
+                value[i], error[i] = self._few(float(epsilon[i]))
+                # δ is smooth and falls: a difference is enough for the slope, which only steers a search
                 near = 1e-6 * (1.0 + float(epsilon[i]))
-                later = two_steps(first, second, float(epsilon[i]) + near, add=self.order == "add")[0]
-                slope[i] = (value[i] - later) / near if later > -math.inf else math.nan
+                slope[i] = (value[i] - self._few(float(epsilon[i]) + near)[0]) / near
             todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:

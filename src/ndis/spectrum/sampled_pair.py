@@ -137,16 +137,13 @@ def _pair_moments(s, rate, add, limit, mean, t, ratio, nu, quad, value, error):
                 lean = (power.real + 1.0) / y
             extra, size = -1.0 + 0.0j, 1.0
         else:
-            left, lean = 1.5, 0.0
-            if not add:
-                left = math.floor(power.real) + 1.5
-                if left - power.real < 0.75:
-                    left += 0.0
-            if left >= limit - 0.25:
-                floor = max(1.0, power.real)
-                left = 0.5 * (floor + limit)
-                if abs(left - round(left)) < 0.1 * (limit - floor):
-                    left = floor + 0.35 * (limit - floor)
+            # right of 1 and of `power`, as near to them as the poles at the whole numbers allow
+            lean = 0.0
+            start = 1.0 if add else max(1.0, power.real)
+            room = min(0.5, 0.3 * (limit - start))
+            left = start + room
+            if abs(left - round(left)) < 0.3 * room:
+                left = start + 0.6 * room
             term = power * math.exp(odds)
             for k in range(2, int(math.floor(left)) + 1):
                 term *= (power - (k - 1.0)) / k * math.exp(odds)

@@ -1,4 +1,4 @@
-"""δ(ε) of two sampled mean shifts: δ₂(ε) = E_P δ₁(ε − L), an integral of positive terms with the closed δ₁ inside.
+"""δ(ε) of one or two sampled mean shifts. Two: δ₂(ε) = E_P δ₁(ε − L), an integral of positive terms with the closed δ₁ inside.
 
 For one step (see `ndis.subsampling`) δ₁(ε) = a δ₀(ε'), e^ε' − 1 = (e^ε − 1)/a, with a = q in the remove order and
 a = q − (1−q)(e^ε − 1) in the add order. δ₀ is the closed form of a mean shift. Gauss–Legendre panels cover the outer
@@ -14,7 +14,7 @@ from scipy.special import erfcx, ndtr
 
 from ndis._validate import Floats
 
-__all__ = ["two_steps"]
+__all__ = ["one_step", "two_steps"]
 
 _UNIT = 2.0**-53
 _MAX_HALVINGS = 6
@@ -46,6 +46,12 @@ def _one_step(e: Floats, q: float, mu: float, *, add: bool) -> Floats:
     w = weight[some]
     out[some] = np.log(w) + _log_delta_shift(np.log1p(grown[some] / w), mu)
     return out
+
+
+def one_step(step: tuple[float, float], e: float, *, add: bool) -> tuple[float, float]:
+    """log δ(ε) of one step, its rate and its shift, and the rounding of that."""
+    value = float(_one_step(np.array([e]), *step, add=add)[0])
+    return value, 16.0 * _UNIT * (4.0 + 1.0 / step[1] + (abs(value) if value > -math.inf else 0.0))
 
 
 def _integral(ends: Floats, e: float, outer: tuple[float, float], inner: tuple[float, float], add: bool) -> float:
