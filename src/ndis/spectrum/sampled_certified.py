@@ -47,12 +47,12 @@ from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.sampled_certified_parts import Order, Parts, SampledGroup, product
 from ndis.spectrum.sampled_certified_plan import Guess, Plan, Planner
-from ndis.spectrum.sampled_upper import DiscreteStep, dominating
+from ndis.spectrum.sampled_upper import DiscreteStep, dominated, dominating, profile
 
-__all__ = ["SampledGroup", "certify_sampled", "certify_sampled_log", "upper_bound_sampled"]
+__all__ = ["SampledGroup", "bounds_sampled", "certify_sampled", "certify_sampled_log"]
 
 _ATTEMPTS = 6
-_UPPER_BITS = 320
+_BOUND_BITS = 320
 
 
 def certify_sampled(
@@ -89,37 +89,41 @@ def certify_sampled_log(
     return Enclosure(low, min(high, 0.0))
 
 
-def upper_bound_sampled(
-    groups: Sequence[SampledGroup], epsilon: float, *, order: Order, places: int = 400, relative_width: float = 1e-3
-) -> float:
-    """A float that δ(ε) does not exceed, with certainty, for groups of any pairs.
+def bounds_sampled(
+    groups: Sequence[SampledGroup], epsilon: float, *, order: Order, places: int = 400, relative_width: float = 1e-4
+) -> Enclosure:
+    """lower ≤ δ(ε) ≤ upper with certainty, for groups of any pairs; the width is what it is.
 
-    Discrete pairs with so many places stand in for sampled pairs with unequal variances, and dominate them
-    (`ndis.spectrum.sampled_upper`). More places mean a smaller bound and more time.
+    For sampled pairs with unequal variances discrete pairs with so many places stand in: one that dominates, one that
+    is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time.
 
     Raises
     ------
     PrecisionError
-        If δ of the dominating composition is not enclosed to `relative_width`.
+        If δ of a composition of stand-ins is not enclosed to `relative_width`.
     """
     whole = {i: g for i, g in enumerate(groups) if g.invariants.curved and any(q != 1.0 for q in g.rates)}
-    steps = sum(g.count for g in whole.values())
-    mass = 1e-12 / max(steps, 1)
+    if not whole:
+        return certify_sampled(groups, epsilon, order=order, relative_width=relative_width)
+    steps, remove = sum(g.count for g in whole.values()), order == "remove"
+    mass = 1e-12 / steps
     while True:
-        discrete: dict[int, DiscreteStep] = {}
-        stay = arb(1)
-        with precision(_UPPER_BITS):
+        above: dict[int, DiscreteStep] = {}
+        below: dict[int, DiscreteStep] = {}
+        with precision(_BOUND_BITS):
+            stay = arb(1)
             for i, g in whole.items():
-                discrete[i], infinite = dominating(
-                    g.invariants, product(g.rates), remove=order == "remove", places=places, mass=mass
-                )
+                curve = profile(g.invariants, product(g.rates), remove=remove, places=places, mass=mass)
+                above[i], infinite = dominating(curve, remove=remove)
+                below[i] = dominated(curve, remove=remove)
                 stay *= (1 - infinite) ** g.count
             lost = (1 - stay).nonnegative_part()
-        ball = _enclose(groups, epsilon, order, relative_width, discrete)
-        if not whole or lost <= relative_width * ball or mass < 1e-200:
-            with precision(_UPPER_BITS):
-                return min(outward(ball + lost).upper, 1.0)
-        mass = max(0.1 * relative_width * float(ball.lower()) / steps, 1e-290)
+        top = _enclose(groups, epsilon, order, relative_width, above)
+        if lost <= relative_width * top or mass < 1e-200:
+            bottom = _enclose(groups, epsilon, order, relative_width, below)
+            with precision(_BOUND_BITS):
+                return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
+        mass = max(0.1 * relative_width * float(top.lower()) / steps, 1e-290)
 
 
 def _enclose(

@@ -79,7 +79,7 @@ class Parts(NamedTuple):
                 rates_of.append((rates, group.count))
             elif inner.curved:
                 raise PrecisionError(
-                    "a sampled pair with unequal variances has no two-sided certificate; use upper_bound_sampled"
+                    "a sampled pair with unequal variances has no certificate of a given width; use bounds_sampled"
                 )
             elif inner.flat != 0:
                 key = (rates, inner.flat.repr())
