@@ -239,8 +239,8 @@ class PrivacyProfile:
             May be negative.
         relative_width : float, optional
             Width of the enclosure relative to δ: 1e-10 unless given, and 1e-6 for compositions of sampled releases.
-            Sampled pairs with unequal variances (sketches) are an exception if they compose. There the upper end is
-            rigorous and good to about a percent, the lower end is that of single releases, and no width is promised.
+            Sampled pairs with unequal variances (sketches) are an exception if they compose: there both ends are
+            certain, the upper one is good to about a percent, and no width is promised.
         order : {"worst", "remove", "add"}
 
         Raises

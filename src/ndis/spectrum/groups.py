@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -59,12 +60,12 @@ def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats) -> Floats:
 def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_width: float | None = None) -> Enclosure:
     """A certified enclosure of δ(ε), or PrecisionError if the width is not reached.
 
-    For compositions with sampled pairs of unequal variances the width is not promised; see `_one_sided`.
+    For compositions with sampled pairs of unequal variances both ends are certain, but no width is promised.
     """
     if composed(steps):
         width = SAMPLED_WIDTH if relative_width is None else relative_width
         if any(step.rates and not (step.pair.excess == 0.0).all() for step in steps):
-            return _one_sided(steps, order, epsilon, width)
+            return sampled_certified.bounds_sampled(_enclosed(steps), epsilon, order=order)
         return sampled_certified.certify_sampled(_enclosed(steps), epsilon, order=order, relative_width=width)
     (step,) = steps
     width = DEFAULT_WIDTH if relative_width is None else relative_width
@@ -78,7 +79,7 @@ def smallest_epsilon(steps: Sequence[Step], order: Order, target: float, *, star
     if start == math.inf:
         return start
     if composed(steps):
-        return max(start, _smallest_epsilon(steps, order, target))
+        return _smallest_epsilon(steps, order, target, start)
     (step,) = steps
     if not step.rates:
         return max(start, evaluate.smallest_epsilon(step.pair, target))
@@ -99,16 +100,19 @@ def _composition(steps: Sequence[Step], order: Order) -> sampled.SampledComposit
     return sampled.SampledComposition(groups, order)
 
 
-def _smallest_epsilon(steps: Sequence[Step], order: Order, target: float) -> float:
+def _smallest_epsilon(steps: Sequence[Step], order: Order, target: float, start: float) -> float:
     law = _composition(steps, order)
-    found = law.epsilon(target)
     doubt = max(step.pair.uncertainty for step in steps)
     if doubt == 0.0:
-        return found
+        if start > 0.0:  # the answer of the other order: one value tells whether this order asks for more
+            value, error = law.log_delta(np.array([start]))
+            if value[0] + 2.0 * error[0] <= math.log(target):
+                return start
+        return max(start, law.epsilon(target))
     # Float64 whitening moved the loss by about `doubt` of its own size. A loss that moves by r changes δ(ε) to at most
     # e^r δ(ε − r).
-    moved = 4.0 * doubt * (math.fsum(s.count * s.pair.form.mean for s in steps) + found)
-    return law.epsilon(target * math.exp(-moved)) + moved
+    moved = 4.0 * doubt * (math.fsum(s.count * s.pair.form.mean for s in steps) + law.epsilon(target))
+    return max(start, law.epsilon(target * math.exp(-moved)) + moved)
 
 
 def _enclosed(steps: Sequence[Step]) -> list[sampled_certified.SampledGroup]:
@@ -116,24 +120,12 @@ def _enclosed(steps: Sequence[Step]) -> list[sampled_certified.SampledGroup]:
     _refuse_singular(steps)
     found = []
     for step in steps:
-        invariants = climb(lambda bits, pair=step.pair: enclose(pair.origins, bits), _BITS) if step.pair.origins else None
+        origins = step.pair.origins
+        invariants = climb(partial(enclose, origins), _BITS) if origins else None
         if invariants is None:
-            raise PrecisionError("the exact inputs of a pair of the composition are not known or not enclosed")
+            raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
         found.append(sampled_certified.SampledGroup(step.rates, invariants, step.count))
     return found
-
-
-def _one_sided(steps: Sequence[Step], order: Order, epsilon: float, relative_width: float) -> Enclosure:
-    """An enclosure of δ(ε) whose upper end is good to about a percent, for sampled pairs with unequal variances.
-
-    The upper end is that of discrete pairs that dominate the sampled ones. The lower end is the largest δ of a part of
-    the releases: to drop the others is post-processing.
-    """
-    upper = sampled_certified.upper_bound_sampled(_enclosed(steps), epsilon, order=order)
-    flat = [s for s in steps if not s.rates or (s.pair.excess == 0.0).all()]
-    parts = [[Step(s.pair, s.rates, 1)] for s in steps if s not in flat] + ([flat] if flat else [])
-    lower = max(certify(part, order, epsilon, relative_width=relative_width).lower for part in parts)
-    return Enclosure(min(lower, upper), upper)
 
 
 def _refuse_singular(steps: Sequence[Step]) -> None:
