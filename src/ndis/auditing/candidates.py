@@ -124,7 +124,7 @@ def explicit(pairs: Iterable[Any], claim: Claim | ClaimedCurve, found: Found) ->
     """Pairs given one by one."""
     for number, value in enumerate(pairs):
         profile = as_profile(value)
-        if profile.sampling_rates and claim.adjacency != "add-remove":
+        if profile.sampled and claim.adjacency != "add-remove":
             rule = "be 'add-remove' for profiles of Poisson samples, which are derived for it alone"
             raise ParameterError("adjacency of the claim", rule, repr(claim.adjacency))
         known = isinstance(value, PrivacyProfile) and claim.adjacency == "add-remove"

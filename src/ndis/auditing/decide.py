@@ -17,6 +17,7 @@ __all__ = ["SCREEN_MARGIN", "enclose", "exceeds", "largest_refuted_epsilon", "sc
 SCREEN_MARGIN = 1e-10
 _WIDTHS = (1e-12, 1e-8, 1e-3)  # the finest that can be had is taken
 _NARROW = 1e-14
+_COMPOSED_WIDTHS = (1e-9, 1e-6, 1e-3)  # for compositions of sampled releases
 _FIRST_STEP, _LAST_STEP = 2.0**-33, 0.5  # of ε; nearer to the edge certificates take seconds
 
 
@@ -35,20 +36,22 @@ def screen(profile: PrivacyProfile, side: Side, epsilon: float, room: float = 0.
 def _screen(profile: PrivacyProfile, side: Side, epsilon: float, room: float) -> tuple[float, float]:
     value = float(profile.log_delta(epsilon, order=side))
     slack = 0.0 if math.isinf(value) else SCREEN_MARGIN * (1.0 + math.fabs(value))
-    pair = profile.remove if side == "remove" else profile.add
-    if pair.uncertainty > 0.0 or room > 0.0:  # whitening in floats moved the loss by about this much of its own size
-        moved = room + 4.0 * pair.uncertainty * (pair.form.mean + math.fabs(epsilon))
+    pairs = [(group.pair(side), group.count) for group in profile.groups]
+    uncertainty = max(pair.uncertainty for pair, _ in pairs)
+    if uncertainty > 0.0 or room > 0.0:  # whitening in floats moved the loss by about this much of its own size
+        mean = math.fsum(n * pair.form.mean for pair, n in pairs)
+        moved = room + 4.0 * uncertainty * (mean + math.fabs(epsilon))
         if not math.isfinite(moved):
             return value, math.inf
         higher = float(profile.log_delta(epsilon - moved, order=side))
         if higher > value:
-            slack = math.inf if math.isinf(value) else slack + 4.0 * pair.uncertainty + (higher - value)
+            slack = math.inf if math.isinf(value) else slack + 4.0 * uncertainty + (higher - value)
     return value, slack
 
 
 def enclose(profile: PrivacyProfile, side: Side, epsilon: float) -> Enclosure:
     """δ(ε) enclosed as finely as it can be; [0, 1] where nothing better is certain."""
-    for width in _WIDTHS:
+    for width in _COMPOSED_WIDTHS if profile.composed else _WIDTHS:
         try:
             return profile.certify(epsilon, relative_width=width, order=side)
         except PrecisionError:
@@ -67,9 +70,9 @@ def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -
     """
     from ndis.spectrum import certified
 
-    if not profile.sampling_rates:
+    if not profile.sampled:
         return certified.exceeds(profile.remove if side == "remove" else profile.add, epsilon, delta)
-    for width in (*_WIDTHS[::-1], _NARROW):
+    for width in _COMPOSED_WIDTHS[::-1] if profile.composed else (*_WIDTHS[::-1], _NARROW):
         try:
             box = profile.certify(epsilon, relative_width=width, order=side)
         except PrecisionError:
@@ -89,8 +92,9 @@ def largest_refuted_epsilon(
     `profile.epsilon` lies above the edge; from there the search steps back until the certificate says yes. `allowed` is
     the room of the two laws.
     """
-    sampled = bool(profile.sampling_rates)
-    if (profile.remove if side == "remove" else profile.add).mutually_singular and (side == "remove" or not sampled):
+    sampled = profile.sampled
+    singular = any(group.pair(side).mutually_singular for group in profile.groups)
+    if singular and (side == "remove" or not sampled):
         if allowed(confidence(0.0, delta)) == math.inf:
             return known
         return math.inf if not sampled or exceeds(profile, side, 0.0, delta) else known  # δ is 1, or the rate, at all ε
@@ -102,7 +106,7 @@ def largest_refuted_epsilon(
         return known
     if not math.isfinite(start):
         return known
-    step = _FIRST_STEP
+    step = _FIRST_STEP if not profile.composed else 2.0**10 * _FIRST_STEP
     while step <= _LAST_STEP:
         x = start * (1.0 - step)
         if known is not None and x <= known:

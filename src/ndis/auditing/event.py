@@ -35,9 +35,12 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> str:
     The privacy loss log(p/q) exceeds ε = 1. In coordinates in which q is standard normal: z > 1.5, z the one...
     It happens with probability 0.6915 under p and 0.06681 under q.
     """
-    pair = profile.remove if side == "remove" else profile.add
     opening = f"The privacy loss log(p/q) exceeds ε = {few(epsilon)}."
-    if profile.sampling_rates:
+    if profile.composed:
+        count = sum(group.count for group in profile.groups)
+        return f"{opening} It is the sum of the losses of {count:,} releases, and the record enters each by chance."
+    pair = profile.remove if side == "remove" else profile.add
+    if profile.sampled:
         return _sampled(profile, side, opening)
     if pair.mutually_singular:
         return "The output lies in a set that has probability one under p and probability zero under q."

@@ -129,8 +129,8 @@ def _least(candidate: Candidate, profile: PrivacyProfile) -> float:
 
 def _mark(profile: PrivacyProfile) -> tuple[object, ...]:
     """Equal for equal pairs."""
-    parts: list[object] = [profile.sampling_rates]
-    for pair in (profile.remove, profile.add):
+    parts: list[object] = [(group.rates, group.count) for group in profile.groups]
+    for pair in (pair for group in profile.groups for pair in (group.remove, group.add)):
         for o in pair.origins:
             numbers = tuple(tuple(a.ravel()) if a.dtype == object else a.tobytes() for a in o.arrays)
             parts.append((o.kind, o.reverse, o.copies, numbers))

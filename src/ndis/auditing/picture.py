@@ -89,7 +89,7 @@ def _curve(report: AuditReport, witness: Witness, right: float) -> tuple[list[Po
         end = min(right, _meets(profile, side, floor))
     except PrecisionError:
         floor, end = 0.0, right
-    if _size(profile.remove if side == "remove" else profile.add) <= _SMALL:
+    if not profile.composed and _size(profile.remove if side == "remove" else profile.add) <= _SMALL:
         grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
         try:
             return _above(floor, zip(grid, report.certified_curve(grid).tolist(), strict=True)), True

@@ -72,13 +72,14 @@ class Witness:
     @property
     def pair(self) -> GaussianPair | None:
         """The ordered pair, p from q; None where the laws are mixtures by sampling."""
-        if self.profile.sampling_rates:
+        if self.profile.sampled:
             return None
         return self.profile.remove if self.side == "remove" else self.profile.add
 
     def recheck(self) -> Enclosure:
         """δ at `epsilon`, enclosed again from the exact inputs of the pair."""
-        return self.profile.certify(self.epsilon, relative_width=_RECHECK_WIDTH, order=self.side)
+        width = None if self.profile.composed else _RECHECK_WIDTH
+        return self.profile.certify(self.epsilon, relative_width=width, order=self.side)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values; fractions are written out as text beside the floats nearest to them."""
@@ -123,7 +124,7 @@ class Witness:
 
 def _plain(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[Any] | None]:
     """The profile with fractions rounded to floats, and the fractions themselves where there are any."""
-    (*others, origin) = profile.remove.origins or (None,)
+    (*others, origin) = (() if profile.composed else profile.remove.origins) or (None,)
     if others or origin is None or origin.kind != "dense" or not any(a.dtype == object for a in origin.arrays):
         return profile, None
     floats = replace(origin, arrays=tuple(a.astype(np.float64) for a in origin.arrays))

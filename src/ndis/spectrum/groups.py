@@ -22,12 +22,14 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum import certified, evaluate, sampled, sampled_certified, subsampling
 from ndis.spectrum.invariants import Invariants
 from ndis.spectrum.origins import enclose
+from ndis.spectrum.sampled_contour import find_saddle
 from ndis.spectrum.subsampling import Order
 
-__all__ = ["DEFAULT_WIDTH", "SAMPLED_WIDTH", "Order", "Step", "certify", "composed", "log_delta", "smallest_epsilon"]
+__all__ = ["DEFAULT_WIDTH", "SAMPLED_WIDTH", "Order", "Step", "certify", "composed", "log_delta", "smallest_epsilon", "worst_log_delta"]
 
 DEFAULT_WIDTH = 1e-10  # relative width of a certificate of one release
 SAMPLED_WIDTH = 1e-6  # and of a composition of sampled releases
+_CLEARLY = 0.01  # far more than the error of a bound in floats
 _BITS = (256, 512, 1024, 2048)
 
 
@@ -55,6 +57,43 @@ def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats) -> Floats:
             return np.array([evaluate.log_delta_at(step.pair, float(epsilon[0]))])
         return evaluate.spectrum(step.pair, epsilon, complement=False).log_delta
     return subsampling.log_delta(step.pair, epsilon, step.rates, order)
+
+
+def worst_log_delta(remove: Sequence[Step], add: Sequence[Step], epsilon: Floats) -> Floats:
+    """log of the larger δ of both orders, for compositions.
+
+    An order whose Chernoff bound lies below the value of the other one is not evaluated. Near the end of its support δ
+    of the add order is too small to evaluate, and this bound tells so.
+    """
+    laws = _composition(remove, "remove"), _composition(add, "add")
+    if epsilon.size > 1:
+        try:
+            return np.maximum(*(law.log_delta(epsilon)[0] for law in laws))
+        except PrecisionError:
+            pass
+    return np.array([_worse(laws, x) for x in epsilon.tolist()])
+
+
+def _worse(laws: Sequence[sampled.SampledComposition], epsilon: float) -> float:
+    worst = -math.inf
+    missing: PrecisionError | None = None
+    for law in laws:
+        if _below(law, epsilon, worst):
+            continue
+        try:
+            worst = max(worst, float(law.log_delta(np.array([epsilon]))[0][0]))
+        except PrecisionError as error:
+            if missing is not None:
+                raise
+            missing, unknown = error, law
+    if missing is not None and not _below(unknown, epsilon, worst):
+        raise missing
+    return worst
+
+
+def _below(law: sampled.SampledComposition, epsilon: float, level: float) -> bool:
+    """True if Chernoff's bound shows that log δ(ε) < level."""
+    return level > -math.inf and find_saddle(law, law.mean - epsilon, level - _CLEARLY)[3] < level - _CLEARLY
 
 
 def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_width: float | None = None) -> Enclosure:
@@ -105,6 +144,8 @@ def _smallest_epsilon(steps: Sequence[Step], order: Order, target: float, start:
     doubt = max(step.pair.uncertainty for step in steps)
     if doubt == 0.0:
         if start > 0.0:  # the answer of the other order: one value tells whether this order asks for more
+            if _below(law, start, math.log(target)):
+                return start
             value, error = law.log_delta(np.array([start]))
             if value[0] + 2.0 * error[0] <= math.log(target):
                 return start
