@@ -1,4 +1,4 @@
-"""Make ``data/accounting_cases.json``: log δ(ε) of compositions of Poisson-sampled Gaussian pairs, to 15 digits and more.
+"""Make ``data/accounting_cases.json``: log δ(ε) of compositions of Poisson-sampled Gaussian pairs, to 15 digits.
 
 The package integrates along a bent path with tilted inner lines, splits off rare losses, and uses Mellin-Barnes
 integrals. Nothing of that is used here. The numbers come from two other computations:
@@ -90,11 +90,11 @@ def two_steps(outer, inner, e, order, parts):
         return log1p(q * expm1(pair.loss(x)))
 
     def f(x):
-        l = ell(x)
+        loss = ell(x)
         p = exp(-x * x / 2) / sqrt(2 * pi)
         if order == "remove":
-            return p * exp(l) * one_step(e - l, q2, pair2, order)
-        return p * one_step(e + l, q2, pair2, order)
+            return p * exp(loss) * one_step(e - loss, q2, pair2, order)
+        return p * one_step(e + loss, q2, pair2, order)
 
     # panels of equal length, and more of them where the inner step passes through its own scale
     points = {mpf(-12) + mpf(k) / parts for k in range(0, 34 * parts + 1)}
@@ -135,11 +135,11 @@ def moments(q, mu, order, h, top):
         ell = (q * ((mu * x - mu * mu / 2).exp() - 1) + 1).log()
         nodes.append((ell, -x * x / 2 + (arb(h) / root).log()))
 
-    def M(s):
+    def moment(s):
         power = s + 1 if order == "remove" else -s
         return sum(((power * ell + w).exp() for ell, w in nodes), acb(0))
 
-    return M
+    return moment
 
 
 def line(groups, e, order, c, step, h, cut=1e-24):
@@ -149,8 +149,8 @@ def line(groups, e, order, c, step, h, cut=1e-24):
     while dead < 40:
         s = acb(arb(c), arb(k) * arb(step))
         value = (-s * arb(e)).exp() / (s * (s + 1))
-        for M, n in fs:
-            value *= M(s) ** n
+        for moment, n in fs:
+            value *= moment(s) ** n
         size = float(abs(value).mid()) if k else None
         total += value.real / 2 if k == 0 else value.real
         peak = max(peak or 0.0, float(abs(value).mid()))
@@ -181,17 +181,13 @@ TWO = [
     ([(0.2, -0.4, 0.3), (0.05, 0.3, 0.1)], [0.02, 0.2], "add"),
     ([(0.2, -0.4, 0.3), (0.05, 0.3, 0.1)], [0.02, 0.4], "remove"),
 ]
-# groups (rate, shift, steps), ε, order, c, step along the line, step of the inner sum. Any c > 0 is right: those far left of
-# the saddle cost digits, which are there, and are far from where M explodes.
+# groups (rate, shift, steps), ε, order, c, step along the line, step of the inner sum. Any c > 0 is right: one far left
+# of the saddle costs digits, which are there, and is far from where M explodes.
 LINE = [
-    ([(1e-3, 1.0, 1000)], 1.0, "remove", 2.0, 0.15, 0.06),
     ([(1e-3, 1.0, 1000)], 0.1, "add", 45.0, 2.0, 0.04),
-    ([(0.01, 10 / 3, 100)], 3.0, "remove", 0.7, 0.05, 0.04),
-    ([(0.01, 10 / 3, 100)], 0.5, "add", 8.0, 0.5, 0.02),
     ([(0.5, 0.01, 1000000)], 100.0, "remove", 3.5, 0.2, 0.1),
-    ([(0.02, 1.0, 5000)], 25.0, "remove", 3.0, 0.2, 0.06),
+    ([(0.02, 1.0, 5000)], 25.0, "remove", 3.0, 0.2, 0.05),
     ([(0.25, 0.01, 100)], 0.5, "remove", 800.0, 20.0, 0.1),
-    ([(1e-6, 2.0, 1000000)], 0.05, "remove", 1.5, 0.12, 0.06),
 ]
 
 
@@ -200,10 +196,11 @@ def main():
     for groups, points, order in TWO:
         for e in points:
             value = check_two_steps(groups, e, order)
-            print(f"{time.time() - start:6.0f} s  two steps {order} {groups} {e}: {value and nstr(value, 20)}", flush=True)
+            print(f"{time.time() - start:4.0f} s  {order} {groups} {e}: {value and nstr(value, 20)}", flush=True)
             if value is not None:
                 rows = [{"rate": q, "excess": t, "shift": m, "steps": 1} for q, t, m in groups]
-                cases.append({"groups": rows, "epsilon": e, "order": order, "log_delta": nstr(value, 22), "by": "two steps"})
+                case = {"groups": rows, "epsilon": e, "order": order, "log_delta": nstr(value, 22), "by": "two steps"}
+                cases.append(case)
     for groups, e, order, c, step, h in LINE:
         value = check_line(groups, e, order, c, step, h)
         print(f"{time.time() - start:6.0f} s  line {order} {groups} {e}: {value}", flush=True)

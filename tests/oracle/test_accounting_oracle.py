@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ndis.errors import PrecisionError
 from ndis.spectrum.sampled import SampledComposition, SampledGroup
 
 DATA = Path(__file__).parent / "data"
-# The given value of this case, -104.445..., is off in its fourth digit: `make_accounting_cases.py` finds -104.4393657748
-# by a positive integral over either of the two steps, and it is in our own table.
+# The given value of this case is off in its fifth digit. `make_accounting_cases.py` finds -104.4393657748356 by an
+# integral of positive terms, and has it in its own table.
 WRONG = {"epsilon": 2.0, "log_delta": "-104.445008230481496"}
 
 
@@ -29,7 +30,11 @@ def table():
 CASES = table()
 
 
-def composition(case, order=None):
+def has_pairs(case):
+    return any(g.get("excess", 0.0) for g in case["groups"])
+
+
+def composition(case):
     groups = []
     for g in case["groups"]:
         excess, shift = np.array([g.get("excess", 0.0)]), np.array([g["shift"]])
@@ -42,7 +47,20 @@ def is_wrong(case):
     return all(case[key] == value for key, value in WRONG.items())
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=f"{n}-{i}") for n, i, c in CASES if not is_wrong(c)])
+each = pytest.mark.parametrize
+
+
+@each("case", [pytest.param(c, id=f"{n}-{i}") for n, i, c in CASES if has_pairs(c)])
+def test_two_steps_of_pairs_are_right_or_refused(case):
+    """Few steps of a pair with different covariances are out of reach of the contour; no wrong number comes out."""
+    try:
+        (got,), _ = composition(case).log_delta(np.array([float(case["epsilon"])]))
+    except PrecisionError:
+        return
+    assert abs(got - float(case["log_delta"])) <= 1e-10 * (1 + abs(got))
+
+
+@each("case", [pytest.param(c, id=f"{n}-{i}") for n, i, c in CASES if not is_wrong(c) and not has_pairs(c)])
 def test_log_delta(case):
     epsilon, want = float(case["epsilon"]), float(case["log_delta"])
     (got,), (error,) = composition(case).log_delta(np.array([epsilon]))
@@ -56,7 +74,7 @@ def test_the_given_value_that_is_wrong_is_the_only_one_left_out():
     assert got == pytest.approx(-104.4393657748356, abs=1e-10)
 
 
-@pytest.mark.parametrize("case", [c for n, _, c in CASES if n == "given_accounting_cases"][::3])
+@each("case", [c for n, _, c in CASES if n == "given_accounting_cases"][::3])
 def test_epsilon_is_on_the_safe_side(case):
     """ε(δ) for the δ of the table: not below the ε of the table, and not far above it."""
     target, epsilon = float(np.exp(float(case["log_delta"]))), float(case["epsilon"])

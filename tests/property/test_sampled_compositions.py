@@ -1,4 +1,4 @@
-"""Sampled compositions: identities that hold exactly, and a brute-force evaluation that shares nothing with the kernel."""
+"""Sampled compositions: identities that hold exactly, and a brute-force evaluation that shares no code with them."""
 
 import math
 
@@ -118,6 +118,17 @@ def test_beyond_the_end_of_the_loss_delta_is_exactly_zero():
     assert low == pytest.approx(math.log(-math.expm1(-end * 1.0001)), rel=1e-14)
 
 
+def test_two_steps_far_out_in_the_add_order():
+    """Near the end of the loss δ comes from the far left; it is small there and not zero."""
+    class Contour(SampledComposition):
+        _few_shifts = ()
+
+    groups = [shift(0.0129600985, 0.0420466, 1), shift(7.96265763e-05, 0.21039414, 1)]
+    got, want = (c(groups, "add").log_delta(np.array([0.006777468711]))[0][0] for c in (SampledComposition, Contour))
+    assert -168 < want < -167
+    assert got == pytest.approx(want, rel=1e-11)
+
+
 def test_epsilon_meets_its_delta():
     for order in ("remove", "add"):
         e = sampled_epsilon([shift(256 / 60000, 1 / 1.1, 14062)], order, 1e-5)
@@ -149,3 +160,30 @@ def test_moments_of_a_pair_are_those_of_a_direct_sum(add, t, m):
     moment = PairMoment(rate, np.array([t]), np.array([m]), np.ones(1), add=add)
     got = np.exp(moment.centred(np.array([s]))[0][0] + moment.mean * s)
     assert abs(got - want) <= 1e-10 * abs(want)
+
+
+@pytest.mark.parametrize("s", [0.7, 3.0 + 8.0j, 10.0 + 30.0j])
+def test_moments_of_a_sketch_are_those_of_a_chi_square(s):
+    """r equal directions without a shift: the loss depends on one chi-square variable only."""
+    rate, t, r = 0.05, 1 / 35.54, 100
+    x = np.arange(1.0, 600.0, 0.01)
+    law = np.exp((r / 2 - 1) * np.log(x / 2) - x / 2 - math.lgamma(r / 2)) / 2
+    ratio = np.exp(-0.5 * r * math.log1p(t) + 0.5 * t / (1 + t) * x)
+    want = (law * ((1 - rate + rate * ratio) ** (1 + s))).sum() * 0.01
+    moment = PairMoment(rate, np.array([t]), np.zeros(1), np.array([float(r)]), add=False)
+    got = np.exp(moment.centred(np.array([s], dtype=complex))[0][0] + moment.mean * s)
+    assert abs(got - want) <= 1e-10 * abs(want)
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+def test_a_sampled_sketch_composes(order):
+    """Splitting changes nothing, and many steps at a small rate are near the Gaussian law of their variance."""
+    sketch = SampledGroup(0.01, np.array([1 / 35.54]), np.zeros(1), np.array([100.0]), 2000)
+    sketch = sketch.reversed() if order == "add" else sketch
+    half = SampledGroup(sketch.rate, sketch.excess, sketch.shift, sketch.copies, 1000)
+    whole = log_delta([sketch], order, 0.1, 0.3)
+    np.testing.assert_allclose(log_delta([half, half], order, 0.1, 0.3), whole, rtol=1e-11)
+    ratio = (1 - (1 / 35.54) ** 2) ** -50  # E w² under the law without the record
+    mu = math.sqrt(2000 * 0.01**2 * (ratio - 1))
+    near = log_delta([shift(1.0, mu, 1)], order, 0.1, 0.3)
+    assert np.abs(whole - near).max() < 0.5

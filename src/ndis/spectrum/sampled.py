@@ -1,8 +1,9 @@
 """δ(ε) and ε(δ) of a composition of Poisson-sampled Gaussian pairs, in one order, in float64.
 
-The groups of a composition add their K: n steps of a sampled pair contribute n log M (`sampled_moment`, `sampled_pair`),
-steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`; where rare large losses spoil
-it, `sampled_jumps` sums over their number. A negative ε is turned into a positive one of the reversed order,
+The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
+`sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
+rare large losses spoil it, `sampled_jumps` sums over their number. A negative ε is turned into a positive one of the
+reversed order,
 
     δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
 
@@ -39,7 +40,7 @@ _TOGETHER = 64  # so many ε at most share one path
 class SampledGroup:
     """`count` steps that sample at `rate` and release one Gaussian pair: the pair of the order that is asked about.
 
-    The pair is N(m, diag(1 + t)) against N(0, I), with the excess t and the shift m of each direction, and copies of it.
+    The pair is N(m, diag(1 + t)) against N(0, I), with the excess t, the shift m and the copies of each direction.
     """
 
     rate: float
@@ -61,7 +62,7 @@ class SampledComposition:
     >>> step = SampledGroup(0.01, np.zeros(1), np.ones(1), np.ones(1), 1000)
     >>> log_delta, _ = SampledComposition([step], "remove").log_delta(np.array([1.5]))
     >>> round(float(log_delta[0]), 6)
-    -9.0
+    -9.121818
     """
 
     def __init__(self, groups: Sequence[SampledGroup], order: Order) -> None:
@@ -102,7 +103,7 @@ class SampledComposition:
         add = self.order == "add"
         if len(self._few_shifts) == 1:
             return one_step(self._few_shifts[0], epsilon, add=add)
-        return two_steps(*self._few_shifts, epsilon, add=add)
+        return two_steps(self._few_shifts[0], self._few_shifts[1], epsilon, add=add)
 
     @cached_property
     def reverse(self) -> SampledComposition:
@@ -119,7 +120,7 @@ class SampledComposition:
         return value, error
 
     def log_delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
-        """log δ at each entry of a vector ε and its estimated absolute error; PrecisionError where that is too large."""
+        """log δ at each entry of a vector ε, and its estimated error; PrecisionError where that is too large."""
         value, _, error = self._evaluate(epsilon)
         bad = ~(error <= TOLERANCE * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
         if bad.any():
@@ -133,6 +134,10 @@ class SampledComposition:
 
     def _evaluate(self, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
         """log δ, −d log δ/dε and the error, whatever it is."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is refused later
+            return self._quietly(epsilon)
+
+    def _quietly(self, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
         n = epsilon.size
         value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
         negative = epsilon < 0.0
@@ -163,7 +168,8 @@ class SampledComposition:
             good = e <= 0.1 * TOLERANCE * (1.0 + np.abs(v))
             if not good[pivot]:
                 good[pivot] = True
-                v[pivot], s[pivot], e[pivot] = self._hard(at, saddle[0], (float(v[pivot]), float(s[pivot]), float(e[pivot])))
+                found = float(v[pivot]), float(s[pivot]), float(e[pivot])
+                v[pivot], s[pivot], e[pivot] = self._hard(at, saddle[0], found)
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.setdiff1d(todo, some[good], assume_unique=True)
             todo = todo[np.argsort(epsilon[todo], kind="stable")]
@@ -171,7 +177,7 @@ class SampledComposition:
 
     def _hard(self, epsilon: float, c: float, found: tuple[float, float, float]) -> tuple[float, float, float]:
         """Where the one path did not reach the goal: the sum over jumps, if its estimate is smaller."""
-        value, slope, error = found
+        value, _, error = found
         if self.order == "remove" and not error <= TOLERANCE * (1.0 + abs(value)):
             other = by_jumps(self, epsilon, c)
             if not error <= other[2]:
@@ -190,10 +196,22 @@ class SampledComposition:
                 raise PrecisionError(f"delta at epsilon = {e!r} did not reach full accuracy", reached=error)
             return value - goal, 2.0 * error + 2.0**-50 * (1.0 + abs(value)), slope
 
-        h, margin, slope = excess(0.0)
-        if h + margin <= 0.0:
+        if not self.parts:
             return 0.0
-        low, high, e = 0.0, self.most * (1.0 + 2.0**-50), 0.0
+        high = self.most * (1.0 + 2.0**-50)
+        # start where a Gaussian of the same mean and variance has its answer, if that is positive
+        variance = float(self.centred(np.array([1e-3 + 1e-3j]))[0][0].imag) / 1e-6
+        e = self.mean + math.sqrt(max(variance, 0.0)) * (math.sqrt(-2.0 * goal) - 1.0)
+        e = e if 0.0 < e < high else 0.0
+        h, margin, slope = excess(e)
+        if e > 0.0 and h + margin <= 0.0:
+            high = e
+            if e + h / max(slope, 1e-300) <= 0.0:
+                e = 0.0
+                h, margin, slope = excess(e)
+        if e == 0.0 and h + margin <= 0.0:
+            return 0.0
+        low = 0.0 if h + margin <= 0.0 else e
         for _ in range(200):
             move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
             if not low < move < high:

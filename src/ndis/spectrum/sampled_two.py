@@ -1,4 +1,4 @@
-"""δ(ε) of one or two sampled mean shifts. Two: δ₂(ε) = E_P δ₁(ε − L), an integral of positive terms with the closed δ₁ inside.
+"""δ(ε) of one or two sampled mean shifts: δ₂(ε) = E_P δ₁(ε − L) has positive terms only, and δ₁ is closed.
 
 For one step (see `ndis.subsampling`) δ₁(ε) = a δ₀(ε'), e^ε' − 1 = (e^ε − 1)/a, with a = q in the remove order and
 a = q − (1−q)(e^ε − 1) in the add order. δ₀ is the closed form of a mean shift. Gauss–Legendre panels cover the outer
@@ -71,10 +71,10 @@ def _integral(ends: Floats, e: float, outer: tuple[float, float], inner: tuple[f
 
 
 def two_steps(first: tuple[float, float], second: tuple[float, float], e: float, *, add: bool) -> tuple[float, float]:
-    """log δ(ε) and its estimated error; each step is its rate and its shift. The better of the two orders of integration."""
+    """log δ(ε) and its estimated error, by the better of the two orders of integration; a step is rate and shift."""
     best = (math.nan, math.inf)
     for (q, mu), inner in ((first, second), (second, first)):
-        far = 12.0 + 2.0 * mu
+        near, far = (-36.0 if add else -12.0), 12.0 + 2.0 * mu
         if not add and e > 0.0:
             far = max(far, min((np.logaddexp(0.0, e - math.log(q)) + 0.5 * mu * mu) / mu + 8.0, 60.0 + 2.0 * mu))
         end = -math.log1p(-inner[0]) if inner[0] < 1.0 else 0.0  # of the inner loss
@@ -82,15 +82,13 @@ def two_steps(first: tuple[float, float], second: tuple[float, float], e: float,
         at = -scales - e if add else e - scales
         grown = np.expm1(np.minimum(at, 600.0))
         extra = (np.log1p(grown[grown > -q] / q) + 0.5 * mu * mu) / mu
-        base = np.arange(-12.0, far, 0.5 if mu > 1.0 else 1.0)
-        edges = np.unique(np.concatenate([base, extra[(extra > -12.0) & (extra < far)], [far]]))
-        value, change = _integral(edges, e, (q, mu), inner, add), math.inf
+        base = np.arange(near, far, 0.5 if mu > 1.0 else 1.0)
+        edges = np.unique(np.concatenate([base, extra[(extra > near) & (extra < far)], [far]]))
+        value, change, last = _integral(edges, e, (q, mu), inner, add), math.inf, math.inf
         for level in range(_MAX_HALVINGS):
             edges = np.sort(np.concatenate([edges, 0.5 * (edges[1:] + edges[:-1])]))
             before, value = value, _integral(edges, e, (q, mu), inner, add)
-            if value == -math.inf:
-                return -math.inf, 0.0
-            last, change = change, abs(value - before)
+            last, change = change, abs(value - before) if value > -math.inf else math.inf
             if level and max(change, 1e-2 * last) < 1e-13:
                 break
         error = change + 1e-2 * last + 16.0 * _UNIT * (4.0 + 1.0 / inner[1] + abs(value))
