@@ -14,6 +14,7 @@ from flint import arb
 from ndis._balls import precision
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
+from ndis.spectrum import sampled_certified_plan
 from ndis.spectrum.directions import Directions
 from ndis.spectrum.origins import enclose
 from ndis.spectrum.sampled_certified import (
@@ -117,7 +118,7 @@ def test_the_reference_that_is_wrong():
     with mp.workdps(30):
         alone = mp.log(one_step(mp.mpf(first["rate"]), mp.mpf(first["shift"]), mp.mpf(2), "remove"))
         assert mp.mpf(case["log_delta"]) < alone
-        box = certify_sampled_log(groups_of(case), 2.0, order="remove", relative_width=1e-3)
+        box = certify_sampled_log(groups_of(case), 2.0, order="remove", relative_width=1e-4)
         assert box.lower <= mp.mpf("-104.439365774835585612") <= box.upper  # E_P over the second step, 40 digits
         assert box.upper > alone
 
@@ -297,3 +298,14 @@ def test_a_sampled_sketch_has_no_certificate_of_a_given_width():
         group = SampledGroup((0.1,), Directions([(arb(0.5), arb(0), 3)], arb(0)), 4)
     with pytest.raises(PrecisionError, match="bounds_sampled"):
         certify_sampled([group], 0.1, order="remove")
+
+
+def test_bounds_where_a_width_is_out_of_reach(monkeypatch):
+    """With few nodes allowed the certificate says that it fails, and the bounds are wider."""
+    monkeypatch.setattr(sampled_certified_plan, "_MOST_NODES", 12_000)
+    case = FEW[10]
+    with pytest.raises(PrecisionError):
+        certify_sampled(groups_of(case), case["epsilon"], order=case["order"])
+    box = bounds_sampled(groups_of(case), case["epsilon"], order=case["order"], relative_width=1e-6)
+    assert box.lower <= mp.exp(mp.mpf(case["log_delta"])) <= box.upper
+    assert 1e-6 * box.upper < box.width <= 1e-3 * box.upper

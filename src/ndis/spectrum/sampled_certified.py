@@ -97,14 +97,24 @@ def bounds_sampled(
     For sampled pairs with unequal variances discrete pairs with so many places stand in: one that dominates, one that
     is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time.
 
+    Where a composition is not enclosed to `relative_width`, thirty times and a thousand times that are tried.
+
     Raises
     ------
     PrecisionError
-        If δ of a composition of stand-ins is not enclosed to `relative_width`.
+        If none of them is reached.
+
+    Examples
+    --------
+    >>> from ndis.spectrum.directions import Directions
+    >>> group = SampledGroup((0.1,), Directions([], arb(1)), 2)
+    >>> bounds_sampled([group], 0.5, order="remove").width > 0
+    True
     """
     whole = {i: g for i, g in enumerate(groups) if g.invariants.curved and any(q != 1.0 for q in g.rates)}
     if not whole:
-        return certify_sampled(groups, epsilon, order=order, relative_width=relative_width)
+        low, high = outward(_widening(groups, epsilon, order, relative_width, None))
+        return Enclosure(max(low, 0.0), min(high, 1.0))
     steps, remove = sum(g.count for g in whole.values()), order == "remove"
     mass = 1e-12 / steps
     while True:
@@ -118,12 +128,28 @@ def bounds_sampled(
                 below[i] = dominated(curve, remove=remove)
                 stay *= (1 - infinite) ** g.count
             lost = (1 - stay).nonnegative_part()
-        top = _enclose(groups, epsilon, order, relative_width, above)
+        top = _widening(groups, epsilon, order, relative_width, above)
         if lost <= relative_width * top or mass < 1e-200:
-            bottom = _enclose(groups, epsilon, order, relative_width, below)
+            bottom = _widening(groups, epsilon, order, relative_width, below)
             with precision(_BOUND_BITS):
                 return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
         mass = max(0.1 * relative_width * float(top.lower()) / steps, 1e-290)
+
+
+def _widening(
+    groups: Sequence[SampledGroup],
+    epsilon: float,
+    order: Order,
+    relative_width: float,
+    discrete: dict[int, DiscreteStep] | None,
+) -> Ball:
+    """The enclosure at the first width that is reached."""
+    for factor in (1.0, 30.0):
+        try:
+            return _enclose(groups, epsilon, order, min(factor * relative_width, 0.1), discrete)
+        except PrecisionError:
+            continue
+    return _enclose(groups, epsilon, order, min(1000.0 * relative_width, 0.1), discrete)
 
 
 def _enclose(
@@ -150,11 +176,11 @@ def _enclose(
         try:
             plan = Planner(parts, e, width, guess).plan()
             with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
-                ball, ratio = _Sum(Parts.of(groups, order, discrete), e, plan).value()
+                ball, ratio, smooth = _Sum(Parts.of(groups, order, discrete), e, plan).value()
         except PrecisionError as error:
             reason = f" ({error})"
             break
-        guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio)
+        guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
         if ball > 0:
             reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
             if reached <= width:
@@ -172,8 +198,8 @@ class _Sum:
     def __init__(self, parts: Parts, epsilon: float, plan: Plan) -> None:
         self.parts, self.epsilon, self.plan = parts, epsilon, plan
 
-    def value(self) -> tuple[Ball, float]:
-        """δ(ε) as a ball, and p_τ(ε)/δ(ε) roughly."""
+    def value(self) -> tuple[Ball, float, float]:
+        """δ(ε) as a ball; p_τ(ε)/δ_τ(ε) and log δ_τ(ε) roughly, or nan where they are not seen."""
         plan = self.plan
         c, eps, p = arb(plan.c), arb(self.epsilon), arb(plan.period)
         step = 2 * arb.pi() / p
@@ -202,13 +228,14 @@ class _Sum:
         rest = cap / (arb.pi() * end)
         upper = (delta + rest).upper()
         lower = (delta - rest - self._periods(tau2)).lower()
+        smooth = float(lower.log()) if lower > 0 else math.nan
         if plan.tau > 0.0:
             density += cap / (arb.pi() * end * tau2)
             lower = (lower - tau2 * (tau2 / 8).exp() * density).lower()
         if not upper.is_finite():
             raise PrecisionError("the sum did not stay finite")
         ratio = float((density / delta).mid()) if plan.tau > 0.0 and delta > 0 else math.nan
-        return lower.union(upper), ratio
+        return lower.union(upper), ratio, smooth
 
     def _closed(self, s: Any, both: Any) -> Any:
         """K(s) of the plain releases; `both` is s(s+1)."""

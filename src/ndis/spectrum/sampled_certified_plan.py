@@ -43,10 +43,10 @@ class Guess(NamedTuple):
     ratio: float = math.nan  # p_τ(ε)/δ(ε)
     attempt: int = 0
 
-    def after(self, plan: Plan, log_delta: float, ratio: float) -> Guess:
-        """The next guess; `log_delta` is what was found, or nan where nothing was."""
-        if not math.isfinite(log_delta):
-            log_delta = plan.log_delta - 12.0 * 2.0**self.attempt
+    def after(self, plan: Plan, log_delta: float, ratio: float, smooth: float) -> Guess:
+        """The next guess; `log_delta` is what was found and `smooth` is log δ_τ, or nan where nothing was."""
+        if not math.isfinite(log_delta):  # the smoothing hid it, or the sum did
+            log_delta = smooth - 2.0 if math.isfinite(smooth) else plan.log_delta - 12.0 * 2.0**self.attempt
         return Guess(log_delta, ratio, self.attempt + 1)
 
 

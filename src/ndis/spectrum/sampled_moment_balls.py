@@ -48,7 +48,8 @@ from ndis.errors import PrecisionError
 __all__ = ["Line", "ShiftStep"]
 
 _MOST_NODES = 60_000
-_TURNS = 24  # angles tried for a ceiling
+_TURNS = 28  # angles tried for a ceiling
+_MARGIN = 18.0  # beyond the bells, for plans
 _FAR = 5000.0
 
 Vector = NDArray[np.float64]
@@ -110,11 +111,21 @@ class ShiftStep:
     def _grid(self, c: float) -> Vector:
         r = self._power(c)
         if r > 0:
-            low, high = -14.0, r * self.mu + 14.0
+            low, high = -_MARGIN, r * self.mu + _MARGIN
         else:
-            low, high = -min(c * self.mu, math.sqrt(-2.0 * c * self.log_stay)) - 14.0, 14.0
+            low, high = self._peak(c) - _MARGIN, _MARGIN
         step = min(0.25, 0.25 / self.mu)
         return np.arange(low, high + step, step)
+
+    def _peak(self, c: float) -> float:
+        """The place of the largest term for the add order: −cμ times the share of w in g equals x there."""
+        low, high = -min(c * self.mu, math.sqrt(-2.0 * c * self.log_stay)) - 1.0, 0.0
+        odds = math.log(self.q) - self.log_stay - 0.5 * self.mu**2
+        while high - low > 0.1:
+            x = 0.5 * (low + high)
+            share = 1.0 / (1.0 + math.exp(min(-odds - self.mu * x, 700.0)))
+            low, high = (x, high) if x + c * self.mu * share < 0.0 else (low, x)
+        return low
 
     def log_moment(self, c: float) -> float:
         """log M(c) for real c > 0, to about float accuracy; only plans use it."""
@@ -149,11 +160,11 @@ class ShiftStep:
         top = float(base.max())
         reference = float(np.exp(base - top).sum())
         best = (0.0, 0.0)
-        limit = min((2.6 if r > 0 else 1.2) / self.mu, 8.0)
+        limit = min((2.6 if r > 0 else 1.2) / self.mu, 16.0)
         for theta in limit * np.geomspace(1e-4, 1.0, _TURNS):
             line = self._log_ratio(x + 1j * theta)
             log_terms = r * line.real - y * line.imag - 0.5 * x * x - top
-            log_terms = log_terms[log_terms > -80.0]
+            log_terms = log_terms[log_terms > -300.0]
             value = 0.5 * theta**2 + math.log(max(float(np.exp(log_terms).sum()) / reference, 1e-300))
             if value < best[0]:
                 best = (value, float(theta))
