@@ -33,11 +33,12 @@ from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
 from ndis.spectrum import groups as kernel
 from ndis.spectrum.groups import Order, Step
-from ndis.tradeoff import least_type_two
+from ndis.tradeoff import NEGLIGIBLE, least_type_two
 
 __all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
 
 _AIMS = 24  # certificates tried for one ε
+_FARTHEST = 690.0  # e^ε is a float up to there
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -325,7 +326,8 @@ class PrivacyProfile:
         level = as_floats("alpha", alpha)
         if not ((level >= 0) & (level <= 1)).all():
             raise ParameterError("alpha", "lie between 0 and 1", alpha)
-        return shaped(np.array([least_type_two(self.delta, a) for a in level.ravel().tolist()]), level.shape)
+        reach = replace(self, failure_probability=0.0).epsilon(NEGLIGIBLE)
+        return shaped(least_type_two(self.delta, level.ravel(), min(reach, _FARTHEST)), level.shape)
 
     # ------------------------------------------------------------------ new guarantees from old
 

@@ -1,4 +1,4 @@
-"""dp_accounting: its events as exact profiles, an accountant that keeps them, and profiles as its loss distributions."""
+"""dp_accounting: its events as exact profiles, an accountant that keeps them, and loss distributions from profiles."""
 
 from __future__ import annotations
 
