@@ -30,6 +30,7 @@ _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _BITS = (256, 512, 1024, 2048)
 _MOVES = 120
+_PLACES = np.geomspace(0.05, 500.0, 16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class Composition:
     >>> import ndis
     >>> step = Step(ndis.GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), 1000)
     >>> round(float(Composition([step], "remove").log_delta(np.array([1.5]))[0][0]), 6)
-    -9.0
+    -9.121818
     """
 
     def __init__(self, steps: Sequence[Step], order: Order) -> None:
@@ -117,20 +118,29 @@ class Composition:
 
     def smallest_epsilon(self, target: float, start: float) -> float:
         """The smallest safe ε ≥ `start` with δ(ε) ≤ target."""
+        goal, moved = math.log(target), 0.0
         doubt = max(step.pair.uncertainty for step in self.steps)
         if doubt > 0.0:
-            # Float64 whitening moved the loss by about `doubt` of its own size. A loss that moves by r changes δ(ε) to
-            # at most e^r δ(ε − r).
+            # Rounding moved the loss by about `doubt` of its own size. A loss that moves by r changes δ(ε) to at most
+            # e^r δ(ε − r).
             mean = math.fsum(s.count * s.pair.form.mean for s in self.steps)
-            moved = 4.0 * doubt * (mean + self._epsilon(target))
-            return max(start, self._epsilon(target * math.exp(-moved)) + moved)
+            moved = 4.0 * doubt * (mean + self._reach(goal))
         if start > 0.0:  # the answer of the other order: one value tells whether this order asks for more
-            if self.below(start, math.log(target)):
+            if self.below(start - moved, goal - moved):
                 return start
-            value, error = self.log_delta(np.array([start]))
-            if value[0] + 2.0 * error[0] <= math.log(target):
+            value, error = self.log_delta(np.array([start - moved]))
+            if value[0] + 2.0 * error[0] <= goal - moved:
                 return start
-        return max(start, self._epsilon(target))
+        return max(start, self._epsilon(target * math.exp(-moved)) + moved)
+
+    def _reach(self, goal: float) -> float:
+        """An ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""
+        s = _PLACES[_PLACES < 0.9 * self.law.limit]
+        if not s.size:
+            s = np.array([0.5 * self.law.limit])
+        k, _ = self.law.centred(s.astype(np.complex128))
+        found = self.law.mean + (k.real - goal) / s
+        return float(np.min(found[np.isfinite(found)], initial=self.law.most))
 
     def _epsilon(self, target: float) -> float:
         try:
@@ -154,18 +164,19 @@ class Composition:
             high = 1.0
             while (under := sum(excess(high))) > 0.0:
                 low, over, high = high, under, 2.0 * high
+        side = 0  # the end that stayed twice counts half (Illinois)
         for _ in range(_MOVES):
             share = over / (over - under) if math.isfinite(under) else 0.5
-            x = low + (high - low) * min(max(share, 0.02), 0.98)
+            x = low + (high - low) * min(max(share, 2.0**-30), 1.0 - 2.0**-30)
             if not low < x < high:
                 return high
             value, margin = excess(x)
             if value + margin <= 0.0:
-                high, under = x, value
+                high, under, over, side = x, value - 2.0 * margin, 0.5 * over if side < 0 else over, -1
                 if value + 8.0 * margin >= 0.0:
                     return x
             else:
-                low, over = x, value + 2.0 * margin
+                low, over, under, side = x, value + 2.0 * margin, 0.5 * under if side > 0 else under, 1
         raise PrecisionError(f"epsilon at log delta = {goal!r} did not settle; it lies between {low!r} and {high!r}")
 
 
