@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 
 from ndis._groups import Group, as_rate
 from ndis._json import loads, only_keys
+from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, Floats, Vector, as_count, as_counts, as_floats, as_one_probability, shaped
 from ndis._version import __version__
-from ndis._search import budget, smallest_safe
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.mechanisms.base import Attained
 from ndis.plotting import plot_epochs

@@ -7,14 +7,14 @@ import math
 
 import numpy as np
 import pytest
-from ndis.auditing.html import render
-from ndis.mechanisms.worst_case_profile import envelope_profile
 from typer.testing import CliRunner
 
 import ndis
 from ndis import DPSGD, GaussianPair, Group, ParameterError, PrivacyProfile
 from ndis.accounting import Stage
+from ndis.auditing.page import render
 from ndis.cli import app
+from ndis.worst_case.profile import envelope_profile
 
 STEP = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
 MNIST = DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)

@@ -348,6 +348,10 @@ class Curve:
         return cls(tuple((x, y) for x, y in pairs), item["certified"], as_scalar("right of the curve", item["right"]))
 
 
+def _largest_origin(pair: GaussianPair) -> int:
+    return max((origin.size for origin in pair.origins), default=0)
+
+
 def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) -> Curve:
     """The curve of a witness as far as it is worth drawing; `refuted` is the largest ε refuted."""
     right = _right_end(claimed[-1][0], refuted)
@@ -357,8 +361,7 @@ def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) 
         end = min(right, float(profile.epsilon(floor, order=side)) if 0 < floor < 1 else math.inf)
     except PrecisionError:
         floor, end = 0.0, right
-    size = max((origin.size for origin in _ordered(profile, side).origins), default=0)
-    if size <= _SMALL:
+    if not profile.composed and _largest_origin(_ordered(profile, side)) <= _SMALL:
         grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
         try:
             lower = [profile.certify(e, relative_width=_CURVE_WIDTH, order=side).lower for e in grid]
