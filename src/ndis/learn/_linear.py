@@ -189,7 +189,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Predict the targets of rows; NaN where a row has NaN."""
+        """Predict the targets of rows; NaN if a row has NaN."""
         check_is_fitted(self)
         rows = validate_data(self, X, **READ_ROWS)
         return np.asarray(rows @ self.coef_.T + self.intercept_)
