@@ -29,6 +29,10 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/.dev
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	@touch $@
 
+$(VENV)/.docs: pyproject.toml | $(VENV)/.dev
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $@
+
 demo: $(VENV)/.demo  ## the main job, pictures in out/
 	$(RUN) examples/demo.py
 
@@ -44,8 +48,8 @@ types: lint
 bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 	$(RUN) -m benchmarks
 
-docs: $(VENV)/.dev  ## docs/ rendered to docs/_site
-	$(RUN) docs/build.py
+docs: $(VENV)/.docs  ## the site, in docs/_site; a warning is an error
+	$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_site
 
 clean:
-	rm -rf $(VENV) out docs/_site .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) out docs/_site docs/reference/generated docs/jupyter_execute .pytest_cache .hypothesis .mypy_cache .ruff_cache
