@@ -33,27 +33,28 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ndis.batch import delta_batch, log_delta_batch
-from ndis.enclosure import Enclosure
-from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
-from ndis.genchi2 import GeneralizedChiSquare
-from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
+from ndis._version import __version__
 
 if TYPE_CHECKING:
     from ndis import gram, learn, models, plotting, sampling, testing
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
+    from ndis.enclosure import Enclosure
+    from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
+    from ndis.exact import exact_array
+    from ndis.genchi2 import GeneralizedChiSquare
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
-    from ndis.mechanisms.lifted import lift
+    from ndis.mechanisms.gram import GramMechanism, GramRelease
+    from ndis.mechanisms.lifted import LiftedMechanism, lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
     from ndis.mechanisms.release import ProjectionRelease
     from ndis.mechanisms.sketch_size import choose_sketch_size
-
-__version__ = "0.1.0"
+    from ndis.pair import GaussianPair
+    from ndis.profile import Group, PrivacyProfile
+    from ndis.spectrum.batch import delta_batch, log_delta_batch
 
 __all__ = [
     "BudgetError",
@@ -63,6 +64,10 @@ __all__ = [
     "GaussianMechanism",
     "GaussianPair",
     "GeneralizedChiSquare",
+    "GramMechanism",
+    "GramRelease",
+    "Group",
+    "LiftedMechanism",
     "LoewnerEnvelope",
     "NdisError",
     "NotPrivateWarning",
@@ -79,6 +84,7 @@ __all__ = [
     "check_sensitivity",
     "choose_sketch_size",
     "delta_batch",
+    "exact_array",
     "gram",
     "learn",
     "lift",
@@ -89,30 +95,66 @@ __all__ = [
     "testing",
 ]
 
-# Imported when first asked for, so that `import ndis` stays light.
-_SUBPACKAGES = ("gram", "learn", "models", "plotting", "sampling", "testing")
+# Python imports these names when somebody first asks for them, so that `import ndis` stays light. An interrupt then
+# finds the command already running.
+_MODULES = (
+    "auditing",
+    "calibrate",
+    "enclosure",
+    "errors",
+    "exact",
+    "genchi2",
+    "gram",
+    "learn",
+    "loss",
+    "mechanisms",
+    "models",
+    "pair",
+    "paper",
+    "plotting",
+    "profile",
+    "sampling",
+    "spectrum",
+    "testing",
+)
 _HOMES = {
+    "BudgetError": "ndis.errors",
     "Claim": "ndis.auditing",
     "DominatingPairs": "ndis.mechanisms.envelopes",
+    "Enclosure": "ndis.enclosure",
     "GaussianMechanism": "ndis.mechanisms.gaussian",
+    "GaussianPair": "ndis.pair",
+    "GeneralizedChiSquare": "ndis.genchi2",
+    "Group": "ndis.profile",
+    "LiftedMechanism": "ndis.mechanisms.lifted",
+    "GramMechanism": "ndis.mechanisms.gram",
+    "GramRelease": "ndis.mechanisms.gram",
     "LoewnerEnvelope": "ndis.mechanisms.envelopes",
+    "NdisError": "ndis.errors",
+    "NotPrivateWarning": "ndis.errors",
     "PTRProjection": "ndis.mechanisms.ptr",
+    "ParameterError": "ndis.errors",
     "PoissonProjection": "ndis.mechanisms.projection",
+    "PrecisionError": "ndis.errors",
+    "PrivacyProfile": "ndis.profile",
     "ProjectionRelease": "ndis.mechanisms.release",
     "RandomProjection": "ndis.mechanisms.projection",
     "RankOneEnvelope": "ndis.mechanisms.envelopes",
     "audit": "ndis.auditing",
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
+    "delta_batch": "ndis.spectrum.batch",
+    "exact_array": "ndis.exact",
     "lift": "ndis.mechanisms.lifted",
+    "log_delta_batch": "ndis.spectrum.batch",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
+    if name in _MODULES:
         return import_module(f"ndis.{name}")
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return globals().setdefault(name, getattr(import_module(_HOMES[name]), name))
     raise AttributeError(f"module 'ndis' has no attribute {name!r}")
 
 

@@ -68,9 +68,17 @@ def largest_safe(
 
 
 def smallest_safe(
-    log_delta: Callable[[float], float], certified: Callable[[float], float], *, delta: float, start: float = 1.0
+    log_delta: Callable[[float], float],
+    certified: Callable[[float], float],
+    *,
+    delta: float,
+    start: float = 1.0,
+    least: float | None = None,
 ) -> float:
     """The smallest x, to about twelve digits, with `certified(x)` ≤ `delta`, where δ falls with x; see `largest_safe`.
+
+    Where every x from e^-600 on is safe, `least` is returned if it is given and certified, and `BudgetError` raised
+    otherwise.
 
     >>> import ndis
     >>> pair = lambda std: ndis.GaussianPair.from_ratios(1.0, shift=1 / std)
@@ -78,8 +86,17 @@ def smallest_safe(
     >>> round(std, 9)
     3.730631635
     """
-    u = _edge(lambda u: log_delta(math.exp(-u)), lambda u: certified(math.exp(-u)), delta, -math.log(start))
+    try:
+        u = _edge(lambda u: log_delta(math.exp(-u)), lambda u: certified(math.exp(-u)), delta, -math.log(start))
+    except _AllSafeError:
+        if least is None or not certified(least) <= delta:
+            raise
+        return least
     return math.exp(-u)
+
+
+class _AllSafeError(BudgetError):
+    """Every value of the parameter meets the budget."""
 
 
 def _edge(log_delta: Callable[[float], float], certified: Callable[[float], float], delta: float, u: float) -> float:
@@ -113,9 +130,9 @@ def _bracket(excess: Callable[[float], float], u: float) -> tuple[Point, Point]:
         u = here[0] + (step if safe else -step)
         if not -_FARTHEST <= u <= _FARTHEST:
             if safe:
-                raise BudgetError(
+                raise _AllSafeError(
                     "every value of the parameter meets the budget: the mechanism is private without calibration; "
-                    "construct it with any value (for a model to lift: LiftedMechanism with any noise_variance)"
+                    "construct it with any value"
                 )
             raise BudgetError("no value of the parameter meets the budget")
         there = (u, excess(u))

@@ -1,6 +1,6 @@
-"""Arrays of exact rationals over one common denominator: the currency between the Gram and the sampler.
+"""Arrays of exact rationals over one common denominator. The Gram hands them to the sampler.
 
-A float64 is a rational too, so everything that enters the package can be written down here without rounding.
+A float64 is a rational too, so this form holds everything that enters the package, without rounding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 
-__all__ = ["ExactArray", "exact_array"]
+__all__ = ["ExactArray", "exact_array", "root_down", "root_up"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +46,12 @@ class ExactArray:
 
     def to_float(self) -> NDArray[np.float64]:
         """Return the correctly rounded float64 values."""
-        # Python's integer division is correctly rounded whatever the sizes.
+        # Python rounds integer division correctly, for integers of any size.
         flat = [p / self.denominator for p in self.numerators.ravel().tolist()]
         return np.array(flat, dtype=np.float64).reshape(self.shape)
 
     def fixed_point(self, bits: int) -> NDArray[Any]:
-        """Return ⌊value · 2^bits⌋: integers within one unit of the value, and equal to it where it is an integer."""
+        """Return ⌊value · 2^bits⌋: integers within one unit of the value, and equal to it if it is an integer."""
         scaled = self.numerators * (1 << max(bits, 0))
         return np.asarray(scaled // (self.denominator << max(-bits, 0)), dtype=object)
 
@@ -82,7 +82,7 @@ def exact_array(values: Any, *, name: str = "values") -> ExactArray:
     if isinstance(values, ExactArray):
         return values
     if not isinstance(values, np.ndarray | np.generic):
-        # each entry as it stands: NumPy would give a list one common type, and round large integers on the way
+        # NumPy would give a list one common type, and round large integers
         array = np.array(values, dtype=object)
         if all(type(v) is float for v in array.ravel().tolist()):
             array = array.astype(np.float64)
@@ -125,3 +125,29 @@ def _from_objects(array: NDArray[Any], name: str) -> ExactArray:
     numerators = np.empty(len(flat), dtype=object)
     numerators[:] = [q.numerator * (denominator // q.denominator) for q in flat]
     return ExactArray(numerators.reshape(array.shape), denominator)
+
+
+def root_up(square: Fraction) -> float:
+    """The smallest float not below the square root of a positive rational.
+
+    >>> root_up(Fraction(2)), root_up(Fraction(1, 4))
+    (1.4142135623730951, 0.5)
+    """
+    shift = 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    scaled = (square.numerator << max(2 * shift, 0)) // (square.denominator << max(-2 * shift, 0))
+    root = float(Fraction(math.isqrt(scaled)) / Fraction(2) ** shift)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= square:
+        root = below
+    return root
+
+
+def root_down(square: Fraction) -> float:
+    """The largest float not above the square root of a positive rational.
+
+    >>> root_down(Fraction(2)), root_down(Fraction(1, 4))
+    (1.414213562373095, 0.5)
+    """
+    above = root_up(square)
+    return above if Fraction(above) ** 2 == square else math.nextafter(above, 0.0)

@@ -226,7 +226,7 @@ class TestFiles:
                 "cov_p must be positive semi",
             ),
             (b'{"mean_p": 0, "mean_q": 0, "cov_q": 1, "factor": 1, "sign": [1, 1]}', "factor must "),
-            (b'{"format": "ndis.PrivacyProfile"}', "format_version of the profile must be 1; got None"),
+            (b'{"format": "ndis.PrivacyProfile"}', "format_version of the profile must be 1 or 2; got None"),
             (b'{"format": 3}', "format of the profile must be 'ndis.PrivacyProfile'; got 3"),
         ],
     )
@@ -350,7 +350,7 @@ class TestRefusals:
             (("curve", "--ratio", "2", "-o", "curve"), "output must end in .png, .svg or .pdf; got "),
             (
                 ("curve", "--ratio", "2", "-o", "no/such/folder/curve.png"),
-                "output must be a file that can be written; got ",
+                "output must lie in an existing folder; got ",
             ),
             (
                 ("curve", "--ratio", "2", "-o", "curve.png", "--certify"),

@@ -335,7 +335,7 @@ class TestBadInput:
             (b'{"data": "rows.csv", "algorithm": "model:fit", "targets": "z"}', "targets must be column names"),
             (b'{"data": "rows.npy", "algorithm": "model:quiet", "candidates": [[1]]}', "candidates must have"),
             (b'{"data": "rows.npy", "algorithm": "model:quiet", "row_norm_bound": -1}', "row_norm_bound must"),
-            (b'{"format": "ndis.PrivacyProfile"}', "format_version of the profile must be 1"),
+            (b'{"format": "ndis.PrivacyProfile"}', "format_version of the profile must be 1 or 2"),
         ],
     )  # fmt: skip
     def test_content(self, folder, content, message):

@@ -10,9 +10,10 @@ from flint import arb
 
 import ndis
 from ndis import GaussianPair, ParameterError
-from ndis.spectrum.balls import precision
+from ndis._balls import precision
 from ndis.spectrum.certified import _delta_ball
-from ndis.spectrum.invariants import Groups, _clusters
+from ndis.spectrum.dense_balls import _clusters
+from ndis.spectrum.directions import Directions
 
 EYE2 = np.eye(2)
 
@@ -159,8 +160,8 @@ def test_asymmetry_is_judged_entry_by_entry() -> None:
 
 def test_uncertain_inputs_widen_the_enclosure_enough() -> None:
     with precision(200):
-        box = _delta_ball(Groups([], arb(0.01) * arb(1, 1e-9)), 6.0, 62.0)
-        end = _delta_ball(Groups([], arb(0.01) * (1 + arb(1e-9))), 6.0, 62.0)
+        box = _delta_ball(Directions([], arb(0.01) * arb(1, 1e-9)), 6.0, 62.0)
+        end = _delta_ball(Directions([], arb(0.01) * (1 + arb(1e-9))), 6.0, 62.0)
     assert box is not None
     assert end is not None
     assert box.overlaps(end)

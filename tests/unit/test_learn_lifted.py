@@ -119,6 +119,16 @@ class TestLogistic:
         assert dense.intercept_.tolist() == [0.0]
         np.testing.assert_allclose(thin.decision_function(sparse.csr_array(x)), thin.decision_function(x))
 
+    def test_the_mean_needs_less_noise_and_no_draw(self, records, seeded):
+        x, y = records
+        given = {"l2_penalty": 3.0, "row_norm_bound": 1.5, "random_state": 0}
+        draw, mean = (PrivateLogisticRegression(**given, release=r).fit(x, y) for r in ("draw", "mean"))
+        assert mean.mechanism_.noise_variance < 0.95 * draw.mechanism_.noise_variance
+        assert mean.receipt_.parameters["model"]["release"] == "mean"
+        assert draw.receipt_.parameters["model"]["release"] == "draw"
+        with pytest.raises(ParameterError, match="release must be 'draw' or 'mean'"):
+            PrivateLogisticRegression(**given, release="map").fit(x, y)
+
     def test_the_paper_needs_more_noise(self, records, seeded):
         x, y = records
         noise = [
@@ -138,9 +148,33 @@ class TestGaussianProcess:
             label_bound=1.0, noise_variance=25.0, query=query, max_records=30, random_state=0
         ).fit(x, np.cos(x[:, 0]))
         assert model.values_.shape == (3,)
-        k = RBF(1.0)
-        weights = np.linalg.solve(k(query) + model.mechanism_.noise_variance * np.eye(3), model.values_)
-        np.testing.assert_allclose(model.predict(x), k(x, query) @ weights)
+        assert model.receipt_.parameters["model"]["release"] == "mean"
+        other = clone(model).set_params(random_state=1).fit(x, np.zeros(30))
+        other.values_, other.weights_ = model.values_, model.weights_
+        np.testing.assert_array_equal(model.predict(x), other.predict(x))
+
+    @pytest.mark.parametrize("release", ["mean", "draw"])
+    def test_predictions_are_the_best_linear_ones_from_the_release(self, release, seeded):
+        """Where as many records as promised lie evenly at the query points, by the joint law of f(x) and z."""
+        query = np.array([[-1.0], [0.0], [1.5]])
+        x, grid = np.repeat(query, 4, axis=0), np.linspace(-2, 2, 7)[:, None]
+        model = PrivateGaussianProcess(
+            label_bound=1.0, noise_variance=3.0, query=query, max_records=12, release=release, random_state=0
+        ).fit(x, np.cos(x[:, 0]))
+        k, v = RBF(1.0), model.mechanism_.noise_variance
+        among = k(x) + 3.0 * np.eye(12)
+        mean_at = lambda points: k(points, x) @ np.linalg.solve(among, k(x, query))  # noqa: E731  Cov(μ(points), μ(Q))
+        variance = k(query) if release == "draw" else mean_at(query)
+        best = mean_at(grid) @ np.linalg.solve(variance + v * np.eye(3), model.values_)
+        np.testing.assert_allclose(model.predict(grid), best, atol=1e-9)
+
+    def test_a_draw_is_shrunk_for_its_own_spread(self, seeded):
+        """With few noisy records a draw is almost all spread; a prediction that repeats it is worse than 0."""
+        x = np.linspace(-2, 2, 10).reshape(-1, 1)
+        given = {"label_bound": 1.0, "noise_variance": 100.0, "query": [[0.0]], "max_records": 10, "random_state": 0}
+        model = PrivateGaussianProcess(**given, release="draw").fit(x, np.cos(x[:, 0]))
+        assert model.mechanism_.noise_variance < 1e-9
+        assert abs(model.predict([[0.0]])[0]) < 0.1 * abs(model.values_[0])
 
     def test_little_noise_follows_the_labels(self, seeded):
         rng = np.random.default_rng(0)

@@ -230,10 +230,12 @@ def test_a_model_changed_after_lift_is_refused_before_the_data_are_touched():
 
 def test_a_model_that_needs_no_noise():
     model = type("Still", (Mean,), {"sensitivity": lambda self, noise_variance: RankOneEnvelope(0.01, 0.0)})()
-    with pytest.raises(BudgetError, match=r"private without calibration.*LiftedMechanism with any noise_variance"):
-        ndis.lift(model, epsilon=1.0, delta=1e-5)
-    mechanism = ndis.mechanisms.lifted.LiftedMechanism(model, noise_variance=1e-12, epsilon=1.0, delta=1e-5)
+    mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
+    assert 0 < mechanism.noise_variance < 1e-50
     assert mechanism.release([0.5]).private
+    never = type("Never", (Mean,), {"sensitivity": lambda self, noise_variance: RankOneEnvelope(9.0, 0.0)})()
+    with pytest.raises(BudgetError, match="no value of the parameter meets the budget"):
+        ndis.lift(never, epsilon=1.0, delta=1e-5)
 
 
 EXTREME = [1e308, -1e308, Decimal("1e999999"), Decimal("1e-99999999")]

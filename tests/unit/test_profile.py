@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+import ndis
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.plotting import epsilon_grid, plot_profile
-from ndis.profile import PrivacyProfile
+from ndis.profile import Group, PrivacyProfile
 
 mpl.use("agg")
 
@@ -189,13 +190,135 @@ class TestComposition:
         whole = PrivacyProfile(WIDE)
         sampled = whole.subsampled(0.5)
         message = r"^profile must not be subsampled to compose exactly; got sampling rate 0.5; compose first"
-        for call in (lambda: sampled.compose(whole), lambda: whole.compose(sampled), lambda: sampled.repeat(2)):
-            with pytest.raises(ParameterError, match=message):
-                call()
+        for profile in (sampled.compose(whole), whole.compose(sampled), sampled.repeat(2)):
+            for call in (
+                lambda p=profile: p.delta(1.0),
+                lambda p=profile: p.certify(1.0),
+                lambda p=profile: p.epsilon(1e-3),
+            ):
+                with pytest.raises(ParameterError, match=message):
+                    call()
+
+    def test_adjacencies_do_not_mix(self):
+        replaced = PrivacyProfile(WIDE, adjacency="replace-one")
+        assert replaced.repeat(2).adjacency == replaced.compose(replaced).adjacency == "replace-one"
+        for one, two in ((PrivacyProfile(WIDE), replaced), (replaced, PrivacyProfile(WIDE))):
+            with pytest.raises(ParameterError, match=r"^adjacency of others must be '.*', like that of this profile"):
+                one.compose(two)
+        with pytest.raises(ParameterError, match=r"^adjacency must be 'add-remove' or 'replace-one'; got 'swap'"):
+            PrivacyProfile(WIDE, adjacency="swap")
 
     def test_refuses_pairs(self):
         with pytest.raises(ParameterError, match=r"^others must be PrivacyProfile values; got GaussianPair; wrap"):
             PrivacyProfile(WIDE).compose(WIDE)
+
+
+class TestGroups:
+    """The shape of a profile: releases without sampling are one group, sampled releases are counted."""
+
+    def test_plain_releases_are_one_group(self):
+        profile = PrivacyProfile(WIDE).repeat(2).compose(PrivacyProfile(MIXED))
+        (group,) = profile.groups
+        assert (group.rates, group.rate, group.count, group.sampled) == ((), 1.0, 1, False)
+        assert group.remove.dimension == 4
+        assert group.pair("remove") is profile.remove
+        assert group.pair("add") is profile.add
+
+    def test_equal_sampled_releases_are_counted(self):
+        step = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=0.5)).subsampled(0.1)
+        again = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=0.5)).subsampled(0.1)
+        other = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=0.5)).subsampled(0.2)
+        profile = PrivacyProfile(WIDE).compose(step.repeat(3), other, again, PrivacyProfile(WIDE))
+        assert [(g.rate, g.count) for g in profile.groups] == [(1.0, 1), (0.1, 4), (0.2, 1)]
+        assert profile.groups[0].remove.dimension == 2
+        assert [g.count for g in profile.repeat(5).groups] == [1, 20, 5]
+        assert profile.repeat(5).groups[0].remove.dimension == 10
+
+    @pytest.mark.parametrize("other", [WIDE.reversed(), GaussianPair.from_ratios(2.1), WIDE.repeat(2), MIXED])
+    def test_other_sampled_releases_are_not(self, other):
+        profile = PrivacyProfile(WIDE).subsampled(0.1).compose(PrivacyProfile(other).subsampled(0.1))
+        assert [g.count for g in profile.groups] == [1, 1]
+
+    def test_pairs_without_exact_inputs_are_not_equal(self):
+        bare = GaussianPair(np.array([2.0]), np.zeros(1), np.ones(1), 1, np.ones(1))
+        same = GaussianPair(np.array([2.0]), np.zeros(1), np.ones(1), 1, np.ones(1))
+        assert bare.same_origins(bare)
+        assert not bare.same_origins(same)
+
+    def test_several_groups_have_no_single_pair(self):
+        profile = PrivacyProfile(WIDE).compose(PrivacyProfile(WIDE).subsampled(0.1))
+        for call in (
+            lambda: profile.remove,
+            lambda: profile.add,
+            lambda: profile.sampling_rate,
+            lambda: profile.sampling_rates,
+        ):
+            with pytest.raises(ParameterError, match=r"^profile must be one release to have one pair per order; got 2"):
+                call()
+        for many in (profile, PrivacyProfile(WIDE).subsampled(0.1).repeat(2)):
+            with pytest.raises(
+                ParameterError, match=r"^profile must be one release, or releases that all see one samp"
+            ):
+                many.subsampled(0.5)
+            assert many.subsampled(1.0) is many
+
+    @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+    def test_mechanisms_name_their_adjacency(self, adjacency):
+        public = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency}
+        sketch = ndis.RandomProjection.calibrated(sketch_size=20, row_norm_bound=1.0, **public)
+        noise = ndis.GaussianMechanism.calibrated(sensitivity=1.0, **public)
+        found = [sketch.profile(), noise.profile(), *(one.profile for one in sketch.attained())]
+        assert {profile.adjacency for profile in found} == {adjacency}
+        other = PrivacyProfile(WIDE, adjacency="replace-one" if adjacency == "add-remove" else "add-remove")
+        for profile in found:
+            assert profile.compose(profile).adjacency == adjacency
+            with pytest.raises(ParameterError, match=r"^adjacency of others must be "):
+                profile.compose(other)
+            if adjacency == "replace-one":
+                with pytest.raises(ParameterError, match=r"^adjacency must be 'add-remove' for Poisson samples"):
+                    profile.subsampled(0.1)
+
+    def test_replaced_records_are_not_sampled(self):
+        profile = PrivacyProfile(WIDE, adjacency="replace-one")
+        message = "^adjacency must be 'add-remove' for Poisson samples; got 'replace-one'"
+        for call in (
+            lambda: profile.subsampled(0.1),
+            lambda: PrivacyProfile(WIDE, sampling_rates=(0.1,), adjacency="replace-one"),
+            lambda: PrivacyProfile.from_groups([Group(WIDE, rates=(0.1,))], adjacency="replace-one"),
+        ):
+            with pytest.raises(ParameterError, match=message):
+                call()
+        assert profile.subsampled(1.0).delta(1.0) == profile.delta(1.0)
+
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: PrivacyProfile.from_groups([]), "^groups must hold at least one group; got none"),
+            (lambda: PrivacyProfile.from_groups([WIDE]), "^groups must be Group values; got GaussianPair"),
+            (lambda: PrivacyProfile(WIDE, groups=[Group(WIDE)]), "^groups must stand in place of remove"),
+            (lambda: Group(WIDE, count=0), "^count must be whole numbers of at least 1; got "),
+            (lambda: Group(WIDE, count=math.nan), "^count must be finite; got nan"),
+            (lambda: Group(WIDE, rates=(math.nan,)), "^rate must be finite; got nan"),
+            (lambda: Group(None), "^remove must be a GaussianPair; got NoneType"),
+        ],
+    )
+    def test_refuses(self, make, message):
+        with pytest.raises(ParameterError, match=message):
+            make()
+
+
+class TestNoiseMultiplier:
+    @pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0, 49.0, 1e-3, 12345.678])
+    def test_is_a_shift_of_one_over_sigma(self, sigma):
+        profile = PrivacyProfile.from_noise_multiplier(sigma)
+        shift = Fraction(float(profile.remove.shift[0]))
+        assert 0 <= shift * Fraction(sigma) - 1 < Fraction(1, 2**50)
+        assert profile.remove.excess.tolist() == [0.0]
+
+    @pytest.mark.parametrize("sigma", [0.0, -1.0, math.nan, math.inf, "1", None, 1e-200])
+    def test_refuses(self, sigma):
+        with pytest.raises(ParameterError, match=r"^sigma must be "):
+            PrivacyProfile.from_noise_multiplier(sigma)
 
 
 class TestSubsampling:
@@ -297,7 +420,17 @@ ROUND_TRIPS = {
     "reversed": PrivacyProfile(MIXED.reversed()),
     "own add": PrivacyProfile(remove=WIDE, add=MIXED),
     "sampled": PrivacyProfile(MIXED).subsampled(0.1).subsampled(1 / 3),
+    "replace-one": PrivacyProfile(MIXED, adjacency="replace-one"),
 }
+
+
+def format_1(profile: PrivacyProfile) -> dict[str, object]:
+    """What the first version of the format held: one group, and no adjacency."""
+    found = json.loads(profile.to_json())
+    (group,) = found.pop("groups")
+    assert group.pop("count") == 1
+    del found["adjacency"]
+    return {**found, "format_version": 1, "sampling_rates": group.pop("rates"), **group}
 
 
 class TestJson:
@@ -313,15 +446,33 @@ class TestJson:
                 assert [x.tobytes() for x in a.arrays] == [x.tobytes() for x in b.arrays]
                 assert [x.shape for x in a.arrays] == [x.shape for x in b.arrays]
         assert back.sampling_rates == profile.sampling_rates
+        assert back.adjacency == profile.adjacency
         assert back.certify(0.4) == profile.certify(0.4)
         assert back.delta(0.4) == pytest.approx(profile.delta(0.4), rel=1e-14)
 
     def test_what_is_written(self):
         found = json.loads(ROUND_TRIPS["sampled"].to_json())
         assert found["format"] == "ndis.PrivacyProfile"
-        assert found["format_version"] == 1
-        assert set(found) == {"format", "format_version", "ndis_version", "sampling_rates", "remove"}
-        assert "add" in json.loads(ROUND_TRIPS["own add"].to_json())
+        assert found["format_version"] == 2
+        assert set(found) == {"format", "format_version", "ndis_version", "adjacency", "groups"}
+        assert [set(group) for group in found["groups"]] == [{"remove", "rates", "count"}]
+        assert "add" in json.loads(ROUND_TRIPS["own add"].to_json())["groups"][0]
+
+    def test_groups_survive(self):
+        step = PrivacyProfile(MIXED).subsampled(0.1).subsampled(1 / 3)
+        profile = PrivacyProfile(WIDE).compose(step.repeat(7), PrivacyProfile(WIDE, MIXED).subsampled(0.5))
+        back = PrivacyProfile.from_json(profile.to_json())
+        assert back.to_json() == profile.to_json()
+        assert [(g.rates, g.count) for g in back.groups] == [((), 1), ((0.1, 1 / 3), 7), ((0.5,), 1)]
+        for ours, theirs in zip(profile.groups, back.groups, strict=True):
+            assert ours.same_release(theirs)
+
+    @pytest.mark.parametrize("name", [name for name in ROUND_TRIPS if name != "replace-one"])
+    def test_format_1_is_still_read(self, name):
+        profile = ROUND_TRIPS[name]
+        back = PrivacyProfile.from_json(json.dumps(format_1(profile)))
+        assert back.adjacency == "add-remove"
+        assert back.to_json() == profile.to_json()
 
     def test_a_pair_without_origins_is_refused(self):
         bare = GaussianPair(np.array([2.0]), np.zeros(1), np.ones(1), 1, np.ones(1))
@@ -333,7 +484,8 @@ class TestJson:
         [
             (lambda d: d.update(format="other"), "^format of the profile must be 'ndis.PrivacyProfile'; got 'other'"),
             (lambda d: d.pop("format"), "^format of the profile must be .*; got None"),
-            (lambda d: d.update(format_version=2), "^format_version of the profile must be 1; got 2"),
+            (lambda d: d.update(format_version=3), "^format_version of the profile must be 1 or 2; got 3"),
+            (lambda d: d.update(format_version=True), "^format_version of the profile must be 1 or 2; got True"),
             (lambda d: d.update(extra=1), "^profile must have only the keys .*; got extra"),
             (lambda d: d.pop("remove"), "^profile must have the keys .*; got none called remove"),
             (lambda d: d.update(sampling_rates=0.5), "^sampling_rates must be a list of numbers; got 0.5"),
@@ -361,6 +513,42 @@ class TestJson:
         ],
     )
     def test_refuses_what_it_did_not_write(self, change, message):
+        found = format_1(PrivacyProfile(MIXED))
+        change(found)
+        with pytest.raises(ParameterError, match=message):
+            PrivacyProfile.from_json(json.dumps(found))
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda d: d.update(extra=1), "^profile must have only the keys .*; got extra"),
+            (lambda d: d.update(sampling_rates=[]), "^profile must have only the keys .*; got sampling_rates"),
+            (lambda d: d.pop("adjacency"), "^profile must have the keys .*; got none called adjacency"),
+            (lambda d: d.update(adjacency="swap"), "^adjacency must be 'add-remove' or 'replace-one'; got 'swap'"),
+            (lambda d: d.update(adjacency=None), "^adjacency must be 'add-remove' or 'replace-one'; got None"),
+            (lambda d: d.update(groups=[]), r"^groups of the profile must be a list of at least one group; got \[\]"),
+            (lambda d: d.update(groups={}), r"^groups of the profile must be a list of at least one group; got \{\}"),
+            (lambda d: d.update(groups=[1]), "^group of the profile must be a JSON object; got a int"),
+            (
+                lambda d: d["groups"][0].pop("count"),
+                "^group of the profile must have the keys .*; got none called count",
+            ),
+            (
+                lambda d: d["groups"][0].update(count=1.0),
+                "^count of a group must be a whole number of at least 1; got 1.0",
+            ),
+            (
+                lambda d: d["groups"][0].update(count=True),
+                "^count of a group must be a whole number of at least 1; got Tr",
+            ),
+            (lambda d: d["groups"][0].update(count=-1), "^count must be whole numbers of at least 1; got "),
+            (lambda d: d["groups"][0].update(rates=0.5), "^rates must be a list of numbers; got 0.5"),
+            (lambda d: d["groups"][0].update(rates=[0.0]), "^rate must be above 0 and at most 1; got 0.0"),
+            (lambda d: d["groups"][0].update(remove=[]), "^remove must be a list of at least one origin; got a list"),
+            (lambda d: d["groups"][0].update(x=1), "^group of the profile must have only the keys .*; got x"),
+        ],
+    )
+    def test_refuses_groups_it_did_not_write(self, change, message):
         found = json.loads(PrivacyProfile(MIXED).to_json())
         change(found)
         with pytest.raises(ParameterError, match=message):

@@ -110,10 +110,10 @@ def _invariants(pair: GaussianPair) -> tuple[Floats, Floats, Floats, Floats]:
 
 def _odds(pair: GaussianPair, epsilon: float) -> str:
     """Its probability under both laws, to four digits; nothing where floats do not give them."""
-    from ndis.spectrum.two_cdf import _loss_laws
+    from ndis.paper.two_cdf import loss_laws
 
     try:
-        p, q = (float(law.sf(epsilon)) for law in _loss_laws(pair))
+        p, q = (float(law.sf(epsilon)) for law in loss_laws(pair))
     except NdisError:
         return ""
     return f"\nIt happens with probability {_odd(p)} under p and {_odd(q)} under q."

@@ -62,7 +62,7 @@ class PairBatch:
 
 def from_batch(batch: PairBatch, claim: Claim | ClaimedCurve, found: Found) -> None:
     """All pairs of a batch, both orders."""
-    from ndis.batch import _rows
+    from ndis.spectrum.batch import _rows
 
     if np.ndim(batch.variance_ratio) not in (1, 2) or np.size(batch.variance_ratio) == 0:
         shape = np.shape(batch.variance_ratio)
@@ -106,7 +106,7 @@ def _largest(t: Floats, m: Floats, n: Floats, epsilon: float) -> Floats:
 
     A pair left out is below one that was evaluated: it cannot be the witness, nor be refuted where that one is not.
     """
-    from ndis.batch import log_delta_batch
+    from ndis.spectrum.batch import log_delta_batch
 
     values = np.full(len(t), np.nan)
 

@@ -21,7 +21,8 @@ from ndis._validate import Floats, as_covariance
 from ndis.auditing.accuracy import ROUNDING, Room, exactly, room, rooms
 from ndis.errors import NdisError, ParameterError
 from ndis.exact import ExactArray, exact_array
-from ndis.pair import GaussianPair, Origin
+from ndis.pair import GaussianPair
+from ndis.spectrum.origins import DenseOrigin
 
 __all__ = ["Algorithm", "Law", "certified_pair", "law_of", "private_copy", "screening_pair"]
 
@@ -177,7 +178,7 @@ def certified_pair(p: Law, q: Law) -> GaussianPair:
         raise ParameterError("algorithm", f"return laws that make a pair: {rule}", "others") from None
     if p.exact is None and q.exact is None:
         return pair
-    return replace(pair, origins=(Origin("dense", (*_as_fractions(p), *_as_fractions(q))),))
+    return replace(pair, origins=(DenseOrigin((*_as_fractions(p), *_as_fractions(q))),))
 
 
 def _as_fractions(law: Law) -> tuple[NDArray[Any], NDArray[Any]]:

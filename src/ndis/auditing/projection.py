@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._balls import outward, precision
 from ndis._validate import Floats, as_counts, as_scalar
 from ndis.auditing.candidates import EXCHANGED, WITH_RECORD
 from ndis.auditing.leverages import largest_leverages
@@ -204,8 +205,6 @@ class _Products:
     def __init__(self, gram: Gram, ridge: float, rows: list[NDArray[Any]]) -> None:
         from flint import arb, arb_mat, fmpq
 
-        from ndis.spectrum.balls import precision
-
         d = gram.layout.width
         exact = gram.exact(ridge=ridge)
         entries = [arb(fmpq(x.numerator, x.denominator)) for row in rows for x in row]
@@ -252,8 +251,6 @@ class _Products:
 
     def _pair(self, ratios: Callable[[Any], list[Any]], copies: int) -> GaussianPair:
         """The pair with these t; one that no correction tells from 0 is left out, which is rounding it towards 0."""
-        from ndis.spectrum.balls import precision
-
         with precision(_BITS):
             for table in self._tables:
                 found = ratios(table)
@@ -265,13 +262,6 @@ class _Products:
 
 
 def _one_direction(t: Any) -> GaussianPair:
-    """N(0, 1 + t') against N(0, 1), t' = ±f² the nearest such number to t, not beyond it; f a float."""
-    from flint import arb
-
-    size = abs(t)
-    f = float(size.sqrt().mid())
-    while not arb(f) ** 2 <= size:
-        f = math.nextafter(f, 0.0)
-    if f == 0.0:
-        return GaussianPair.from_ratios(1.0)
-    return GaussianPair.from_low_rank(0.0, 0.0, 1.0, [[f]], sign=1 if t > 0 else -1)
+    """N(0, 1 + t') against N(0, 1), t' the nearest float to t that is not beyond it."""
+    low, high = outward(t)
+    return GaussianPair.from_excess(max(low, 0.0) if t > 0 else min(high, 0.0))

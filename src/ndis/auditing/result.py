@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import Floats, as_scalar, as_vector
+from ndis._version import __version__
 from ndis.auditing.claim import Claim, ClaimedCurve, claim_from_dict, claim_to_dict
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.files import write_file
-from ndis.mechanisms.base import _version
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -124,11 +124,11 @@ class Witness:
 def _plain(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[Any] | None]:
     """The profile with fractions rounded to floats, and the fractions themselves where there are any."""
     (*others, origin) = profile.remove.origins or (None,)
-    if others or origin is None or not any(a.dtype == object for a in origin.arrays):
+    if others or origin is None or origin.kind != "dense" or not any(a.dtype == object for a in origin.arrays):
         return profile, None
     floats = replace(origin, arrays=tuple(a.astype(np.float64) for a in origin.arrays))
     remove = replace(profile.remove, origins=(floats,))
-    return replace(profile, remove=remove, add=remove.reversed()), [[str(x) for x in a.flat] for a in origin.arrays]
+    return _with_pair(profile, remove), [[str(x) for x in a.flat] for a in origin.arrays]
 
 
 def _with_fractions(profile: PrivacyProfile, found: Any) -> PrivacyProfile:
@@ -148,7 +148,13 @@ def _with_fractions(profile: PrivacyProfile, found: Any) -> PrivacyProfile:
             raise ParameterError(name, rule, "others")
         arrays.append(exact.reshape(floats.shape))
     remove = replace(profile.remove, origins=(replace(origins[0], arrays=tuple(arrays)),))
-    return replace(profile, remove=remove, add=remove.reversed())
+    return _with_pair(profile, remove)
+
+
+def _with_pair(profile: PrivacyProfile, remove: GaussianPair) -> PrivacyProfile:
+    """The profile with another pair, which is the worst case of both orders."""
+    (group,) = profile.groups
+    return replace(profile, groups=(replace(group, remove=remove, add=remove.reversed()),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +205,7 @@ class AuditReport:
     reproduce: str
     notes: tuple[str, ...] = ()
     undecided: bool = False
-    version: str = field(default_factory=_version)
+    version: str = __version__
 
     def __post_init__(self) -> None:
         for name, kind in _KINDS.items():

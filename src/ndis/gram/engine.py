@@ -19,6 +19,7 @@ def exact_gram(
     row_norm_bound: float,
     columns: Any = None,
     targets: Any = None,
+    header: bool = False,
     target_bound: float | None = None,
     intercept: float | None = None,
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
@@ -33,14 +34,18 @@ def exact_gram(
     Parameters
     ----------
     data : array, sparse matrix, data frame, Arrow table, tensor, dask collection, path, list of paths, or pair (X, y)
-        The private rows. A folder is read file by file; dask collections are reduced where they live; a tensor on a
-        CUDA device is reduced there. A row with a missing, NaN or infinite entry becomes a zero row.
+        The private rows. A folder stands for the files that `ndis.gram.paths` names. Dask collections are reduced
+        where they live, and a tensor on a CUDA device is reduced there. A row with a missing, NaN or infinite entry
+        becomes a zero row.
     row_norm_bound : float
         Public bound: the features of a row are clipped to this Euclidean norm.
     columns : names or numbers, optional
-        The feature columns; by default all but the targets.
+        The feature columns; by default all but the targets. For CSV files without a header these are instead the
+        names of all columns, from left to right, with None for a column that is not read.
     targets : names or numbers, optional
         The target columns, which are clipped on their own.
+    header : bool
+        The first line of every CSV file holds names, which are public. Without it every line is a record.
     target_bound : float, optional
         Public bound of the target part of a row.
     intercept : float, optional
@@ -78,10 +83,12 @@ def exact_gram(
     if is_dask(data):
         if device is not None:
             raise ParameterError("device", "be left out for dask collections", device)
+        if header:
+            raise ParameterError("header", "be left out for data other than CSV files", header)
         from ndis.gram.cluster import dask_gram
 
         return dask_gram(data, columns=columns, targets=targets, sample=sample, **public)
-    source = open_source(data, progress=progress)
+    source = open_source(data, columns=columns, header=header, progress=progress)
     groups = choose_columns(source, columns, targets)
     accumulator = GramAccumulator(layout_for(source, groups, **public), device=device or source.device)
     for parts in source.read(groups):

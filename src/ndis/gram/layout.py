@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from ndis.errors import ParameterError
+from ndis.exact import root_up
 
 __all__ = ["DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "RowLayout"]
 
@@ -128,13 +129,7 @@ class RowLayout:
     @property
     def joint_norm_bound(self) -> float:
         """The smallest float not below √(Σ b²)."""
-        exact = self.joint_norm_bound_squared
-        root = math.hypot(*(g.bound for g in self.groups))
-        while Fraction(root) ** 2 < exact:
-            root = math.nextafter(root, math.inf)
-        while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= exact:
-            root = below
-        return root
+        return root_up(self.joint_norm_bound_squared)
 
     @property
     def block_rows(self) -> int:

@@ -44,7 +44,7 @@ class WorstRow:
 
 
 def leverage(
-    data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None
+    data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None, header: bool = False
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the leverage scores of all rows, block by block in the order of the source.
 
@@ -55,7 +55,7 @@ def leverage(
     gram : Gram
     ridge : float
         λ, positive.
-    columns, targets : names or numbers, optional
+    columns, targets, header : optional
         As for `exact_gram`.
 
     Examples
@@ -67,11 +67,13 @@ def leverage(
     array([0.666667, 0.25    , 0.25    ])
     """
     W = _whitener(gram, ridge)
-    for tile in _tiles(data, gram.layout, columns, targets):
+    for tile in _tiles(data, gram.layout, columns, targets, header):
         yield _scores(tile, W)
 
 
-def worst_row(data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None) -> WorstRow | None:
+def worst_row(
+    data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None, header: bool = False
+) -> WorstRow | None:
     """Return the row of largest leverage, the first one among equals; None without rows.
 
     Takes the arguments of `leverage`; a dask collection is searched where it lives.
@@ -86,13 +88,14 @@ def worst_row(data: Any, gram: Gram, *, ridge: float, columns: Any = None, targe
     W = _whitener(gram, ridge)
     layout = gram.layout
     if not is_dask(data):
-        return _worst(_tiles(data, layout, columns, targets), W)[1]
-    from ndis.gram.cluster import open_dask, tree
+        return _worst(_tiles(data, layout, columns, targets, header), W)[1]
+    from ndis.gram.cluster import computed, open_dask, tree
 
     schema, partitions = open_dask(data)
     groups = _checked(choose_columns(schema, columns, targets), layout)
-    found = tree(partitions, lambda part: _worst(_part_tiles(part, groups, layout, 1), W), _worst_of).compute()
-    worst: WorstRow | None = found[1]
+    declared = schema.names or schema.width
+    found = tree(partitions, lambda part: _worst(_part_tiles(part, declared, groups, layout, 1), W), _worst_of)
+    worst: WorstRow | None = computed(found)[1]
     return worst
 
 
@@ -112,16 +115,16 @@ def _scores(tile: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.flo
     return np.asarray(np.einsum("ij,ij->i", z, z))
 
 
-def _tiles(data: Any, layout: RowLayout, columns: Any, targets: Any) -> Iterator[NDArray[np.float64]]:
+def _tiles(data: Any, layout: RowLayout, columns: Any, targets: Any, header: bool) -> Iterator[NDArray[np.float64]]:
     if is_dask(data):
-        from ndis.gram.cluster import open_dask
+        from ndis.gram.cluster import computed, open_dask
 
         schema, partitions = open_dask(data)
         groups = _checked(choose_columns(schema, columns, targets), layout)
         for part in partitions:
-            yield from _part_tiles(part.compute(), groups, layout)
+            yield from _part_tiles(computed(part), schema.names or schema.width, groups, layout)
         return
-    source = open_source(data)
+    source = open_source(data, columns=columns, header=header)
     groups = _checked(choose_columns(source, columns, targets), layout)
     for parts in source.read(groups):
         for block in [parts] if source.device is None else _on_host(parts, layout.width):
@@ -136,11 +139,11 @@ def _on_host(parts: Parts, width: int) -> Iterator[Parts]:
 
 
 def _part_tiles(
-    part: Any, groups: Groups, layout: RowLayout, threads: int | None = None
+    part: Any, columns: int | tuple[str, ...], groups: Groups, layout: RowLayout, threads: int | None = None
 ) -> Iterator[NDArray[np.float64]]:
     from ndis.gram.cluster import read_partition
 
-    for parts in read_partition(part, groups):
+    for parts in read_partition(part, columns, groups):
         yield from integer_tiles(parts, layout, threads=threads)
 
 

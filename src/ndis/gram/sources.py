@@ -15,8 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
+from ndis.gram.arrow import arrow_matrix, arrow_schema, decimal_numbers
+from ndis.gram.cells import kind_of
 
-__all__ = ["Groups", "Parts", "Source", "choose_columns", "open_source", "rows_per_read"]
+__all__ = [
+    "Groups",
+    "Parts",
+    "Source",
+    "check_dtype",
+    "choose_columns",
+    "matrix_width",
+    "open_source",
+    "pick",
+    "rows_per_read",
+]
 
 Groups = tuple[tuple[int, ...], ...]  # column numbers of the features, then of the targets if any
 Parts = tuple[Any, ...]  # one matrix per group
@@ -40,6 +52,12 @@ class Source:
         How many of the last columns came as separate targets.
     device : str, optional
         The torch device the rows live on.
+    unread : set of int
+        Columns that are features only if they are chosen.
+    named : bool
+        Whether the caller's `columns` named all columns, and so choose none.
+    quotable : bool
+        Whether a message may list the names. A first line of a CSV file may be a record after all.
     """
 
     width: int
@@ -48,10 +66,15 @@ class Source:
     refused: Mapping[int, str] = field(default_factory=dict)
     target_width: int = 0
     device: str | None = None
+    unread: frozenset[int] = frozenset()
+    named: bool = False
+    quotable: bool = True
 
 
-def open_source(data: Any, *, progress: bool | None = None) -> Source:
+def open_source(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Source:
     """Open arrays, sparse matrices, frames, tables, tensors or file paths.
+
+    `columns` and `header` say what the columns of a CSV file are called; see `ndis.gram.files.file_source`.
 
     >>> open_source(np.zeros((3, 2))).width
     2
@@ -63,7 +86,9 @@ def open_source(data: Any, *, progress: bool | None = None) -> Source:
     if isinstance(data, str | os.PathLike) or _is_paths(data):
         from ndis.gram.files import file_source
 
-        return file_source(data, progress=progress)
+        return file_source(data, columns=columns, header=header, progress=progress)
+    if header:
+        raise ParameterError("header", "be left out for data other than CSV files", header)
     module = type(data).__module__.partition(".")[0]
     if isinstance(data, np.ndarray):
         return _array(data)
@@ -102,8 +127,8 @@ def _groups(source: Source, columns: Any, targets: Any) -> Groups:
         return tuple(range(cut)), tuple(range(cut, source.width))
     chosen = () if targets is None else _indices(source, targets, "targets")
     features = (
-        tuple(i for i in range(source.width) if i not in set(chosen))
-        if columns is None
+        tuple(i for i in range(source.width) if i not in {*chosen, *source.unread})
+        if columns is None or source.named
         else _indices(source, columns, "columns")
     )
     if not features:
@@ -131,12 +156,14 @@ def _indices(source: Source, wanted: Any, name: str) -> tuple[int, ...]:
     items: list[Any] = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
     result = []
     for item in items:
-        if isinstance(item, str) and item in source.names:
+        if isinstance(item, str) and item and item in source.names:
             result.append(source.names.index(item))
         elif isinstance(item, int | np.integer) and not isinstance(item, bool) and 0 <= item < source.width:
             result.append(int(item))
         else:
-            known = f"names among {list(source.names)}" if source.names else f"numbers from 0 to {source.width - 1}"
+            known = f"numbers from 0 to {source.width - 1}"
+            if source.names:
+                known = f"names among {list(source.names)}" if source.quotable else "names of the file, or " + known
             raise ParameterError(name, f"be column {known}", repr(item))
     return tuple(result)
 
@@ -175,7 +202,8 @@ def _join(blocks: list[Any], width: int) -> Any:
     return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty((0, width)), *blocks])
 
 
-def _matrix_width(shape: tuple[int, ...]) -> int:
+def matrix_width(shape: tuple[int, ...]) -> int:
+    """The number of columns of a matrix; other shapes are refused."""
     if len(shape) != 2:
         remedy = "a single column is data.reshape(-1, 1)" if len(shape) == 1 else ""
         raise ParameterError("data", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
@@ -184,16 +212,17 @@ def _matrix_width(shape: tuple[int, ...]) -> int:
     return shape[1]
 
 
-def _check_dtype(dtype: Any, name: str = "data") -> None:
+def check_dtype(dtype: Any, name: str = "data") -> None:
+    """Refuse types of NumPy that do not hold real numbers."""
     if not isinstance(dtype, np.dtype) or dtype.kind not in "fiub" or dtype.itemsize > 8:
-        raise ParameterError(name, "hold real numbers of at most 64 bits", f"dtype {dtype}")
+        raise ParameterError(name, "hold real numbers of at most 64 bits", kind_of(dtype))
 
 
 def _array(x: NDArray[Any]) -> Source:
     if isinstance(x, np.ma.MaskedArray):
         raise ParameterError("data", "be a plain array", "a masked array", "fill masked entries with NaN")
-    width = _matrix_width(x.shape)
-    _check_dtype(x.dtype)
+    width = matrix_width(x.shape)
+    check_dtype(x.dtype)
     plain = np.asarray(x)
 
     def read(groups: Groups) -> Iterator[Parts]:
@@ -207,8 +236,8 @@ def _sparse(x: Any) -> Source:
 
     if not issparse(x):
         raise ParameterError("data", "be a SciPy sparse matrix or array", type(x).__name__)
-    width = _matrix_width(x.shape)
-    _check_dtype(x.dtype)
+    width = matrix_width(x.shape)
+    check_dtype(x.dtype)
     rows = x.tocsr()
     step = rows_per_read(width)
 
@@ -224,7 +253,7 @@ def _pandas(frame: Any) -> Source:
     import pandas as pd
     from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
-    width = _matrix_width(frame.shape)
+    width = matrix_width(frame.shape)
     names = tuple(str(c) for c in frame.columns)
     refused = {
         i: f"dtype {dtype}"
@@ -253,26 +282,28 @@ def _polars(frame: Any) -> Source:
 
     if not isinstance(frame, pl.DataFrame):
         raise ParameterError("data", "be a polars DataFrame", type(frame).__name__, "collect it, or pass the path")
-    width = _matrix_width(frame.shape)
+    width = matrix_width(frame.shape)
     kinds = enumerate(frame.dtypes)
-    refused = {i: f"dtype {kind}" for i, kind in kinds if not (kind.is_numeric() or kind == pl.Boolean)}
+    # The base type, for the type of categories would list them.
+    refused = {i: f"dtype {kind.base_type()}" for i, kind in kinds if not (kind.is_numeric() or kind == pl.Boolean)}
     step = rows_per_read(width)
+
+    def column(rows: Any, i: int) -> Any:
+        cells = rows.to_series(i)
+        if cells.dtype == pl.Decimal:
+            return decimal_numbers(cells.to_arrow())  # one rule for decimals, wherever they come from
+        return cells.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
 
     def read(groups: Groups) -> Iterator[Parts]:
         for start in range(0, frame.height, step):
             rows = frame.slice(start, step)
-            yield tuple(
-                rows.select(pl.nth(*g).cast(pl.Float64, strict=False).fill_null(float("nan"))).to_numpy()
-                for g in groups
-            )
+            yield tuple(np.stack([column(rows, i) for i in g], axis=1) for g in groups)
 
     return Source(width, read, tuple(frame.columns), refused)
 
 
 def _arrow(table: Any) -> Source:
     import pyarrow as pa
-
-    from ndis.gram.files import arrow_matrix, arrow_schema
 
     if not isinstance(table, pa.Table | pa.RecordBatch):
         raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
@@ -292,7 +323,7 @@ def _torch(tensor: Any) -> Source:
 
     if not isinstance(tensor, torch.Tensor):
         raise ParameterError("data", "be a torch tensor", type(tensor).__name__)
-    width = _matrix_width(tuple(tensor.shape))
+    width = matrix_width(tuple(tensor.shape))
     if tensor.is_complex() or tensor.layout != torch.strided:
         raise ParameterError("data", "be a dense tensor of real numbers", f"{tensor.dtype}, {tensor.layout}")
     rows = tensor.detach()

@@ -6,7 +6,7 @@ import math
 import os
 from functools import lru_cache
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,15 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from ndis._validate import STATE_A_BOUND, as_scalar
 from ndis.errors import ParameterError
-from ndis.gram.cells import nested_cells, read_cells
+from ndis.gram.cells import kind_of, nested_cells, read_cells
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.projection_family import as_calibration, as_size
-from ndis.mechanisms.release import ProjectionRelease
 
 __all__ = [
     "INTERCEPT_SHARE",
     "READ_ROWS",
-    "Moments",
     "SketchEstimator",
-    "moments",
     "private_rows",
     "private_targets",
     "stated_bound",
@@ -75,6 +72,9 @@ def private_rows(estimator: Any, X: Any) -> Any:
     Types and shapes are checked. No check looks at a value: a cell that is not a number becomes NaN, and the engine
     turns its row into zeros.
     """
+    if isinstance(X, list | tuple) and not X:
+        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
+        raise ParameterError("X", "show its columns", "an empty list", remedy)
     rows = _by_schema("X", X)
     shape = getattr(rows, "shape", None)
     if shape is not None and len(shape) != 2:
@@ -109,7 +109,7 @@ def _check_target_types(y: Any) -> None:
     >>> _check_target_types(np.array(["low", "high"]))
     Traceback (most recent call last):
     ...
-    ndis.errors.ParameterError: y must hold real numbers; got dtype <U4; convert it first (a list is read cell by cell)
+    ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
     frame = hasattr(y, "dtypes") and len(y.shape) == 2
     types: list[Any] = list(y.dtypes) if frame else [getattr(y, "dtype", None)]
@@ -119,13 +119,13 @@ def _check_target_types(y: Any) -> None:
             kind = "f" if dtype.is_numeric() or str(dtype) == "Boolean" else "O"
         if kind in "US" or (kind == "O" and not isinstance(y, np.ndarray)):
             remedy = "convert it first (a list is read cell by cell)"
-            raise ParameterError("y", "hold real numbers", f"dtype {dtype}", remedy)
+            raise ParameterError("y", "hold real numbers", kind_of(dtype), remedy)
 
 
 def _by_schema(name: str, data: Any) -> Any:
     """Sequences and arrays of objects or text cell by cell, so that one record cannot change how another is read."""
     if isinstance(data, str | os.PathLike):
-        remedy = "RandomProjection.release and PrivateRidge.fit_data read files"
+        remedy = "fit_data and the release of a mechanism read files"
         raise ParameterError(name, "be rows in memory", "a path", remedy)
     if isinstance(data, list | tuple):
         return nested_cells(name, data)
@@ -137,7 +137,7 @@ def _by_schema(name: str, data: Any) -> Any:
     if not isinstance(data, np.ndarray) or kind in "fiub":
         return data
     if kind not in "OSU":
-        raise ParameterError(name, "hold real numbers", f"dtype {data.dtype}")
+        raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
     return read_cells(data)
 
 
@@ -165,7 +165,7 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
             **layout,
         )
 
-    def _keep(self, release: ProjectionRelease) -> ProjectionRelease:
+    def _keep(self, release: Any) -> Any:
         """Keep what was released, and return it."""
         self.release_, self.receipt_, self.mechanism_ = release, release.receipt, release.mechanism
         return release
@@ -181,30 +181,3 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
 def _calibrated(**public: Any) -> RandomProjection:
     """The mechanism, which depends on public parameters alone and so may be kept."""
     return RandomProjection.calibrated(**public)
-
-
-class Moments(NamedTuple):
-    """Number of records, mean and covariance, as estimated from a sketch."""
-
-    records: float
-    location: Floats
-    covariance: Floats
-
-
-def moments(release: ProjectionRelease, *, features: int, records: float | None, centered: bool) -> Moments:
-    """Count, mean and covariance of the features, from the released Gram estimate alone.
-
-    With a constant column c, [XᵀX  Xᵀ1c; ·  nc²] gives n, the mean and the covariance XᵀX/n − mean·meanᵀ. The noise
-    may leave the last one with negative eigenvalues; they are set to zero, which brings it nearer to any covariance.
-    """
-    gram, location = release.gram(), np.zeros(features)
-    constant = release.mechanism.intercept or math.nan
-    count = records
-    if count is None:
-        # Below its own standard error, √(2/r)·(nc² + ridge)/c², the count is noise; and there is no less than one row.
-        noise = math.sqrt(2 / len(release.sketch)) * (gram[-1, -1] + release.ridge) / constant**2
-        count = max(release.count(), float(noise), 1.0)
-    if not centered:
-        location = gram[:features, -1] / (constant * count)
-    values, vectors = np.linalg.eigh(gram[:features, :features] / count - np.outer(location, location))
-    return Moments(count, location, (vectors * np.maximum(values, 0.0)) @ vectors.T)

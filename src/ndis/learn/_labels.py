@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import kind_of
 from ndis.models.records import column_of_cells
 
 __all__ = ["label_signs", "occurring_classes", "private_labels", "stated_classes"]
@@ -27,7 +28,7 @@ def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
         warnings.warn(words, DataConversionWarning, stacklevel=3)
     labels = column_of_cells(y)
     if labels.dtype.kind not in "biufOUS":
-        raise ParameterError("y", "hold numbers or text", f"dtype {labels.dtype}")
+        raise ParameterError("y", "hold numbers or text", kind_of(labels.dtype))
     return labels
 
 
@@ -52,7 +53,14 @@ def stated_classes(classes: Any) -> NDArray[Any]:
 
 
 def occurring_classes(labels: NDArray[Any]) -> NDArray[Any]:
-    """The labels that occur, sorted, which are then public; what is neither text nor a number is none."""
+    """The labels that occur, sorted by value, which are then public; what is neither text nor a number is none.
+
+    Equal labels of several types are one class, of the type of a typed array and otherwise an integer: its type does
+    not tell which of them came first.
+
+    >>> occurring_classes(np.array([True, 0.0, 1], dtype=object))
+    array([0, 1])
+    """
     found = {cell for cell in map(_plain, labels.tolist()) if _same(cell, cell)}
     if any(isinstance(c, float) and not c.is_integer() for c in found):
         raise ParameterError("y", "hold classes", "other numbers", "Unknown label type: continuous")
@@ -62,7 +70,9 @@ def occurring_classes(labels: NDArray[Any]) -> NDArray[Any]:
         )
     if len(found) < 2:
         raise ParameterError("y", "have two classes", "at most one class", "state both as classes=(negative, positive)")
-    return _class_array(sorted(found, key=lambda c: (_kind(c), c)))
+    typed = labels.dtype.kind in "biuf"
+    classes = [c if typed or _kind(c) != "number" else int(c) for c in found]
+    return _class_array(sorted(classes, key=lambda c: (_kind(c), c)))
 
 
 def _class_array(classes: list[Any]) -> NDArray[Any]:

@@ -130,7 +130,9 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         source = open_source((rows, targets[:, None] if one else targets))
         return self._learn(source, choose_columns(source, None, None), scale=scale, one=one)
 
-    def fit_data(self, data: Any, *, target: Any, columns: Any = None, progress: bool | None = None) -> PrivateRidge:
+    def fit_data(
+        self, data: Any, *, target: Any, columns: Any = None, header: bool = False, progress: bool | None = None
+    ) -> PrivateRidge:
         """The same from files or frames that hold the target in a column of their own, read in one pass.
 
         Parameters
@@ -140,12 +142,15 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         target : str or int
             The target column.
         columns : names or numbers, optional
-            The feature columns; by default all but the target.
+            The feature columns; by default all but the target. For CSV files without a header: the names of all
+            columns, from left to right, the target among them.
+        header : bool
+            The first line of every CSV file holds names, which are public. Without it every line is a record.
         progress : bool, optional
             Show a progress bar for files; by default when standard error is a terminal.
         """
         scale = self._check()
-        source = open_source(data, progress=progress)
+        source = open_source(data, columns=columns, header=header, progress=progress)
         groups = choose_columns(source, columns, [target])
         self.n_features_in_ = len(groups[0])
         if source.names:

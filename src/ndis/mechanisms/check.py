@@ -167,8 +167,10 @@ def _quantities(envelope: Envelope, pair: GaussianPair) -> Iterator[tuple[str, f
     if pair.mutually_singular:
         raise ParameterError("distribution", "return finite moments with a positive semidefinite covariance", "others")
     if isinstance(envelope, DominatingPairs):
-        for name, one, limit in (("remove", pair, envelope.remove), ("add", pair.reversed(), envelope.add)):
-            found, allowed = one.log_delta(_EPSILONS), limit.log_delta(_EPSILONS)
+        pieces = envelope.pieces or (envelope,)
+        for name, one in (("remove", pair), ("add", pair.reversed())):
+            found = one.log_delta(_EPSILONS)
+            allowed = np.max([getattr(piece, name).log_delta(_EPSILONS) for piece in pieces], axis=0)
             seen = allowed >= _LEAST_LOG_DELTA
             excess = float(np.max(found[seen] - allowed[seen], initial=-math.inf))
             yield f"delta ({name})", math.exp(excess), 1.0

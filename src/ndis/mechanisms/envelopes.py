@@ -19,7 +19,15 @@ from ndis._validate import as_counts, as_scalar
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
-__all__ = ["DominatingPairs", "Envelope", "LoewnerEnvelope", "RankOneEnvelope", "as_envelope", "as_loewner"]
+__all__ = [
+    "DominatingPairs",
+    "Envelope",
+    "LoewnerEnvelope",
+    "RankOneEnvelope",
+    "as_envelope",
+    "as_loewner",
+    "pieces_of",
+]
 
 _UP = 1.0 + 2.0**-48  # past the rounding of a few operations
 
@@ -126,6 +134,9 @@ class DominatingPairs:
     add : GaussianPair, optional
         Dominates (output without the record, output with it); `remove.reversed()` unless given. Under replace-one both
         dominate both orders.
+    pieces : tuple of DominatingPairs
+        Where more is known: pairs such that every two neighbours are dominated by one of them, at every ε and in both
+        orders. The worst case is then the worst of the pieces.
 
     Examples
     --------
@@ -136,8 +147,12 @@ class DominatingPairs:
 
     remove: GaussianPair
     add: GaussianPair = None  # type: ignore[assignment]  # filled in below
+    pieces: tuple[DominatingPairs, ...] = ()
 
     def __post_init__(self) -> None:
+        for piece in self.pieces:
+            if not isinstance(piece, DominatingPairs) or piece.pieces:
+                raise ParameterError("pieces", "be DominatingPairs values without pieces", type(piece).__name__)
         if not isinstance(self.remove, GaussianPair):
             raise ParameterError("remove", "be a GaussianPair", type(self.remove).__name__)
         add: object = self.add
@@ -148,6 +163,11 @@ class DominatingPairs:
 
 
 Envelope = LoewnerEnvelope | RankOneEnvelope | DominatingPairs
+
+
+def pieces_of(envelope: Envelope) -> tuple[Envelope, ...]:
+    """The pieces of an envelope, one of which holds each pair of neighbours; itself where it has none."""
+    return (envelope,) if isinstance(envelope, LoewnerEnvelope) else envelope.pieces or (envelope,)
 
 
 def as_envelope(value: object) -> Envelope:

@@ -123,7 +123,7 @@ class GaussianMechanism:
 
     def profile(self) -> PrivacyProfile:
         """The guarantee at every ε, exactly."""
-        return PrivacyProfile(_pair(self.sensitivity, self.noise_std))
+        return PrivacyProfile(_pair(self.sensitivity, self.noise_std), adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
         """Two data sets whose answers are as far apart as the sensitivity allows, where the query has such."""

@@ -31,6 +31,9 @@ from ndis.profile import PrivacyProfile
 __all__ = ["GaussianOutput", "LiftedMechanism", "LiftedRelease", "lift"]
 
 
+_NO_NOISE = 2.0**-200  # where a model needs none: next to nothing, and a public grid for the draw
+
+
 @runtime_checkable
 class GaussianOutput(Protocol):
     """What `lift` asks of a model. Everything about the model but its `distribution` of the data is public.
@@ -73,8 +76,11 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
     Raises
     ------
     BudgetError
-        If no noise variance meets the budget, or every one does: a model that is private without noise needs no search,
-        and `LiftedMechanism` takes any `noise_variance`.
+        If no noise variance meets the budget.
+
+    Notes
+    -----
+    A model that is private without noise gets a noise variance of 2⁻²⁰⁰, which only sets the grid of the draw.
 
     Examples
     --------
@@ -99,6 +105,7 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
         lambda v: worst_log_delta(_declared(model, v, chosen), epsilon, chosen),
         lambda v: certified_worst_delta(_declared(model, v, chosen), epsilon, chosen)[0],
         delta=delta,
+        least=_NO_NOISE,
     )
     return LiftedMechanism(model, noise_variance=noise_variance, epsilon=epsilon, delta=delta, bound=chosen)
 
@@ -151,7 +158,8 @@ class LiftedMechanism:
 
         Where the model knows its worst pairs the profile is that of the pairs; else see `EnvelopeProfile`.
         """
-        return envelope_profile(as_envelope(self.model.sensitivity(self.noise_variance)), epsilon=self.epsilon)
+        envelope = as_envelope(self.model.sensitivity(self.noise_variance))
+        return envelope_profile(envelope, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
         """The worst neighbours the model knows of; none where it says nothing."""
@@ -235,6 +243,7 @@ class LiftedRelease:
         values = np.array(self.values, dtype=np.float64)
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
+        object.__setattr__(self, "receipt", self.receipt.bound_to(values=values))
 
     @property
     def private(self) -> bool:
@@ -253,7 +262,7 @@ class LiftedRelease:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LiftedRelease:
-        """The release that `save` wrote.
+        """The release that `save` wrote; the digest of its receipt must be that of receipt and values.
 
         >>> import tempfile
         >>> receipt = Receipt("lift(Mean)", {"noise_variance": 1.0}, 1.0, 1e-5, "add-remove", private=True)
@@ -271,7 +280,7 @@ class LiftedRelease:
         except OSError as error:
             raise ParameterError("path", "be a file that can be read", f"{str(path)!r}: {error.strerror}") from error
         found = only_keys("release", loads("release", text), ("values", "receipt"))
-        return cls(found["values"], Receipt.from_json(json.dumps(found["receipt"])))
+        return cls(found["values"], Receipt.from_saved(json.dumps(found["receipt"])))
 
 
 # ---------------------------------------------------------------------- the model

@@ -22,7 +22,7 @@ from ndis.mechanisms.projection_family import SketchFamily, as_calibration, as_s
 from ndis.mechanisms.release import ProjectionRelease, draw_release
 from ndis.profile import PrivacyProfile
 
-__all__ = ["PoissonProjection", "RandomProjection"]
+__all__ = ["PoissonProjection", "RandomProjection", "as_rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +193,7 @@ class RandomProjection:
         pair = family.one_record(self.ridge)
 
         def found(words: str, pair: Any) -> Attained:
-            return Attained(words, PrivacyProfile(pair).subsampled(family.rate))
+            return Attained(words, PrivacyProfile(pair, adjacency=self.adjacency).subsampled(family.rate))
 
         if self.adjacency == "add-remove":
             return (found("no rows, and one row at the bound", pair),)
@@ -212,6 +212,7 @@ class RandomProjection:
         *,
         columns: Any = None,
         targets: Any = None,
+        header: bool = False,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -220,7 +221,7 @@ class RandomProjection:
 
         Parameters
         ----------
-        data, columns, targets, device, progress
+        data, columns, targets, header, device, progress
             As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y); a
             list of rows too. Targets need a `target_bound`.
         random_state : optional
@@ -237,14 +238,15 @@ class RandomProjection:
         from ndis.sampling.bits import random_bits
 
         bits = random_bits(random_state)
-        gram = self._gram(data, bits, columns=columns, targets=targets, device=device, progress=progress)
+        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
+        gram = self._gram(data, bits, **how)
         return draw_release(self, gram, ridge=self.ridge, bits=bits)
 
     def _gram(self, data: Any, bits: Any, **how: Any) -> Any:
         from ndis.gram import exact_gram
 
         return exact_gram(
-            _as_rows(data),
+            as_rows(data),
             row_norm_bound=self.row_norm_bound,
             target_bound=self.target_bound,
             intercept=self.intercept,
@@ -379,7 +381,7 @@ class PoissonProjection(RandomProjection):
         return PoissonRows(self.rate, bits)
 
 
-def _as_rows(data: Any) -> Any:
+def as_rows(data: Any) -> Any:
     """A list of rows as an array, NaN for an entry that is no number; anything else as it is."""
     if not isinstance(data, list) or any(isinstance(row, str | os.PathLike) for row in data):
         return data

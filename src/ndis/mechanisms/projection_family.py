@@ -75,7 +75,7 @@ class SketchFamily:
 
     def one_record(self, ridge: float) -> GaussianPair:
         """The sketch with a record of norm l from the sketch of nothing: t = l²/ridge exactly, r copies."""
-        return GaussianPair.from_low_rank(0.0, 0.0, ridge, [list(self.bounds)]).repeat(self.sketch_size)
+        return GaussianPair.from_excess(self.squared_bound / Fraction(ridge), copies=self.sketch_size)
 
     def profile(self, ridge: float) -> PrivacyProfile:
         """The guarantee at this ridge.
@@ -89,7 +89,8 @@ class SketchFamily:
             pair = pair.compose(pair.reversed())
         if self.test_shift:
             pair = pair.compose(GaussianPair.from_ratios(1.0, shift=self.test_shift))
-        return PrivacyProfile(pair, failure_probability=self.failure_probability).subsampled(self.rate)
+        whole = PrivacyProfile(pair, failure_probability=self.failure_probability, adjacency=self.adjacency)
+        return whole.subsampled(self.rate)
 
 
 @lru_cache(maxsize=256)

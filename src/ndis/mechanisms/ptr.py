@@ -184,7 +184,7 @@ class PTRProjection(RandomProjection):
         else:
             beside = family.one_record(round_up(Fraction(self.ridge) + family.squared_bound))
             words = "rows at the bound, along the axes 2 and 2, and along the axes 2 and 1 (two columns)"
-            moved = Attained(words, PrivacyProfile(pair.compose(beside.reversed())))
+            moved = Attained(words, PrivacyProfile(pair.compose(beside.reversed()), adjacency=self.adjacency))
         return (moved, *super().attained())
 
     def release(
@@ -193,6 +193,7 @@ class PTRProjection(RandomProjection):
         *,
         columns: Any = None,
         targets: Any = None,
+        header: bool = False,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -205,7 +206,8 @@ class PTRProjection(RandomProjection):
         from ndis.sampling.bits import random_bits
 
         bits = random_bits(random_state)
-        gram = self._gram(data, bits, columns=columns, targets=targets, device=device, progress=progress)
+        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
+        gram = self._gram(data, bits, **how)
         noisy = self._test(gram, bits)
         return draw_release(self, gram, ridge=self._ridge_after(noisy), bits=bits, released={"noisy_eigenvalue": noisy})
 
@@ -287,7 +289,7 @@ def _quantile(failure: float) -> float:
     """Φ⁻¹(1 − δ_ptr) = √2·erfc⁻¹(2·δ_ptr), rounded up."""
     from flint import arb
 
-    from ndis.spectrum.balls import outward, precision
+    from ndis._balls import outward, precision
 
     with precision(128):
         return outward(arb(2).sqrt() * (2 * arb(failure)).erfcinv()).upper

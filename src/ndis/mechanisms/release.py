@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import secrets
-import shutil
 import tokenize
 import zipfile
 import zlib
@@ -21,7 +19,9 @@ from numpy.typing import NDArray
 
 from ndis._validate import as_probability, as_scalar
 from ndis.errors import ParameterError, PrecisionError
+from ndis.files import write_folder
 from ndis.mechanisms.base import Receipt
+from ndis.mechanisms.moments import MomentEstimates
 
 if TYPE_CHECKING:
     from ndis.gram.accumulator import Gram
@@ -49,7 +49,7 @@ _UNREADABLE = (
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectionRelease:
+class ProjectionRelease(MomentEstimates):
     """A sketch and everything the public may know about it. Whatever is computed from it is as private as it is.
 
     Attributes
@@ -86,6 +86,9 @@ class ProjectionRelease:
         sketch = np.array(self.sketch, dtype=np.float64)
         sketch.setflags(write=False)
         object.__setattr__(self, "sketch", sketch)
+        names = np.array(self.names, dtype="U")
+        receipt = self.receipt.bound_to(sketch=sketch, ridge=float(self.ridge), names=names, targets=str(self.targets))
+        object.__setattr__(self, "receipt", receipt)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # so that a copy is read-only too
@@ -108,46 +111,6 @@ class ProjectionRelease:
         """
         r, d = self.sketch.shape
         return np.asarray((self.sketch.T @ self.sketch / r - self.ridge * np.eye(d)) / self.rate)
-
-    def count(self) -> float:
-        """The number of records as the constant column estimates it; it may be off by the error of the sketch."""
-        if self.mechanism.intercept is None:
-            raise ParameterError("intercept", "be part of the mechanism to estimate the number of records", None)
-        return float(self.gram()[-1, -1]) / self.mechanism.intercept**2
-
-    def mean(self, *, records: float | None = None) -> NDArray[np.float64]:
-        """The mean row, the constant column left out, from the sketch alone or with a public number of `records`."""
-        n = self._records(records, need_intercept=True)
-        return np.asarray(self.gram()[:-1, -1] / (n * float(self.mechanism.intercept or 1.0)))
-
-    def covariance(self, *, records: float | None = None) -> NDArray[np.float64]:
-        """The covariance of the clipped rows.
-
-        With a constant column in the sketch: DᵀD/n − mean·meanᵀ over the other columns, n = `records` or the sketch's
-        own count. Without one a public number of `records` is needed, and the result is DᵀD/n: moments about zero,
-        which are the covariance of rows whose mean is known to be zero.
-        """
-        if self.mechanism.intercept is None:
-            return self.gram() / self._records(records, need_intercept=False)
-        n = self._records(records, need_intercept=True)
-        mean = self.mean(records=n)
-        return np.asarray(self.gram()[:-1, :-1] / n - np.outer(mean, mean))
-
-    def _records(self, records: float | None, *, need_intercept: bool) -> float:
-        if need_intercept and self.mechanism.intercept is None:
-            raise ParameterError("intercept", "be part of the mechanism to estimate a mean", None)
-        if records is None and self.mechanism.intercept is None:
-            raise ParameterError(
-                "records",
-                "be given, public, for a sketch without a constant column",
-                None,
-                "or calibrate with intercept",
-            )
-        n = self.count() if records is None else as_scalar("records", records)
-        if not n > 0:
-            got = "an estimate that is not positive" if records is None else n
-            raise ParameterError("records", "be a positive number", got, "give a public number of records")
-        return n
 
     def error_bound(self, confidence: float = 0.95) -> float:
         """A number that ‖gram() − DᵀD‖ exceeds with probability at most 1 − `confidence`; released values only.
@@ -198,43 +161,25 @@ class ProjectionRelease:
         ...     (ProjectionRelease.load(f"{place}/sketch").sketch == release.sketch).all()
         np.True_
         """
-        target = Path(folder)
-        if "\0" in str(target):
-            raise ParameterError("folder", "have a name without null characters", repr(str(target)))
-        if target.exists() or target.is_symlink():
-            raise ParameterError("folder", "not exist yet", repr(str(target)))
-        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
-        try:
-            try:
-                part.mkdir()
-                with (part / _SKETCH).open("xb") as file:
-                    np.savez(
-                        file,
-                        sketch=self.sketch,
-                        ridge=self.ridge,
-                        targets=self.targets,
-                        names=np.array(self.names, "U"),
-                    )
-                    _flush(file)
-                with (part / _RECEIPT).open("xb") as file:
-                    file.write(self.receipt.to_json().encode() + b"\n")
-                    _flush(file)
-                part.rename(target)
-            except OSError as error:
-                rule = "name a new folder that can be written"
-                raise ParameterError("folder", rule, f"{str(target)!r}: {error.strerror}") from error
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+        sketch = io.BytesIO()
+        np.savez(sketch, sketch=self.sketch, ridge=self.ridge, targets=self.targets, names=np.array(self.names, "U"))
+        write_folder(
+            folder, {_SKETCH: sketch.getvalue(), _RECEIPT: self.receipt.to_json().encode() + b"\n"}, name="folder"
+        )
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> ProjectionRelease:
-        """The release that `save` wrote; anything else is refused. Its mechanism is made, and so certified, again."""
+        """The release that `save` wrote; anything else is refused. Its mechanism is made, and so certified, again.
+
+        The digest of the receipt must be that of receipt and sketch. It finds damage and mistaken edits; it does not
+        prove who made the release, nor that the sketch is the draw that the receipt describes.
+        """
         place = Path(folder)
         try:
             text, content = (place / _RECEIPT).read_bytes(), (place / _SKETCH).read_bytes()
         except (OSError, ValueError) as error:  # a name with a null character is a ValueError
             raise ParameterError("folder", f"hold {_SKETCH} and {_RECEIPT} of a release", repr(str(place))) from error
-        receipt = Receipt.from_json(text)
+        receipt = Receipt.from_saved(text)
         mechanism, ridge = _mechanism(receipt)
         arrays = _arrays(content)
         sketch, names, targets = arrays["sketch"], arrays["names"], arrays["targets"]
@@ -277,8 +222,8 @@ def draw_release(
     return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
 
 
-def receipt_of(mechanism: RandomProjection, *, private: bool, released: Mapping[str, Any]) -> Receipt:
-    """The receipt of one release: the mechanism's fields, and values that came out along with the sketch."""
+def receipt_of(mechanism: Any, *, private: bool, released: Mapping[str, Any]) -> Receipt:
+    """The receipt of one release: the mechanism's fields, and values that came out along with the release."""
     values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
     return Receipt(type(mechanism).__name__, {**values, **released}, epsilon, delta, adjacency, private=private)
@@ -322,8 +267,3 @@ def _arrays(content: bytes) -> dict[str, NDArray[Any]]:
     if found.keys() != keys or not all(isinstance(a, np.ndarray) for a in found.values()):
         raise ParameterError(_SKETCH, f"hold {', '.join(sorted(keys))}", ", ".join(found) or "nothing")
     return found
-
-
-def _flush(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())

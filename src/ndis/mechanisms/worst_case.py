@@ -21,7 +21,7 @@ import math
 from typing import Any, Literal
 
 from ndis.errors import ParameterError, PrecisionError
-from ndis.mechanisms.envelopes import DominatingPairs, Envelope, LoewnerEnvelope, RankOneEnvelope, as_loewner
+from ndis.mechanisms.envelopes import DominatingPairs, Envelope, LoewnerEnvelope, RankOneEnvelope, as_loewner, pieces_of
 from ndis.mechanisms.worst_case_rank_one import certified_rank_one, rank_one_search
 from ndis.mechanisms.worst_case_split import certified_split, split_log_delta
 from ndis.pair import LEAST_SHIFT, GaussianPair
@@ -62,7 +62,7 @@ def worst_log_delta(envelope: Envelope, epsilon: float, bound: Bound) -> float:
     if isinstance(envelope, LoewnerEnvelope):
         return min(_renyi_log_delta(envelope, epsilon), split_log_delta(envelope, epsilon))
     try:
-        return max(float(envelope.remove.log_delta(epsilon)), float(envelope.add.log_delta(epsilon)))
+        return max(float(pair.log_delta(epsilon)) for pair in _pairs(envelope))
     except PrecisionError:
         return 0.0  # δ ≤ 1 is true everywhere
 
@@ -84,8 +84,13 @@ def certified_worst_delta(envelope: Envelope, epsilon: float, bound: Bound) -> t
         renyi, paper = _renyi_certified(envelope, epsilon), certified_split(envelope, epsilon)
         chosen = "renyi" if renyi <= paper else "paper (corrected)"
         return min(renyi, paper), f"{chosen}; no exact worst case is known for this envelope"
-    found = max(pair.certify(epsilon).upper for pair in (envelope.remove, envelope.add))
+    found = max(pair.certify(epsilon).upper for pair in _pairs(envelope))
     return found, "exact (dominating pair)"
+
+
+def _pairs(envelope: DominatingPairs) -> list[GaussianPair]:
+    """The pairs of each piece, or those of the whole."""
+    return [pair for piece in envelope.pieces or (envelope,) for pair in (piece.remove, piece.add)]
 
 
 # ---------------------------------------------------------------------- one pair for each order
@@ -132,7 +137,7 @@ def extreme_pairs(envelope: Envelope) -> tuple[GaussianPair, GaussianPair] | Non
 
 
 def _renyi_log_delta(envelope: Envelope, epsilon: float) -> float:
-    found = [extreme_pairs(piece) for piece in _pieces(envelope)]
+    found = [extreme_pairs(piece) for piece in pieces_of(envelope)]
     return max(
         0.0 if two is None else max(best_exponent(pair, epsilon, hinge=True)[1] for pair in two) for two in found
     )
@@ -140,7 +145,7 @@ def _renyi_log_delta(envelope: Envelope, epsilon: float) -> float:
 
 def _renyi_certified(envelope: Envelope, epsilon: float) -> float:
     worst = 0.0
-    for piece in _pieces(envelope):
+    for piece in pieces_of(envelope):
         pairs = extreme_pairs(piece)
         if pairs is None:
             return 1.0
@@ -148,10 +153,6 @@ def _renyi_certified(envelope: Envelope, epsilon: float) -> float:
             s = best_exponent(pair, epsilon, hinge=True)[0]
             worst = max(worst, certified_chernoff(pair, epsilon, s, hinge=True))
     return worst
-
-
-def _pieces(envelope: Envelope) -> tuple[Envelope, ...]:
-    return envelope.pieces or (envelope,) if isinstance(envelope, RankOneEnvelope) else (envelope,)
 
 
 def best_exponent(pair: GaussianPair, epsilon: float, *, hinge: bool) -> tuple[float, float]:
@@ -197,8 +198,8 @@ def certified_chernoff(pair: GaussianPair, epsilon: float, s: float, *, hinge: b
     """
     from flint import arb
 
-    from ndis.spectrum.balls import outward, precision
-    from ndis.spectrum.invariants import enclose
+    from ndis._balls import outward, precision
+    from ndis.spectrum.origins import enclose
 
     if pair.mutually_singular:
         return 1.0

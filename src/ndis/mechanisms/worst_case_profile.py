@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ndis._validate import Floats
+from ndis._validate import Adjacency, Floats
 from ndis.enclosure import Enclosure
 from ndis.mechanisms.envelopes import DominatingPairs, Envelope, LoewnerEnvelope, RankOneEnvelope
 from ndis.mechanisms.worst_case import certified_worst_delta, worst_log_delta
@@ -23,7 +24,7 @@ _LARGEST = 1e8  # of Δ and T; beyond, nothing is private
 _SHARES = (0.9, *(2.0 ** (-k / 2) for k in range(1, 31)))  # b² tried
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class EnvelopeProfile(PrivacyProfile):
     """How private a mechanism is whose neighbours are known to lie in an envelope.
 
@@ -33,9 +34,9 @@ class EnvelopeProfile(PrivacyProfile):
 
     Parameters
     ----------
-    envelope : LoewnerEnvelope or RankOneEnvelope
+    envelope : LoewnerEnvelope, RankOneEnvelope or DominatingPairs with pieces
         For the first, the worst case is the best sound bound on it.
-    remove, add, sampling_rates, failure_probability
+    remove, add, failure_probability, adjacency, groups
         As in `PrivacyProfile`; made by `envelope_profile`.
 
     Examples
@@ -45,11 +46,17 @@ class EnvelopeProfile(PrivacyProfile):
     '1.21912e-05 <= 2.8e-05'
     """
 
-    envelope: Envelope = None  # type: ignore[assignment]  # always given; behind fields with defaults
+    envelope: Envelope
+
+    def __init__(
+        self, remove: GaussianPair | None = None, add: GaussianPair | None = None, *, envelope: Envelope, **options: Any
+    ) -> None:
+        super().__init__(remove, add, **options)
+        object.__setattr__(self, "envelope", envelope)
 
     def _own(self) -> bool:
         """Whether the worst case over the envelope is the answer; else the dominating pair is."""
-        return not (self.sampling_rates or self.failure_probability)
+        return not self.failure_probability
 
     def _log_delta(self, order: Order, epsilon: Floats) -> Floats:
         if not self._own():
@@ -85,15 +92,17 @@ class EnvelopeProfile(PrivacyProfile):
         return high
 
 
-def envelope_profile(envelope: Envelope, *, epsilon: float) -> PrivacyProfile:
+def envelope_profile(envelope: Envelope, *, epsilon: float, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
     """The profile of an envelope: exactly that of its pairs where it holds them.
 
     `epsilon` is where the dominating pair of the others is made as tight as it gets.
     """
     if isinstance(envelope, DominatingPairs):
-        return PrivacyProfile(envelope.remove, envelope.add)
+        if envelope.pieces:
+            return EnvelopeProfile(envelope.remove, envelope.add, envelope=envelope, adjacency=adjacency)
+        return PrivacyProfile(envelope.remove, envelope.add, adjacency=adjacency)
     pair = dominating_pair(envelope, epsilon=epsilon)
-    return EnvelopeProfile(pair, pair, envelope=envelope)
+    return EnvelopeProfile(pair, pair, envelope=envelope, adjacency=adjacency)
 
 
 def dominating_pair(envelope: LoewnerEnvelope | RankOneEnvelope, *, epsilon: float) -> GaussianPair:

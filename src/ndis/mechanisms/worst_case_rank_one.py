@@ -50,11 +50,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import Floats
-from ndis.batch import log_delta_batch
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.mechanisms.envelopes import RankOneEnvelope
 from ndis.pair import LEAST_SHIFT, GaussianPair
+from ndis.spectrum.batch import log_delta_batch
 
 Mask = NDArray[np.bool_]
 

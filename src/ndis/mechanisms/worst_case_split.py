@@ -57,7 +57,7 @@ def certified_split(envelope: LoewnerEnvelope, epsilon: float) -> float:
     """The same, at the split and exponent the search ended on, in ball arithmetic and rounded up."""
     from flint import arb
 
-    from ndis.spectrum.balls import outward, precision
+    from ndis._balls import outward, precision
 
     worst = 0.0
     for order in (1, -1):
@@ -164,7 +164,7 @@ def _mean_upper(shift: float, epsilon: float) -> float:
     """A certified upper end of δ_mean(ε; Δ): Chernoff's e^{−(ε − ½Δ²)²/(2Δ²)} where δ is next to nothing."""
     from flint import arb
 
-    from ndis.spectrum.balls import outward, precision
+    from ndis._balls import outward, precision
 
     simple = 1.0
     with precision(128):

@@ -3,7 +3,8 @@
     μ = argmin Σ log(1 + exp(−yᵢxᵢᵀw)) + (λ/2)‖w‖²,        Σ⁻¹ = λI + ¼ Σ xᵢxᵢᵀ
 
 One record changes Σ⁻¹ by ¼xxᵀ, rank one, and μ by at most ‖x‖/λ. Both come from the same x: where the covariance
-changes most, it is wide, and the same shift counts for less. Proofs: docs/models.md.
+changes most, it is wide, and the same shift counts for less. The model releases a draw from N(μ, Σ) plus noise, or μ
+plus noise. Proofs: docs/models.md.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from ndis.exact import ExactArray, exact_array
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.mechanisms.base import Attained
-from ndis.mechanisms.envelopes import LoewnerEnvelope, RankOneEnvelope
+from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 from ndis.models.exact_solve import exact_inverse
+from ndis.models.logistic_bounds import Margins, hessian_leverage, margins
+from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
 from ndis.models.newton import minimise
 from ndis.models.records import Floats, max_records_or_none, read_records, whole_number
 from ndis.pair import GaussianPair
@@ -33,10 +36,12 @@ from ndis.profile import PrivacyProfile
 __all__ = ["BohningLogistic", "noisy_pair", "positive_number"]
 
 _BITS = 128
-_PIECES = 14  # of the range of t
+_EVEN, _TOP = 32, 14  # pieces of the range of t: even ones, and ones that shrink towards its end
+_ROUNDED = 2.0**-38  # by how much of itself `_covariance` may round λ up
 _DEFAULT_TOLERANCE = 2.0**-20  # of the norm bound: costs 4·10⁻⁶ of the noise
 _PENALTY_BITS = 20
 _CROWD = 2000  # records of the worst neighbours known, where max_records allows
+_MARGINS = (2.0, 3.0, 4.0, 6.0)  # of the record among them, once it has pulled
 
 
 def positive_number(name: str, value: Any) -> float:
@@ -61,15 +66,18 @@ class BohningLogistic:
     row_norm_bound : float
         Public bound of the Euclidean norm of a row; longer rows are clipped to it.
     max_records : int, optional
-        A public promise on the number of records. None promises nothing and holds for every number, at the same noise:
-        leave it so, unless you compare with the paper's sensitivity. Where it is given, records after the first
-        `max_records` are not read; docs/models.md says what holds where the promise is broken.
+        A public promise on the number of records. None promises nothing and holds for every number. A promise saves
+        noise where λ is large, up to all of it, and next to nothing where λ is small. Where it is given, records after
+        the first `max_records` are not read; docs/models.md says what holds where the promise is broken.
     gradient_tolerance : float, optional
         g: the computed minimiser has a gradient of norm at most g, with certainty. By default 2⁻²⁰ of the norm bound.
     intercept : float, optional
         Value of a constant column to append. Its square counts in the norm bound, and its weight is penalised too.
     dimension : int, optional
         Number of weights; only the paper's sensitivity asks for it.
+    release : {"draw", "mean"}
+        "draw": one draw from the posterior plus the least noise. "mean": μ plus the least noise. **"mean" predicts
+        better**: the posterior's own spread is noise that hides less than it costs.
 
     Notes
     -----
@@ -86,6 +94,10 @@ class BohningLogistic:
            [0.      , 0.333333]]))
     >>> round(model.sensitivity(4.0).ratio_bound, 6)
     0.012295
+    >>> import ndis
+    >>> mean_only = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5, release="mean")
+    >>> [round(ndis.lift(one, epsilon=1.0, delta=1e-5).noise_variance, 4) for one in (model, mean_only)]
+    [3.875, 3.4794]
     """
 
     l2_penalty: float
@@ -94,8 +106,10 @@ class BohningLogistic:
     gradient_tolerance: float | None = None
     intercept: float | None = None
     dimension: int | None = None
+    release: Release = "draw"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "release", as_release(self.release))
         for name in ("l2_penalty", "row_norm_bound", "intercept"):
             if getattr(self, name) is not None or name != "intercept":
                 object.__setattr__(self, name, positive_number(name, getattr(self, name)))
@@ -132,7 +146,9 @@ class BohningLogistic:
     # ------------------------------------------------------------------ the map
 
     def distribution(self, data: Any) -> tuple[ExactArray, ExactArray]:
-        """Mean and covariance of the posterior, exactly as released before noise. **Private.**
+        """Mean and covariance of what is released, exactly, before noise. **Private.**
+
+        With release="mean" the covariance is zero.
 
         Parameters
         ----------
@@ -141,6 +157,8 @@ class BohningLogistic:
         """
         rows, layout = self._signed_rows(data)
         mean = minimise(rows, layout.steps, l2_penalty=self.l2_penalty, tolerance=self._tolerance)
+        if self.release == "mean":
+            return mean, no_covariance(layout.width)
         return mean, _covariance(_integer_gram(rows, layout), layout, Fraction(self.l2_penalty))
 
     def _signed_rows(self, data: Any) -> tuple[Floats, RowLayout]:
@@ -153,47 +171,58 @@ class BohningLogistic:
 
     # ------------------------------------------------------------------ what one record can do
 
-    def sensitivity(self, noise_variance: float) -> RankOneEnvelope:
-        """The change by one record, free of the number of records and of weights (prop:blr-ndis-sens, corrected).
+    def sensitivity(self, noise_variance: float) -> RankOneEnvelope | DominatingPairs:
+        """The change by one record, free of the number of weights (prop:blr-ndis-sens, corrected).
 
-        With l the norm bound, v the noise variance, n the promised number of records (∞ without a promise):
+        With l the norm bound, v the noise variance, n the promised number of records (∞ without a promise), ā = 1
+        without a promise and else that of `ndis.models.logistic_bounds`,
 
-            T = (v + 1/λ)/(v + 1/(λ + l²/4)) − 1,      Δ = (l + 2g)/λ / √(v + 1/(λ + nl²/4)),
+            T = (v + 1/λ)/(v + 1/(λ + l²/4)) − 1,      Δ = (āl + 2g)/λ / √(v + 1/(λ + nl²/4)),
 
         and where the ratio is 1 + t, with q = t/(1+t) and β = 4q/(1 − q(1+λv)), also
 
-            ‖m‖ ≤ √((1+t)(l² − λβ)/(λ²v)) + (2g/λ)/√(v + 1/(λ + nl²/4)).
+            ‖m‖ ≤ ā√((1+t)·min((l² − λβ)/(λ²v), l²G)) + (2g/λ)/√(v + 1/(λ + nl²/4)),
 
-        All are rounded up. The range of t is cut into pieces, each with the bound on ‖m‖ at its lower end; they shrink
-        towards T, where the worst case of every small δ is.
+        G being `hessian_leverage`. All are rounded up. The range of t is cut into pieces, each with the bound on ‖m‖
+        at its lower end: even ones, and ones that shrink towards T, where the worst case of every small δ is. The mean
+        by itself moves by at most (āl + 2g)/λ.
         """
         from flint import arb
 
-        from ndis.spectrum.balls import outward, precision
+        from ndis._balls import outward, precision
 
         with precision(_BITS):
             v, lam, bound, drift, least = self._balls(noise_variance)
-            shift = outward((bound / lam + drift) / (v + least).sqrt()).upper
+            pull, curvature = self._margins
+            if self.release == "mean":
+                return mean_envelope(pull * bound / lam + drift, v)
+            shift = outward((pull * bound / lam + drift) / (v + least).sqrt()).upper
             ratio = outward((v + 1 / lam) / (v + 1 / (lam + bound**2 / 4)) - 1).upper
-            ends = [ratio * (1 - 2.0**-k) for k in range(_PIECES)] + [ratio]
+            leverage = None
+            if self.max_records is not None:
+                leverage = hessian_leverage(lam, curvature, v, 1 / least, lam * arb(_ROUNDED))
+            ends = {ratio * (k / _EVEN) for k in range(_EVEN)} | {ratio * (1 - 2.0**-k) for k in range(_TOP)} | {ratio}
             pieces = []
-            for low, high in pairwise(ends):
+            for low, high in pairwise(sorted(ends)):
                 q = arb(low) / (1 + arb(low))
                 beta = 4 * q / (1 - q * (1 + lam * v))
-                joint = ((1 + arb(high)) * (bound**2 - lam * beta) / (lam * lam * v)).sqrt() + drift / (
-                    v + least
-                ).sqrt()
+                square = (bound**2 - lam * beta) / (lam * lam * v)
+                if leverage is not None and bound**2 * leverage < square:
+                    square = bound**2 * leverage
+                joint = pull * ((1 + arb(high)) * square).sqrt() + drift / (v + least).sqrt()
                 pieces.append(RankOneEnvelope(min(shift, outward(joint).upper), high))
-        return RankOneEnvelope(shift, ratio, tuple(pieces))
+        return RankOneEnvelope(max(piece.shift_bound for piece in pieces), ratio, tuple(pieces))
 
     def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
         """The paper's Δ, ρ, ν (prop:blr-ndis-sens), with a public number of records and the solver's tolerance."""
-        from ndis.spectrum.balls import outward, precision
+        from ndis._balls import outward, precision
 
         if self.dimension is None:
             raise ParameterError("dimension", "be given for the paper's sensitivity, which grows with it", None)
         with precision(_BITS):
             v, lam, bound, drift, least = self._balls(noise_variance)
+            if self.release == "mean":
+                return mean_loewner(bound / lam + drift, v, self.dimension)
             shift = outward((bound / lam + drift) / (v + least).sqrt()).upper
             log_ratio = ((v + 1 / lam) / (v + least)).log()
             return LoewnerEnvelope(
@@ -208,19 +237,27 @@ class BohningLogistic:
         lam, bound = arb(self.l2_penalty), arb(self.norm_bound)
         least = arb(0)
         if self.max_records is not None:
-            least = 1 / (lam * (1 + arb(2) ** -38) + self.max_records * bound**2 / 4)  # λ as `_covariance` rounds it
+            least = 1 / (lam * (1 + arb(_ROUNDED)) + self.max_records * bound**2 / 4)
         return v, lam, bound, 2 * arb(self._tolerance) / lam, least
+
+    @property
+    def _margins(self) -> Margins:
+        from flint import arb
+
+        return margins(self.max_records, arb(self.l2_penalty), arb(self.norm_bound))
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
         """The worst neighbours known, along one feature, with their exact profiles.
 
         A lone record changes the covariance most but moves the mean by less than half of l/λ, because it is as likely
-        as not. A crowd of short rows of the other label makes it unlikely, at little cost to the covariance.
+        as not. A crowd of short rows of the other label makes it unlikely, at little cost to the covariance. The
+        record pulls its own margin back by up to l²/λ, so the crowd must push it that much further.
         """
         crowd = min(_CROWD, (self.max_records or _CROWD + 1) - 1)
         one = self.row_norm_bound
         found = [self._neighbours(noise_variance, "no record; one record of the largest norm", np.empty((0, 1)))]
-        for margin in (2.0, 3.0, 4.0, 6.0) if crowd else ():
+        pulled = one**2 / self.l2_penalty
+        for margin in sorted({*_MARGINS, *(pulled + extra for extra in _MARGINS)}) if crowd else ():
             # λw = −Σ σ c with σ ≈ ½ puts the long row at the margin −l|w|
             share = min(2.0 * margin * self.l2_penalty / (crowd * one**2), 1.0)
             words = f"{crowd} records of label −1 at {share:.3g} of the norm bound; one more of label +1 at the bound"

@@ -160,7 +160,7 @@ def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance:
     """Newton's method on gradients enclosed in ball arithmetic, until the enclosure passes."""
     from flint import arb, arb_mat, fmpz
 
-    from ndis.precision import precision
+    from ndis._balls import precision
 
     bits = 192
     scale = [arb(x) for x in grid.tolist()]

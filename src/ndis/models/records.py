@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.cells import nested_cells, read_cells
+from ndis.gram.cells import kind_of, nested_cells, read_cells
 from ndis.gram.sources import choose_columns, open_source
 
 __all__ = ["Floats", "column_of_cells", "max_records_or_none", "read_records", "whole_number"]
@@ -93,5 +93,5 @@ def _holds_one(cell: Any) -> bool:
 
 def _cells(name: str, array: NDArray[Any]) -> Floats:
     if array.dtype.kind not in "OUS":
-        raise ParameterError(name, "hold real numbers", f"dtype {array.dtype}")
+        raise ParameterError(name, "hold real numbers", kind_of(array.dtype))
     return read_cells(array)

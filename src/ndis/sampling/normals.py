@@ -12,7 +12,7 @@ from functools import cache
 
 from flint import arb
 
-from ndis.precision import precision
+from ndis._balls import precision
 from ndis.sampling.bits import RandomBits
 
 __all__ = ["LazyNormals", "nearest_integer"]

@@ -8,9 +8,9 @@ import numpy as np
 from flint import arb, arb_mat, fmpz, fmpz_mat
 from numpy.typing import NDArray
 
+from ndis._balls import cholesky, precision
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray
-from ndis.precision import precision
 from ndis.sampling.normals import nearest_integer
 
 __all__ = ["CovarianceRoot"]
@@ -85,7 +85,7 @@ def _cholesky(A: Rows) -> Rows | None:
         S = [row[start:stop] for row in A[start:]]
         if start:
             S = (arb_mat(S) - arb_mat(L[start:]) * arb_mat(L[start:stop]).transpose()).tolist()
-        corner = _cholesky_unblocked(S[: stop - start])
+        corner = cholesky(S[: stop - start], _not_positive)
         if corner is None:
             return None
         for i, row in enumerate(corner):
@@ -97,21 +97,6 @@ def _cholesky(A: Rows) -> Rows | None:
                 return None
             for i, row in enumerate(below.tolist()):
                 L[stop + i] = L[stop + i] + row
-    return L
-
-
-def _cholesky_unblocked(S: Rows) -> Rows | None:
-    n = len(S)
-    L = [[arb(0)] * n for _ in range(n)]
-    for j in range(n):
-        pivot = S[j][j] - sum((x * x for x in L[j][:j]), arb(0))
-        if not pivot > 0:
-            if pivot <= 0:
-                raise _not_positive()
-            return None
-        L[j][j] = pivot.sqrt()
-        for i in range(j + 1, n):
-            L[i][j] = (S[i][j] - sum((x * y for x, y in zip(L[i][:j], L[j][:j], strict=True)), arb(0))) / L[j][j]
     return L
 
 

@@ -6,35 +6,32 @@ laws:
 
     under p:  L = κ + Σ (t/2)·χ'²₁(m²τ/t²) + σG + σ²/2,      under q:  L = κ + Σ (t/2τ)·χ'²₁(m²/t²) + σG − σ²/2,
 
-the sums over the directions with t ≠ 0, κ = −½ Σ (log τ + m²/t) over the same, σ² = Σ m² over the rest. In the
-paper's letters L = ε − g_ε(Z) and L = ε − g_ε(Z̃). The definition in the paper asks for at least one chi-square term,
-which leaves out equal covariances (the loss is then Gaussian); here the number of terms may be zero.
+The sums run over the directions with t ≠ 0, κ = −½ Σ (log τ + m²/t) over the same, and σ² = Σ m² over the rest. In the
+paper's letters L = ε − g_ε(Z) and L = ε − g_ε(Z̃). The paper's definition asks for at least one chi-square term. That
+leaves out equal covariances, for which the loss is Gaussian. Here the number of terms may be zero.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import Floats, as_floats
 from ndis.genchi2 import GeneralizedChiSquare
+from ndis.pair import GaussianPair
 
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair
-
-__all__ = ["two_cdf_delta"]
+__all__ = ["loss_laws", "two_cdf_delta"]
 
 
 def two_cdf_delta(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
     """δ(ε) = Pr_p[L > ε] − e^ε Pr_q[L > ε]: a cross-check, no more (thm:ndis-two-genchi2-cdf).
 
-    The two terms agree to more and more digits the closer the laws are or the smaller δ is beside its tails, and the
-    difference loses those digits: its relative error is that of the tails times Pr_p[L > ε]/δ, and it can come out
-    negative. With CDF algorithms of fixed absolute accuracy (Imhof, Davies) nothing is left of a δ below about 1e-15.
-    Directions with a large shift and a ratio very close to 1 cost accuracy as well (κ and m²/t² grow).
+    The closer the laws are, or the smaller δ is beside its tails, the more digits the two terms share. The difference
+    loses those digits. Its relative error is that of the tails times Pr_p[L > ε]/δ, and it can be negative. With CDF
+    algorithms of fixed absolute accuracy (Imhof, Davies) no digit is left of a δ below about 1e-15. Directions with a
+    large shift and a ratio very close to 1 cost accuracy too, because κ and m²/t² grow.
 
     Parameters
     ----------
@@ -59,12 +56,12 @@ def two_cdf_delta(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
     if pair.mutually_singular:
         values = np.ones(points.shape)
     else:
-        under_p, under_q = _loss_laws(pair)
+        under_p, under_q = loss_laws(pair)
         values = np.asarray(under_p.sf(points) - np.exp(points) * under_q.sf(points))
     return float(values) if values.ndim == 0 else values
 
 
-def _loss_laws(pair: GaussianPair) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
+def loss_laws(pair: GaussianPair) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
     """The laws of the loss under p and under q."""
     flat = pair.excess == 0
     t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))

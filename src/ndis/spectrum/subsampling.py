@@ -1,7 +1,7 @@
 """Poisson subsampling, exactly: every record enters the sample on its own with probability q.
 
-Let X be the output with the record in the sample and Y without. The mechanism on a sample gives P = (1−q)Y + qX where
-the data have the record, and Y where they have not. For every real ε, with S over all events,
+Let X be the output with the record in the sample, and Y the output without it. On a sample the mechanism gives
+P = (1−q)Y + qX if the data have the record, and Y if they do not. For every real ε, with S over all events,
 
     remove:  δ(ε) = sup P(S) − e^ε Y(S) = sup q X(S) − (e^ε − 1 + q) Y(S)
     add:     δ(ε) = sup Y(S) − e^ε P(S) = sup a Y(S) − q e^ε X(S),       a = 1 − (1−q) e^ε = q − (1−q)(e^ε − 1)
@@ -10,41 +10,48 @@ and both have the one form
 
     δ(ε) = w · δ'(ε'),      e^ε' − 1 = (e^ε − 1)/w,
 
-with w = q and δ' = δ_{X,Y} for remove, w = a and δ' = δ_{Y,X} for add. Where e^ε − 1 ≤ −q (remove, ε < 0) the best S is
-everything and δ = 1 − e^ε; where a ≤ 0 (add, ε ≥ −log(1−q)) it is empty and δ = 0. A sample of a sample has rate q₁q₂:
-(1−q₂)Y + q₂((1−q₁)Y + q₁X) = (1−q₁q₂)Y + q₁q₂X.
+with w = q and δ' = δ_{X,Y} for remove, w = a and δ' = δ_{Y,X} for add. If e^ε − 1 ≤ −q (remove, ε < 0), the best S is
+everything and δ = 1 − e^ε. If a ≤ 0 (add, ε ≥ −log(1−q)), the best S is empty and δ = 0. A sample of a sample has the
+rate q₁q₂: (1−q₂)Y + q₂((1−q₁)Y + q₁X) = (1−q₁q₂)Y + q₁q₂X.
 
-w and ε' are enclosed in balls: a cancels near its end, and a certificate must cover the rounding of ε'. δ' never
-increases in ε', so its value at the lower end of ε' is an upper bound of δ'(ε'), and conversely.
+The code encloses w and ε' in balls: a cancels near its end, and a certificate must cover the rounding of ε'. δ' never
+increases in ε'. So its value at the lower end of ε' is an upper bound of δ'(ε'), and conversely.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from flint import arb
 
+from ndis._balls import Ball, climb, outward, precision
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
-from ndis.spectrum.balls import Ball, outward, precision
-from ndis.spectrum.evaluate import excess_over, smallest_epsilon
+from ndis.spectrum import certified
+from ndis.spectrum.evaluate import excess_over, smallest_epsilon, spectrum
+from ndis.spectrum.invariants import Invariants
 
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair
-
-__all__ = ["certify", "largest_epsilon", "log_delta", "satisfied", "smallest_epsilon_add", "smallest_epsilon_remove"]
+__all__ = [
+    "Order",
+    "certify",
+    "largest_epsilon",
+    "log_delta",
+    "satisfied",
+    "smallest_epsilon_add",
+    "smallest_epsilon_remove",
+]
 
 Order = Literal["remove", "add"]
 
 _BITS = 128
-_MOST_BITS = 8192
+_LADDER = tuple(_BITS << k for k in range(7))
 
 
 class _View(NamedTuple):
-    """δ = weight · δ'(inner); `inner` is None where δ = weight."""
+    """δ = weight · δ'(inner); `inner` is None if δ = weight."""
 
     weight: Ball
     inner: Ball | None
@@ -60,26 +67,29 @@ def _rate(rates: tuple[float, ...]) -> Ball:
 
 def _view(epsilon: float, rates: tuple[float, ...], order: Order) -> _View:
     """(w, ε') of the module docstring, each to more digits than a float holds."""
-    bits = _BITS
-    while bits <= _MOST_BITS:
-        with precision(bits):
-            q, x = _rate(rates), arb(epsilon)
-            grown = x.expm1()
-            weight = q if order == "remove" else q - (1 - q) * grown
-            if weight < 0:
-                return _View(arb(0), None)
-            if order == "remove" and grown + q < 0:
-                return _View(-grown, None)
-            ratio = 1 + grown / q if order == "remove" else q * x.exp() / weight  # e^ε'
-            if weight > 0 and ratio > 0:
-                inner = (grown / weight).log1p() if ratio > 0.5 else ratio.log()
-                if min(weight.rel_accuracy_bits(), inner.rel_accuracy_bits()) >= 64:
-                    return _View(weight, inner)
-        bits *= 2
-    raise PrecisionError(f"the subsampled spectrum at epsilon = {epsilon!r} is out of reach at {_MOST_BITS} bits")
+
+    def attempt(bits: int) -> _View | None:
+        q, x = _rate(rates), arb(epsilon)
+        grown = x.expm1()
+        weight = q if order == "remove" else q - (1 - q) * grown
+        if weight < 0:
+            return _View(arb(0), None)
+        if order == "remove" and grown + q < 0:
+            return _View(-grown, None)
+        ratio = 1 + grown / q if order == "remove" else q * x.exp() / weight  # e^ε'
+        if not (weight > 0 and ratio > 0):
+            return None
+        inner = (grown / weight).log1p() if ratio > 0.5 else ratio.log()
+        fine = min(weight.rel_accuracy_bits(), inner.rel_accuracy_bits()) >= 64
+        return _View(weight, inner) if fine else None
+
+    found = climb(attempt, _LADDER)
+    if found is None:
+        raise PrecisionError(f"the subsampled spectrum at epsilon = {epsilon!r} is out of reach at {_LADDER[-1]} bits")
+    return found
 
 
-def log_delta(pair: GaussianPair, epsilon: Floats, rates: tuple[float, ...], order: Order) -> Floats:
+def log_delta(pair: Invariants, epsilon: Floats, rates: tuple[float, ...], order: Order) -> Floats:
     """log δ at each entry of a vector ε; `pair` is (X, Y) for remove and (Y, X) for add."""
     out, inner = np.empty(epsilon.size), np.full(epsilon.size, np.nan)
     for i, e in enumerate(epsilon.tolist()):
@@ -88,12 +98,12 @@ def log_delta(pair: GaussianPair, epsilon: Floats, rates: tuple[float, ...], ord
         if view.inner is not None:
             inner[i] = float(view.inner)
     inside = ~np.isnan(inner)
-    out[inside] += pair.log_delta(inner[inside])
+    out[inside] += spectrum(pair, inner[inside], complement=False).log_delta
     return out
 
 
 def certify(
-    pair: GaussianPair, epsilon: float, rates: tuple[float, ...], order: Order, *, relative_width: float
+    pair: Invariants, epsilon: float, rates: tuple[float, ...], order: Order, *, relative_width: float
 ) -> Enclosure:
     """Certified enclosure of δ(ε): δ' at the two ends of an enclosure of ε', times an enclosure of w."""
     view = _view(epsilon, rates, order)
@@ -101,8 +111,8 @@ def certify(
         low, high = outward(view.weight)
         return Enclosure(low, min(high, 1.0))
     near, far = outward(view.inner)
-    top = pair.certify(near, relative_width=0.25 * relative_width)
-    bottom = top if near == far else pair.certify(far, relative_width=0.25 * relative_width)
+    top = certified.certify(pair, near, relative_width=0.25 * relative_width)
+    bottom = top if near == far else certified.certify(pair, far, relative_width=0.25 * relative_width)
     with precision(_BITS):
         top_end = outward(view.weight * arb(top.upper)).upper
         box = Enclosure(outward(view.weight * arb(bottom.lower)).lower, min(top_end, 1.0))
@@ -116,8 +126,8 @@ def certify(
     return box
 
 
-def satisfied(pair: GaussianPair, epsilon: float, target: float, rates: tuple[float, ...], order: Order) -> bool:
-    """True when δ(ε) ≤ target, with the error of the computation counted against it."""
+def satisfied(pair: Invariants, epsilon: float, target: float, rates: tuple[float, ...], order: Order) -> bool:
+    """True if δ(ε) ≤ target, with the error of the computation counted against it."""
     view = _view(epsilon, rates, order)
     if view.weight <= target:
         return True
@@ -130,7 +140,7 @@ def satisfied(pair: GaussianPair, epsilon: float, target: float, rates: tuple[fl
     return h + margin <= 0.0
 
 
-def smallest_epsilon_remove(pair: GaussianPair, target: float, rates: tuple[float, ...]) -> float:
+def smallest_epsilon_remove(pair: Invariants, target: float, rates: tuple[float, ...]) -> float:
     """Smallest safe ε ≥ 0 for the remove order: δ'(ε') ≤ target/q, then ε = log(1 + q(e^ε' − 1)), rounded safely."""
     with precision(_BITS):
         q = _rate(rates)
@@ -145,8 +155,8 @@ def smallest_epsilon_remove(pair: GaussianPair, target: float, rates: tuple[floa
         return outward((q * arb(inner).expm1()).log1p()).upper
 
 
-def smallest_epsilon_add(pair: GaussianPair, target: float, rates: tuple[float, ...], start: float) -> float:
-    """Smallest safe ε ≥ `start` for the add order, by bisection; δ = 0 from −log(1−q) on, so the search is bounded."""
+def smallest_epsilon_add(pair: Invariants, target: float, rates: tuple[float, ...], start: float) -> float:
+    """Smallest safe ε ≥ `start` for the add order, by bisection. δ = 0 from −log(1−q) on, so the search is bounded."""
     if satisfied(pair, start, target, rates, "add"):
         return start
     low, high = start, largest_epsilon(rates)

@@ -12,9 +12,9 @@ from scipy.linalg.blas import dtrsm
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 
-__all__ = ["Whitened", "whiten", "whiten_low_rank"]
+__all__ = ["Whitened", "scaling", "semidefinite_spectrum", "whiten", "whiten_low_rank"]
 
-_SMALL = 24  # below this a rank-deficient factor is looked at exactly
+_SMALL = 24  # up to this size a rank-deficient factor is examined exactly
 _DIGITS = 2.0**-50  # rounding of one step of whitening, with room
 
 # An eigenvalue of a matrix with unit diagonal counts as zero below d times this.
@@ -25,7 +25,7 @@ class Whitened(NamedTuple):
     """Invariants of a pair as floats find them.
 
     `doubtful`: floats may have lost digits that matter. `singular`: a direction was dropped as singular to working
-    precision. `error`: relative size of what rounding may have done.
+    precision. `error`: the relative error that rounding may have caused.
     """
 
     t: Floats
@@ -43,15 +43,16 @@ def _solve(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats
     return solution.reshape(right.shape)
 
 
-def _scale(cov: Floats) -> Floats:
-    """Powers of two that bring the variances to order one, exactly; the answer does not depend on the units of a
-    coordinate."""
+def scaling(cov: Floats) -> Floats:
+    """Powers of two that bring the variances to order one, exactly.
+
+    So the answer does not depend on the units of a coordinate.
+    """
     return np.array([2.0 ** -round(0.5 * math.log2(v)) if v > 0 else 1.0 for v in np.diagonal(cov)])
 
 
-def _spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float]:
-    """Eigenvalues, eigenvectors and rank threshold of a scaled covariance, refusing what is not positive
-    semidefinite."""
+def semidefinite_spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float]:
+    """Eigenvalues, eigenvectors and rank threshold of a scaled covariance; it must be positive semidefinite."""
     values, vectors = eigh(cov)
     threshold = cov.shape[0] * _RANK * max(values[-1], 0.0)
     if not values[0] >= -threshold:
@@ -62,9 +63,11 @@ def _spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float]:
 
 
 def _factor(name: str, cov: Floats) -> tuple[Floats, float] | None:
-    """Lower Cholesky factor of a positive definite matrix with diagonal of order one, and its condition number; None
-    when it is singular to working precision."""
-    values, _, threshold = _spectrum(name, cov)
+    """Lower Cholesky factor and condition number of a positive definite matrix with diagonal of order one.
+
+    None if the matrix is singular to working precision.
+    """
+    values, _, threshold = semidefinite_spectrum(name, cov)
     if not values[0] > threshold:
         return None
     try:
@@ -74,9 +77,9 @@ def _factor(name: str, cov: Floats) -> tuple[Floats, float] | None:
 
 
 def _restrict(shift: Floats, cov_p: Floats, cov_q: Floats) -> tuple[Floats, Floats, Floats] | None:
-    """The pair inside the common range of two singular covariances; None when range or mean shift differ."""
-    values, vectors, threshold = _spectrum("cov_q", cov_q)
-    own, _, own_threshold = _spectrum("cov_p", cov_p)
+    """The pair inside the common range of two singular covariances; None if range or mean shift differ."""
+    values, vectors, threshold = semidefinite_spectrum("cov_q", cov_q)
+    own, _, own_threshold = semidefinite_spectrum("cov_p", cov_p)
     inside = values > threshold
     null, basis = vectors[:, ~inside], vectors[:, inside]
     level = 8 * cov_q.shape[0] * _RANK
@@ -89,19 +92,19 @@ def _restrict(shift: Floats, cov_p: Floats, cov_q: Floats) -> tuple[Floats, Floa
 
 
 def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
-    """(t, τ, m) of N(shift, cov_p) against N(0, cov_q), or None when the laws seem mutually singular.
+    """(t, τ, m) of N(shift, cov_p) against N(0, cov_q), or None if the laws seem mutually singular.
 
-    Σ_q = CCᵀ,  C⁻¹(Σ_p − Σ_q)C⁻ᵀ = V diag(t) Vᵀ,  m = Vᵀ C⁻¹ shift. A ratio below ½ is taken from τ = ‖C_pᵀ C⁻ᵀ v‖²
-    instead, which keeps its own relative accuracy.
+    Σ_q = CCᵀ,  C⁻¹(Σ_p − Σ_q)C⁻ᵀ = V diag(t) Vᵀ,  m = Vᵀ C⁻¹ shift. A ratio below ½ is
+    τ = ‖C_pᵀ C⁻ᵀ v‖² instead, which keeps its own relative accuracy.
     """
     d = shift.size
-    a = _scale(cov_q)
+    a = scaling(cov_q)
     with np.errstate(over="ignore"):
         shift, cov_p, cov_q = a * shift, a[:, None] * cov_p * a, a[:, None] * cov_q * a
     for name, array in (("mean_p - mean_q", shift), ("cov_p", cov_p), ("cov_q", cov_q)):
         if not np.isfinite(array).all():
             raise ParameterError(name, "be within the range of floats in standard deviations of q", "an overflow")
-    b = _scale(cov_p)
+    b = scaling(cov_p)
     found_q, found_p = _factor("cov_q", cov_q), _factor("cov_p", b[:, None] * cov_p * b)
     singular = found_q is None or found_p is None
     if found_q is None or found_p is None:
@@ -133,7 +136,7 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
 
     With C⁻¹F = U diag(s) Wᵀ the ratios are 1 ± s²; the part of C⁻¹·shift outside U has ratio one.
     """
-    a = _scale(cov_q)
+    a = scaling(cov_q)
     scaled = a[:, None] * cov_q * a
     chol = _own_factor(scaled) if cholesky_q is None else _given_factor(a[:, None] * cholesky_q, scaled)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -171,7 +174,7 @@ def _own_factor(cov: Floats) -> Floats:
 
 
 def _given_factor(factor: Floats, cov: Floats) -> Floats:
-    """A factor the caller vouches for, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
+    """The caller's factor, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
     z = np.cos(np.arange(1.0, cov.shape[0] + 1.0))
     lower = not np.triu(factor, 1).any() and (np.diagonal(factor) > 0).all()
     if not (

@@ -1,19 +1,24 @@
-"""δ(ε) of many small pairs at once: an auditor asks for a million neighbours."""
+"""δ(ε) of many small pairs at once, for an auditor who asks about a million neighbours."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis._validate import Floats, as_floats
 from ndis.errors import ParameterError
-from ndis.loss import half_excess_log
-from ndis.pair import LEAST_SHIFT, GaussianPair
+from ndis.spectrum.contour import COMPLEMENT, DELTA, evaluate
+from ndis.spectrum.evaluate import NEAR_ONE, log_delta_at, log_one_minus_exp, lost
+from ndis.spectrum.invariants import LEAST_SHIFT, Invariants
+from ndis.spectrum.loss import half_excess_log
+from ndis.spectrum.origins import ExcessOrigin, Origin, RatioOrigin
 
 __all__ = ["delta_batch", "log_delta_batch"]
 
-# Near the end of a bounded loss, δ is as sensitive to that end as edge/gap; beyond this the row is computed from its
-# exact inputs.
+# Near the end of a bounded loss, δ is as sensitive to that end as edge/gap. Beyond this bound the row is computed from
+# its exact inputs.
 _EDGE_LOSS = 64.0
 
 
@@ -30,11 +35,11 @@ def delta_batch(
     Parameters
     ----------
     variance_ratio : array of shape (n,) or (n, k)
-        One row a pair. A vector means one direction a pair.
+        Each row is one pair. In a vector each entry is one pair with one direction.
     shift, copies : arrays that broadcast against it
     epsilon : scalar or array of shape (n,)
     excess : array, instead of `variance_ratio`
-        Ratios less one, where those are known better than the ratios (neighbours that differ little).
+        Ratios − 1. Give these if you know them better than the ratios, because neighbours differ little.
 
     Returns
     -------
@@ -63,9 +68,6 @@ def log_delta_batch(
     >>> log_delta_batch([1.0], shift=[0.01], epsilon=3.0).round(3)
     array([-45015.432])
     """
-    from ndis.spectrum.contour import COMPLEMENT, DELTA, evaluate
-    from ndis.spectrum.evaluate import NEAR_ONE, log_one_minus_exp, lost
-
     ratio, t, m, n, eps = _rows(variance_ratio, shift, copies, epsilon, excess)
     out = np.full(eps.size, np.nan)
     flat = t == 0
@@ -76,7 +78,7 @@ def log_delta_batch(
     with np.errstate(divide="ignore"):
         out[constant] = np.where(eps[constant] < 0, log_one_minus_exp(np.minimum(eps[constant], 0.0)), -np.inf)
 
-    # a loss bounded on one side is known exactly, or asked of the exact inputs, near its end
+    # near the end of a loss bounded on one side, δ is known exactly or computed from the exact inputs
     still = flat & (m == 0)
     below, above = ((t < 0) | still).all(axis=1), ((t > 0) | still).all(axis=1)
     edge = mean - 0.5 * np.sum(np.where(flat, 0.0, nu * t + q / np.where(flat, 1.0, t)), axis=1)
@@ -97,22 +99,25 @@ def log_delta_batch(
         a, b, c, d = (np.ascontiguousarray(x[rows]).ravel() for x in (t, ratio, nu, q))
         value, slope, error = evaluate(lin, first, first + k, (a, b, c, d), near[rows], kind)
         rounded = np.where(near[rows], np.abs(lin), np.abs(mean[rows]) + np.abs(eps[rows]))  # of the linear term
-        return np.where(lost(value, error + 2.0**-52 * np.abs(slope) * rounded), np.nan, value)  # asked again, alone
+        return np.where(
+            lost(value, error + 2.0**-52 * np.abs(slope) * rounded), np.nan, value
+        )  # computed again below, on its own
 
     out[todo] = integrate(todo, DELTA)
     large = todo[out[todo] > NEAR_ONE]
     if large.size:
         out[large] = log_one_minus_exp(integrate(large, COMPLEMENT))
     for i in np.flatnonzero(np.isnan(out)):
-        out[i] = _alone(ratio[i], t[i], m[i], n[i], variance_ratio is not None).log_delta(eps[i])
+        out[i] = log_delta_at(_alone(ratio[i], t[i], m[i], n[i], variance_ratio is not None), float(eps[i]))
     return out
 
 
-def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) -> GaussianPair:
-    """One row as a pair of its own; where the excess was given, that is what counts as exact."""
-    if exact_ratio:
-        return GaussianPair.from_ratios(ratio, m, n)
-    return GaussianPair(ratio, m, n, int(n.sum()), t)
+def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) -> Invariants:
+    """One row as a pair of its own, whose exact input is what the caller gave: the ratios or the excesses."""
+    origin: Origin = RatioOrigin((ratio, m, n))
+    if not exact_ratio:
+        origin = ExcessOrigin((*(np.array([Fraction(x) for x in row], dtype=object) for row in (t, m)), n))
+    return Invariants(ratio, m, n, int(n.sum()), t, origins=(origin,))
 
 
 def _rows(
