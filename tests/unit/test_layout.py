@@ -24,6 +24,7 @@ LAYERS = (
     ("ndis.profile",),
     ("ndis.exact", "ndis.calibrate"),
     ("ndis.gram", "ndis.sampling"),
+    ("ndis.schema",),
     ("ndis.mechanisms",),
     ("ndis.models",),
     ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
