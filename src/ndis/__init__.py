@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ndis.exact import exact_array
     from ndis.genchi2 import GeneralizedChiSquare
     from ndis.mechanisms.check import check_sensitivity
+    from ndis.mechanisms.clipping import clipped_count
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.gram import GramMechanism, GramRelease
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
     from ndis.profile import Group, PrivacyProfile
+    from ndis.schema import Schema
     from ndis.spectrum.batch import delta_batch, log_delta_batch
 
 __all__ = [
@@ -79,10 +81,12 @@ __all__ = [
     "ProjectionRelease",
     "RandomProjection",
     "RankOneEnvelope",
+    "Schema",
     "__version__",
     "audit",
     "check_sensitivity",
     "choose_sketch_size",
+    "clipped_count",
     "delta_batch",
     "exact_array",
     "gram",
@@ -114,6 +118,7 @@ _MODULES = (
     "plotting",
     "profile",
     "sampling",
+    "schema",
     "spectrum",
     "testing",
 )
@@ -140,9 +145,11 @@ _HOMES = {
     "ProjectionRelease": "ndis.mechanisms.release",
     "RandomProjection": "ndis.mechanisms.projection",
     "RankOneEnvelope": "ndis.mechanisms.envelopes",
+    "Schema": "ndis.schema",
     "audit": "ndis.auditing",
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
+    "clipped_count": "ndis.mechanisms.clipping",
     "delta_batch": "ndis.spectrum.batch",
     "exact_array": "ndis.exact",
     "lift": "ndis.mechanisms.lifted",

@@ -14,7 +14,7 @@ from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of
 from ndis.models.records import column_of_cells
 
-__all__ = ["label_signs", "occurring_classes", "private_labels", "stated_classes"]
+__all__ = ["check_labels", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
 
 
 def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
@@ -50,6 +50,34 @@ def stated_classes(classes: Any) -> NDArray[Any]:
     if len(found) != 2 or not all(_same(c, c) for c in found) or _same(*found):
         raise ParameterError("classes", "be two different labels, text or numbers", repr(classes))
     return _class_array(found)
+
+
+def check_labels(labels: Any, classes: Any) -> None:
+    """Refuse **public** example labels that are none of the classes: records with such labels would count as none.
+
+    `PrivateLogisticRegression(classes=(-1, 1))` drops every record with the label 0, silently, because an error would
+    tell about the record. Check on examples that are public, such as the labels in the description of the data.
+
+    Parameters
+    ----------
+    labels : sequence
+        Public examples.
+    classes : sequence
+        What the estimator is given as `classes`.
+
+    Examples
+    --------
+    >>> check_labels([0, 1, 1], classes=(0, 1))
+    >>> check_labels([0, 1, 1], classes=(-1, 1))
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: labels must be among the classes [-1, 1]; got 0; records with other labels count as none
+    """
+    found = stated_classes(classes).tolist()
+    for label in map(_plain, column_of_cells(labels).tolist()):
+        if not any(_same(label, each) for each in found):
+            rule = f"be among the classes {found}"
+            raise ParameterError("labels", rule, repr(label), "records with other labels count as none")
 
 
 def occurring_classes(labels: NDArray[Any]) -> NDArray[Any]:

@@ -8,11 +8,22 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_scalar
-from ndis.learn._base import INTERCEPT_SHARE, READ_ROWS, Floats, private_rows, stated_bound
+from ndis.errors import ParameterError
+from ndis.learn._base import INTERCEPT_SHARE, Floats
 from ndis.learn._labels import label_signs, occurring_classes, private_labels, stated_classes
+from ndis.learn._tables import (
+    fitted_rows,
+    fitted_targets,
+    in_memory,
+    opened_data,
+    public_rows,
+    row_bound,
+    schema_of,
+    to_units,
+)
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic
 
@@ -47,6 +58,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         See `ndis.lift`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    schema : Schema, optional
+        What is public about the table. Rows are then taken in units as they are, `row_norm_bound` is that of the schema
+        unless a smaller one is stated, and the classes are those of its target. Coefficients are in original units.
 
     Attributes
     ----------
@@ -85,6 +99,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         release: str = "draw",
         bound: str = "exact",
         random_state: Any = None,
+        schema: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -96,8 +111,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.release = release
         self.bound = bound
         self.random_state = random_state
+        self.schema = schema
 
-    def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
+    def fit(self, X: Any, y: Any = None) -> PrivateLogisticRegression:
         """Release the weights.
 
         Parameters
@@ -107,12 +123,60 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         y : array of shape (n,)
             The private labels.
         """
-        row_norm_bound = stated_bound("row_norm_bound", self.row_norm_bound)
-        intercept = INTERCEPT_SHARE * row_norm_bound if self.fit_intercept else None
-        rows = private_rows(self, X)
+        row_norm_bound = self._check()
+        rows = fitted_rows(self, X)
+        if self.schema is not None:
+            return self._learn(rows, _signs(fitted_targets(self, X, y)), row_norm_bound)
         labels = private_labels(self, y)
-        self.classes_ = occurring_classes(labels) if self.classes is None else stated_classes(self.classes)
-        signs = label_signs(labels, self.classes_)
+        if self.classes is None:
+            self.classes_ = occurring_classes(labels)
+        return self._learn(rows, label_signs(labels, self.classes_), row_norm_bound)
+
+    def fit_data(
+        self,
+        data: Any,
+        *,
+        target: Any = None,
+        columns: Any = None,
+        header: bool = False,
+        progress: bool | None = None,
+    ) -> PrivateLogisticRegression:
+        """The same from files, folders or frames, whose encoded records are held in memory.
+
+        Parameters
+        ----------
+        data, columns, header, progress
+            As for `PrivateRidge.fit_data`.
+        target : str or int
+            The column of labels, which are numbers, and `classes` must be stated. With a schema it is left out: the
+            schema names it and its classes, which may be text.
+        """
+        row_norm_bound = self._check()
+        if self.schema is None:
+            self.classes_ = stated_classes(self.classes)
+            if self.classes_.dtype.kind not in "biuf":
+                raise ParameterError("classes", "be numbers, or part of a schema, for files", repr(self.classes))
+        opened, groups = opened_data(
+            self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
+        )
+        rows, labels = in_memory(opened, groups, most=self.max_records)
+        signs = label_signs(labels, self.classes_) if self.schema is None else _signs(labels)
+        return self._learn(rows, signs, row_norm_bound)
+
+    def _check(self) -> float:
+        """Check public parameters before any private value is read; returns the bound of a row."""
+        bound = row_bound(self)
+        schema = schema_of(self, classes=self.schema is not None)
+        if schema is not None:
+            if self.classes is not None:
+                raise ParameterError("classes", "be left out with a schema, whose target has classes", self.classes)
+            self.classes_ = stated_classes(schema.classes)
+        elif self.classes is not None:
+            self.classes_ = stated_classes(self.classes)
+        return bound
+
+    def _learn(self, rows: Any, signs: Floats, row_norm_bound: float) -> PrivateLogisticRegression:
+        intercept = INTERCEPT_SHARE * row_norm_bound if self.fit_intercept else None
         weights = self.n_features_in_ + (intercept is not None)
         model = BohningLogistic(
             l2_penalty=self.l2_penalty,
@@ -125,18 +189,21 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         budget = as_scalar("epsilon", self.epsilon), as_scalar("delta", self.delta)
         self.mechanism_ = _lifted(model, *budget, str(self.bound))
         release = self.mechanism_.release((rows, signs), random_state=self.random_state)
-        parameters = {**release.receipt.parameters, "classes_stated": self.classes is not None}
+        stated = self.classes is not None or self.schema is not None
+        parameters = {**release.receipt.parameters, "classes_stated": stated}
         self.release_ = replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))
         self.receipt_ = self.release_.receipt
         w = np.asarray(self.release_.values, dtype=np.float64).reshape(1, weights)
-        self.coef_: Floats = w[:, : self.n_features_in_]
-        self.intercept_: Floats = np.zeros(1) if intercept is None else w[:, -1] * intercept
+        offset = np.zeros(1) if intercept is None else w[:, -1] * intercept
+        self.coef_: Floats
+        self.intercept_: Floats
+        self.coef_, self.intercept_ = to_units(self, w[:, : self.n_features_in_], offset)
         return self
 
     def decision_function(self, X: Any) -> Floats:
         """Log-odds of the second class under the released weights."""
         check_is_fitted(self)
-        rows = validate_data(self, X, **READ_ROWS)
+        rows = public_rows(self, X)
         return np.asarray(rows @ self.coef_[0] + self.intercept_[0])
 
     def predict(self, X: Any) -> Any:
@@ -158,6 +225,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         tags.input_tags.allow_nan = True  # a row with a non-finite entry counts as no record: an error would leak it
         tags.input_tags.sparse = True
         return tags
+
+
+def _signs(codes: Floats) -> Floats:
+    """−1 and +1 for the codes 0 and 1 of a schema; 0, which is no record, where a label is missing or unknown."""
+    return np.where(np.isnan(codes), 0.0, 2.0 * codes - 1.0)
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ndis._validate import STATE_A_BOUND, as_scalar
 from ndis.calibrate import budget
@@ -18,9 +18,13 @@ from ndis.errors import ParameterError
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
 from ndis.gram.poisson import LEAST_RATE
 from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
+from ndis.mechanisms.encoding import encoded_data
 from ndis.mechanisms.projection_family import SketchFamily, as_calibration, as_size, calibrated_ridge, certified_delta
 from ndis.mechanisms.release import ProjectionRelease, draw_release
 from ndis.profile import PrivacyProfile
+
+if TYPE_CHECKING:
+    from ndis.schema import Schema
 
 __all__ = ["PoissonProjection", "RandomProjection", "as_rows"]
 
@@ -213,6 +217,7 @@ class RandomProjection:
         columns: Any = None,
         targets: Any = None,
         header: bool = False,
+        schema: Schema | None = None,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -224,6 +229,8 @@ class RandomProjection:
         data, columns, targets, header, device, progress
             As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y); a
             list of rows too. Targets need a `target_bound`.
+        schema : Schema, optional
+            Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
 
@@ -239,10 +246,10 @@ class RandomProjection:
 
         bits = random_bits(random_state)
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
-        gram = self._gram(data, bits, **how)
+        gram = self._gram(*encoded_data(schema, data, how, target=self.target_bound is not None), bits)
         return draw_release(self, gram, ridge=self.ridge, bits=bits)
 
-    def _gram(self, data: Any, bits: Any, **how: Any) -> Any:
+    def _gram(self, data: Any, how: Mapping[str, Any], bits: Any) -> Any:
         from ndis.gram import exact_gram
 
         return exact_gram(

@@ -27,18 +27,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ndis._validate import as_probability, as_scalar
 from ndis.calibrate import budget, smallest_safe
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.mechanisms.base import Adjacency, Attained
+from ndis.mechanisms.encoding import encoded_data
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.projection_family import SketchFamily, round_up
 from ndis.mechanisms.release import ProjectionRelease, draw_release
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
+
+if TYPE_CHECKING:
+    from ndis.schema import Schema
 
 __all__ = ["PTRProjection"]
 
@@ -194,6 +198,7 @@ class PTRProjection(RandomProjection):
         columns: Any = None,
         targets: Any = None,
         header: bool = False,
+        schema: Schema | None = None,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -207,7 +212,7 @@ class PTRProjection(RandomProjection):
 
         bits = random_bits(random_state)
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
-        gram = self._gram(data, bits, **how)
+        gram = self._gram(*encoded_data(schema, data, how, target=self.target_bound is not None), bits)
         noisy = self._test(gram, bits)
         return draw_release(self, gram, ridge=self._ridge_after(noisy), bits=bits, released={"noisy_eigenvalue": noisy})
 
