@@ -48,8 +48,8 @@ def numbers(cells: Cells) -> Floats:
 def text_of(cell: Any) -> str | None:
     """The text of a category; None where the cell is missing or cannot be one.
 
-    >>> [text_of(cell) for cell in (" a", 3, 3.0, "3.0", True, b"x", None, float("nan"), 2.5, "NA")]
-    ['a', '3', '3', '3', 'true', 'x', None, None, '2.5', None]
+    >>> [text_of(cell) for cell in (" a", 3, 3.0, "3.0", True, b"x", None, float("nan"), 2.5)]
+    ['a', '3', '3', '3', 'true', 'x', None, None, '2.5']
     """
     kind = type(cell)  # and not isinstance, which may ask the cell itself
     if issubclass(kind, np.generic) and kind.__module__ == "numpy":
@@ -60,7 +60,7 @@ def text_of(cell: Any) -> str | None:
     if issubclass(kind, str):
         text = str.strip(str.__str__(cell), _SPACE)
         whole = _WHOLE.fullmatch(text)
-        return (text if whole is None else whole[1]) if text not in MISSING else None
+        return text if whole is None else whole[1]
     if kind is bool:
         return "true" if cell else "false"
     if issubclass(kind, int):

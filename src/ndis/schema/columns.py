@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ndis.errors import ParameterError
-from ndis.schema.cells import Cells, Floats, day_number, days, numbers, text_of, texts, truths
+from ndis.schema.cells import MISSING, Cells, Floats, day_number, days, numbers, text_of, texts, truths
 
 __all__ = ["Boolean", "Category", "Column", "Date", "Number"]
 
@@ -228,7 +228,8 @@ class Category:
     Parameters
     ----------
     values : tuple of text, whole numbers or booleans
-        Cells match by their text, without spaces at its ends; 3 and 3.0 are the same.
+        Cells match by their text, without spaces at its ends; 3 and 3.0 are the same. Texts such as "NA" and "nan"
+        count as missing unless they are listed.
     fill : text, whole number or boolean, optional
         One of the values; stands for a missing cell.
 
@@ -250,7 +251,7 @@ class Category:
             raise ParameterError("values", "be a list of categories", repr(given))
         values = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
         found = [text_of(value) if isinstance(value, str | int) else None for value in values]
-        if not found or any(text is None for text in found):
+        if not found or not all(found):
             raise ParameterError("values", "be texts, whole numbers or booleans, at least one", repr(given))
         if len(set(found)) < len(found):
             raise ParameterError("values", "name each category once", repr(given))
@@ -269,8 +270,8 @@ class Category:
 
     def read(self, cells: Cells) -> Floats:
         """The number of each cell's category, counted from 0; −1 where it is not listed, NaN where it is missing."""
-        place: dict[str | None, float] = {text: float(i) for i, text in enumerate(self.texts)}
-        place[None] = math.nan
+        place: dict[str | None, float] = {None: math.nan} | dict.fromkeys(MISSING, math.nan)
+        place |= {text: float(i) for i, text in enumerate(self.texts)}
         return np.array([place.get(text, UNKNOWN) for text in texts(cells)], dtype=np.float64)
 
     def outside(self, values: Floats) -> Any:
