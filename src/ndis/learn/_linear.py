@@ -162,7 +162,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         )
         if len(groups[1]) != 1:
             raise ParameterError("target", "name one column", f"{len(groups[1])} columns")
-        return self._learn(source, groups, scale=scale, one=True)
+        return self._learn(source, groups, scale=scale, one=True, progress=progress)
 
     def _check(self) -> float:
         """Public parameters, before any private value is read; returns the scale of the targets."""
@@ -173,7 +173,9 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
             raise ParameterError("alpha", "not be negative", self.alpha)
         return scale
 
-    def _learn(self, source: Source, groups: Groups, *, scale: float, one: bool) -> PrivateRidge:
+    def _learn(
+        self, source: Source, groups: Groups, *, scale: float, one: bool, progress: bool | None = None
+    ) -> PrivateRidge:
         bound = row_bound(self)
         features, targets = len(groups[0]), len(groups[1])
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
@@ -197,7 +199,8 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
             with np.errstate(all="ignore"):  # a warning would tell of the values
                 scaled = np.asarray(values, dtype=np.float64) * scale
             accumulator.update(rows, scaled)
-        release = self._keep(draw_release(mechanism, accumulator.finish(), ridge=mechanism.ridge, bits=bits))
+        gram = accumulator.finish()
+        release = self._keep(draw_release(mechanism, gram, ridge=mechanism.ridge, bits=bits, progress=progress))
         weights, self.penalty_ = ridge_from_gram(
             release.gram(),
             features=features,

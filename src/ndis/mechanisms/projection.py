@@ -247,7 +247,7 @@ class RandomProjection:
         bits = random_bits(random_state)
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
         gram = self._gram(*encoded_data(schema, data, how, target=self.target_bound is not None), bits)
-        return draw_release(self, gram, ridge=self.ridge, bits=bits)
+        return draw_release(self, gram, ridge=self.ridge, bits=bits, progress=progress)
 
     def _gram(self, data: Any, how: Mapping[str, Any], bits: Any) -> Any:
         from ndis.gram import exact_gram

@@ -214,7 +214,8 @@ class PTRProjection(RandomProjection):
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
         gram = self._gram(*encoded_data(schema, data, how, target=self.target_bound is not None), bits)
         noisy = self._test(gram, bits)
-        return draw_release(self, gram, ridge=self._ridge_after(noisy), bits=bits, released={"noisy_eigenvalue": noisy})
+        ridge, released = self._ridge_after(noisy), {"noisy_eigenvalue": noisy}
+        return draw_release(self, gram, ridge=ridge, bits=bits, released=released, progress=progress)
 
     def _test(self, gram: Any, bits: Any) -> float:
         """λ̃ as it is given out: drawn on its grid, then rounded down to a float."""
