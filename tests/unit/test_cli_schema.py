@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +160,15 @@ def test_drawing_and_reading_show_their_own_bars(place: Path) -> None:
     assert first.stderr.count("\n") == 2
     for words in ("reading rows", "drawing rows"):
         assert first.stderr.count(words) == 20
+
+
+def test_shown_commands(place: Path) -> None:
+    """The commands of docs/tables.md run as shown."""
+    page = Path(__file__).parents[2] / "docs" / "tables.md"
+    shown = re.findall(r"^\$ ndis (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(shown) >= 4
+    for kind in ("csv", "parquet"):
+        (place / f"t.{kind}").rename(place / f"records.{kind}")
+    (place / "s.toml").rename(place / "filled-in.toml")
+    for line in shown:
+        fine(*shlex.split(line))
