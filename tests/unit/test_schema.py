@@ -409,3 +409,45 @@ class TestPreview:
         assert abs(release.values[0]) < 10 * math.sqrt(release.noise_variance)
         assert release.receipt.epsilon == 2.0
         assert "schema changes" in release.receipt.parameters["released"]
+
+
+@pytest.mark.parametrize("name", ["age", "region", "since", "spend"])
+def test_nothing_but_the_release_depends_on_a_cell(
+    name: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """No error, warning, log record or word on a stream, and the same names and sizes, from memory and from dask."""
+    mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, **SCHEMA.bounds())
+    for cell in CELLS:
+        data = {key: list(cells) for key, cells in COLUMNS.items()}
+        data[name][1] = cell
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            release = mechanism.release(data, schema=SCHEMA)
+            ndis.clipped_count(data, SCHEMA, epsilon=1.0, delta=1e-6)
+        assert (release.names, release.values.shape) == ((*SCHEMA.feature_names, "spend"), (8, 8))
+    assert capfd.readouterr() == ("", "")
+    assert not caplog.records
+
+
+def test_hostile_cells_in_dask() -> None:
+    dask = pytest.importorskip("dask")
+    dd = pytest.importorskip("dask.dataframe")
+    mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0)
+    cells = np.empty(len(CELLS), dtype=object)
+    for i, cell in enumerate(CELLS):
+        cells[i] = None if isinstance(cell, Hostile | HostileText) else cell  # dask itself hashes some of its cells
+    frame = pd.DataFrame({"age": pd.Series(cells, dtype=object), "day": pd.Series(cells, dtype=object)})
+    schema = Schema({"age": (0, 1), "day": Date(date(2020, 1, 1), date(2021, 1, 1))})
+    with dask.config.set({"dataframe.convert-string": False}):
+        opened = dd.from_pandas(frame, npartitions=2)
+        assert mechanism.release(opened, schema=schema).names == ("age", "day")
+
+
+def test_partitions_of_other_types_raise_nothing() -> None:
+    """A partition that turned out as text, because one cell of it is, raises nothing; its numbers are read."""
+    dask = pytest.importorskip("dask")
+    dd = pytest.importorskip("dask.dataframe")
+    parts = [pd.DataFrame({"age": [0.5, 1.0]}), pd.DataFrame({"age": ["0", "x"]}), pd.DataFrame({"age": pd.NaT}, [0])]
+    opened = dd.from_delayed([dask.delayed(part) for part in parts], meta=parts[0], verify_meta=False)
+    found = Schema({"age": (0, 1)}).table(opened).compute().to_numpy().ravel()
+    np.testing.assert_array_equal(found, [0.0, 1.0, -1.0, np.nan, np.nan])

@@ -35,6 +35,7 @@ class Table:
     target: bool
     columns: Any = None
     header: bool = False
+    typed: bool = True  # whether a type that does not fit is refused; that of a partition may depend on its cells
 
     def __ndis_source__(self, *, progress: bool | None = None) -> Source:
         """Open the data by their types only."""
@@ -42,7 +43,9 @@ class Table:
         wanted = dict(schema.columns)
         if self.target:
             wanted[schema.needed_target()] = schema.target  # type: ignore[assignment]
-        found, names = checked_columns(schema, self.data, wanted, self.columns, self.header, progress)
+        found, names = checked_columns(
+            schema, self.data, wanted, self.columns, self.header, progress, typed=self.typed
+        )
 
         def read(groups: Groups) -> Iterator[Parts]:
             for cells in found.read(names):
@@ -56,7 +59,14 @@ class Table:
 
 
 def checked_columns(
-    schema: Schema, data: Any, wanted: dict[str, Column], columns: Any, header: bool, progress: bool | None
+    schema: Schema,
+    data: Any,
+    wanted: dict[str, Column],
+    columns: Any,
+    header: bool,
+    progress: bool | None,
+    *,
+    typed: bool = True,
 ) -> tuple[Columns, Wanted]:
     """The data, opened, with all wanted columns in types that fit; otherwise a refusal by name."""
     order = [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
@@ -68,7 +78,7 @@ def checked_columns(
             got = f"columns {', '.join(map(repr, list(found.kinds)[:20]))}" if found.quotable else "other names"
             raise ParameterError("data", f"have a column {name!r}, which the schema names", got)
         for kind in sorted(found.kinds[name]):
-            if kind not in column.kinds:
+            if typed and kind not in column.kinds:
                 rule = f"hold {' or '.join(_WORDS[k] for k in column.kinds if k in _WORDS)}, as the schema says"
                 raise ParameterError(f"column {name!r}", rule, _WORDS.get(kind, kind))
     return found, tuple((name, column.numeric) for name, column in wanted.items())
@@ -100,12 +110,13 @@ def dask_table(schema: Schema, data: Any, *, target: bool) -> Any:
     """A dask data frame of encoded rows, computed where its partitions live."""
     if not is_dask(data) or not hasattr(data, "map_partitions") or not hasattr(data, "columns"):
         raise ParameterError("data", "be a dask data frame", type(data).__name__)
+    Table(schema, data._meta, target).__ndis_source__()  # types that do not fit are refused
     meta = _partition(data._meta, schema, target)
     return data.map_partitions(_partition, schema, target, meta=meta)
 
 
 def _partition(part: Any, schema: Schema, target: bool) -> Any:
-    source = Table(schema, part, target).__ndis_source__()
+    source = Table(schema, part, target, typed=False).__ndis_source__()
     everything = tuple(range(source.width))
     blocks: list[Floats] = [block for (block,) in source.read((everything,))]
     return type(part)(np.concatenate([np.empty((0, source.width)), *blocks]), columns=list(source.names))
