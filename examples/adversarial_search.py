@@ -16,12 +16,12 @@ import math
 from typing import Any
 
 import numpy as np
+from hard_neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 from scipy.optimize import brentq, minimize_scalar
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 import ndis
 from ndis.models.logistic import noisy_pair
-from ndis.models.neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 
 EPSILON, DELTA = 1.0, 1e-5
 

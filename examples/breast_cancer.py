@@ -113,7 +113,7 @@ class Comparison:
             row_norm_bound=ROW_NORM_BOUND,
             classes=(-1, 1),
             max_records=455,
-            release="mean",
+            method="mean",
         )
         return np.array([estimator.fit(self.x, self.y).score(self.x_test, self.y_test) for _ in range(fits)])
 

@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import private_regression as diabetes
 
 import ndis
-from ndis.calibrate import smallest_safe
 from ndis.gram import exact_gram
 from ndis.learn._base import INTERCEPT_SHARE
 from ndis.learn._linear import TARGET_SHARE, ridge_from_gram
@@ -38,16 +37,8 @@ Fit = Callable[[diabetes.Records, int], tuple[np.ndarray, float]]
 @cache
 def gaussian_noise_std(norm_bound: float, epsilon: float) -> float:
     """Noise for a Gram matrix: one row changes it by vvᵀ, of Frobenius norm ‖v‖² at most; calibrated exactly."""
-
-    def pair(std: float) -> ndis.GaussianPair:
-        return ndis.GaussianPair.from_ratios(1.0, shift=norm_bound**2 / std)
-
-    return smallest_safe(
-        lambda std: pair(std).log_delta(epsilon),
-        lambda std: pair(std).certify(epsilon).upper,
-        delta=DELTA,
-        start=norm_bound**2,
-    )
+    sensitivity = norm_bound**2
+    return ndis.GaussianMechanism.calibrated(epsilon=epsilon, delta=DELTA, sensitivity=sensitivity).noise_std
 
 
 def noisy_gram(gram: np.ndarray, norm_bound: float, seed: int, *, epsilon: float = EPSILON) -> tuple[np.ndarray, float]:

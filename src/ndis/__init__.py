@@ -37,15 +37,14 @@ from ndis._version import __version__
 
 if TYPE_CHECKING:
     from ndis import gram, learn, models, plotting, sampling, testing
+    from ndis._exact import exact_array
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
-    from ndis.exact import exact_array
     from ndis.genchi2 import GeneralizedChiSquare
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.clipping import clipped_count
-    from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.gram import GramMechanism, GramRelease
     from ndis.mechanisms.lifted import LiftedMechanism, lift
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from ndis.profile import Group, PrivacyProfile
     from ndis.schema import Schema
     from ndis.spectrum.batch import delta_batch, log_delta_batch
+    from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
 __all__ = [
     "BudgetError",
@@ -103,10 +103,8 @@ __all__ = [
 # finds the command already running.
 _MODULES = (
     "auditing",
-    "calibrate",
     "enclosure",
     "errors",
-    "exact",
     "genchi2",
     "gram",
     "learn",
@@ -121,11 +119,12 @@ _MODULES = (
     "schema",
     "spectrum",
     "testing",
+    "worst_case",
 )
 _HOMES = {
     "BudgetError": "ndis.errors",
     "Claim": "ndis.auditing",
-    "DominatingPairs": "ndis.mechanisms.envelopes",
+    "DominatingPairs": "ndis.worst_case.envelopes",
     "Enclosure": "ndis.enclosure",
     "GaussianMechanism": "ndis.mechanisms.gaussian",
     "GaussianPair": "ndis.pair",
@@ -134,7 +133,7 @@ _HOMES = {
     "LiftedMechanism": "ndis.mechanisms.lifted",
     "GramMechanism": "ndis.mechanisms.gram",
     "GramRelease": "ndis.mechanisms.gram",
-    "LoewnerEnvelope": "ndis.mechanisms.envelopes",
+    "LoewnerEnvelope": "ndis.worst_case.envelopes",
     "NdisError": "ndis.errors",
     "NotPrivateWarning": "ndis.errors",
     "PTRProjection": "ndis.mechanisms.ptr",
@@ -142,16 +141,16 @@ _HOMES = {
     "PoissonProjection": "ndis.mechanisms.projection",
     "PrecisionError": "ndis.errors",
     "PrivacyProfile": "ndis.profile",
-    "ProjectionRelease": "ndis.mechanisms.release",
+    "ProjectionRelease": "ndis.mechanisms.ptr",  # which brings all three mechanisms, so that `load` knows them
     "RandomProjection": "ndis.mechanisms.projection",
-    "RankOneEnvelope": "ndis.mechanisms.envelopes",
+    "RankOneEnvelope": "ndis.worst_case.envelopes",
     "Schema": "ndis.schema",
     "audit": "ndis.auditing",
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
     "clipped_count": "ndis.mechanisms.clipping",
     "delta_batch": "ndis.spectrum.batch",
-    "exact_array": "ndis.exact",
+    "exact_array": "ndis._exact",
     "lift": "ndis.mechanisms.lifted",
     "log_delta_batch": "ndis.spectrum.batch",
 }

@@ -85,6 +85,30 @@ def as_positive(name: str, value: ArrayLike) -> Floats:
     return array
 
 
+def as_one_positive(name: str, value: ArrayLike) -> float:
+    """One finite number above zero."""
+    x = as_scalar(name, value)
+    if not x > 0:
+        raise ParameterError(name, "be positive", x)
+    return x
+
+
+def as_not_negative(name: str, value: ArrayLike) -> float:
+    """One finite number of at least zero."""
+    x = as_scalar(name, value)
+    if not x >= 0:
+        raise ParameterError(name, "not be negative", x)
+    return x
+
+
+def as_within(name: str, value: Any, exponent: int) -> float:
+    """One positive number between 2^−exponent and 2^exponent, so that its powers and quotients stay floats."""
+    x = as_scalar(name, value)
+    if not 2.0**-exponent <= x <= 2.0**exponent:
+        raise ParameterError(name, f"be positive and between 2^-{exponent} and 2^{exponent}", x)
+    return x
+
+
 def as_counts(name: str, value: ArrayLike) -> Floats:
     """A vector of whole numbers of at least one, as exact floats."""
     array = as_vector(name, value)
@@ -96,6 +120,13 @@ def as_counts(name: str, value: ArrayLike) -> Floats:
 def as_count(name: str, value: Any) -> int:
     """One whole number of at least one."""
     return int(as_counts(name, as_scalar(name, value))[0])
+
+
+def as_size(name: str, value: Any) -> int:
+    """One whole number of at least one, given as an integer: a number of rows, columns or records."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= 2**53:
+        raise ParameterError(name, "be a whole number of at least 1", repr(value))
+    return int(value)
 
 
 def as_symmetric(name: str, value: ArrayLike) -> Floats:

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from hard_neighbours import profile_on
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF
 
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic, GaussianProcess
-from ndis.models.neighbours import profile_on
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 LOGISTIC = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5, max_records=455, dimension=30)
@@ -79,7 +79,7 @@ def test_logistic_shift_and_ratio_come_from_one_record():
 
 def test_logistic_noise_of_the_setting():
     """The worst shift and the worst ratio side by side need 4.11; that they come from one record leaves 3.875."""
-    from ndis.mechanisms.envelopes import RankOneEnvelope
+    from ndis.worst_case.envelopes import RankOneEnvelope
 
     class SideBySide:
         def __init__(self, model):

@@ -7,18 +7,30 @@ import math
 from pathlib import Path
 
 import mpmath as mp
+import numpy as np
 import pytest
 from flint import arb
 
 from ndis._balls import precision
 from ndis.errors import ParameterError, PrecisionError
+from ndis.pair import GaussianPair
+from ndis.spectrum import sampled_certified_plan
 from ndis.spectrum.directions import Directions
-from ndis.spectrum.sampled_certified import SampledGroup, certify_sampled, certify_sampled_log
+from ndis.spectrum.origins import enclose
+from ndis.spectrum.sampled_certified import (
+    SampledGroup,
+    _enclose,
+    bounds_sampled,
+    certify_sampled,
+    certify_sampled_log,
+)
 from ndis.spectrum.sampled_moment_balls import ShiftStep
+from ndis.spectrum.sampled_upper import dominated, dominating, profile
+from ndis.spectrum.subsampling import certify as sample_once
 
 DATA = Path(__file__).parent / "data"
-MANY = json.loads((DATA / "accounting_cases.json").read_text())
-FEW = json.loads((DATA / "accounting_few_cases.json").read_text())
+MANY = json.loads((DATA / "given_accounting_cases.json").read_text())
+FEW = json.loads((DATA / "given_accounting_few_cases.json").read_text())
 # The stored value of this case, −104.445, is below log δ of its first step alone, −104.43953: the file is wrong there.
 WRONG = 5
 
@@ -106,7 +118,7 @@ def test_the_reference_that_is_wrong():
     with mp.workdps(30):
         alone = mp.log(one_step(mp.mpf(first["rate"]), mp.mpf(first["shift"]), mp.mpf(2), "remove"))
         assert mp.mpf(case["log_delta"]) < alone
-        box = certify_sampled_log(groups_of(case), 2.0, order="remove", relative_width=1e-3)
+        box = certify_sampled_log(groups_of(case), 2.0, order="remove", relative_width=1e-4)
         assert box.lower <= mp.mpf("-104.439365774835585612") <= box.upper  # E_P over the second step, 40 digits
         assert box.upper > alone
 
@@ -224,4 +236,76 @@ def test_moments_and_ceilings(rate, shift, c, y, remove):
         cap = float(step.ceiling(c, y, theta, 30.0).upper())
         assert abs(truth) <= cap * (1 + 1e-12)
         assert cap <= size * (1 + 1e-9)
-        assert (y == 0.0 or gain < 0.0)
+        assert y == 0.0 or gain < 0.0
+
+
+# ---------------------------------------------------------------------- bounds for any pair
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+def test_the_stand_ins_of_a_shift(order):
+    """The profiles of the two discrete pairs are nowhere on the wrong side of the step's, and close to it."""
+    remove = order == "remove"
+    with precision(320):
+        curve = profile(Directions([], arb(1)), arb(0.05), remove=remove, places=120, mass=1e-9)
+    above, infinite = dominating(curve, remove=remove)
+    below = dominated(curve, remove=remove)
+
+    def delta(step, epsilon):
+        pairs = zip(map(float, step.masses), map(float, step.losses), strict=True)
+        return math.fsum(p * -math.expm1(epsilon - x) for p, x in pairs if x > epsilon)
+
+    assert abs(math.fsum(map(float, above.masses)) + float(infinite) - 1.0) < 1e-12
+    assert abs(math.fsum(map(float, below.masses)) - 1.0) < 1e-12
+    for epsilon in (*np.linspace(-0.06, 0.06, 57).tolist(), 0.2, 1.0, -1.0, -3.0):
+        truth = float(one_step(mp.mpf(0.05), mp.mpf(1), mp.mpf(epsilon), order))
+        assert truth * (1 - 1e-12) <= delta(above, epsilon) + float(infinite) <= truth * (1 + 3e-2) + 1e-9
+        assert truth * (1 - 1e-1) - 1e-8 <= delta(below, epsilon) <= truth * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+def test_many_steps_between_the_bounds(order):
+    """Stand-ins of a shift in a composition, against the certificate that needs none."""
+    remove = order == "remove"
+    group = shift_group(0.05, 1.0, 100)
+    with precision(320):
+        curve = profile(group.invariants, arb(0.05), remove=remove, places=150, mass=1e-12)
+    box = certify_sampled([group], 1.0, order=order)
+    above, infinite = dominating(curve, remove=remove)
+    upper = float(_enclose([group], 1.0, order, 1e-4, {0: above}).upper()) + 100 * float(infinite)
+    lower = float(_enclose([group], 1.0, order, 1e-4, {0: dominated(curve, remove=remove)}).lower())
+    assert 0.98 * box.lower <= lower <= box.lower
+    assert box.upper <= upper <= 1.01 * box.upper
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+@pytest.mark.parametrize("excess", [0.03, -0.2])
+def test_bounds_of_a_sampled_sketch(order, excess):
+    """One step has a closed form; two are worse than one."""
+    pair = GaussianPair.from_ratios([1.0 + excess], [0.0], [12])
+    with precision(256):
+        group = SampledGroup((0.1,), enclose(pair.origins, 256), 1)
+    truth = sample_once(pair, 0.02, (0.1,), order, relative_width=1e-9)
+    box = bounds_sampled([group], 0.02, order=order, places=150)
+    assert box.lower <= truth.upper <= truth.lower * (1 + 1e-8) <= box.upper * (1 + 1e-8)
+    assert box.width <= 0.1 * truth.upper
+    twice = bounds_sampled([group, group], 0.02, order=order, places=150)
+    assert twice.upper > truth.lower
+
+
+def test_a_sampled_sketch_has_no_certificate_of_a_given_width():
+    with precision(256):
+        group = SampledGroup((0.1,), Directions([(arb(0.5), arb(0), 3)], arb(0)), 4)
+    with pytest.raises(PrecisionError, match="bounds_sampled"):
+        certify_sampled([group], 0.1, order="remove")
+
+
+def test_bounds_where_a_width_is_out_of_reach(monkeypatch):
+    """With few nodes allowed the certificate says that it fails, and the bounds are wider."""
+    monkeypatch.setattr(sampled_certified_plan, "_MOST_NODES", 12_000)
+    case = FEW[10]
+    with pytest.raises(PrecisionError):
+        certify_sampled(groups_of(case), case["epsilon"], order=case["order"])
+    box = bounds_sampled(groups_of(case), case["epsilon"], order=case["order"], relative_width=1e-6)
+    assert box.lower <= mp.exp(mp.mpf(case["log_delta"])) <= box.upper
+    assert 1e-6 * box.upper < box.width <= 1e-3 * box.upper

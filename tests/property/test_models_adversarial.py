@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from hard_neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic, GaussianProcess
-from ndis.models.neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 
 EPSILONS = np.array([0.1, 0.5, 1.0, 2.0])
 LOGISTIC = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)

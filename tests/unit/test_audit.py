@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ndis
+from ndis._search import smallest_safe
 from ndis.auditing import (
     AddAdversarial,
     AddRandom,
@@ -215,9 +216,9 @@ def test_the_wrong_sensitivity_is_found_by_removal():
 class GaussianPairScale:
     """The largest μ with δ(1) ≤ 1e-6 for a shift of μ standard deviations."""
 
-    unit = ndis.calibrate.largest_safe(
-        lambda m: GaussianPair.from_ratios(1.0, shift=m).log_delta(1.0),
-        lambda m: GaussianPair.from_ratios(1.0, shift=m).certify(1.0).upper,
+    unit = 1 / smallest_safe(
+        lambda noise: GaussianPair.from_ratios(1.0, shift=1 / noise).log_delta(1.0),
+        lambda noise: GaussianPair.from_ratios(1.0, shift=1 / noise).certify(1.0).upper,
         delta=1e-6,
     )
 

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ndis
+from ndis._exact import ExactArray
 from ndis.auditing import (
     AddAdversarial,
     AddRandom,
@@ -33,7 +34,6 @@ from ndis.auditing.identity import fingerprint
 from ndis.auditing.laws import Law, certified_pair, screening_pair
 from ndis.cli import app
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 

@@ -9,8 +9,8 @@ import flint
 import numpy as np
 import pytest
 
+from ndis._exact import exact_array
 from ndis.errors import ParameterError, PrecisionError
-from ndis.exact import exact_array
 from ndis.gram import exact_gram, worst_row
 from ndis.sampling import exact_normal
 

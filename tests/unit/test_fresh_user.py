@@ -12,13 +12,13 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from typer.testing import CliRunner
 
 import ndis
+from ndis._exact import exact_array
 from ndis.cli import app
 from ndis.errors import ParameterError
-from ndis.exact import exact_array
 from ndis.learn import PrivateCovariance, PrivateGaussianProcess, PrivateLogisticRegression, PrivateRidge
 from ndis.mechanisms.base import Receipt
-from ndis.mechanisms.envelopes import RankOneEnvelope
 from ndis.models import BohningLogistic, GaussianProcess
+from ndis.worst_case.envelopes import RankOneEnvelope
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6", "--row-norm-bound", "3")
 SKETCH = (*BUDGET, "--sketch-size", "5")
@@ -192,7 +192,9 @@ class TestReceipts:
 
     @pytest.mark.parametrize("classes", [None, (0, 1)])
     def test_whether_classes_were_stated(self, classes):
-        model = PrivateLogisticRegression(row_norm_bound=1.0, l2_penalty=20.0, bound="renyi", classes=classes)
+        model = PrivateLogisticRegression(
+            row_norm_bound=1.0, method="posterior", l2_penalty=20.0, bound="renyi", classes=classes
+        )
         model.fit([[0.0], [0.5]], [0, 1])
         assert model.receipt_.parameters["classes_stated"] is (classes is not None)
         assert model.receipt_.arithmetic == "exact"
@@ -234,7 +236,7 @@ PUBLIC = {"noise_variance": 1.0, "label_bound": 1.0, "max_records": 2, "query": 
             r"^query must hold points of prior variance at most 2\.0; got 4\.0; state a prior_variance_bound",
         ),
         (
-            lambda: PrivateLogisticRegression(row_norm_bound=1.0).fit([[0.0]] * 3, [0, 1, 2]),
+            lambda: PrivateLogisticRegression(row_norm_bound=1.0, method="posterior").fit([[0.0]] * 3, [0, 1, 2]),
             r"^y must have two classes; got more \(Only binary classification is supported\); [^.]*$",
         ),
     ],

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import ndis
+from ndis._exact import root_down, root_up
 from ndis.errors import NotPrivateWarning, ParameterError
-from ndis.exact import root_down, root_up
 from ndis.gram import RowLayout, exact_gram
 from ndis.gram.sums import RecordSums
 from ndis.mechanisms.base import Mechanism

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
 from ndis.gram import exact_gram, sums
 from ndis.gram.logistic import exponential, probabilities
 from ndis.gram.sums import RecordSums, TermSums
@@ -140,7 +140,7 @@ def sources(x, y, tmp_path):
         frame[part * 1000 : (part + 1) * 1000].to_parquet(folder / f"{part}.parquet", row_group_size=130)
     yield "parquet folder", folder, by_name
     frame.to_csv(tmp_path / "all.csv", index=False, float_format="%.17g")
-    yield "csv", tmp_path / "all.csv", by_name
+    yield "csv", tmp_path / "all.csv", {**by_name, "header": True}
     yield "sparse", sparse.csr_array(np.c_[x, y]), {"targets": [4]}
     yield "dask frame", dd.from_pandas(frame, npartitions=5), by_name
     yield "dask array", da.from_array(np.c_[x, y], chunks=(700, 2)), {"targets": [4]}

@@ -13,13 +13,18 @@ import pytest
 
 import ndis
 from ndis import GaussianPair
-from ndis.exact import exact_array
-from ndis.mechanisms.base import Attained
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope, as_loewner
-from ndis.mechanisms.lifted import LiftedMechanism, LiftedRelease, lift
-from ndis.mechanisms.worst_case import certified_worst_delta, extreme_pairs, worst_log_delta
-from ndis.mechanisms.worst_case_profile import EnvelopeProfile, envelope_profile
-from ndis.mechanisms.worst_case_rank_one import certified_rank_one, rank_one_search
+from ndis._exact import exact_array
+from ndis.mechanisms.base import Attained, GaussianRelease
+from ndis.mechanisms.lifted import LiftedMechanism, lift
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope, as_loewner
+from ndis.worst_case.profile import (
+    EnvelopeProfile,
+    certified_worst_delta,
+    envelope_profile,
+    worst_log_delta,
+)
+from ndis.worst_case.rank_one import certified_rank_one, rank_one_search
+from ndis.worst_case.renyi import extreme_pairs
 
 
 @dataclass(frozen=True)
@@ -291,12 +296,12 @@ def test_release_and_receipt(tmp_path):
     assert found["parameters"]["model"] == {"name": "ClippedMean", "count": 100, "spread": 0.0, "labels": ["a", "b"]}
     assert found["parameters"]["bound_used"] == "exact (branch and bound)"
     release.save(tmp_path / "release.json")
-    again = LiftedRelease.load(tmp_path / "release.json")
+    again = GaussianRelease.load(tmp_path / "release.json")
     assert again.values.tolist() == release.values.tolist()
     assert again.receipt == release.receipt
     for path in (tmp_path / "missing.json", tmp_path):
         with pytest.raises(ndis.ParameterError, match="path"):
-            LiftedRelease.load(path)
+            GaussianRelease.load(path)
 
 
 def test_seeded_release_is_not_private():

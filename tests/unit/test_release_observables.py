@@ -175,7 +175,7 @@ def test_cells_of_estimators_and_models(tmp_path: Path) -> None:
         seen: dict[str, Any] = {}
         for form in (list, as_objects):
             with recorded(seen):
-                model = PrivateCovariance(row_norm_bound=1.0, sketch_size=5).fit(form(rows))
+                model = PrivateCovariance(row_norm_bound=1.0, method="sketch", sketch_size=5).fit(form(rows))
                 seen["shape"] = model.covariance_.shape
                 read_records((form(rows), [0] * len(rows)), max_records=None)
         return seen

@@ -1,4 +1,4 @@
-"""The white-box auditor: refute false privacy claims, with proof (theory §10).
+"""The white-box auditor: refute false privacy claims, with proof (rule:audit).
 
 >>> import ndis
 >>> from ndis.auditing import Claim, audit

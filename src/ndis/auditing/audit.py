@@ -1,4 +1,4 @@
-"""`audit`: hold a claim against neighbours (theory §10)."""
+"""`audit`: compare a claim with neighbours (rule:audit)."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ def audit(
     law_accuracy: float = LAW_ACCURACY,
 ) -> AuditReport:
     """Try to refute a claim of differential privacy, by certified lower bounds on δ over pairs of neighbours.
+
+    The printed audit (lem:ndis-upper-oracle) returns an over-estimate of δ. A refutation here reads a certified lower end.
 
     Give one of `pairs`, `algorithm` or `mechanism`. Every pair is tested in both orders.
 

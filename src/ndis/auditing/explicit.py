@@ -1,6 +1,6 @@
 """Many small pairs as arrays: bounds for all, accurate floats for those that may be the worst, then certificates.
 
-Chernoff's bound log δ ≤ K(s) − sε + s log s − (1+s) log(1+s) holds at every s > 0 with all 1 − st > 0 (theory §5), so
+Chernoff's bound log δ ≤ K(s) − sε + s log s − (1+s) log(1+s) holds at every s > 0 with all 1 − st > 0 (bound:renyi), so
 one s serves all pairs: a line of arithmetic each. A pair whose bound lies below a δ already found is not the worst.
 """
 

@@ -1,4 +1,4 @@
-"""From candidates to a verdict: floats put them in order, certificates decide (theory §10).
+"""From candidates to a verdict: floats put them in order, certificates decide (rule:audit).
 
 The worst first, each candidate that floats do not put clearly below the claim is certified, until one is refuted. None
 is left out: a candidate is passed over only where its float log δ is below that of the claim by more than a margin ten

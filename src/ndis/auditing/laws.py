@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._exact import ExactArray, exact_array
 from ndis._validate import Floats, as_covariance
 from ndis.auditing.accuracy import ROUNDING, Room, exactly, room, rooms
 from ndis.errors import NdisError, ParameterError
-from ndis.exact import ExactArray, exact_array
 from ndis.pair import GaussianPair
 from ndis.spectrum.origins import DenseOrigin
 

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from ndis._validate import Floats
 from ndis.gram import Gram, RowLayout, worst_row
-from ndis.gram.engine import is_dask
+from ndis.gram.cluster import is_dask
 from ndis.gram.host import integer_tiles
 from ndis.gram.leverage import _checked, _on_host, _scores, _whitener
-from ndis.gram.sources import choose_columns, open_source
+from ndis.gram.schema import choose_columns
+from ndis.gram.sources import open_source
 
 __all__ = ["largest_leverages"]
 

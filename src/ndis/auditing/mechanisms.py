@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ndis._exact import ExactArray, exact_array
 from ndis.auditing.candidates import EXCHANGED, WITH_RECORD, Found, candidates_of
 from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.auditing.projection import ProjectionLaw, projection_neighbours
 from ndis.auditing.search import as_rules, search
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
 from ndis.mechanisms.base import Mechanism
 from ndis.mechanisms.projection import RandomProjection
 

@@ -1,6 +1,6 @@
 """Neighbours of a random projection, exactly: rows by their leverage, then in ball arithmetic from their integers.
 
-A sketch of D has r columns N(0, A), A = DᵀD + λI (theory §7). Write ⟨u, v⟩ = uᵀA⁻¹v.
+A sketch of D has r columns N(0, A), A = DᵀD + λI (thm:sketch-pair). Write ⟨u, v⟩ = uᵀA⁻¹v.
 
     row v removed:           the sketch with it from the sketch without it has  t = h/(1 − h),  h = ⟨v, v⟩
     row w added:             the sketch with it from the sketch without it has  t = ⟨w, w⟩
@@ -22,14 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._balls import outward, precision
-from ndis._validate import Floats, as_counts, as_scalar
+from ndis._validate import Floats
 from ndis.auditing.candidates import EXCHANGED, WITH_RECORD
 from ndis.auditing.leverages import largest_leverages
-from ndis.errors import ParameterError
-from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout, exact_gram
+from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
-from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
-from ndis.mechanisms.projection import RandomProjection
+from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -40,75 +38,6 @@ _CORRECTIONS = 4
 _ACCURATE = 70  # bits of t, more than a float holds
 _CLIMB = 200  # turns at most
 _DIRECTIONS = 3  # of rows to put in the place of one
-
-
-@dataclass(frozen=True)
-class ProjectionLaw:
-    """A random projection as it is claimed to be run, whatever its ridge: what the auditor is told by hand.
-
-    Parameters
-    ----------
-    sketch_size : int
-        r, the number of columns drawn.
-    ridge : float
-        λ, what is added to the diagonal of the Gram matrix.
-    row_norm_bound, target_bound, intercept, fractional_bits
-        The public description of a row; see `ndis.gram.exact_gram`.
-    adjacency : str
-
-    Examples
-    --------
-    >>> from ndis.auditing import Claim, audit
-    >>> law = ProjectionLaw(sketch_size=100, ridge=32.0, row_norm_bound=1.0)  # 35.54 would do
-    >>> audit(Claim(epsilon=1.0, delta=1e-6), mechanism=law).refuted
-    True
-    """
-
-    sketch_size: int
-    ridge: float
-    row_norm_bound: float
-    target_bound: float | None = None
-    intercept: float | None = None
-    fractional_bits: int = DEFAULT_FRACTIONAL_BITS
-    adjacency: Adjacency = "add-remove"
-
-    def __post_init__(self) -> None:
-        as_adjacency(self.adjacency)
-        size = as_counts("sketch_size", as_scalar("sketch_size", self.sketch_size))[0]
-        object.__setattr__(self, "sketch_size", int(size))
-        if not 0 < as_scalar("ridge", self.ridge) < math.inf:
-            raise ParameterError("ridge", "be positive and finite", self.ridge)
-        object.__setattr__(self, "ridge", float(self.ridge))
-        RowLayout(1, targets=int(self.target_bound is not None), **self.layout)
-
-    @property
-    def layout(self) -> dict[str, Any]:
-        """The arguments of `exact_gram`."""
-        return {
-            "row_norm_bound": self.row_norm_bound,
-            "target_bound": self.target_bound,
-            "intercept": self.intercept,
-            "fractional_bits": self.fractional_bits,
-        }
-
-    @classmethod
-    def of(cls, mechanism: RandomProjection) -> ProjectionLaw:
-        """The law of a mechanism of the package."""
-        names = ("sketch_size", "ridge", "row_norm_bound", "target_bound", "intercept", "fractional_bits", "adjacency")
-        return cls(**{name: getattr(mechanism, name) for name in names})
-
-    def profile(self) -> PrivacyProfile:
-        """The exact guarantee over all neighbours."""
-        return self._mechanism().profile()
-
-    def attained(self) -> tuple[Attained, ...]:
-        """The worst neighbours known, from public parameters alone."""
-        return self._mechanism().attained()
-
-    def _mechanism(self) -> RandomProjection:
-        """The mechanism with this ridge, which promises nothing."""
-        public = {**self.layout, "sketch_size": self.sketch_size, "adjacency": self.adjacency, "ridge": self.ridge}
-        return RandomProjection._draft(epsilon=0.0, delta=0.5, calibration="given", **public)
 
 
 @dataclass(frozen=True, eq=False)

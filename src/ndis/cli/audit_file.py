@@ -172,7 +172,8 @@ def _read_rows(name: str, file: Path, targets: list[str] | None) -> Any:
         import pyarrow as pa
     except ImportError as error:
         raise ParameterError("pyarrow", "be installed to read tables", "none", "pip install 'ndis[data]'") from error
-    from ndis.gram.sources import choose_columns, open_source
+    from ndis.gram.schema import choose_columns
+    from ndis.gram.sources import open_source
 
     if not file.is_file():
         raise ParameterError(name, "name an existing file", str(file))

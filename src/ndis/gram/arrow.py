@@ -1,4 +1,4 @@
-"""Arrow columns as float64: one rule for each type, and the nearest float64 for every cell."""
+"""Arrow columns as float64: one rule per type, and the nearest float64 for every cell."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Dask arrays and data frames: every partition becomes an accumulator where it lives, and a tree merges them.
 
-Tasks are pure, so a partition lost with its worker is simply computed again, to the same bits. Only the d×d result
+Tasks are pure, so dask computes a partition again, to the same bits, if it is lost with its worker. Only the d×d result
 travels to the client.
 """
 
@@ -20,11 +20,17 @@ from ndis.gram.accumulator import Gram, GramAccumulator
 from ndis.gram.cells import read_cells
 from ndis.gram.layout import RowLayout
 from ndis.gram.poisson import PoissonRows
-from ndis.gram.sources import Groups, Parts, Source, choose_columns, open_source, rows_per_read
+from ndis.gram.schema import Groups, Parts, Source, choose_columns, layout_for, rows_per_read
+from ndis.gram.sources import open_source
 
-__all__ = ["computed", "dask_gram", "open_dask", "read_partition", "tree"]
+__all__ = ["computed", "dask_gram", "is_dask", "open_dask", "read_partition", "tree"]
 
 _FAN_IN = 8
+
+
+def is_dask(data: Any) -> bool:
+    """Whether ``data`` is a dask collection."""
+    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")
 
 
 def open_dask(data: Any) -> tuple[Source, list[Any]]:
@@ -40,8 +46,6 @@ def dask_gram(data: Any, *, columns: Any, targets: Any, sample: PoissonRows | No
     """The exact Gram matrix of a dask collection, on the scheduler in use."""
     if sample is not None and not sample.private:
         raise ParameterError("random_state", "be left out for a sample of a dask collection", "a seed")
-    from ndis.gram.engine import layout_for
-
     schema, partitions = open_dask(data)
     groups = choose_columns(schema, columns, targets)
     layout = layout_for(schema, groups, **public)
@@ -56,7 +60,7 @@ def dask_gram(data: Any, *, columns: Any, targets: Any, sample: PoissonRows | No
 
 
 def computed(delayed: Any) -> Any:
-    """The result, or one fixed message: what the tasks of others raise, warn or log may quote a cell or tell a size."""
+    """The result, or one fixed message: the errors, warnings and logs of other tasks may quote a cell or a size."""
     try:
         with _silence():
             return delayed.compute()
@@ -105,9 +109,9 @@ def _accumulate(
 
 
 def read_partition(part: Any, columns: int | tuple[str, ...], groups: Groups) -> Iterator[Parts]:
-    """Rows of one partition, each cell read on its own. Whatever kinds a partition has, no cell raises anything.
+    """Rows of one partition, each cell read on its own. No cell raises anything, whatever its type.
 
-    `columns` are the names that the collection declares, or how many columns it has. Others are refused.
+    `columns` are the names that the collection declares, or the number of its columns. Other columns are refused.
 
     >>> import pandas as pd
     >>> [block.tolist() for (block,) in read_partition(pd.DataFrame({"a": [0.5, "x"]}), ("a",), ((0,),))]
@@ -125,7 +129,7 @@ def read_partition(part: Any, columns: int | tuple[str, ...], groups: Groups) ->
 
 
 def _column(rows: Any, i: int) -> NDArray[np.float64]:
-    """A column as float64 by its type where that says numbers, and cell by cell where it does not."""
+    """A column as float64: by its type if the type is numeric, otherwise cell by cell."""
     cells = rows.iloc[:, i] if hasattr(rows, "iloc") else rows[:, i]
     kind = getattr(cells.dtype, "kind", "O")
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -19,7 +19,7 @@ from ndis.gram.files import PAGES, given_names, header_names
 from ndis.gram.lines import LONGEST, cells_of, first_line, line_blocks, rows_of
 from ndis.gram.paths import files_of, kind_of_files
 from ndis.gram.reading import ahead, fixed_steps, readable, stamps, unchanged
-from ndis.gram.sources import rows_per_read
+from ndis.gram.schema import rows_per_read
 
 __all__ = ["cell_blocks", "open_columns"]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ndis.errors import ParameterError
 from ndis.gram.arrow import decimal_numbers
 from ndis.gram.cells import is_nested, kind_of
-from ndis.gram.sources import rows_per_read
+from ndis.gram.schema import rows_per_read
 
 __all__ = ["Cells", "Columns", "Wanted", "arrow_cells", "arrow_kind", "memory_columns", "objects"]
 

@@ -1,8 +1,8 @@
 """Products of integer blocks on a torch device.
 
-Rows from the host cross through two pinned buffers on a stream of their own, so that copying the next block overlaps
-computing this one. Sums are exact, so the long inner dimension may be cut into as many products as keep the device
-busy: the bits cannot change.
+Rows from the host cross through two pinned buffers on a stream of their own. So the next block is copied while this
+one is computed. Sums are exact, so the long inner dimension may be cut into as many products as keep the device busy.
+The bits do not change.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class _Lane:
 
 
 def _import_fused() -> Any:
-    """The one-pass kernel, where torch came with its compiler; otherwise say that the same bits take several passes."""
+    """The one-pass kernel, if torch came with its compiler. Otherwise warn that the same bits take several passes."""
     try:
         from ndis.gram import fused
     except ModuleNotFoundError:

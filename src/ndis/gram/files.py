@@ -22,7 +22,7 @@ from ndis.gram.lines import cells_of, first_line, row_blocks
 from ndis.gram.npy import npy_blocks, npy_header
 from ndis.gram.paths import files_of, kind_of_files
 from ndis.gram.reading import ahead, fixed_steps, readable, stamps, unchanged
-from ndis.gram.sources import Groups, Parts, Source, check_dtype, matrix_width, rows_per_read
+from ndis.gram.schema import Groups, Parts, Source, check_dtype, matrix_width, rows_per_read
 
 __all__ = ["PAGES", "file_source", "given_names", "header_names"]
 
@@ -53,7 +53,7 @@ def file_source(data: Any, *, columns: Any = None, header: bool = False, progres
     header : bool
         The first line of every CSV file holds public names.
     progress : bool, optional
-        Show a progress bar; by default when standard error is a terminal.
+        Show a progress bar; by default if standard error is a terminal.
     """
     paths = files_of(data)
     kind = kind_of_files(paths)
@@ -175,7 +175,7 @@ def _open_csv(path: Path, given: tuple[str, ...] | None) -> _Table:
 
 
 def given_names(columns: Any) -> tuple[str, ...]:
-    """What the caller calls the columns of a CSV file; empty for a column that is not read."""
+    """The caller's names for the columns of a CSV file; empty for a column that is not read."""
     items = [columns] if columns is None or isinstance(columns, str) else list(columns)
     if items == [None]:
         remedy = "or say header=True (--header) if the first line of every file holds public names"
@@ -190,7 +190,7 @@ def given_names(columns: Any) -> tuple[str, ...]:
 
 
 def header_names(path: Path) -> tuple[str, ...]:
-    """The names in the first line. One message for whatever is wrong with it, for it may be a record after all."""
+    """The names in the first line. Every fault has the same message, because the line may be a record after all."""
     with path.open("rb") as file:
         line = first_line(file)
     cells = None if line is None else cells_of(line)
@@ -210,7 +210,7 @@ def _are_names(names: list[Any]) -> bool:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a name reads as a number, be it NaN or infinity, which a line of data may hold."""
+    """Whether a name reads as a number, NaN and infinity included: a line of data may hold those."""
     try:
         float(name)
     except ValueError:

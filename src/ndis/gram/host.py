@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of
+from ndis.gram.kernel import quantise_group_into
 from ndis.gram.layout import RowLayout
-from ndis.gram.rows import GroupRule, quantise_group
+from ndis.gram.rows import GroupRule
 
 __all__ = ["check_block", "exact_products", "integer_tiles", "over_strips", "own_tile_entries"]
 
@@ -27,7 +27,7 @@ _ROWS_PER_THREAD = 1024
 
 
 def check_block(block: Any, *, columns: int, name: str) -> NDArray[Any]:
-    """Check type and shape of a block of rows; its values are never looked at."""
+    """Check type and shape of a block of rows. No check looks at a value."""
     if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
         raise ParameterError(name, "be a NumPy array", type(block).__name__)
     if block.dtype.kind not in "fiub" or block.dtype.itemsize > 8:
@@ -114,15 +114,13 @@ def _blas() -> Any:
 def _fill(
     tile: NDArray[np.float64], parts: tuple[NDArray[Any], ...], layout: RowLayout, rules: list[GroupRule], workers: int
 ) -> None:
-    quantise = _quantiser()
-
     def strip(start: int, stop: int) -> None:
         broken = np.zeros(stop - start, dtype=np.bool_)
         out = tile[start:stop]
         for part, group, rule in zip(parts, layout.groups, rules, strict=False):
             with np.errstate(all="ignore"):
                 x = np.ascontiguousarray(part[start:stop], dtype=np.float64)
-                quantise(x, rule, out[:, group.start : group.stop], broken)
+                quantise_group_into(x, rule, out[:, group.start : group.stop], broken)
         if layout.intercept is not None:
             out[:, -1] = 2.0**layout.fractional_bits
         out[broken] = 0.0  # a NaN in any group empties the whole row, the intercept included
@@ -134,28 +132,6 @@ def _fill(
     strip(cuts[0], cuts[1])
     for job in jobs:
         job.result()
-
-
-Quantiser = Callable[[NDArray[np.float64], GroupRule, NDArray[np.float64], NDArray[np.bool_]], None]
-
-
-@cache
-def _quantiser() -> Quantiser:
-    """Return the compiled quantiser; say so where numba is missing and NumPy must do, with the same bits."""
-    try:
-        from ndis.gram.kernel import quantise_group_into
-    except ModuleNotFoundError as error:
-        if error.name != "numba":
-            raise
-        warnings.warn("numba is not installed: rows are quantised by NumPy, some times slower", stacklevel=2)
-        return numpy_quantiser
-    return quantise_group_into
-
-
-def numpy_quantiser(x: NDArray[np.float64], rule: GroupRule, q: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
-    """The same map through NumPy."""
-    q[...], bad = quantise_group(np, x, rule)
-    broken |= bad
 
 
 @cache

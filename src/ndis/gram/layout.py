@@ -15,8 +15,8 @@ from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
 
+from ndis._exact import root_up
 from ndis.errors import ParameterError
-from ndis.exact import root_up
 
 __all__ = ["DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "RowLayout"]
 
@@ -41,7 +41,7 @@ class ColumnGroup:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """What the public may know about a row.
+    """The public description of a row.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class RowLayout:
     fractional_bits : int
         k: each group lies on the grid bound·2⁻ᵏ.
     names : tuple of str
-        Names of the columns, empty where the source has none.
+        Names of the columns, empty if the source has none.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class RowLayout:
 
     @property
     def joint_norm_bound_squared(self) -> Fraction:
-        """Σ b² over the groups, exactly: the squared norm no row exceeds."""
+        """Σ b² over the groups, exactly: the squared norm that no row exceeds."""
         return sum((Fraction(g.bound) ** 2 for g in self.groups), Fraction(0))
 
     @property
@@ -141,7 +141,7 @@ class RowLayout:
 
 
 def _bound(name: str, value: Any) -> float:
-    """Check a public bound; the range leaves room for x·2ᵏ/b and for the square of b."""
+    """Check a public bound. The range leaves room for x·2ᵏ/b and for the square of b."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterError(name, "be a number", type(value).__name__)
     try:

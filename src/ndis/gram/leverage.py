@@ -1,8 +1,8 @@
 """Leverage scores of all rows in a second pass, for the auditor.
 
-The leverage of a row v in its own Gram is vᵀ(DᵀD + λI)⁻¹v = ‖Wq‖², with LLᵀ = DᵀD + λI, W = L⁻¹·diag(steps) and q the
-integer row. Removing v moves the law of a projection by h/(1 − h) in this one direction (theory §7), so the row of
-largest leverage is the worst one to remove. The scores are float64 and **private**.
+The leverage of a row v in its own Gram matrix is h = vᵀ(DᵀD + λI)⁻¹v = ‖Wq‖². Here LLᵀ = DᵀD + λI, W = L⁻¹·diag(steps),
+and q is the integer row. Removing v moves the law of a projection by t = h/(1 − h) in one direction (thm:sketch-pair).
+So the row of largest leverage is the worst one to remove. The scores are float64 and **private**.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError, PrecisionError
 from ndis.gram.accumulator import Gram
-from ndis.gram.engine import is_dask
+from ndis.gram.cluster import computed, is_dask, open_dask, read_partition, tree
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
-from ndis.gram.sources import Groups, Parts, choose_columns, open_source, rows_per_read
+from ndis.gram.schema import Groups, Parts, choose_columns, rows_per_read
+from ndis.gram.sources import open_source
 
 __all__ = ["WorstRow", "leverage", "worst_row"]
 
@@ -33,9 +34,9 @@ class WorstRow:
     index : int
         Its number in the order of the source.
     leverage : float
-        vᵀ(DᵀD + λI)⁻¹v, the row included in D.
+        vᵀ(DᵀD + λI)⁻¹v, with the row in D.
     integers : (d,) int64 array
-        The integer row, so that an audit can go on exactly.
+        The integer row, with which an audit can go on exactly.
     """
 
     index: int
@@ -51,7 +52,7 @@ def leverage(
     Parameters
     ----------
     data : any source of `exact_gram`
-        The same rows ``gram`` was made of, or others of the same layout.
+        The rows of ``gram``, or others of the same layout.
     gram : Gram
     ridge : float
         λ, positive.
@@ -89,8 +90,6 @@ def worst_row(
     layout = gram.layout
     if not is_dask(data):
         return _worst(_tiles(data, layout, columns, targets, header), W)[1]
-    from ndis.gram.cluster import computed, open_dask, tree
-
     schema, partitions = open_dask(data)
     groups = _checked(choose_columns(schema, columns, targets), layout)
     declared = schema.names or schema.width
@@ -117,8 +116,6 @@ def _scores(tile: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.flo
 
 def _tiles(data: Any, layout: RowLayout, columns: Any, targets: Any, header: bool) -> Iterator[NDArray[np.float64]]:
     if is_dask(data):
-        from ndis.gram.cluster import computed, open_dask
-
         schema, partitions = open_dask(data)
         groups = _checked(choose_columns(schema, columns, targets), layout)
         for part in partitions:
@@ -141,8 +138,6 @@ def _on_host(parts: Parts, width: int) -> Iterator[Parts]:
 def _part_tiles(
     part: Any, columns: int | tuple[str, ...], groups: Groups, layout: RowLayout, threads: int | None = None
 ) -> Iterator[NDArray[np.float64]]:
-    from ndis.gram.cluster import read_partition
-
     for parts in read_partition(part, columns, groups):
         yield from integer_tiles(parts, layout, threads=threads)
 

@@ -7,7 +7,7 @@ other line is one record:
 - Commas separate its cells. A cell that begins with a quote ends at the next quote that is not doubled, and a comma
   or the end of the line must follow.
 - It is a row of numbers if it has as many cells as the file has columns, and no more than `LONGEST` bytes. Otherwise,
-  and where a quote stays open, it is a row of missing numbers.
+  and if a quote stays open, it is a row of missing numbers.
 - `ndis.gram.cells.number` says which bytes are a number. No byte is ever decoded, so none can fail to be.
 
 `rows_by_line` is this definition in Python, one line at a time. `rows_of` gives the same bits faster: a compiled pass
@@ -18,15 +18,14 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ndis._validate import Floats
 from ndis.gram.cells import number
+from ndis.gram.lines_kernel import compiled_rows
 
 __all__ = ["LONGEST", "cells_of", "first_line", "line_blocks", "row_blocks", "rows_by_line", "rows_of"]
 
@@ -35,11 +34,9 @@ _BLOCK = 1 << 22  # bytes of one read
 _MARK = b"\xef\xbb\xbf"
 _CELL = re.compile(rb'"((?:[^"]|"")*)"(?=,|\Z)|([^",][^,]*|(?=,|\Z))', re.DOTALL)
 
-Floats = NDArray[np.float64]
-
 
 def cells_of(line: bytes) -> list[bytes] | None:
-    """The cells of a line without its end; None where its quotes do not pair.
+    """The cells of a line without its end; None if its quotes do not pair.
 
     >>> cells_of(b'a,"b,c",'), cells_of(b'a,"b'), cells_of(b'a,"b"c')
     ([b'a', b'b,c', b''], None, None)
@@ -72,24 +69,12 @@ def rows_by_line(data: bytes, width: int, wanted: tuple[int, ...], *, longest: i
 
 
 def rows_of(data: bytes, width: int, wanted: tuple[int, ...], *, longest: int = LONGEST) -> Floats:
-    """The same as `rows_by_line`, to the same bits, by compiled code where there is some."""
-    return _reader()(data, width, wanted, longest=longest)
-
-
-@cache
-def _reader() -> Callable[..., Floats]:
-    try:
-        from ndis.gram.lines_kernel import compiled_rows
-    except ModuleNotFoundError as error:
-        if error.name != "numba":
-            raise
-        warnings.warn("numba is not installed: CSV files are read line by line, much slower", stacklevel=2)
-        return rows_by_line
-    return compiled_rows
+    """The same as `rows_by_line`, to the same bits, by compiled code."""
+    return compiled_rows(data, width, wanted, longest=longest)
 
 
 def first_line(file: BinaryIO) -> bytes | None:
-    """The first line without mark and end, and the file left behind it; None where it is longer than `LONGEST`."""
+    """The first line without mark and end; None if it is longer than `LONGEST`. The file then stands behind it."""
     line = file.readline(LONGEST + len(_MARK) + 2).removeprefix(_MARK)
     return line.removesuffix(b"\n").removesuffix(b"\r") if len(line) <= LONGEST + 1 else None
 

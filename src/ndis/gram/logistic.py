@@ -1,6 +1,6 @@
 """The softmax from single IEEE operations in a fixed order, with the same bits on every engine.
 
-The exponential of a library differs from one library to the next in its last bits. Here
+Libraries differ in the last bits of their exponentials. Here
 
     e^t = 2ⁿ·P(r),   y = t·log₂e,   n = rint(y),   r = y − n in [−½, ½],
 

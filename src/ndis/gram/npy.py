@@ -1,4 +1,4 @@
-"""NPY files, by slices: the header is checked before a number is read, and nothing is mapped into memory."""
+"""NPY files, read in slices. The header is checked before a number is read, and nothing is mapped into memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NpyHeader:
 
 
 def npy_header(file: IO[bytes]) -> NpyHeader:
-    """Read the header; a ValueError where there is none, or where it holds objects. No array is made.
+    """Read the header. It is a ValueError if there is none, or if the file holds objects. No array is made.
 
     >>> file = io.BytesIO()
     >>> np.save(file, np.zeros((3, 2)))

@@ -1,9 +1,9 @@
 """Which files a path stands for: each once, or none of them is read.
 
-A record that is read twice has twice its weight, and the guarantee does not cover that. A folder means: every file of
-a known kind at any depth below it, but none at or below a name that begins with ``.`` or ``_`` (checkpoints, temporary
-and hidden files). Links are followed. A file that is met twice, by whatever names, is refused, and so is a table whose
-log says which of its files count. Two copies of a file are two files: nothing can tell them from new records.
+A record that is read twice has twice its weight, and the guarantee does not cover that. A folder means every file of
+a known kind at any depth below it. Files at or below a name that begins with ``.`` or ``_`` do not count (checkpoints,
+temporary and hidden files). Links are followed. A file that is met twice, under any names, is refused. So is a table
+whose log says which of its files count. Two copies of a file are two files: nothing can tell them from new records.
 """
 
 from __future__ import annotations

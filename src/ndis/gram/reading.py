@@ -1,4 +1,4 @@
-"""What reading any file shares: a fixed bar, a look at whether the file changed, one batch ahead of the arithmetic."""
+"""Reading any file: a fixed progress bar, a check that the file did not change, one batch ahead of the arithmetic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEPS = 20
 
 @contextmanager
 def readable(path: Any) -> Iterator[None]:
-    """Whatever goes wrong while reading, in words that quote no cell, as Arrow's own do."""
+    """Turn every error of reading into one message that quotes no cell. Arrow's own messages do quote cells."""
     import pyarrow as pa
 
     try:
@@ -31,7 +31,7 @@ def readable(path: Any) -> Iterator[None]:
 
 
 def stamps(paths: list[Path]) -> list[tuple[int, ...]]:
-    """What tells a file from a changed one: device, number, size and time of the last change."""
+    """The device, number, size and time of the last change of each file: they differ if the file was changed."""
     found: list[tuple[int, ...]] = []
     for path in paths:
         with readable(path):
@@ -41,7 +41,7 @@ def stamps(paths: list[Path]) -> list[tuple[int, ...]]:
 
 
 def unchanged(paths: list[Path], before: list[tuple[int, ...]]) -> None:
-    """Refuse files that were written to since, for two passes would then see two data sets."""
+    """Refuse files that were written to since. Two passes would otherwise see two data sets."""
     if stamps(paths) != before:
         raise ParameterError("data", "stay as it is while it is read", "files that changed", "copy them first")
 
@@ -64,7 +64,7 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
 def fixed_steps(progress: bool | None, words: str = "reading rows") -> Iterator[Callable[[float], None]]:
     """A bar on standard error, as a function of the share that is done; `words` say of what.
 
-    The same bytes are written whatever is read: every step once, the last one too. Only when they come differs.
+    It writes the same bytes whatever is read: every step once, the last one too. Only their times differ.
 
     >>> with fixed_steps(False) as show:
     ...     show(0.5)

@@ -7,9 +7,9 @@
   number of records, and, with ``square_clip=R``, the sums of squared residuals;
 - ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes.
 
-Every term has norm at most its clip, in exact arithmetic. So a sum moves by at most C where a record comes or goes, and
-by at most 2C where one is replaced. A sum has the same bits on every engine and for any block length
-(`ndis.gram.terms`). All sums are **private**: release only what is drawn from them (`ndis.mechanisms.rounds`).
+Every term has norm at most its clip, in exact arithmetic. So a sum moves by at most C if a record comes or goes, and by
+at most 2C if one is replaced. A sum has the same bits on every engine and for any block length (`ndis.gram.terms`). All
+sums are **private**: release only draws from them (`ndis.mechanisms.rounds`).
 
 >>> import numpy as np
 >>> x, y = np.array([[0.5, 0.0], [0.0, 1.0]]), np.array([0.25, -1.0])
@@ -30,15 +30,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
 from ndis.gram.accumulator import Gram, GramAccumulator
-from ndis.gram.cluster import open_dask, read_partition, tree
+from ndis.gram.cluster import computed, is_dask, open_dask, read_partition, tree
 from ndis.gram.device import DeviceProduct, import_torch
-from ndis.gram.engine import is_dask, layout_for
 from ndis.gram.host import check_block, integer_tiles, over_strips, own_tile_entries
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
-from ndis.gram.sources import Parts, choose_columns, open_source
+from ndis.gram.schema import Parts, choose_columns, layout_for
+from ndis.gram.sources import open_source
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
 
 __all__ = ["RecordSums", "TermSums"]
@@ -80,7 +80,7 @@ class TermSums:
     def histogram(self) -> NDArray[np.int64]:
         """Records by the length of their term: up to the first edge, between edges, beyond the last.
 
-        A record is in one bin. The counts move by 1 where it comes or goes, and by √2 in norm where it is replaced.
+        A record is in one bin. The counts move by 1 if it comes or goes, and by √2 in norm if it is replaced.
         """
         return -np.diff(np.concatenate([[self.records], self.longer, [0]]))
 
@@ -90,7 +90,7 @@ class RecordSums:
 
     Parameters
     ----------
-    data, columns, targets, device, progress
+    data, columns, targets, header, device, progress
         As for `ndis.gram.exact_gram`. The targets are needed for everything but the Gram matrix.
     row_norm_bound, target_bound, intercept, fractional_bits
         The public description of a row, as there. With `classes` there is no target bound.
@@ -115,6 +115,7 @@ class RecordSums:
         intercept: float | None = None,
         columns: Any = None,
         targets: Any = None,
+        header: bool = False,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
         device: str | None = None,
         progress: bool | None = None,
@@ -128,7 +129,7 @@ class RecordSums:
                 raise ParameterError("device", "be left out for dask collections", device)
             source, self._partitions = open_dask(data)
         else:
-            source = open_source(data, progress=progress)
+            source = open_source(data, columns=columns, header=header, progress=progress)
         self._source, self._groups = source, choose_columns(source, columns, targets)
         # The marker, the last column of a tile, tells a record from a row that could not be read.
         marker = row_norm_bound if intercept is None else intercept
@@ -224,7 +225,7 @@ class RecordSums:
     def _pass(self, make: Callable[[str | None], Any]) -> Any:
         """Feed all rows to the accumulators that ``make`` makes, and return their sum."""
         if self._partitions is not None:
-            return tree(self._partitions, lambda part: self._partition(part, make), _merged).compute()
+            return computed(tree(self._partitions, lambda part: self._partition(part, make), _merged))
         total = make(self._device)
         for parts in self._source.read(self._groups):
             total.update(*self._coded(parts))
@@ -232,7 +233,7 @@ class RecordSums:
 
     def _partition(self, part: Any, make: Callable[[str | None], Any]) -> Any:
         total = make(None)
-        for parts in read_partition(part, self._groups):
+        for parts in read_partition(part, self._source.names or self._source.width, self._groups):
             total.update(*self._coded(parts), threads=1)
         return total
 
@@ -327,7 +328,7 @@ class _SumAccumulator:
 
 
 def _merged(parts: list[Any]) -> Any:
-    """The sum of accumulators; of none, where there are no partitions, a dask collection always has one."""
+    """The sum of accumulators. There is at least one, because a dask collection has at least one partition."""
     total = parts[0]
     for part in parts[1:]:
         total.merge(part)

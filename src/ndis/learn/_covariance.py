@@ -25,7 +25,7 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
     """Differentially private mean and covariance, in the manner of `sklearn.covariance`.
 
     One release holds the Gram matrix of the rows and a constant column, with noise (`GramMechanism`). Count, mean and
-    covariance are read off this unbiased estimate. Everything learnt is a function of that release.
+    covariance come from this unbiased estimate. The estimator learns nothing beyond the release.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
         "gram" releases the Gram matrix with symmetric noise: the least error if only the matrix is wanted. "sketch"
         releases a random projection (`RandomProjection`), whose rows others can analyse in their own ways.
     sketch_size : int, optional
-        Rows of a sketch; by default 100 for every column, so that sampling adds little to the privacy noise.
+        Rows of a sketch; by default 100 per column, so that sampling adds little to the privacy noise.
     adjacency : {"add-remove", "replace-one"}
         Which data sets are neighbours. Under add/remove the number of records is private.
     records : float, optional
@@ -48,7 +48,7 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
     store_precision : bool
         Keep the (pseudo-)inverse as `precision_`.
     calibration : {"exact", "paper", "lsv", "renyi"}
-        Of a sketch; see `RandomProjection.calibrated`.
+        The calibration of a sketch; see `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     schema : Schema, optional

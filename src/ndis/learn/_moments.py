@@ -49,9 +49,7 @@ class MomentEstimator(SketchEstimator):
         rows = fitted_rows(self, X)
         return self._learn(rows, {})
 
-    def fit_data(
-        self, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None
-    ) -> Any:
+    def fit_data(self, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Any:
         """The same from files, folders, frames or dask collections, read in one pass.
 
         Parameters
@@ -64,13 +62,13 @@ class MomentEstimator(SketchEstimator):
         header : bool
             The first line of every CSV file holds names, which are public. Without it every line is a record.
         progress : bool, optional
-            Show a progress bar for files; by default when standard error is a terminal.
+            Show a progress bar for files; by default if standard error is a terminal.
         """
         self._check()
         opened, groups = opened_data(
             self, data, target=None, columns=columns, header=header, progress=progress, with_target=False
         )
-        return self._learn(opened, {"columns": groups[0], "progress": progress})
+        return self._learn(opened, {"columns": groups[0]})
 
     def _check(self) -> None:
         """Check public parameters before any private value is read."""

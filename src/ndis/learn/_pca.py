@@ -19,8 +19,8 @@ __all__ = ["PrivatePCA"]
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstimator):  # type: ignore[misc]
     """Differentially private principal component analysis.
 
-    The eigenvectors of the covariance that `PrivateCovariance` learns. `transform` applies the map that was learnt;
-    what it makes of private rows is as private as they are.
+    It finds the eigenvectors of the covariance that `PrivateCovariance` learns. `transform` applies this map. The image
+    of private rows is as private as the rows.
 
     Parameters
     ----------

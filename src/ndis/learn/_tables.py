@@ -17,10 +17,10 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ndis.errors import ParameterError
-from ndis.gram.cluster import open_dask
+from ndis.gram.cluster import is_dask, open_dask
 from ndis.gram.columns import memory_columns, objects
-from ndis.gram.engine import is_dask
-from ndis.gram.sources import Groups, choose_columns, open_source
+from ndis.gram.schema import Groups, choose_columns
+from ndis.gram.sources import open_source
 from ndis.learn._base import READ_ROWS, Floats, private_rows, private_targets, stated_bound
 from ndis.schema import Number, Schema
 

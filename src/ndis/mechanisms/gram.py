@@ -1,6 +1,6 @@
 """The Gram mechanism: XᵀX of clipped rows plus symmetric Gaussian noise of the smallest scale.
 
-Neighbours are a mean shift of l²/s, or √2·l²/s where a record is replaced (`ndis.mechanisms.symmetric`).
+Neighbours are a mean shift of l²/s, or √2·l²/s if a record is replaced (thm:gram-mechanism).
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import STATE_A_BOUND, as_probability, as_scalar
-from ndis.calibrate import budget
+from ndis._exact import root_down, root_up
+from ndis._search import budget, first_safe_epsilon
+from ndis._validate import as_one_probability, as_within
 from ndis.errors import ParameterError
-from ndis.exact import root_down, root_up
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, RowLayout, exact_gram
-from ndis.mechanisms.base import Adjacency, Attained, Receipt, as_adjacency
+from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
 from ndis.mechanisms.encoding import encoded_data
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.lifted import LiftedRelease
 from ndis.mechanisms.moments import MomentEstimates
 from ndis.mechanisms.projection import as_rows
 from ndis.mechanisms.release import receipt_of
+from ndis.mechanisms.sketch_law import row_bounds
 from ndis.mechanisms.symmetric import noisy_gram, shift_profile, squared_sensitivity, two_rows
 from ndis.profile import PrivacyProfile
 from ndis.sampling import grid_for
@@ -40,8 +40,8 @@ __all__ = ["GramMechanism", "GramRelease"]
 class GramMechanism:
     """The Gram matrix of the rows with symmetric Gaussian noise, (ε, δ)-private.
 
-    Make one with `calibrated`, which finds the least noise for a budget, or with `with_noise`, which finds the budget
-    of a noise level. A mechanism whose noise does not meet its ε and δ, certified, cannot be made.
+    Make one with `calibrated`, which finds the least noise for a budget. Or use `with_noise`, which finds the budget of
+    a noise level. The constructor refuses noise that does not meet its ε and δ with a certificate.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class GramMechanism:
     epsilon, delta : float
         The guarantee.
     adjacency : str
-        "add-remove" (one record more or less) or "replace-one" (one record another).
+        "add-remove" (one record more or less) or "replace-one" (one record exchanged).
     target_bound : float, optional
         Public bound of the target columns, if there are any. Their square adds to l², and so to the noise.
     intercept : float, optional
@@ -83,7 +83,7 @@ class GramMechanism:
         values: dict[str, Any] = {
             "epsilon": epsilon,
             "delta": delta,
-            "noise_std": _positive(self.noise_std),
+            "noise_std": as_within("noise_std", self.noise_std, 200),
             "row_norm_bound": layout.row_norm_bound,
             "target_bound": layout.target_bound,
             "intercept": layout.intercept,
@@ -121,7 +121,7 @@ class GramMechanism:
             "intercept": intercept,
             "fractional_bits": fractional_bits,
         }
-        layout = _bounds(row_norm_bound, target_bound, intercept, fractional_bits)
+        layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
         reach = root_up(squared_sensitivity(layout, public["adjacency"]))
         scale = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=reach).noise_std
         return cls(noise_std=scale, epsilon=epsilon, delta=delta, **public)
@@ -138,19 +138,17 @@ class GramMechanism:
         intercept: float | None = None,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
     ) -> Self:
-        """The mechanism with this noise; its `epsilon` is what the certified profile gives at `delta`.
+        """The mechanism with this noise. Its `epsilon` is what the certified profile gives at `delta`.
 
         >>> import ndis
         >>> mechanism = ndis.GramMechanism.with_noise(noise_std=10.0, delta=1e-6, row_norm_bound=2.0)
         >>> round(mechanism.epsilon, 6)
         1.765648
         """
-        layout = _bounds(row_norm_bound, target_bound, intercept, fractional_bits)
+        layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
         squared = squared_sensitivity(layout, as_adjacency(adjacency))
-        profile = shift_profile(root_up(squared / Fraction(_positive(noise_std)) ** 2), adjacency)
-        epsilon = profile.certified_epsilon(delta)
-        while not profile.certify(epsilon).upper <= delta:  # by a little wider certificate
-            epsilon = math.nextafter(epsilon * (1.0 + 2.0**-40), math.inf)
+        profile = shift_profile(root_up(squared / Fraction(as_within("noise_std", noise_std, 200)) ** 2), adjacency)
+        epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
         return cls(
             noise_std=noise_std,
             delta=delta,
@@ -166,7 +164,7 @@ class GramMechanism:
 
     @property
     def joint_norm_bound(self) -> float:
-        """l: the norm no row exceeds, targets and intercept included."""
+        """l: the norm that no row exceeds, targets and intercept included."""
         return self._layout().joint_norm_bound
 
     @property
@@ -212,8 +210,8 @@ class GramMechanism:
         Parameters
         ----------
         data, columns, targets, header, device, progress
-            As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y); a
-            list of rows too. Targets need a `target_bound`.
+            As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
+            list of rows is allowed too. Targets need a `target_bound`.
         schema : Schema, optional
             Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
         random_state : optional
@@ -245,7 +243,7 @@ class GramMechanism:
     # ------------------------------------------------------------------ inside
 
     def _layout(self) -> RowLayout:
-        return _bounds(self.row_norm_bound, self.target_bound, self.intercept, self.fractional_bits)
+        return row_bounds(self.row_norm_bound, self.target_bound, self.intercept, self.fractional_bits)
 
     def _squared_sensitivity(self) -> Fraction:
         return squared_sensitivity(self._layout(), self.adjacency)
@@ -255,36 +253,12 @@ class GramMechanism:
         return Attained(words, shift_profile(shift, self.adjacency))
 
 
-def _bounds(
-    row_norm_bound: float | None, target_bound: float | None, intercept: float | None, fractional_bits: int
-) -> RowLayout:
-    """A row of one feature, and one target where there are some: enough to check and add up the bounds."""
-    if row_norm_bound is None:
-        remedy = f"{STATE_A_BOUND}, and rows beyond it are clipped"
-        raise ParameterError("row_norm_bound", "be a positive number", None, remedy)
-    return RowLayout(
-        1,
-        row_norm_bound,
-        targets=0 if target_bound is None else 1,
-        target_bound=target_bound,
-        intercept=intercept,
-        fractional_bits=fractional_bits,
-    )
-
-
-def _positive(noise_std: Any) -> float:
-    scale = as_scalar("noise_std", noise_std)
-    if not 2.0**-200 <= scale <= 2.0**200:
-        raise ParameterError("noise_std", "be positive and between 2^-200 and 2^200", scale)
-    return scale
-
-
 @dataclass(frozen=True, eq=False)
-class GramRelease(LiftedRelease, MomentEstimates):
-    """A noisy Gram matrix and everything the public may know about it.
+class GramRelease(GaussianRelease, MomentEstimates):
+    """A noisy Gram matrix and everything that the public may know about it.
 
-    Whatever is computed from it is as private as it is. `save` writes one JSON file; `load` makes, and so certifies,
-    the mechanism of its receipt again.
+    Anything computed from it is as private as it is. `save` writes one JSON file. `load` makes the mechanism of the
+    receipt again, and so certifies it.
 
     Attributes
     ----------
@@ -292,7 +266,7 @@ class GramRelease(LiftedRelease, MomentEstimates):
         DᵀD of the clipped rows plus symmetric noise, rounded to a public grid. Symmetric, read-only.
     receipt : Receipt
     mechanism : GramMechanism
-        That of the receipt.
+        The mechanism of the receipt.
 
     Examples
     --------
@@ -331,7 +305,7 @@ class GramRelease(LiftedRelease, MomentEstimates):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, empty where the data had none."""
+        """Names of the columns, empty if the data had none."""
         return tuple(self.receipt.parameters["names"])
 
     @property
@@ -356,10 +330,10 @@ class GramRelease(LiftedRelease, MomentEstimates):
 
             P(‖noise‖ > s·(√(2d) + √(2·ln(2/β)))) ≤ β.
 
-        Rounding to the grid is allowed for. DᵀD is that of the clipped and rounded rows; what clipping does to the
-        rows is not in it.
+        The bound allows for rounding to the grid. DᵀD is that of the clipped and rounded rows; the bound does not
+        cover the clipping.
         """
-        beta = 1.0 - float(as_probability("confidence", as_scalar("confidence", confidence)))
+        beta = 1.0 - as_one_probability("confidence", confidence)
         s, d = self.mechanism.noise_std, len(self.values)
         return s * (math.sqrt(2.0 * d) + math.sqrt(2.0 * math.log(2.0 / beta))) + 0.5 * grid_for(s) * d
 

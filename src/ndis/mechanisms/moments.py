@@ -1,4 +1,4 @@
-"""Number of records, mean and covariance from a released Gram matrix."""
+"""The number of records, their mean and their covariance, from a released Gram matrix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _WithIntercept(Protocol):
 
 
 class MomentEstimates:
-    """What a release with `gram()` and `mechanism.intercept` says about the records: all of it post-processing."""
+    """Estimates from a release with `gram()` and `mechanism.intercept`. All of them are post-processing."""
 
     mechanism: _WithIntercept
 
@@ -29,22 +29,22 @@ class MomentEstimates:
         raise NotImplementedError
 
     def count(self) -> float:
-        """The number of records as the constant column estimates it; it has the error of the release."""
+        """The number of records as the constant column estimates it, with the error of the release."""
         if self.mechanism.intercept is None:
             raise ParameterError("intercept", "be part of the mechanism to estimate the number of records", None)
         return float(self.gram()[-1, -1]) / self.mechanism.intercept**2
 
     def mean(self, *, records: float | None = None) -> NDArray[np.float64]:
-        """The mean row, the constant column left out, from the release only or with a public number of `records`."""
+        """The mean row without the constant column, from the release only or with a public number of `records`."""
         n = self._records(records, need_intercept=True)
         return np.asarray(self.gram()[:-1, -1] / (n * float(self.mechanism.intercept or 1.0)))
 
     def covariance(self, *, records: float | None = None) -> NDArray[np.float64]:
         """The covariance of the clipped rows.
 
-        With a constant column: DᵀD/n − mean·meanᵀ over the other columns, n = `records` or the release's
-        own count. Without one a public number of `records` is needed, and the result is DᵀD/n: moments about zero,
-        which are the covariance of rows whose mean is known to be zero.
+        With a constant column it is DᵀD/n − mean·meanᵀ over the other columns. Here n is `records`, or the count from
+        the release. Without a constant column, give a public number of `records`. The result is then DᵀD/n, the
+        moments about zero: the covariance of rows whose mean is known to be zero.
         """
         if self.mechanism.intercept is None:
             return self.gram() / self._records(records, need_intercept=False)

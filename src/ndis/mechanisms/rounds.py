@@ -1,13 +1,14 @@
 """Several Gaussian releases of one fit in one budget: a Gram matrix, sums of clipped terms, and counts.
 
-Each release has a share of the squared shift, fixed in advance. Its noise is its sensitivity over μ₀·√share, so the
-shift it allows is the same whatever its clip is. A clip, a θ or a grid may therefore depend on earlier outputs: given
-these, the next pair is a mean shift of known size, and mean shifts compose to √(Σ shift²), adaptively too.
+Each release has a share of the squared shift, fixed in advance. Its noise is its sensitivity over μ₀·√share. So the
+shift that it allows does not depend on its clip, and a clip, a θ or a grid may depend on earlier outputs. Given these,
+the next pair is a mean shift of known size. Mean shifts compose to √(Σ shift²), adaptively too (thm:rounds).
 
-Add or remove one record: every share counts whole, and μ = μ₀·√(Σ shares). A record that reaches every bound attains
-it.
+If one record is added or removed, every share counts whole, and μ = μ₀·√(Σ shares). A record that reaches every bound
+attains this.
 
-Replace x by y, with c = |cos ∠(x, y)|, in units of the full sensitivities (√2·l² for the Gram matrix, 2C for sums):
+If x is replaced by y, let c = |cos ∠(x, y)|. In units of the full sensitivities (√2·l² for the Gram matrix, 2C for
+sums):
 
     Gram   ‖xxᵀ − yyᵀ‖_F² ≤ 2l⁴·max(1 − c², ½)      sums   ‖x⊗v − y⊗w‖² ≤ 4C²·(1 + c)/2      counts   whole
 
@@ -29,10 +30,10 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Self
 
-from ndis._validate import as_scalar
-from ndis.calibrate import budget
+from ndis._exact import root_down, root_up
+from ndis._search import budget
+from ndis._validate import as_scalar, as_within
 from ndis.errors import ParameterError
-from ndis.exact import root_down, root_up
 from ndis.gram import Gram
 from ndis.gram.sums import TermSums
 from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
@@ -50,16 +51,16 @@ _NEAR_ZERO = Fraction(1, 1 << 16)  # length of the shorter row, over l, in a pai
 class GaussianRounds:
     """The budget of one fit, divided among its releases.
 
-    Make one with `calibrated`. One whose noise does not meet its ε and δ, certified, cannot be made.
+    Make one with `calibrated`. The constructor refuses noise that does not meet its ε and δ with a certificate.
 
     Parameters
     ----------
     shift : float
         μ₀: a release with share q has noise of sensitivity/(μ₀·√q).
     gram_share : float
-        Of the Gram matrix; 0 without one.
+        The share of the Gram matrix; 0 without one.
     sum_shares, count_shares : tuple of float
-        Of the sums of clipped terms, and of the counts, one for each release. All shares add up to at most 1.
+        The shares of the sums of clipped terms and of the counts, one per release. All shares add up to at most 1.
     epsilon, delta : float
         The guarantee for all releases together.
     adjacency : str
@@ -88,7 +89,7 @@ class GaussianRounds:
         values: dict[str, Any] = {
             "epsilon": epsilon,
             "delta": delta,
-            "shift": as_scalar("shift", self.shift),
+            "shift": as_within("shift", self.shift, 100),
             "gram_share": as_scalar("gram_share", self.gram_share),
             "sum_shares": tuple(as_scalar("sum_shares", q) for q in self.sum_shares),
             "count_shares": tuple(as_scalar("count_shares", q) for q in self.count_shares),
@@ -96,8 +97,6 @@ class GaussianRounds:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        if not 2.0**-100 <= self.shift <= 2.0**100:
-            raise ParameterError("shift", "be positive and between 2^-100 and 2^100", self.shift)
         _shares(self.gram_share, self.sum_shares, self.count_shares)
         reached = self.profile().certify(epsilon).upper
         if not reached <= delta:
@@ -166,8 +165,8 @@ class GaussianRounds:
     def count_noise(self, index: int, *, squared_reach: Fraction | int = 1) -> float:
         """The noise of counts that one record moves by at most √`squared_reach` in norm.
 
-        That is 1 for one count. It is 1 for a histogram, or 2 where a record is replaced. It is R⁴ for a sum of
-        squares of residuals within R, or 2R⁴ for several targets where a record is replaced.
+        `squared_reach` is 1 for one count. It is 1 for a histogram, or 2 if a record is replaced. It is R⁴ for a sum
+        of squares of residuals within R, or 2R⁴ for several targets if a record is replaced.
         """
         return self._noise(self.count_shares[index], Fraction(squared_reach))
 

@@ -1,10 +1,7 @@
-"""Symmetric Gaussian noise: how far neighbours are apart in it, and the exact draw.
+"""Symmetric Gaussian noise: the distance of neighbours, and the exact draw.
 
-One record x moves XᵀX by xxᵀ, and ‖xxᵀ‖_F = ‖x‖² ≤ l². A symmetric matrix A has the coordinates Aᵢᵢ and √2·Aᵢⱼ
-(i < j), in which the Frobenius norm is the Euclidean one. Noise of variance s² on the diagonal and s²/2 beside it has
-the same variance s² in all these coordinates. So neighbours are a mean shift of at most l²/s, exactly as in the
-Gaussian mechanism. For a replaced record ‖xxᵀ − yyᵀ‖_F² = ‖x‖⁴ + ‖y‖⁴ − 2(xᵀy)² ≤ 2l⁴, with equality for orthogonal
-rows at the bound: a shift of √2·l²/s (docs/proof-of-exactness.md).
+One record moves XᵀX by xxᵀ, so neighbours are a mean shift of at most l²/s. For a replaced record the shift is at most
+√2·l²/s, and orthogonal rows at the bound attain it. The proof is thm:gram-mechanism.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis.exact import ExactArray
+from ndis._exact import ExactArray
 from ndis.gram import Gram, RowLayout
 from ndis.mechanisms.base import Adjacency
 from ndis.pair import GaussianPair

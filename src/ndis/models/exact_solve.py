@@ -1,4 +1,4 @@
-"""Exact linear algebra over the rationals: neighbours then differ by exactly what the theory says."""
+"""Exact linear algebra over the rationals, so that neighbours differ by exactly what the theorems say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from flint import fmpq_mat, fmpz_mat
 from numpy.typing import NDArray
 
-from ndis.exact import ExactArray
+from ndis._exact import ExactArray
 
 __all__ = ["exact_inverse", "posterior", "posterior_mean"]
 
@@ -17,7 +17,7 @@ __all__ = ["exact_inverse", "posterior", "posterior_mean"]
 def exact_inverse(matrix: ExactArray) -> ExactArray:
     """The inverse of a regular matrix, exactly.
 
-    >>> from ndis.exact import exact_array
+    >>> from ndis._exact import exact_array
     >>> exact_inverse(exact_array([[2.0, 0.0], [0.0, 0.5]])).to_float()
     array([[0.5, 0. ],
            [0. , 2. ]])
@@ -64,7 +64,7 @@ def posterior(
 
 
 def posterior_mean(among: NDArray[Any], across: NDArray[Any], labels: NDArray[Any], noise: Fraction) -> ExactArray:
-    """The mean of `posterior` by itself, which needs one solve in place of one per query point.
+    """Only the mean of `posterior`: one solve in place of one per query point.
 
     >>> one = np.array([[1]], dtype=object)
     >>> posterior_mean(one, one, np.array([3], dtype=object), Fraction(1, 2)).to_float()

@@ -1,8 +1,8 @@
 """Gaussian process regression at public points (def:gpr-gaussian-output), and what one record can do to it.
 
-With s, r, γ from the Schur complement of a new record, Σ = Σ' − γγᵀ/s and μ − μ' = γr/s: rank one, shift and change of
-covariance along the same line, m² = (r²/s)·t. One pair dominates all neighbours. The model releases a draw from
-N(μ, Σ) plus noise, or μ plus noise. Proofs: docs/models.md.
+With s, r, γ from the Schur complement of a new record, Σ = Σ' − γγᵀ/s and μ − μ' = γr/s. The change has rank one, and
+shift and change of covariance lie along the same line: m² = (r²/s)·t. So one pair dominates all neighbours. The model
+releases a draw from N(μ, Σ) plus noise, or μ plus noise. The proofs are in docs/models.md.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+from flint import arb, fmpq
 from numpy.typing import ArrayLike, NDArray
 
-from ndis._validate import as_floats, as_scalar
+from ndis._balls import outward, precision
+from ndis._exact import ExactArray
+from ndis._validate import Floats, as_floats, as_not_negative, as_one_positive, as_size, as_within
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
 from ndis.mechanisms.base import Attained
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope
 from ndis.models.exact_solve import posterior, posterior_mean
 from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.kernel_errors import derived_tolerance
-from ndis.models.logistic import noisy_pair, positive_number
+from ndis.models.logistic import noisy_pair
 from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
-from ndis.models.records import Floats, read_records, whole_number
+from ndis.models.records import read_records
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope
 
 __all__ = ["GaussianProcess", "kernel_value"]
 
@@ -43,15 +45,15 @@ Analysis = Literal["prior", "posterior"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GaussianProcess:
-    """Gaussian process regression as a Gaussian-output algorithm.
+    """Gaussian process regression as a Gaussian-output algorithm (def:gpr-gaussian-output).
 
     Parameters
     ----------
     kernel : callable
-        A scikit-learn kernel, or any function of two matrices of points. It is called on one pair of points at a time,
-        in an order that the two points decide, so that a value depends on nothing else: k(A, B) of whole matrices may
-        round by where a row stands. It must return a number for all points within `point_bound`. A `WhiteKernel` counts
-        as zero. The model keeps a copy.
+        A scikit-learn kernel, or any function of two matrices of points. The model calls it on one pair of points at a
+        time, in an order that the two points decide. So a value depends on nothing else: k(A, B) of whole matrices may
+        round differently by the place of a row. The kernel must return a number for all points within `point_bound`. A
+        `WhiteKernel` counts as zero. The model keeps a copy.
     noise_variance : float
         σ², the variance of the labels' noise (not of the noise added for privacy).
     label_bound : float
@@ -61,29 +63,30 @@ class GaussianProcess:
     query : (q, features) array
         The public points at which the posterior is released.
     max_records : int
-        A public promise on the number of records. Records after the first `max_records` are not read, and nothing says
-        so; docs/models.md says what holds where the promise is broken.
+        A public promise on the number of records. Records after the first `max_records` are silently not read.
+        docs/models.md says what holds if the promise is broken.
     point_bound : float
         Public bound of the absolute coordinates of points. A record beyond it counts as no record; a query point beyond
         it is refused.
     kernel_tolerance : float, optional
         A public promise: a computed kernel value is at most this far from that of a positive semidefinite kernel, for
-        all points within `point_bound`. **The guarantee hangs on it**, and the sensitivity pays for it. None derives
-        it for scikit-learn's kernels whose rounding is proved (`ndis.models.kernel_errors`): 2⁻⁴⁰ of
-        `prior_variance_bound`, or more where that does not cover. For any other kernel it must be stated.
+        all points within `point_bound`. **The guarantee hangs on it**, and the sensitivity pays for it. With None the
+        model derives it for the scikit-learn kernels whose rounding is proved (`ndis.models.kernel_errors`): 2⁻⁴⁰ of
+        `prior_variance_bound`, or more if that is too little. State it for any other kernel.
     analysis : {"prior", "posterior"}
-        What bounds the change by one record. "prior": the variance before is at most the prior's, and that after at
-        least zero; this is the pair of the theory, and the default so that its numbers come out. "posterior": also, one
-        label with noise σ² leaves at least σ²/(σ² + prior_variance_bound) of the variance. **Use "posterior" in
-        practice**: it is never worse, and needs far less noise where labels are noisy. It concerns the draw only.
+        What bounds the change by one record. "prior": the variance before is at most that of the prior, and the
+        variance after is at least zero. It is the default, because it gives the numbers of the paper. "posterior" also
+        uses that one label with noise σ² leaves at least σ²/(σ² + prior_variance_bound) of the variance. **Use
+        "posterior" in practice**: it is never worse, and needs far less noise if labels are noisy. It concerns only
+        the draw.
     release : {"draw", "mean"}
         "draw": one draw from the posterior plus the least noise. "mean": μ plus the least noise. **At its best label
-        noise "mean" predicts better**: a draw has the posterior's own spread on top.
+        noise "mean" predicts better**: a draw adds the spread of the posterior.
 
     Notes
     -----
-    A record with a value that is not finite counts as no record: an error would tell of it. How long the computation
-    takes may depend on the data, and is not protected.
+    A record with a value that is not finite counts as no record: an error would reveal it. The time of the computation
+    may depend on the data, and is not protected.
 
     Examples
     --------
@@ -116,15 +119,12 @@ class GaussianProcess:
     def __post_init__(self) -> None:
         object.__setattr__(self, "release", as_release(self.release))
         for name in ("noise_variance", "label_bound", "prior_variance_bound", "point_bound"):
-            value = positive_number(name, getattr(self, name))
-            if not 2.0**-400 <= value <= 2.0**400:
-                raise ParameterError(name, "be between 2^-400 and 2^400", value)
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, as_within(name, getattr(self, name), 400))
         if not callable(self.kernel):
             raise ParameterError("kernel", "be a scikit-learn kernel or a function of two matrices", repr(self.kernel))
         if self.analysis not in ("prior", "posterior"):
             raise ParameterError("analysis", "be 'prior' or 'posterior'", repr(self.analysis))
-        object.__setattr__(self, "max_records", whole_number("max_records", self.max_records))
+        object.__setattr__(self, "max_records", as_size("max_records", self.max_records))
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))  # a change to the original must not reach it
         points = as_floats("query", self.query) + 0.0  # −0 becomes 0
         if points.ndim != 2 or not points.size:
@@ -166,10 +166,7 @@ class GaussianProcess:
                 point_bound=self.point_bound,
                 prior_variance_bound=self.prior_variance_bound,
             )
-        tolerance = as_scalar("kernel_tolerance", self.kernel_tolerance)
-        if not tolerance >= 0:
-            raise ParameterError("kernel_tolerance", "not be negative", tolerance)
-        return tolerance
+        return as_not_negative("kernel_tolerance", self.kernel_tolerance)
 
     @property
     def _grid(self) -> Fraction:
@@ -230,9 +227,9 @@ class GaussianProcess:
         return matrix
 
     def _units(self, a: Floats, b: Floats) -> int:
-        """k(a, b) in units of the grid, cut just beyond the bound. What is not a number is −1 for a variance, else 0.
+        """k(a, b) in units of the grid, cut just beyond the bound. NaN becomes −1 for a variance, otherwise 0.
 
-        The promise of `kernel_tolerance` is broken then, but an error would tell of it.
+        NaN breaks the promise of `kernel_tolerance`, but an error would reveal it.
         """
         limit = self._largest + 1
         value = kernel_value(self.kernel, a, b) / float(self._grid)
@@ -245,22 +242,18 @@ class GaussianProcess:
     def sensitivity(self, noise_variance: float) -> DominatingPairs:
         """The pairs that dominate all neighbours (prop:gpr-ndis-sens, made exact).
 
-        With the allowance e for kernel errors, v → v − e, σ² → σ² − e, Λ → Λ + e, L → L + e, a dominating pair of
-        (without, with) is one direction with
+        Let e be the allowance for kernel errors, and replace v by v − e, σ² by σ² − e, Λ by Λ + e and L by L + e. A
+        dominating pair of (without, with) is one direction with
 
             "prior"      t = Λ/v,                                  m² = t·nB²/σ²
             "posterior"  t = ωΛw/(σ²Λw + v(ω + σ²)),               m² = t·r²/s
 
-        Λ is the largest eigenvalue of the prior covariance at the query points, L the bound on prior variances. For
-        "posterior" there is one pair for each cell of (ω, w), see `ndis.models.gp_bounds`, and one for all of them.
-        All is rounded up. Below 2e nothing is claimed, and the pair says so.
+        Λ is the largest eigenvalue of the prior covariance at the query points, and L the bound on prior variances.
+        For "posterior" there is one pair for each cell of (ω, w) (see `ndis.models.gp_bounds`), and one pair for all.
+        All numbers are rounded up. If v is below 2e, the pair claims nothing.
 
-        The mean by itself moves by at most √(Λ·`mean_leverage`), with the same e but v as it is.
+        The mean alone moves by at most √(Λ·`mean_leverage`), with the same e but with v itself.
         """
-        from flint import arb
-
-        from ndis._balls import outward, precision
-
         with precision(_BITS):
             v, noise, prior, largest = self._balls(noise_variance)
             if self.release == "mean":
@@ -283,10 +276,6 @@ class GaussianProcess:
 
     def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
         """The paper's Δ, ρ, ν (prop:gpr-ndis-sens), with a public number of records and the allowance for errors."""
-        from flint import arb
-
-        from ndis._balls import outward, precision
-
         with precision(_BITS):
             v, noise, prior, _ = self._balls(noise_variance)
             if self.release == "mean":
@@ -305,26 +294,22 @@ class GaussianProcess:
 
     @property
     def _mean_sensitivity(self) -> Any:
-        """How far one record moves the mean, as a ball."""
-        from flint import arb
-
+        """The farthest that one record moves the mean, as a ball."""
         prior = self._prior_eigenvalue + self._allowance  # type: ignore[attr-defined]
         leverage = mean_leverage(self.max_records, self.label_bound, *self._bounds)
         return (arb(_fmpq(prior)) * arb(leverage)).sqrt()
 
     def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any]:
         """v − e, σ² − e, Λ + e and L + e at the working precision."""
-        from flint import arb
-
-        v = Fraction(positive_number("noise_variance", noise_variance))
+        v = Fraction(as_one_positive("noise_variance", noise_variance))
         e = self._allowance
         largest, noise = self._bounds
         return tuple(arb(_fmpq(x)) for x in (v - e, noise, self._prior_eigenvalue + e, largest))  # type: ignore[attr-defined]
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
-        """The worst neighbours known, with their exact profiles: records at the first query point or towards it.
+        """The worst known neighbours, with their exact profiles: records at the first query point or towards it.
 
-        Records at a fraction of the query point are short ones for a linear kernel. Their mean at the point is then far
+        For a linear kernel, records at a fraction of the query point are short. Their mean at the point is then far
         beyond the labels.
         """
         found = []
@@ -345,7 +330,7 @@ def _crowds(others: int, noise: float) -> list[tuple[int, float]]:
 
 
 def kernel_value(kernel: Callable[[Any, Any], Any], a: ArrayLike, b: ArrayLike) -> float:
-    """k(a, b) of two points alone, in an order that they decide: symmetric, and the same whatever else is computed.
+    """k(a, b) of two points, in an order that the points decide. It is symmetric and depends on nothing else.
 
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> kernel_value(RBF(1.0), [0.0], [1.0]) == kernel_value(RBF(1.0), [1.0], [0.0])
@@ -359,12 +344,8 @@ def kernel_value(kernel: Callable[[Any, Any], Any], a: ArrayLike, b: ArrayLike) 
 def _aligned(t: Any, leverage: Any) -> DominatingPairs:
     """One direction with the ratio 1 + t and m² = leverage·t, both rounded up, and the same in the other order.
 
-    Where they are too large to be of use, nothing is claimed.
+    If they are too large to be of use, the pairs claim nothing.
     """
-    from flint import arb
-
-    from ndis._balls import outward
-
     ratio = outward(1 + t).upper
     shift = outward((leverage * (arb(ratio) - 1)).sqrt()).upper
     if not max(ratio, shift) <= _LARGEST:
@@ -378,6 +359,4 @@ def _times(array: ExactArray, factor: Fraction) -> ExactArray:
 
 
 def _fmpq(value: Fraction) -> Any:
-    from flint import fmpq
-
     return fmpq(value.numerator, value.denominator)

@@ -1,11 +1,11 @@
-"""Numbers behind the sensitivity of a Gaussian process: how far a label can be off, how far it can move, and Λ.
+"""Numbers behind the sensitivity of a Gaussian process: how far one record can move the mean and the variance.
 
-Given N others, a record of variance at most L has the variance ω before its label, s = ω + σ², a residual r and the
-covariances γ with the query points. There is a number w (docs/models.md, thm:process-record) with
+Given N others, take a record of variance at most L. Let ω be its variance before its label, s = ω + σ², r its residual,
+and γ its covariances with the query points. There is a number w (thm:process-record) with
 
     max(ω/L, σ²/(NL + σ²)) ≤ w ≤ 1,    |r| ≤ B(1 + √(Nω(1−w))/σ),    ‖γ‖² ≤ Λωw,    γᵀ(Σ'+vI)⁻¹γ ≤ ω·Λw/(Λw + v).
 
-Where the residual is large, ω or w is small, and the record moves less.
+If the residual is large, ω or w is small, and the record moves less.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from flint import arb, fmpq
 from numpy.typing import NDArray
 
+from ndis._balls import outward, precision
+from ndis._exact import ExactArray
 from ndis._validate import Floats
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
+from ndis.sampling.root import CovarianceRoot
 
 __all__ = ["largest_eigenvalue", "mean_leverage", "ratios_and_leverages"]
 
@@ -35,18 +38,14 @@ _MERGED = 1.002  # what a merged cell may add to the largest m²
 
 @lru_cache(maxsize=64)
 def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: Fraction) -> float:
-    """An upper bound of r²ωw/s², which times Λ is the squared distance that one record moves the mean.
+    """An upper bound of r²ωw/s². Times Λ, it is the squared distance that one record moves the mean.
 
-    For one ω, in units z = √(Nω(1−w))/σ, (1+z)²w is largest at 2z² + z = Nω/σ², or at the least w. The supremum over ω
-    is found by splitting.
+    For one ω, let z = √(Nω(1−w))/σ. Then (1+z)²w is largest at 2z² + z = Nω/σ², or at the least w. A search by
+    splitting finds the supremum over ω (thm:process-mean).
 
     >>> round(mean_leverage(16, 0.5, Fraction(1), Fraction(1)), 4)
     0.3294
     """
-    from flint import arb, fmpq
-
-    from ndis._balls import outward, precision
-
     others = records - 1
     with precision(_BITS):
         L, sigma2 = (arb(fmpq(x.numerator, x.denominator)) for x in (variance, noise))
@@ -129,8 +128,6 @@ def _cells(records: int, label_bound: float, variance: float, noise: float) -> t
 
 def largest_eigenvalue(matrix: NDArray[Any]) -> Fraction:
     """A certified upper bound of the largest eigenvalue of a symmetric integer matrix; public."""
-    from ndis.sampling.root import CovarianceRoot
-
     n = len(matrix)
     if n == 1:
         return Fraction(matrix[0, 0])

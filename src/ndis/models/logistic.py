@@ -2,9 +2,9 @@
 
     μ = argmin Σ log(1 + exp(−yᵢxᵢᵀw)) + (λ/2)‖w‖²,        Σ⁻¹ = λI + ¼ Σ xᵢxᵢᵀ
 
-One record changes Σ⁻¹ by ¼xxᵀ, rank one, and μ by at most ‖x‖/λ. Both come from the same x: where the covariance
-changes most, it is wide, and the same shift counts for less. The model releases a draw from N(μ, Σ) plus noise, or μ
-plus noise. Proofs: docs/models.md.
+One record changes Σ⁻¹ by ¼xxᵀ, of rank one, and μ by at most ‖x‖/λ. Both come from the same x. The covariance changes
+most in a direction in which it is wide, and there the same shift counts for less. The model releases a draw from
+N(μ, Σ) plus noise, or μ plus noise. The proofs are in docs/models.md.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+from flint import arb
 from numpy.typing import NDArray
 
-from ndis._validate import as_scalar
+from ndis._balls import outward, precision
+from ndis._exact import ExactArray, exact_array, plus_diagonal
+from ndis._validate import Floats, as_one_positive, as_scalar, as_size
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
+from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.mechanisms.base import Attained
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 from ndis.models.exact_solve import exact_inverse
 from ndis.models.logistic_bounds import Margins, hessian_leverage, margins
 from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
 from ndis.models.newton import minimise
-from ndis.models.records import Floats, max_records_or_none, read_records, whole_number
+from ndis.models.records import read_records
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
-__all__ = ["BohningLogistic", "noisy_pair", "positive_number"]
+__all__ = ["BohningLogistic", "noisy_pair"]
 
 _BITS = 128
 _EVEN, _TOP = 32, 14  # pieces of the range of t: even ones, and ones that shrink towards its end
@@ -44,19 +47,11 @@ _CROWD = 2000  # records of the worst neighbours known, where max_records allows
 _MARGINS = (2.0, 3.0, 4.0, 6.0)  # of the record among them, once it has pulled
 
 
-def positive_number(name: str, value: Any) -> float:
-    """One finite number above zero."""
-    number = as_scalar(name, value)
-    if not number > 0:
-        raise ParameterError(name, "be positive", number)
-    return number
-
-
 @dataclass(frozen=True, kw_only=True)
 class BohningLogistic:
-    """Bayesian logistic regression as a Gaussian-output algorithm.
+    """Bayesian logistic regression as a Gaussian-output algorithm (def:blr-gaussian-output).
 
-    **Labels are −1 and +1. A label 0 counts as no record, and nothing says so**: write labels 0 and 1 as 2·y − 1.
+    **Labels are −1 and +1. A record with label 0 silently counts as no record**: write labels 0 and 1 as 2·y − 1.
     `ndis.learn.PrivateLogisticRegression` takes any two classes.
 
     Parameters
@@ -66,9 +61,9 @@ class BohningLogistic:
     row_norm_bound : float
         Public bound of the Euclidean norm of a row; longer rows are clipped to it.
     max_records : int, optional
-        A public promise on the number of records. None promises nothing and holds for every number. A promise saves
-        noise where λ is large, up to all of it, and next to nothing where λ is small. Where it is given, records after
-        the first `max_records` are not read; docs/models.md says what holds where the promise is broken.
+        A public promise on the number of records. None promises nothing and holds for every number. If λ is large, a
+        promise saves noise, up to all of it. If λ is small, it saves next to nothing. With a promise, records after
+        the first `max_records` are not read. docs/models.md says what holds if the promise is broken.
     gradient_tolerance : float, optional
         g: the computed minimiser has a gradient of norm at most g, with certainty. By default 2⁻²⁰ of the norm bound.
     intercept : float, optional
@@ -77,13 +72,13 @@ class BohningLogistic:
         Number of weights; only the paper's sensitivity asks for it.
     release : {"draw", "mean"}
         "draw": one draw from the posterior plus the least noise. "mean": μ plus the least noise. **"mean" predicts
-        better**: the posterior's own spread is noise that hides less than it costs.
+        better**: the spread of the posterior is noise that hides less than it costs.
 
     Notes
     -----
-    A record with a label other than −1 or +1, or with a value that is not finite, counts as no record: an error would
-    tell of it. Rows are rounded to the grid of `ndis.gram`, so that all arithmetic on them is exact. How long a fit
-    takes may depend on the data, and is not protected.
+    A record counts as no record if its label is not −1 or +1, or if a value is not finite: an error would reveal it.
+    Rows are rounded to the grid of `ndis.gram`, so that all arithmetic on them is exact. The time of a fit may depend
+    on the data, and is not protected.
 
     Examples
     --------
@@ -112,10 +107,10 @@ class BohningLogistic:
         object.__setattr__(self, "release", as_release(self.release))
         for name in ("l2_penalty", "row_norm_bound", "intercept"):
             if getattr(self, name) is not None or name != "intercept":
-                object.__setattr__(self, name, positive_number(name, getattr(self, name)))
-        object.__setattr__(self, "max_records", max_records_or_none(self.max_records))
-        if self.dimension is not None:
-            object.__setattr__(self, "dimension", whole_number("dimension", self.dimension))
+                object.__setattr__(self, name, as_one_positive(name, getattr(self, name)))
+        for name in ("max_records", "dimension"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, as_size(name, getattr(self, name)))
         bound = self.norm_bound  # checks the bounds too
         # In this range floats and their refinement always reach the tolerance; see ndis.models.newton.
         if not 2.0**-20 <= self.l2_penalty / bound**2 <= 2.0**60:
@@ -153,13 +148,15 @@ class BohningLogistic:
         Parameters
         ----------
         data : pair (X, y)
-            Rows, and labels −1 or +1; any other label, 0 too, makes its record count as none.
+            Rows, and labels −1 or +1. A record with any other label, 0 included, counts as no record.
         """
         rows, layout = self._signed_rows(data)
         mean = minimise(rows, layout.steps, l2_penalty=self.l2_penalty, tolerance=self._tolerance)
         if self.release == "mean":
             return mean, no_covariance(layout.width)
-        return mean, _covariance(_integer_gram(rows, layout), layout, Fraction(self.l2_penalty))
+        gram = GramAccumulator(layout)
+        gram.update_integers(rows)
+        return mean, _covariance(gram.finish().integers.astype(object), layout, Fraction(self.l2_penalty))
 
     def _signed_rows(self, data: Any) -> tuple[Floats, RowLayout]:
         """Integer rows times their label; a record that does not count is a zero row."""
@@ -174,23 +171,19 @@ class BohningLogistic:
     def sensitivity(self, noise_variance: float) -> RankOneEnvelope | DominatingPairs:
         """The change by one record, free of the number of weights (prop:blr-ndis-sens, corrected).
 
-        With l the norm bound, v the noise variance, n the promised number of records (∞ without a promise), ā = 1
-        without a promise and else that of `ndis.models.logistic_bounds`,
+        Let l be the norm bound, v the noise variance, and n the promised number of records (∞ without a promise). Let
+        ā be 1 without a promise, otherwise that of `ndis.models.logistic_bounds`. Then
 
             T = (v + 1/λ)/(v + 1/(λ + l²/4)) − 1,      Δ = (āl + 2g)/λ / √(v + 1/(λ + nl²/4)),
 
-        and where the ratio is 1 + t, with q = t/(1+t) and β = 4q/(1 − q(1+λv)), also
+        and if the ratio is 1 + t, with q = t/(1+t) and β = 4q/(1 − q(1+λv)), also
 
             ‖m‖ ≤ ā√((1+t)·min((l² − λβ)/(λ²v), l²G)) + (2g/λ)/√(v + 1/(λ + nl²/4)),
 
-        G being `hessian_leverage`. All are rounded up. The range of t is cut into pieces, each with the bound on ‖m‖
-        at its lower end: even ones, and ones that shrink towards T, where the worst case of every small δ is. The mean
-        by itself moves by at most (āl + 2g)/λ.
+        with G from `hessian_leverage`. All numbers are rounded up. The range of t is cut into
+        pieces, each with the bound on ‖m‖ at its lower end. Some pieces are even, and some shrink towards T, the place
+        of the worst case for every small δ. The mean alone moves by at most (āl + 2g)/λ (thm:logistic-mean).
         """
-        from flint import arb
-
-        from ndis._balls import outward, precision
-
         with precision(_BITS):
             v, lam, bound, drift, least = self._balls(noise_variance)
             pull, curvature = self._margins
@@ -215,8 +208,6 @@ class BohningLogistic:
 
     def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
         """The paper's Δ, ρ, ν (prop:blr-ndis-sens), with a public number of records and the solver's tolerance."""
-        from ndis._balls import outward, precision
-
         if self.dimension is None:
             raise ParameterError("dimension", "be given for the paper's sensitivity, which grows with it", None)
         with precision(_BITS):
@@ -231,9 +222,7 @@ class BohningLogistic:
 
     def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any, Any]:
         """v, λ, l, 2g/λ and the least eigenvalue of Σ, at the working precision."""
-        from flint import arb
-
-        v = arb(positive_number("noise_variance", noise_variance))
+        v = arb(as_one_positive("noise_variance", noise_variance))
         lam, bound = arb(self.l2_penalty), arb(self.norm_bound)
         least = arb(0)
         if self.max_records is not None:
@@ -242,16 +231,14 @@ class BohningLogistic:
 
     @property
     def _margins(self) -> Margins:
-        from flint import arb
-
         return margins(self.max_records, arb(self.l2_penalty), arb(self.norm_bound))
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
-        """The worst neighbours known, along one feature, with their exact profiles.
+        """The worst known neighbours, along one feature, with their exact profiles.
 
-        A lone record changes the covariance most but moves the mean by less than half of l/λ, because it is as likely
-        as not. A crowd of short rows of the other label makes it unlikely, at little cost to the covariance. The
-        record pulls its own margin back by up to l²/λ, so the crowd must push it that much further.
+        A lone record changes the covariance most. But it moves the mean by less than half of l/λ, because its label is
+        as likely as not. A crowd of short rows of the other label makes its label unlikely, at little cost to the
+        covariance. The record pulls its own margin back by up to l²/λ, so the crowd must push it that much further.
         """
         crowd = min(_CROWD, (self.max_records or _CROWD + 1) - 1)
         one = self.row_norm_bound
@@ -276,31 +263,18 @@ class BohningLogistic:
 
 
 def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:
-    """N(μ, Σ + vI) on two data sets, as an ordered pair; exact moments, each number rounded once.
+    """N(μ, Σ + vI) on two data sets, as an ordered pair. The moments are exact, and each number is rounded once.
 
     >>> noisy_pair([0.5], [[1.0]], [0], [[3.0]], 1.0).variance_ratio
     array([0.5])
     """
-    v = Fraction(noise_variance)
     numbers = []
     for mean, cov in ((mean_p, cov_p), (mean_q, cov_q)):
-        sigma = exact_array(cov)
-        extra = np.eye(len(sigma.numerators), dtype=int).astype(object) * (v.numerator * sigma.denominator)
-        noisy = ExactArray(sigma.numerators * v.denominator + extra, sigma.denominator * v.denominator)
-        numbers += [exact_array(mean).to_float(), noisy.to_float()]
+        numbers += [exact_array(mean).to_float(), plus_diagonal(exact_array(cov), noise_variance).to_float()]
     mu_p, sigma_p, mu_q, sigma_q = numbers
     if len(mu_p) == 1:
         return GaussianPair.from_diagonal(mu_p, sigma_p[0], mu_q, sigma_q[0])
     return GaussianPair.from_moments(mu_p, sigma_p, mu_q, sigma_q)
-
-
-def _integer_gram(rows: Floats, layout: RowLayout) -> NDArray[Any]:
-    """Σ q qᵀ as Python integers: float64 products of blocks short enough to be exact."""
-    total = np.zeros((layout.width, layout.width), dtype=int).astype(object)
-    for start in range(0, len(rows), layout.block_rows):
-        block = rows[start : start + layout.block_rows]
-        total += (block.T @ block).astype(np.int64).astype(object)
-    return total
 
 
 def _covariance(gram: NDArray[Any], layout: RowLayout, l2_penalty: Fraction) -> ExactArray:

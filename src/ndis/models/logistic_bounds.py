@@ -1,11 +1,11 @@
-"""What one record can do to penalised logistic regression where the number of records is promised.
+"""The change by one record in penalised logistic regression, if the number of records is promised.
 
-With at most n records of norm at most l, the minimiser μ satisfies λμ = Σ σ(−mᵢ)zᵢ, mᵢ = zᵢᵀμ. So λ‖μ‖² = Σ mᵢσ(−mᵢ),
-and mσ(−m) is at most W(1/e) = 0.27846…, and at most m/2 for m ≥ 0. Hence
+Take at most n records of norm at most l. The minimiser μ satisfies λμ = Σ σ(−mᵢ)zᵢ with mᵢ = zᵢᵀμ. So
+λ‖μ‖² = Σ mᵢσ(−mᵢ). Here mσ(−m) is at most W(1/e) = 0.27846…, and at most m/2 for m ≥ 0. Hence
 
     ‖μ‖ ≤ R = min(√(n W(1/e)/λ), nl/(2λ)),        |margins| ≤ lR,
 
-and two factors follow: a ≤ ā = σ(lR), and Hessian weights of at least σ'(lR) = ρ/4. Proofs: docs/models.md.
+and two factors follow: a ≤ ā = σ(lR), and Hessian weights of at least σ'(lR) = ρ/4 (thm:logistic-records).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from flint import arb
 
 __all__ = ["Margins", "hessian_leverage", "margins"]
 
@@ -21,7 +22,7 @@ _SHARES = np.concatenate([np.linspace(1 / 64, 1.0, 64), 1 - np.geomspace(1e-6, 1
 
 
 class Margins(NamedTuple):
-    """Balls: `pull` is ā, the most that the record's own gradient weighs; `curvature` is ρ, 4σ' at the least."""
+    """Balls: `pull` is ā, the largest weight of the record's own gradient; `curvature` is ρ, the least 4σ'."""
 
     pull: Any
     curvature: Any
@@ -35,8 +36,6 @@ def margins(records: int | None, l2_penalty: Any, norm_bound: Any) -> Margins:
     >>> 0.726 < float(pull) < 0.727, 0.79 < float(curvature) < 0.8
     (True, True)
     """
-    from flint import arb
-
     if records is None:
         return Margins(arb(1), arb(0))
     numerator, denominator = _LARGEST_PULL
@@ -48,18 +47,16 @@ def margins(records: int | None, l2_penalty: Any, norm_bound: Any) -> Margins:
 
 
 def hessian_leverage(l2_penalty: Any, curvature: Any, noise_variance: Any, largest: Any, rounding: Any) -> Any:
-    """An upper bound of xᵀH⁻¹S⁻¹H⁻¹x over unit vectors x, as a ball; None where the curvature gives none.
+    """An upper bound of xᵀH⁻¹S⁻¹H⁻¹x over unit vectors x, as a ball; None if the curvature gives none.
 
     S⁻¹ = ψ(P) with ψ(p) = p/(1 + vp), H ⪰ λ(1−ρ) + ρP and P ⪯ `largest`. ψ is operator monotone, so for 0 < θ ≤ 1
 
         S⁻¹ ⪯ ψ(αH + β),    α = θ/ρ,    β = (1−θ)·largest − θλ(1−ρ)/ρ + θ·rounding,
 
-    which commutes with H: the bound is the maximum over h ≥ λ of y/((1 + vy)h²), y = αh + β. It has the sign of
-    −(2vy² + y + β) for its derivative, so it rises up to the root y* and falls from there. θ is found in floats, and
-    any θ is sound. `rounding` bounds by how much P exceeds λI + ¼Σxxᵀ.
+    which commutes with H. So the bound is the maximum over h ≥ λ of y/((1 + vy)h²) with y = αh + β. Its derivative has
+    the sign of −(2vy² + y + β): it rises up to the root y* and falls from there. The search for θ uses floats, and any
+    θ is sound. `rounding` bounds the excess of P over λI + ¼Σxxᵀ.
     """
-    from flint import arb
-
     if not curvature > arb(2) ** -60:
         return None
     lam, rho, v, top = (float(x) for x in (l2_penalty, curvature, noise_variance, largest))

@@ -1,7 +1,7 @@
-"""Release of a model's mean: no draw from the posterior, only Gaussian noise for the distance that one record moves it.
+"""The release of a model's mean: the mean plus Gaussian noise, without a draw from the posterior.
 
-The covariance of such a release is vI whatever the data are, so one pair dominates all neighbours: a shift of
-sensitivity/√v. docs/models.md proves the sensitivities (thm:logistic-mean, thm:process-mean).
+The covariance of such a release is vI whatever the data are. So one pair dominates all neighbours: a shift of
+sensitivity/√v (thm:mean-shift). docs/models.md proves the sensitivities (thm:logistic-mean, thm:process-mean).
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ndis._balls import outward
+from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope
 from ndis.pair import LEAST_SHIFT, GaussianPair
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope
 
 __all__ = ["Release", "as_release", "mean_envelope", "mean_loewner", "no_covariance"]
 
-_LARGEST = 1e60  # of a shift; beyond, δ is 1 for every ε of interest
+_LARGEST = 1e60  # of a shift; beyond it, δ is 1 for every ε of interest
 Release = Literal["draw", "mean"]
 
 
@@ -54,7 +55,5 @@ def no_covariance(dimension: int) -> ExactArray:
 
 
 def _shift(sensitivity: Any, noise_variance: Any) -> float:
-    from ndis._balls import outward
-
     shift = outward(sensitivity / noise_variance.sqrt()).upper
     return max(shift, LEAST_SHIFT) if shift <= _LARGEST else _LARGEST

@@ -11,10 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._search import least_point
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
-from ndis.spectrum.bounds import ULP, Curve, chernoff, least_value, over, round_up
+from ndis.spectrum.bounds import ULP, Curve, chernoff, over, round_up
 from ndis.spectrum.closed_forms import mean_shift_delta
 
 __all__ = ["covariance_bound", "split_bound", "triangle_bound"]
@@ -102,7 +103,7 @@ def triangle_bound(first: Curve, second: Curve, epsilon: ArrayLike) -> float | F
             return float(first(split)) + math.exp(split) * float(second(epsilon - split)) if split < 700.0 else math.inf
 
         low, high = min(0.0, epsilon), max(0.0, epsilon)
-        return round_up(min(total(0.0), total(epsilon), least_value(total, low - 4.0, high + 4.0)))
+        return round_up(min(total(0.0), total(epsilon), least_point(total, low - 4.0, high + 4.0)[1]))
 
     return over(epsilon, bound)
 

@@ -26,7 +26,7 @@ __all__ = ["loss_laws", "two_cdf_delta"]
 
 
 def two_cdf_delta(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
-    """δ(ε) = Pr_p[L > ε] − e^ε Pr_q[L > ε]: a cross-check, no more (thm:ndis-two-genchi2-cdf).
+    """δ(ε) = Pr_p[L > ε] − e^ε Pr_q[L > ε]: a cross-check, no more (thm:ndis-two-genchi2-cdf, eq:delta-two-cdf-cov).
 
     The closer the laws are, or the smaller δ is beside its tails, the more digits the two terms share. The difference
     loses those digits. Its relative error is that of the tails times Pr_p[L > ε]/δ, and it can be negative. With CDF

@@ -9,8 +9,8 @@ from flint import arb, arb_mat, fmpz, fmpz_mat
 from numpy.typing import NDArray
 
 from ndis._balls import cholesky, precision
+from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
 from ndis.sampling.normals import nearest_integer
 
 __all__ = ["CovarianceRoot"]
@@ -20,17 +20,17 @@ Rows = list[list[arb]]
 
 
 class CovarianceRoot:
-    """L with L·Lᵀ = covariance, lower triangular, known to as many digits as anyone asks for.
+    """L with L·Lᵀ = covariance, lower triangular, known to as many digits as the caller asks for.
 
     Parameters
     ----------
     covariance : ExactArray
-        Symmetric and positive definite. A Gram matrix plus a positive ridge always is; for anything else the error
-        that says otherwise depends on the covariance.
+        Symmetric and positive definite. A Gram matrix plus a positive ridge always is. For any other matrix the error
+        depends on the covariance.
 
     Examples
     --------
-    >>> from ndis.exact import exact_array
+    >>> from ndis._exact import exact_array
     >>> CovarianceRoot(exact_array([[4, 2], [2, 10]])).fixed_point(4).tolist()
     [[32, 0], [16, 48]]
     """
@@ -77,7 +77,7 @@ class CovarianceRoot:
 
 
 def _cholesky(A: Rows) -> Rows | None:
-    """Blocked Cholesky in ball arithmetic; None where the precision leaves a pivot's sign open."""
+    """Blocked Cholesky in ball arithmetic; None if the precision leaves a pivot's sign open."""
     n = len(A)
     L: Rows = [[] for _ in range(n)]
     for start in range(0, n, _PANEL):

@@ -28,7 +28,7 @@ import numpy as np
 
 from ndis.errors import ParameterError
 from ndis.files import write_file
-from ndis.gram.engine import is_dask
+from ndis.gram.cluster import is_dask
 from ndis.schema.cells import Cells, Floats
 from ndis.schema.columns import Boolean, Category, Column, Number, finite
 from ndis.schema.preview import Preview, preview

@@ -13,14 +13,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._search import least_point
 from ndis._validate import Floats, as_floats, shaped
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["ULP", "Curve", "chernoff", "least_value", "over", "renyi_bound", "renyi_log_bound", "round_up"]
+__all__ = ["ULP", "Curve", "best_exponent", "chernoff", "over", "renyi_bound", "renyi_log_bound", "round_up"]
 
 Curve = Callable[[float], float]
 ULP = 2.0**-52
-_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
 # --- Rényi (Chernoff) -----------------------------------------------------------------------------
@@ -74,39 +74,42 @@ def _hinge(s: float) -> float:
 
 def chernoff(pair: Invariants, epsilon: float, weight: Curve) -> float:
     """The least K(s) − sε + weight(s) over s > 0, each value rounded up; at most 0."""
+    return _least_exponent(pair, epsilon, weight)[1]
+
+
+def best_exponent(pair: Invariants, epsilon: float) -> tuple[float, float]:
+    """(s, log bound): an s > 0 at which the Rényi bound is about the least, and the logarithm of the bound there.
+
+    >>> import ndis
+    >>> s, log_bound = best_exponent(ndis.GaussianPair.from_ratios(1.0, shift=1.0), 2.0)
+    >>> round(s, 2), round(log_bound, 4)
+    (1.92, -2.9134)
+    """
+    s = _least_exponent(pair, epsilon, _hinge)[0]
+    return s, 0.0 if pair.mutually_singular else min(0.0, pair.form.value(s) - s * epsilon + _hinge(s))
+
+
+def _least_exponent(pair: Invariants, epsilon: float, weight: Curve) -> tuple[float, float]:
+    """(s, K(s) − sε + weight(s), rounded up and at most 0), by a search over log s."""
     if pair.mutually_singular:
-        return 0.0
+        return 1.0, 0.0
     pole = pair.form.domain[1]
     size = max(epsilon, -epsilon)
 
+    def exponent(y: float) -> float:
+        return math.exp(y) if math.isinf(pole) else pole / (1.0 + math.exp(-y))
+
     def log_bound(y: float) -> float:
-        # s = e^y, or pole/(1 + e^{−y}); a rounding error in s·t is magnified by at most 1/`room`, room = 1 − s/pole
-        s, room = (math.exp(y), 1.0) if math.isinf(pole) else (pole / (1.0 + math.exp(-y)), 1.0 / (1.0 + math.exp(y)))
+        # a rounding error in s·t is magnified by at most 1/room, with room = 1 − s/pole
+        s, room = exponent(y), 1.0 if math.isinf(pole) else 1.0 / (1.0 + math.exp(y))
         moment = pair.form.value(s) if s < pole else math.inf
         return moment - s * epsilon + weight(s) + (pair.copies.size + 16) * ULP * (moment + s * size + 1.0) / room
 
-    return min(0.0, least_value(log_bound, -80.0, 80.0 if math.isinf(pole) else 36.0))
+    y, value = least_point(log_bound, -80.0, 80.0 if math.isinf(pole) else 36.0)
+    return exponent(y), min(0.0, value)
 
 
-# --- search and rounding --------------------------------------------------------------------------
-
-
-def least_value(f: Curve, low: float, high: float) -> float:
-    """The smallest value that a golden-section search sees. It is nearly the minimum if f falls and then rises."""
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = f(left), f(right)
-    best = min(at_left, at_right)
-    for _ in range(64):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = f(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = f(right)
-        best = min(best, at_left, at_right)
-    return best
+# --- rounding ---------------------------------------------------------------------------------------
 
 
 def round_up(value: float) -> float:

@@ -38,6 +38,17 @@ class Directions:
             total -= n * ((1 + t).log() + m2 / t) / 2
         return total
 
+    def log_moment(self, s: Ball) -> Ball | None:
+        """K(s) at a real s > 0 (def:log-moment); None if K is infinite there or if the ball touches the pole."""
+        both = s * (1 + s) / 2
+        total = self.flat * both
+        for t, m2, n in self.curved:
+            room = 1 - s * t
+            if not room > 0:
+                return None
+            total += n * (m2 * both / room - (s * (1 + t).log() + room.log()) / 2)
+        return total
+
 
 def reverse_direction(direction: Direction) -> Direction:
     """The same direction for the reversed pair: t' = −t/(1+t), m'² = m²/(1+t)."""

@@ -12,8 +12,9 @@ from ndis._balls import Ball, precision
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.directions import Directions
 from ndis.spectrum.sampled_moment_balls import ShiftStep
+from ndis.spectrum.sampled_upper import DiscreteStep
 
-__all__ = ["Order", "Parts", "SampledGroup"]
+__all__ = ["Order", "Parts", "SampledGroup", "product"]
 
 Order = Literal["remove", "add"]
 
@@ -53,31 +54,41 @@ class SampledGroup:
 class Parts(NamedTuple):
     """Different sampled steps with their counts, and all plain directions together."""
 
-    steps: list[tuple[ShiftStep, int]]
+    steps: list[tuple[ShiftStep | DiscreteStep, int]]  # the stand-ins first
     curved: list[tuple[Ball, Ball, int]]
     flat: Ball
     rates: list[tuple[tuple[float, ...], int]]  # of the sampled steps
 
     @classmethod
-    def of(cls, groups: Sequence[SampledGroup], order: Order) -> Parts:
+    def of(cls, groups: Sequence[SampledGroup], order: Order, discrete: dict[int, DiscreteStep] | None = None) -> Parts:
+        """The parts at the working precision; `discrete` holds stand-ins for some groups by their position."""
         counts: dict[tuple[tuple[float, ...], str], int] = {}
         shifts: dict[tuple[tuple[float, ...], str], Ball] = {}
         curved: list[tuple[Ball, Ball, int]] = []
         flat = arb(0)
-        for group in groups:
+        stand_ins: list[tuple[ShiftStep | DiscreteStep, int]] = []
+        rates_of: list[tuple[tuple[float, ...], int]] = []
+        for i, group in enumerate(groups):
             rates = tuple(sorted(q for q in group.rates if q != 1.0))
             inner = group.invariants
             if not rates:
                 curved += [(t, m2, n * group.count) for t, m2, n in inner.curved]
                 flat += inner.flat * group.count
+            elif discrete and i in discrete:
+                stand_ins.append((discrete[i], group.count))
+                rates_of.append((rates, group.count))
             elif inner.curved:
-                raise PrecisionError("a sampled pair with unequal variances has no two-sided certificate of this kind")
+                raise PrecisionError(
+                    "a sampled pair with unequal variances has no certificate of a given width; use bounds_sampled"
+                )
             elif inner.flat != 0:
-                key = (rates, inner.flat.str(80, more=True))
+                key = (rates, inner.flat.repr())
                 counts[key] = counts.get(key, 0) + group.count
                 shifts[key] = inner.flat.sqrt()
-        steps = [(ShiftStep(product(key[0]), shifts[key], remove=order == "remove"), n) for key, n in counts.items()]
-        return cls(steps, curved, flat, [(key[0], n) for key, n in counts.items()])
+        remove = order == "remove"
+        steps = [(ShiftStep(product(key[0]), shifts[key], remove=remove), n) for key, n in counts.items()]
+        rates_of += [(key[0], n) for key, n in counts.items()]
+        return cls(stand_ins + steps, curved, flat, rates_of)
 
     def exact(self, epsilon: float, order: Order) -> Ball | None:
         """δ beyond the end of a bounded loss: 0 above it (add), 1 − e^ε below it (remove); None inside."""
@@ -95,7 +106,8 @@ class Parts(NamedTuple):
 
 
 def product(rates: tuple[float, ...]) -> Ball:
-    product = arb(1)
+    """The product of the rates, at the working precision."""
+    total = arb(1)
     for q in rates:
-        product *= arb(q)
-    return product
+        total *= arb(q)
+    return total

@@ -30,7 +30,7 @@ class Plan(NamedTuple):
     below: float  # b₁
     above: float  # b₂
     tau: float
-    count: int  # N
+    last: int  # N
     log_delta: float
     loss: float
     digits: float
@@ -43,10 +43,10 @@ class Guess(NamedTuple):
     ratio: float = math.nan  # p_τ(ε)/δ(ε)
     attempt: int = 0
 
-    def after(self, plan: Plan, log_delta: float, ratio: float) -> Guess:
-        """The next guess; `log_delta` is what was found, or nan where nothing was."""
-        if not math.isfinite(log_delta):
-            log_delta = plan.log_delta - 12.0 * 2.0**self.attempt
+    def after(self, plan: Plan, log_delta: float, ratio: float, smooth: float) -> Guess:
+        """The next guess; `log_delta` is what was found and `smooth` is log δ_τ, or nan where nothing was."""
+        if not math.isfinite(log_delta):  # the smoothing hid it, or the sum did
+            log_delta = smooth - 2.0 if math.isfinite(smooth) else plan.log_delta - 12.0 * 2.0**self.attempt
         return Guess(log_delta, ratio, self.attempt + 1)
 
 
@@ -124,8 +124,8 @@ class Planner:
         lines = [c for c in lines if c < self.highest]
         c = min(lines, key=lambda c: self._cost(c, log_delta)) if self._steep(saddle, log_delta) else saddle
         plan = self._plan_at(c, log_delta)
-        if plan.count > _MOST_NODES:
-            raise PrecisionError(f"the sum needs {plan.count:.2g} nodes")
+        if plan.last > _MOST_NODES:
+            raise PrecisionError(f"the sum needs {plan.last:.2g} nodes")
         return plan
 
     def _steep(self, c: float, log_delta: float) -> bool:

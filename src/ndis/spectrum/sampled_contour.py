@@ -87,7 +87,7 @@ def find_saddle(law: Law, lin: float, floor: float = -math.inf, start: float = 0
     low, high = 0.0, law.limit
     w, bend = math.inf, 0.0
     for _ in range(60):
-        eta = min(1e-3 * c, 0.1 * w)
+        eta = min(1e-3 * c, 1e-3 * (law.limit - c), 0.1 * w)
         v, _ = law.centred(np.array([c, c + 1j * eta, c + 2j * eta], dtype=np.complex128))
         bound = _chernoff(v[0].real, lin, c)
         if bound < floor or c > _MOST_S:
@@ -137,8 +137,8 @@ def _look(law: Law, path: Path, lin: float, base: float, growth: float, limit: i
             if not (height[j] < growth and doubt < _DOUBT + max(growth, 0.0)):
                 return None
             dead = dead + 1 if max(height[j], doubt) < _DEAD else 0
-            if dead == 3:
-                count = k + j - 2
+            if dead == 3 or (dead == 2 and max(height[j], doubt) < 2.0 * _DEAD):
+                count = k + j + 1 - dead
                 s, ds, v, e = (np.concatenate(a)[:count] for a in zip(*parts, strict=True))
                 return count, s, ds, v, e
         k += _CHUNK

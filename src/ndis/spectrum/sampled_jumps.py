@@ -7,8 +7,8 @@ has from the body dies only far out. A smooth window splits every step, M = body
     e^K = Π (body_j + jumps_j)^{n_j} = Σ_k (coefficient of z^k in Π (body_j + z jumps_j)^{n_j}).
 
 Each coefficient is the transform of a positive measure, so its integral is positive and has a saddle of its own. The
-terms of the sum add up without cancellation. Terms below e^-33 of the sum are bounded by Chernoff's
-bound and count as error. At one real s the coefficients are log-concave in k, so that a geometric series bounds those left out.
+terms add up without cancellation. Terms below e^-33 of the sum are bounded by Chernoff's bound and count as error. At
+one real s the coefficients are log-concave in k, so that a geometric series bounds those left out.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ so that nothing of the size of 1 or of q is subtracted where M is near 1: κ is 
 e^z − 1 − z is summed as its series for small z.
 
 The mean over x is a trapezoid sum on a line x + iθ. On the real line the integrand turns like (1+u)^{iy}, y = Im s. A
-line raised towards the branch points, at the height π/μ, turns the phase into a decay. Among some lines the kernel takes
-the one on which the largest term is smallest. It halves the step until the sum settles. The rule converges at least
-geometrically in 1/step, so that the changes D₁, D₂ of two halvings leave an error of about D₂ (D₂/D₁)². The estimate is
-more careful: D₂ times 10 (D₂/D₁)^{3/2}, and never less than D₂/10⁴.
+line raised towards the branch points, at the height π/μ, turns the phase into a decay. Among some lines the kernel
+takes the one on which the largest term is smallest. It halves the step until the sum settles. The rule converges at
+least geometrically in 1/step, so that the changes D₁, D₂ of two halvings leave an error of about D₂ (D₂/D₁)². The
+estimate is more careful: D₂ times 10 (D₂/D₁)^{3/2}, and never less than D₂/10⁴.
 """
 
 from __future__ import annotations
@@ -99,11 +99,8 @@ def _mean_loss(q, mu, add):
         a = mu * x - 0.5 * mu * mu
         u = q * math.expm1(a)
         excess = log_excess(complex(u, 0.0)).real  # ℓ − u
-        if add:
-            term = -excess
-        else:
-            # (1+u)ℓ − u = ℓ − u + uℓ; for small u the two parts are −u²/2 and u²
-            term = excess + u * math.log1p(u)
+        # (1+u)ℓ − u = ℓ − u + uℓ; for small u the two parts are −u²/2 and u²
+        term = -excess if add else excess + u * math.log1p(u)
         total += math.exp(-0.5 * x * x) * term
     return total * step / math.sqrt(2.0 * math.pi)
 

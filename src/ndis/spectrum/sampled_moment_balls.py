@@ -8,8 +8,8 @@ e = −s (add order) the moment is
 Only Re s = c > 0 matters, and M(s̄) is the conjugate of M(s). So take e = r + iy with y ≥ 0, r = 1 + c or r = −c.
 
 **The inner line.** On Im x = θ with 0 ≤ α = μθ < π the argument of g lies between 0 and α, because g is a positive
-number plus a positive multiple of e^{iα}. Hence |g^{iy}| ≤ 1 there for every y ≥ 0, and the integral over x may be moved
-to any such line. The trapezoid rule on the line θ = a with step h has, for every y ≥ 0 at once, the error
+number plus a positive multiple of e^{iα}. Hence |g^{iy}| ≤ 1 there for every y ≥ 0, and the integral over x may be
+moved to any such line. The trapezoid rule on the line θ = a with step h has, for every y ≥ 0 at once, the error
 
     | h Σ f(x_j + ia) − M |  ≤  (N₀ + N₂ₐ)/(e^{2πa/h} − 1),      N_τ = e^{τ²/2} ∫ |g(x + iτ)|^r φ(x) dx,
 
@@ -19,15 +19,15 @@ if 2aμ < π. The rule is a sum of geometric sequences in y: M(c ± iy) = Σ a_j
 **N_τ.** If r > 0, |g(x + iτ)| ≤ g(x), so N_τ ≤ e^{τ²/2} M(c). If r < 0 and μτ ≤ π/2, |g(x + iτ)| rises with x. So the
 integral is at most Σ |g(x_i + iτ)|^r (Φ(x_{i+1}) − Φ(x_i)) over cells, and |g|^r ≤ (1−q)^r left of them.
 
-**M(c) itself** follows from the real line, where the rule with strip ±a gives |T − M(c)| ≤ 2N_a/(e^{2πa/h} − 1). If r > 0
-the right side is η M(c), and M(c) ≤ T/(1 − η).
+**M(c) itself** follows from the real line, where the rule with strip ±a gives |T − M(c)| ≤ 2N_a/(e^{2πa/h} − 1). If
+r > 0 the right side is η M(c), and M(c) ≤ T/(1 − η).
 
 **Tails.** If r ≥ 1, g^r ≤ (1−q) + q w^r by convexity. So the terms outside [x_0, x_J] are below two Gaussian bells that
 fall outwards if x_0 ≤ 0 and x_J ≥ rμ, and sums are below integrals. If r < 0, |g|^r ≤ (1−q)^r on the left and
 |g|^r ≤ |g(x_J + iθ)|^r on the right.
 
-**Ceiling.** |M(c ± iy)| ≤ e^{θ²/2} ∫ |g(x + iθ)|^r e^{−y arg g(x + iθ)} φ(x) dx for every θ with 0 ≤ μθ < π, and the right
-side falls with y. Its integrand is exp(½[e log g(x + iθ) + ē log g(x − iθ)]) φ(x), which is analytic for
+**Ceiling.** |M(c ± iy)| ≤ e^{θ²/2} ∫ |g(x + iθ)|^r e^{−y arg g(x + iθ)} φ(x) dx for every θ with 0 ≤ μθ < π, and the
+right side falls with y. Its integrand is exp(½[e log g(x + iθ) + ē log g(x − iθ)]) φ(x), which is analytic for
 |Im x| < π/μ − θ. On Im x = ±a' it is at most |g(x + iτ)|^{r/2} |g(x + iτ')|^{r/2} e^{a'²/2} φ(x) in modulus with
 |τ'| ≤ τ = θ + a'. So the trapezoid rule errs by at most 2 e^{(a'² + θ² − τ²)/2} N_τ/(e^{2πa'/h} − 1).
 """
@@ -48,7 +48,8 @@ from ndis.errors import PrecisionError
 __all__ = ["Line", "ShiftStep"]
 
 _MOST_NODES = 60_000
-_TURNS = 24  # angles tried for a ceiling
+_TURNS = 28  # angles tried for a ceiling
+_MARGIN = 18.0  # beyond the bells, for plans
 _FAR = 5000.0
 
 Vector = NDArray[np.float64]
@@ -110,11 +111,21 @@ class ShiftStep:
     def _grid(self, c: float) -> Vector:
         r = self._power(c)
         if r > 0:
-            low, high = -14.0, r * self.mu + 14.0
+            low, high = -_MARGIN, r * self.mu + _MARGIN
         else:
-            low, high = -min(c * self.mu, math.sqrt(-2.0 * c * self.log_stay)) - 14.0, 14.0
+            low, high = self._peak(c) - _MARGIN, _MARGIN
         step = min(0.25, 0.25 / self.mu)
         return np.arange(low, high + step, step)
+
+    def _peak(self, c: float) -> float:
+        """The place of the largest term for the add order: −cμ times the share of w in g equals x there."""
+        low, high = -min(c * self.mu, math.sqrt(-2.0 * c * self.log_stay)) - 1.0, 0.0
+        odds = math.log(self.q) - self.log_stay - 0.5 * self.mu**2
+        while high - low > 0.1:
+            x = 0.5 * (low + high)
+            share = 1.0 / (1.0 + math.exp(min(-odds - self.mu * x, 700.0)))
+            low, high = (x, high) if x + c * self.mu * share < 0.0 else (low, x)
+        return low
 
     def log_moment(self, c: float) -> float:
         """log M(c) for real c > 0, to about float accuracy; only plans use it."""
@@ -149,11 +160,11 @@ class ShiftStep:
         top = float(base.max())
         reference = float(np.exp(base - top).sum())
         best = (0.0, 0.0)
-        limit = min((2.6 if r > 0 else 1.2) / self.mu, 8.0)
+        limit = min((2.6 if r > 0 else 1.2) / self.mu, 16.0)
         for theta in limit * np.geomspace(1e-4, 1.0, _TURNS):
             line = self._log_ratio(x + 1j * theta)
             log_terms = r * line.real - y * line.imag - 0.5 * x * x - top
-            log_terms = log_terms[log_terms > -80.0]
+            log_terms = log_terms[log_terms > -300.0]
             value = 0.5 * theta**2 + math.log(max(float(np.exp(log_terms).sum()) / reference, 1e-300))
             if value < best[0]:
                 best = (value, float(theta))
@@ -171,7 +182,7 @@ class ShiftStep:
         return 0.5 * tau**2 + math.log(max(upper / float(np.exp(base - top).sum()), 1.0)) + 2.0
 
     def _rule(self, c: float, digits: float, theta: float | None) -> tuple[_Rule, float]:
-        """A rule with error about e^−digits of M(c) and the half-width of its strip; on the middle line if θ is None."""
+        """A rule with error about e^−digits of M(c) and half the width of its strip; in its middle if θ is None."""
         widest = (0.94 if self.remove else 0.49) * math.pi / self.mu
         best: tuple[float, float] | None = None
         for a in np.geomspace(0.05, 1.0, 12) * min(4.5, 0.5 * widest if theta is None else widest - theta):

@@ -1,4 +1,15 @@
-"""Log-moments of one step whose pair has covariances that differ: in closed form at rate 1."""
+"""Log-moments of one step of any Gaussian pair, sampled or not.
+
+At rate 1 the form is closed (`PlainMoment`). At a rate q below 1, with w the likelihood ratio and λ the negative of the
+exponent (1 + s in the remove order, −s in the add order), Barnes' integral gives
+
+    E (1−q+qw)^{−λ} = (1/2πi) ∫ Γ(λ+z) Γ(−z)/Γ(λ) (1−q)^{−λ−z} q^z E w^z dz
+
+along a path that has the poles of Γ(λ+z) on its left and those of Γ(−z) on its right, and E w^z is closed. A line moved
+to the right leaves the residues at 0, 1, 2, … behind, the terms of the binomial series. Those at 0 and 1 less 1 are of
+the order of q², and are computed as such. For large Im s and q|s| the series cancels, and a path that leans, between
+the two sequences of poles, is taken with no residue at all.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +27,7 @@ from ndis.spectrum.sampled_moment import Complexes, _log1p, log_excess, second_o
 __all__ = ["PairMoment", "PlainMoment", "log_ratio_range"]
 
 _UNIT = 2.0**-53
+_HIGHEST = 500.0  # of Im s: the number of nodes grows with it, and no value is given beyond
 
 
 def log_ratio_range(excess: Floats, shift: Floats, copies: Floats) -> tuple[float, float]:
@@ -65,9 +77,8 @@ class PlainMoment:
 @njit(cache=True, nogil=True)
 def _log_gamma(z):
     """log Γ(z), on any branch."""
-    shift = 0.0j
     if z.real < 0.5:  # Γ(z) Γ(1−z) = π / sin πz
-        return math.log(math.pi) - _log_sin(z) - _log_gamma_right(1.0 - z) + shift
+        return math.log(math.pi) - _log_sin(z) - _log_gamma_right(1.0 - z)
     return _log_gamma_right(z)
 
 
@@ -84,16 +95,14 @@ def _log_sin(z):
 def _log_gamma_right(z):
     """log Γ(z) for Re z ≥ ½ by Stirling's series, after a shift."""
     product = 1.0 + 0.0j
-    back = 0.0j
     while z.real < 9.0 and abs(z) < 12.0:
         product *= z
         z += 1.0
-    back = cmath.log(product)
     r = 1.0 / z
     r2 = r * r
-    tail = r * (1 / 12.0 + r2 * (-1 / 360.0 + r2 * (1 / 1260.0 + r2 * (-1 / 1680.0 + r2 * (1 / 1188.0
-               + r2 * (-691 / 360360.0 + r2 * (1 / 156.0 - r2 * 3617 / 122400.0)))))))
-    return (z - 0.5) * cmath.log(z) - z + 0.5 * math.log(2.0 * math.pi) + tail - back
+    tail = 1 / 1188.0 + r2 * (-691 / 360360.0 + r2 * (1 / 156.0 - r2 * 3617 / 122400.0))
+    tail = r * (1 / 12.0 + r2 * (-1 / 360.0 + r2 * (1 / 1260.0 + r2 * (-1 / 1680.0 + r2 * tail))))
+    return (z - 0.5) * cmath.log(z) - z + 0.5 * math.log(2.0 * math.pi) + tail - cmath.log(product)
 
 
 @njit(cache=True, nogil=True)
@@ -120,11 +129,14 @@ def _pair_moments(s, rate, add, limit, mean, t, ratio, nu, quad, value, error):
     for i in range(s.size):
         power = -s[i] if add else 1.0 + s[i]
         y = s[i].imag
+        if y > _HIGHEST:
+            value[i], error[i] = 0.0, math.inf
+            continue
         # (1−q)^power + power q (1−q)^(power−1) − 1, the terms of order 0 and 1 less 1
         first = (power - 1.0) * math.log1p(-rate) + _log1p((power - 1.0) * rate)
         if abs(power) * rate < 0.05:
             first = (power - 1.0) * log_excess(complex(-rate, 0.0)).real + log_excess((power - 1.0) * rate)
-        slanted = abs(power) * rate > 3.0 and y > 2.0 * (abs(power.real) + 2.0)
+        slanted = abs(power) * rate > 0.3 if add else abs(power) * rate > 3.0 and y > 2.0 * (power.real + 2.0)
         extra = second_order_exponential(first) + first
         size = abs(extra)
         scale = (1.0 - rate) ** power
@@ -137,16 +149,13 @@ def _pair_moments(s, rate, add, limit, mean, t, ratio, nu, quad, value, error):
                 lean = (power.real + 1.0) / y
             extra, size = -1.0 + 0.0j, 1.0
         else:
-            left, lean = 1.5, 0.0
-            if not add:
-                left = math.floor(power.real) + 1.5
-                if left - power.real < 0.75:
-                    left += 0.0
-            if left >= limit - 0.25:
-                floor = max(1.0, power.real)
-                left = 0.5 * (floor + limit)
-                if abs(left - round(left)) < 0.1 * (limit - floor):
-                    left = floor + 0.35 * (limit - floor)
+            # right of 1 and of `power`, as near to them as the poles at the whole numbers allow
+            lean = 0.0
+            start = 1.0 if add else max(1.0, power.real)
+            room = min(0.5, 0.3 * (limit - start))
+            left = start + room
+            if abs(left - round(left)) < 0.3 * room:
+                left = start + 0.6 * room
             term = power * math.exp(odds)
             for k in range(2, int(math.floor(left)) + 1):
                 term *= (power - (k - 1.0)) / k * math.exp(odds)
@@ -181,7 +190,8 @@ def _pair_moments(s, rate, add, limit, mean, t, ratio, nu, quad, value, error):
         step = (high - low) / count
         for k in range(count + 1):
             v = low + step * k
-            f, e = _barnes(complex(left + lean * v, v), complex(lean, 1.0), power, log_gamma, odds, add, mean, t, ratio, nu, quad)
+            z = complex(left + lean * v, v)
+            f, e = _barnes(z, complex(lean, 1.0), power, log_gamma, odds, add, mean, t, ratio, nu, quad)
             total += f
             heavy += abs(f) * (1.0 + abs(e))
         change = math.inf
@@ -191,7 +201,8 @@ def _pair_moments(s, rate, add, limit, mean, t, ratio, nu, quad, value, error):
             before = total * step
             for k in range(count):
                 v = low + step * (k + 0.5)
-                f, e = _barnes(complex(left + lean * v, v), complex(lean, 1.0), power, log_gamma, odds, add, mean, t, ratio, nu, quad)
+                z = complex(left + lean * v, v)
+                f, e = _barnes(z, complex(lean, 1.0), power, log_gamma, odds, add, mean, t, ratio, nu, quad)
                 total += f
                 heavy += abs(f) * (1.0 + abs(e))
             count *= 2

@@ -2,7 +2,8 @@
 
 Let Δ and Σ be symmetric, Σ positive definite, and let W be any matrix whose columns nearly diagonalise both. With
 G = WᵀΣW = I + R and H = WᵀΔW, enclosed by products of ball matrices, let ρ ≥ ‖R‖ (Frobenius). If ρ < 1, then W is
-invertible and Σ is positive definite, and A = G^{−½} H G^{−½} has the eigenvalues of Σ^{−½} Δ Σ^{−½}. Write G^{−½} = I + F. Then
+invertible and Σ is positive definite, and A = G^{−½} H G^{−½} has the eigenvalues of Σ^{−½} Δ Σ^{−½}. With
+G^{−½} = I + F,
 
     ‖F‖ ≤ f = (1−ρ)^{−½} − 1,        ‖A − H‖ ≤ (2f + f²) ‖H‖,        ‖G^{−½} v − v‖ ≤ f ‖v‖.
 
@@ -60,8 +61,8 @@ def diagonalise(columns: Any, delta: Any, sigma: Any, vector: Any, bits: int) ->
     --------
     >>> delta, sigma = arb_mat([[1, 0.5], [0.5, 0]]), arb_mat([[1, 0], [0, 1]])
     >>> found = diagonalise(arb_mat([[0.92, -0.38], [0.38, 0.92]]), delta, sigma, arb_mat([[1], [0]]), 53)
-    >>> [(value + arb(0, found.eta)).contains((1 + sign * arb(2).sqrt()) / 2) for value, sign in zip(found.values, (1, -1))]
-    [True, True]
+    >>> (found.values[0] + arb(0, found.eta)).contains((1 + arb(2).sqrt()) / 2)
+    True
     """
     d = sigma.nrows()
     identity = arb_mat(d, d, [arb(i == j) for i in range(d) for j in range(d)])
@@ -118,7 +119,7 @@ def _correction(r: Matrix, h: Any, goal: float) -> Matrix:
     order = np.argsort(values, kind="stable")
     breaks = np.flatnonzero(np.diff(values[order]) > _CLOSE * size) + 1
     close = np.abs(apart) <= _CLOSE * size
-    turns: list[tuple[Matrix, Matrix]] = []
+    turns: list[tuple[NDArray[np.intp], Matrix]] = []
     for members in np.split(order, breaks):
         if members.size == 1:
             continue

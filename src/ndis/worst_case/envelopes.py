@@ -1,11 +1,11 @@
-"""How far neighbouring data sets can move a Gaussian output: the envelopes a model declares (theory §8).
+"""How far neighbouring data sets can move a Gaussian output: the envelopes that a model declares.
 
-The output on data D is N(μ, Σ); the mechanism releases N(μ, Σ + vI). For an ordered pair of neighbours, whitened by the
-second law (def: m,R tuple), m is the mean shift and τ are the eigenvalues of the first covariance, τ = 1 + t. An
-envelope bounds m and τ at one noise variance v, for *every* ordered pair of neighbours: the bound on ‖m‖ holds under
-either law, because both orders are pairs.
+The output on data D is N(μ, Σ), and the mechanism releases N(μ, Σ + vI). Take an ordered pair of neighbours and whiten
+it by the second law (def: m,R tuple). Then m is the mean shift, and τ = 1 + t are the eigenvalues of the first
+covariance. An envelope bounds m and τ at one noise variance v, for *every* ordered pair of neighbours. Both orders are
+pairs, so the bound on ‖m‖ holds under either law.
 
-The numbers are taken as they stand, so a model rounds them up.
+The code takes the numbers as they stand. So a model must round them up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ndis._validate import as_counts, as_scalar
+from ndis._validate import as_count, as_not_negative
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
@@ -32,16 +32,11 @@ __all__ = [
 _UP = 1.0 + 2.0**-48  # past the rounding of a few operations
 
 
-def _bound(name: str, value: float) -> float:
-    x = as_scalar(name, value)
-    if not x >= 0:
-        raise ParameterError(name, "not be negative", x)
-    return x
-
-
 @dataclass(frozen=True)
 class LoewnerEnvelope:
     """The paper's envelope (def:ndis-sensitivity-loewner): R ⪰ I or R ⪯ I, and three numbers.
+
+    It must contain the pairs (m, R) of all neighbours (def: m,R tuple set).
 
     Parameters
     ----------
@@ -67,16 +62,15 @@ class LoewnerEnvelope:
 
     def __post_init__(self) -> None:
         for name in ("shift_bound", "log_ratio_bound", "log_det_bound"):
-            object.__setattr__(self, name, _bound(name, getattr(self, name)))
-        object.__setattr__(self, "dimension", int(as_counts("dimension", as_scalar("dimension", self.dimension))[0]))
+            object.__setattr__(self, name, as_not_negative(name, getattr(self, name)))
+        object.__setattr__(self, "dimension", as_count("dimension", self.dimension))
 
     @property
     def extreme(self) -> tuple[tuple[float, int], ...]:
         """(ℓ, copies): ⌊ν/ρ⌋ coordinates at ρ and one with the rest, at most `dimension` in all.
 
-        A sum of one convex function of each |log τᵢ|, zero at zero, is largest there: convexity puts the maximum at a
-        vertex of {0 ≤ ℓᵢ ≤ ρ, Σ ℓᵢ ≤ ν}, and all vertices but this kind are smaller. Where ν < ρ, ν is the bound on
-        each.
+        A sum of one convex function of each |log τᵢ| that is zero at zero is largest here (thm:envelope-renyi). If
+        ν < ρ, then ν is the bound on each.
         """
         rho, nu = min(self.log_ratio_bound, self.log_det_bound), self.log_det_bound
         if rho == 0:
@@ -90,18 +84,18 @@ class LoewnerEnvelope:
 
 @dataclass(frozen=True)
 class RankOneEnvelope:
-    """Neighbours whose covariances differ by rank one: at most one ratio other than 1.
+    """Neighbours whose covariances differ by a matrix of rank one: at most one ratio is not 1.
 
     Parameters
     ----------
     shift_bound : float
         Δ: ‖m‖ ≤ Δ.
     ratio_bound : float
-        T: the ratio other than 1 is 1 + t with 0 ≤ t ≤ T where the first law is the wider, and so
-        −T/(1+T) ≤ t ≤ 0 where it is the narrower.
+        T: the ratio other than 1 is 1 + t. If the first law is the wider one, 0 ≤ t ≤ T. If it is the narrower one,
+        −T/(1+T) ≤ t ≤ 0.
     pieces : tuple of RankOneEnvelope
-        Where more is known: smaller envelopes, such that every ordered pair of neighbours lies in one of them. The
-        worst case is then the worst of the pieces.
+        Smaller envelopes, if more is known: every ordered pair of neighbours lies in one of them. The worst case is
+        then the worst of the pieces.
 
     Examples
     --------
@@ -115,7 +109,7 @@ class RankOneEnvelope:
 
     def __post_init__(self) -> None:
         for name in ("shift_bound", "ratio_bound"):
-            object.__setattr__(self, name, _bound(name, getattr(self, name)))
+            object.__setattr__(self, name, as_not_negative(name, getattr(self, name)))
         for piece in self.pieces:
             if not isinstance(piece, RankOneEnvelope) or piece.pieces:
                 raise ParameterError("pieces", "be RankOneEnvelope values without pieces", type(piece).__name__)
@@ -125,18 +119,18 @@ class RankOneEnvelope:
 
 @dataclass(frozen=True, eq=False)
 class DominatingPairs:
-    """The worst pair is known: one pair that dominates all neighbours at every ε, for each order.
+    """The worst pair is known: for each order, one pair dominates all neighbours at every ε.
 
     Parameters
     ----------
     remove : GaussianPair
         Dominates (output with the record, output without it).
     add : GaussianPair, optional
-        Dominates (output without the record, output with it); `remove.reversed()` unless given. Under replace-one both
-        dominate both orders.
+        Dominates (output without the record, output with it). The default is `remove.reversed()`. Under replace-one
+        both pairs must dominate both orders.
     pieces : tuple of DominatingPairs
-        Where more is known: pairs such that every two neighbours are dominated by one of them, at every ε and in both
-        orders. The worst case is then the worst of the pieces.
+        Smaller pairs, if more is known: one of them dominates every two neighbours, at every ε and in both orders.
+        The worst case is then the worst of the pieces.
 
     Examples
     --------
@@ -166,7 +160,7 @@ Envelope = LoewnerEnvelope | RankOneEnvelope | DominatingPairs
 
 
 def pieces_of(envelope: Envelope) -> tuple[Envelope, ...]:
-    """The pieces of an envelope, one of which holds each pair of neighbours; itself where it has none."""
+    """The pieces of an envelope, or the envelope itself if it has none. Each pair of neighbours lies in one."""
     return (envelope,) if isinstance(envelope, LoewnerEnvelope) else envelope.pieces or (envelope,)
 
 
@@ -179,7 +173,7 @@ def as_envelope(value: object) -> Envelope:
 
 
 def as_loewner(envelope: Envelope) -> LoewnerEnvelope:
-    """The Loewner envelope around any envelope, for the bounds that take no other.
+    """The Loewner envelope around any envelope, for a bound that takes no other.
 
     >>> as_loewner(RankOneEnvelope(0.25, 0.0)).extreme
     ()

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ndis._validate import Floats
 from ndis.models.gp import GaussianProcess
 from ndis.models.logistic import BohningLogistic, noisy_pair
-from ndis.models.records import Floats
 from ndis.profile import PrivacyProfile
 
 __all__ = ["KINDS", "climb", "gp_neighbours", "logistic_neighbours", "profile_on"]

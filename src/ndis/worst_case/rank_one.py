@@ -1,43 +1,46 @@
-"""The worst δ(ε) over a rank-one envelope: branch and bound, and the monotonicity that mostly ends it at once.
+"""The worst δ(ε) over a rank-one envelope (thm:rank-one): monotonicity mostly ends the search at once.
 
-A pair of the envelope is {(t, Δ²c), (0, Δ²(1−c))}: one ratio 1 + t other than 1, c the squared cosine of the angle
-between the mean shift and that direction. ‖m‖ = Δ suffices, because δ never decreases in any m² (theory §2). *Wide*
-means 0 ≤ t ≤ T, *narrow* −T/(1+T) ≤ t ≤ 0; in both, |t| = q.
+A pair of the envelope is {(t, Δ²c), (0, Δ²(1−c))}. One ratio 1 + t is not 1, and c is the squared cosine of the angle
+between the mean shift and its direction. ‖m‖ = Δ is enough, because δ never decreases in any m² (thm:monotone-shift).
+*Wide* means 0 ≤ t ≤ T, and *narrow* means −T/(1+T) ≤ t ≤ 0. In both cases |t| = q.
 
-**What dominates a cell** q₀ ≤ q ≤ q₁, c₀ ≤ c ≤ c₁. By theory §2, (Bm, BABᵀ) is dominated by (m, A) for ‖B‖ ≤ 1, at
-every ε.
+**A pair that dominates a cell** q₀ ≤ q ≤ q₁, c₀ ≤ c ≤ c₁. By thm:post-processing, (m, A) dominates (Bm, BABᵀ) for
+‖B‖ ≤ 1, at every ε. There are three bounds:
 
-- q₀ > 0: with B = diag(√(q/q₁), 1), (t, Δ²c) is dominated by (±q₁, Δ²c·q₁/q). So {(±q₁, Δ²c₁·q₁/q₀), (0, Δ²(1−c₀))}
-  dominates the cell.
-- q₀ = 0: for a² + b² = 1, {(±q₁/b², 0), (0, Δ²/a²)} dominates it. Let u be the unit vector of the changed direction
-  and B = (b√(q/q₁)·u, (a/Δ)·m): ‖Bx‖ ≤ b|x₁| + a|x₂| ≤ ‖x‖, B(0, Δ/a) = m and BABᵀ = ±q·uuᵀ.
-- Any q₀: the second law is N(0, I) on the whole cell, so δ changes by at most the total variation distance of the
-  first laws. With the centre (t̂, θ̂) of the cell, c = cos²θ, δ ≤ δ(centre) + x/√8 + ½|t̂| sin|θ − θ̂|/√(1+t̂), where
-  1 + x ≥ 1 is the ratio of 1+t and 1+t̂. (Pinsker: TV² ≤ ½KL, and KL = ½(x − log(1+x)) ≤ x²/4 for the ratios,
-  KL = t̂² sin²(θ − θ̂)/(2(1+t̂)) for the turn.) Better than the other two where δ is not small.
+- If q₀ > 0, take B = diag(√(q/q₁), 1). Then (±q₁, Δ²c·q₁/q) dominates (t, Δ²c). So
+  {(±q₁, Δ²c₁·q₁/q₀), (0, Δ²(1−c₀))} dominates the cell.
+- If q₀ = 0, then {(±q₁/b², 0), (0, Δ²/a²)} dominates the cell for every a² + b² = 1. Let u be the unit vector of the
+  changed direction and B = (b√(q/q₁)·u, (a/Δ)·m). Then ‖Bx‖ ≤ b|x₁| + a|x₂| ≤ ‖x‖, B(0, Δ/a) = m and BABᵀ = ±q·uuᵀ.
+- For any q₀, the second law is N(0, I) on the whole cell. So δ changes by at most the total variation distance of the
+  first laws. Let (t̂, θ̂) be the centre of the cell, c = cos²θ, and 1 + x ≥ 1 the ratio of 1+t and 1+t̂. Then
+  δ ≤ δ(centre) + x/√8 + ½|t̂| sin|θ − θ̂|/√(1+t̂). Proof by Pinsker, TV² ≤ ½KL: the ratios have
+  KL = ½(x − log(1+x)) ≤ x²/4, and the turn has KL = t̂² sin²(θ − θ̂)/(2(1+t̂)). This bound wins if δ is not small.
 
-**Signs of derivatives.** Differentiate the integral of theory §2 under the sign. With L the loss under the first law,
-E and E' independent Exp(1), W₃ = L + tE, W₅ = L + t(E + E') and densities f₃, f₅,
+**Signs of derivatives.** Differentiate the integral of thm:contour under the sign. Let L be the loss under the first
+law, and E, E' independent Exp(1) variables. Let f₃ and f₅ be the densities of W₃ = L + tE and W₅ = L + t(E + E'). Then
 
     ∂δ/∂c = −½ Δ² t f₃'(ε),      ∂δ/∂t = ½ [ t/(1+t) f₃(ε) − cΔ² f₅'(ε) ].
 
-1. f₃ and f₅ are log-concave, hence unimodal. L is a constant, a Gaussian and ½t χ'²₁(λ), λ = Δ²c(1+t)/t²; adding tE
-   or t(E+E') makes that ½t χ'²₃(λ) or ½t χ'²₅(λ). The density of χ'²ₖ at x is ∝ e^{−x/2} x^{k/4−1/2} I_{k/2−1}(√(λx)).
-   For k = 3 it is ∝ e^{−x/2} sinh √(λx), whose logarithm has the derivative −½ + (√λ/2) coth(√(λx))/√x, decreasing.
-   For k = 5, χ'²₅ = χ'²₃ + χ²₂, a sum of independent log-concave variables. Sums of such stay log-concave.
-2. Their means are μ₃ = κ + t and μ₅ = κ + 2t, κ = ½(t − log(1+t)) + ½Δ²; the variances are ½t² + Δ²(1+ct) + t² and
-   the same + 2t² in place of t². |mode − mean| ≤ √3·(standard deviation) for every unimodal law.
-3. For t > 0 moreover mode ≤ mean. W is infinitely divisible with a Gaussian part σ² and Lévy measure on x > 0 only:
-   (w − μ) f(w) = −σ² f'(w) + ∫ x [f(w−x) − f(w)] ν(dx). Were the mode above μ, f would grow up to it, the integral
-   at w = μ would not be positive and f'(μ) ≤ 0, against log-concavity. (σ² = 0 is a limit.) For t < 0, mode ≥ mean.
+1. f₃ and f₅ are log-concave, hence unimodal. L is a constant, plus a Gaussian, plus ½t χ'²₁(λ) with λ = Δ²c(1+t)/t².
+   Adding tE or t(E+E') turns ½t χ'²₁(λ) into ½t χ'²₃(λ) or ½t χ'²₅(λ). The density of χ'²ₖ at x is proportional to
+   e^{−x/2} x^{k/4−1/2} I_{k/2−1}(√(λx)). For k = 3 this is e^{−x/2} sinh √(λx) up to a factor. Its logarithm has the
+   derivative −½ + (√λ/2) coth(√(λx))/√x, which decreases. For k = 5, χ'²₅ = χ'²₃ + χ²₂ is a sum of independent
+   log-concave variables. Such sums stay log-concave.
+2. Their means are μ₃ = κ + t and μ₅ = κ + 2t with κ = ½(t − log(1+t)) + ½Δ². The variance of W₃ is
+   ½t² + Δ²(1+ct) + t², and W₅ has 2t² in place of the last t². Every unimodal law has
+   |mode − mean| ≤ √3·(standard deviation).
+3. For t > 0 moreover mode ≤ mean. W is infinitely divisible, with a Gaussian part σ² and a Lévy measure on x > 0 only:
+   (w − μ) f(w) = −σ² f'(w) + ∫ x [f(w−x) − f(w)] ν(dx). Suppose the mode is above μ. Then f grows up to it, the
+   integral at w = μ is not positive, and f'(μ) ≤ 0. This contradicts log-concavity. (σ² = 0 is a limit.) For t < 0,
+   mode ≥ mean.
 
-So wherever ε is beyond the modes, δ grows with c and t on the wide side, and falls with c on the narrow side, where at
-c = 0 it grows with |t|: the worst pairs are {(T, Δ²)} and {(−T/(1+T), 0), (0, Δ²)}. That is the case at every ε with
+So let ε be beyond the modes. On the wide side δ grows with c and t. On the narrow side it falls with c, and at c = 0 it
+grows with |t|. The worst pairs are {(T, Δ²)} and {(−T/(1+T), 0), (0, Δ²)}. This holds at every ε with
 
     ε ≥ ½Δ² + max( ½(T − log(1+T)) + 2T,  ½(log(1+T) − p) + √(3(3p²/2 + Δ²)) ),   p = T/(1+T),
 
-that is at every budget with a small δ; one evaluation of each is the exact worst case. Below all modes the roles of
-c = 0 and c = 1 are exchanged. In between cells are split.
+that is at every budget with a small δ. One evaluation of each pair is then the exact worst case. Below all modes c = 0
+and c = 1 exchange their roles. In between, the search splits cells.
 """
 
 from __future__ import annotations
@@ -52,9 +55,9 @@ from numpy.typing import NDArray
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
-from ndis.mechanisms.envelopes import RankOneEnvelope
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.batch import log_delta_batch
+from ndis.worst_case.envelopes import RankOneEnvelope
 
 Mask = NDArray[np.bool_]
 
@@ -68,7 +71,7 @@ _SPLIT = 16.0  # by how much the cell that touches t = 0 shrinks
 
 
 class Leaf(NamedTuple):
-    """A cell that is not split further: on it δ ≤ δ(pair) + extra, and that bound's logarithm in floats."""
+    """A cell that is not split further. On it δ ≤ δ(pair) + extra; `log_bound` is the logarithm of this in floats."""
 
     ratio: Floats
     shift: Floats
@@ -77,7 +80,7 @@ class Leaf(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What the search found: log δ of the worst pair of the envelope seen, that pair, and bounds that cover all."""
+    """The result of the search: the worst pair seen in the envelope, its log δ, and bounds that cover all."""
 
     lower: float
     worst: GaussianPair
@@ -90,7 +93,7 @@ class Search(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """Cells as columns; `reach` is Δ, `sign` +1 for wide and −1 for narrow."""
+    """Cells as columns. `reach` is Δ; `sign` is +1 for wide and −1 for narrow."""
 
     reach: Floats
     sign: Floats
@@ -111,10 +114,10 @@ class _Cells(NamedTuple):
 def rank_one_search(
     envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, max_cells: int = 4000
 ) -> Search:
-    """Split cells until the bounds are within `tolerance`, relatively, of a pair of the envelope.
+    """Split cells until the bounds are within a relative `tolerance` of a pair of the envelope.
 
-    All values are floats; `certified_rank_one` encloses them. Where `max_cells` is reached the search ends with a wider
-    gap between `lower` and `upper`; the leaves cover the whole envelope all the same.
+    All values are floats; `certified_rank_one` encloses them. At `max_cells` the search ends with a wider gap between
+    `lower` and `upper`. The leaves still cover the whole envelope.
 
     >>> search = rank_one_search(RankOneEnvelope(shift_bound=0.25, ratio_bound=0.012), 1.0)
     >>> len(search.leaves), search.upper == search.lower  # one pair each, wide and narrow
@@ -144,9 +147,9 @@ def rank_one_search(
 def certified_rank_one(
     envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, relative_width: float = 1e-10
 ) -> Enclosure:
-    """The supremum of δ(ε) over the envelope, enclosed: every leaf is certified, by ball arithmetic.
+    """An enclosure of the supremum of δ(ε) over the envelope: ball arithmetic certifies every leaf.
 
-    (T is rounded outwards to a ratio that is a float; the lower end is that of the envelope so rounded.)
+    The code rounds T outwards to a ratio that is a float. The lower end is that of the rounded envelope.
 
     >>> box = certified_rank_one(RankOneEnvelope(shift_bound=0.25, ratio_bound=0.012), 1.0)
     >>> 1.219115e-05 < box.lower <= box.upper < 1.219116e-05
@@ -172,7 +175,7 @@ def _certified(envelope: RankOneEnvelope, epsilon: float, tolerance: float, rela
 
 
 def _upper(pair: GaussianPair, epsilon: float, relative_width: float) -> float:
-    """A certified upper end of δ, as tight as it gets; 1 is always true."""
+    """A certified upper end of δ, as tight as possible. 1 always holds."""
     for width in (relative_width, 1e-3):
         try:
             return pair.certify(epsilon, relative_width=width).upper
@@ -185,8 +188,10 @@ def _upper(pair: GaussianPair, epsilon: float, relative_width: float) -> float:
 
 
 def _roots(envelope: RankOneEnvelope) -> _Cells | None:
-    """The two whole sides of each piece, |t| rounded outwards to where 1 ± |t| is a float; None where the numbers are
-    too large to be of use."""
+    """The wide and the narrow side of each piece, with |t| rounded outwards so that 1 ± |t| is a float.
+
+    The answer is None if the numbers are too large to be of use.
+    """
     rows = []
     for piece in envelope.pieces or (envelope,):
         reach, T = piece.shift_bound, piece.ratio_bound
@@ -197,7 +202,7 @@ def _roots(envelope: RankOneEnvelope) -> _Cells | None:
             continue
         wide = math.nextafter(1.0 + T, math.inf) - 1.0
         narrow = 1.0 - (1.0 - 2.0**-50) / (1.0 + T)
-        if narrow >= 0.5:  # below, the difference is exact; here it may have been rounded down
+        if narrow >= 0.5:  # below 0.5 the difference is exact; here it may have been rounded down
             narrow = math.nextafter(narrow, 1.0)
         if not narrow < 1.0:
             return None
@@ -206,7 +211,7 @@ def _roots(envelope: RankOneEnvelope) -> _Cells | None:
 
 
 def _collapse(cells: _Cells, epsilon: float) -> _Cells:
-    """Replace a cell by the edge or corner on which its maximum lies, where the sign of a derivative is proved."""
+    """Replace a cell by the edge or corner on which its maximum lies, if the sign of a derivative is proved."""
     wide = cells.sign > 0
     after3, before3 = _beyond_modes(cells, epsilon, 1.0)
     after5, before5 = _beyond_modes(cells, epsilon, 2.0)
@@ -218,7 +223,7 @@ def _collapse(cells: _Cells, epsilon: float) -> _Cells:
 
 
 def _beyond_modes(cells: _Cells, epsilon: float, times: float) -> tuple[Mask, Mask]:
-    """Whether ε is above, or below, the mode of L + t·Gamma(times) on the whole cell; both False where not proved."""
+    """Whether ε is above, or below, the mode of L + t·Gamma(times) on the whole cell; both False if not proved."""
     q0, q1, sign = cells.q0, cells.q1, cells.sign
     wide, delta2 = sign > 0, cells.reach**2
 
@@ -235,7 +240,7 @@ def _beyond_modes(cells: _Cells, epsilon: float, times: float) -> tuple[Mask, Ma
 
 
 def _bound(cells: _Cells, epsilon: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """(ratios, shifts, extra, log bound) for each cell: the best of the three bounds above."""
+    """(ratios, shifts, extra, log bound) of each cell: the best of the three bounds above."""
     reach, sign, q0, q1, c0, c1 = cells
     stretch = np.divide(q1, q0, out=np.ones_like(q1), where=q0 > 0)
     at_corner = cells.point & ((c0 == 0) | (c0 == 1))  # m² as it stands, nothing rounded
@@ -288,18 +293,18 @@ def _angle(c: Floats) -> Floats:
 
 
 def _ratios(t: Floats) -> Floats:
-    """1 + t, exact where t was read off a ratio, and 1 for the flat coordinate."""
+    """1 + t, exact if t was read off a ratio, and 1 for the flat coordinate."""
     return np.stack([1.0 + t, np.ones_like(t)], axis=1)
 
 
 def _shifts(reach: Floats, curved: Floats, flat: Floats, up: Floats) -> Floats:
-    """Δ times the roots of the two shares of Δ², times `up`; where not 0, at least the least shift a pair takes."""
+    """Δ times the roots of the two shares of Δ², times `up`; never between 0 and the least shift of a pair."""
     root = np.sqrt(np.stack([curved, flat], axis=1)) * (reach * up)[:, None]
     return np.where(root > 0, np.maximum(root, LEAST_SHIFT), 0.0)
 
 
 def _log_delta(ratio: Floats, shift: Floats, epsilon: float) -> Floats:
-    """log δ of each row; 0, the largest it can be, where floats do not reach it."""
+    """log δ of each row; 0, the largest possible value, if floats do not reach it."""
     if not len(ratio):
         return np.zeros(0)
     try:
@@ -313,7 +318,7 @@ def _log_delta(ratio: Floats, shift: Floats, epsilon: float) -> Floats:
 
 
 def _attained(cells: _Cells, epsilon: float) -> tuple[float, GaussianPair]:
-    """The largest log δ at corners of the cells, which are pairs of the envelope, and that pair."""
+    """The largest log δ at corners of the cells, and its pair. Corners are pairs of the envelope."""
     t, c = np.tile(cells.sign * cells.q1, 2), np.concatenate([cells.c0, cells.c1])
     inside = np.where((c == 0) | (c == 1), 1.0, 2.0 - _UP)
     ratio, shift = _ratios(t), _shifts(np.tile(cells.reach, 2), c, 1.0 - c, inside)
@@ -324,7 +329,7 @@ def _attained(cells: _Cells, epsilon: float) -> tuple[float, GaussianPair]:
 
 
 def _split(cells: _Cells, by_centre: Mask) -> _Cells:
-    """Each cell in two, across the side on which its bound loses more."""
+    """Each cell cut in two, across the side on which its bound loses more."""
     if not cells.q0.size:
         return cells
     reach, sign, q0, q1, c0, c1 = cells

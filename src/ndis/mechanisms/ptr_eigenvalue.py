@@ -1,27 +1,25 @@
 """The least eigenvalue of an exact Gram matrix, rounded down to a public grid without any error.
 
-The grid points are c = k·g − o with k = 0, 1, …, a step g that divides l², and an offset 0 < o < g. Rounding down to
-them moves two numbers that are at most l² apart to grid points at most l² apart, because l² is a whole number of steps.
-So the rounded eigenvalue has the sensitivity of the eigenvalue, l²: by adding one row of norm at most l it grows by at
-most l², and replacing a row leaves both values between λ and λ + l² of the rows in common.
+The grid points are c = k·g − o with k = 0, 1, …. The step g divides l², and the offset satisfies 0 < o < g. Take two
+numbers that are at most l² apart. Rounded down to the grid, they are still at most l² apart, because l² is a whole
+number of steps. So the rounded eigenvalue has the sensitivity of the eigenvalue, l². Adding one row of norm at most l
+increases the eigenvalue by at most l². Replacing a row leaves both values between λ and λ + l² of the common rows.
 
-The offset is a power of two over three. The entries of the Gram matrix are whole multiples of a power of two, so its
-rational eigenvalues are too, and no grid point is ever an eigenvalue: whether DᵀD − cI is positive definite can always
-be decided by a Cholesky factorisation in ball arithmetic of enough precision. Floats only propose where to look.
+The offset is a power of two over three. The entries of the Gram matrix are whole multiples of a power of two, and so
+are its rational eigenvalues. So no grid point is ever an eigenvalue. A Cholesky factorisation in ball arithmetic of
+enough precision therefore decides whether DᵀD − cI is positive definite. Floats only propose where to look.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
-
-if TYPE_CHECKING:
-    from ndis.gram.accumulator import Gram
+from ndis.gram.accumulator import Gram
+from ndis.sampling.root import CovarianceRoot
 
 __all__ = ["least_eigenvalue_floor"]
 
@@ -77,8 +75,6 @@ def _guess(gram: Gram) -> Fraction:
 
 
 def _positive_definite(numerators: np.ndarray) -> bool:
-    from ndis.sampling.root import CovarianceRoot
-
     try:
         CovarianceRoot(ExactArray(numerators)).fixed_point(0)
     except ParameterError:  # a pivot that is certainly not positive

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 
-__all__ = ["ExactArray", "exact_array", "root_down", "root_up"]
+__all__ = ["ExactArray", "exact_array", "plus_diagonal", "root_down", "root_up"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +125,18 @@ def _from_objects(array: NDArray[Any], name: str) -> ExactArray:
     numerators = np.empty(len(flat), dtype=object)
     numerators[:] = [q.numerator * (denominator // q.denominator) for q in flat]
     return ExactArray(numerators.reshape(array.shape), denominator)
+
+
+def plus_diagonal(matrix: ExactArray, value: Any) -> ExactArray:
+    """½(A + Aᵀ) + value·I, without rounding.
+
+    >>> plus_diagonal(exact_array([[1, 2], [2, 3]]), 0.5).to_float().tolist()
+    [[1.5, 2.0], [2.0, 3.5]]
+    """
+    extra, N = Fraction(value), matrix.numerators
+    numerators = (N + N.T) * extra.denominator
+    numerators[np.diag_indices(len(N))] += 2 * matrix.denominator * extra.numerator
+    return ExactArray(numerators, 2 * matrix.denominator * extra.denominator)
 
 
 def root_up(square: Fraction) -> float:

@@ -1,19 +1,24 @@
-"""Mean and covariance apart: the paper's route over a Loewner envelope, corrected, and the printed one as an exhibit.
+"""Mean and covariance apart: the paper's route over a Loewner envelope, corrected (thm:envelope-split).
 
-Through the law that has one's mean and the other's covariance (prop: triangle for DP divergence, both paths):
+The printed bound is here too, as an exhibit. Take the law that has the mean of one law and the covariance of the other.
+By prop: triangle for DP divergence, on both paths,
 
     δ(ε₁ + ε₂) ≤ δ_mean(ε₁; Δ) + e^{ε₁} δ_cov(ε₂),      δ(ε₁ + ε₂) ≤ δ_cov(ε₂) + e^{ε₂} δ_mean(ε₁; Δ),
 
-for all real ε₁, ε₂. ‖m‖ ≤ Δ holds under either covariance, because the envelope holds for both orders. For δ_cov the
-paper takes Chernoff's bound of lem:ndis-cov-analytic-form in the *easy* order (X narrower) and calls it a bound for
-both, which it is not. Here each order has its own: with ℓ at `LoewnerEnvelope.extreme`, s twice the paper's,
+for all real ε₁, ε₂. The envelope holds for both orders, so ‖m‖ ≤ Δ holds under either covariance. For δ_cov the paper
+takes Chernoff's bound of lem:ndis-cov-analytic-form in the *easy* order (X narrower). It calls this a bound for both
+orders, and that is wrong. Here each order has its own bound. With ℓ at `LoewnerEnvelope.extreme`, and s twice the
+paper's,
 
     wide    δ_cov(ε) ≤ inf over 0 < s < 1/e of exp(−sε + Σ [ −½ s ℓ − ½ log(1 − s(e^ℓ − 1)) ]),   e = e^ρ − 1,
     narrow  δ_cov(ε) ≤ inf over s > 0 of exp(−sε + Σ [ ½ s ℓ − ½ log(1 + s(1 − e^{−ℓ})) ]),
 
-and the worse order counts. The paper's second term, −e^ε (1 − inf over u of exp(2εu + Σ [ uℓ − ½ log(1 + 2u(1 −
-e^{−ℓ})) ])), is zero for ε ≥ 0: the exponent is convex in u with slope 2ε + Σ [ ℓ − (1 − e^{−ℓ}) ] ≥ 0 at u = 0, so its
-infimum is 1. It is left out.
+and the worse order counts. The paper has a second term:
+
+    −e^ε (1 − inf over u of exp(2εu + Σ [ uℓ − ½ log(1 + 2u(1 − e^{−ℓ})) ])).
+
+It is zero for ε ≥ 0. The exponent is convex in u, and its slope at u = 0 is 2ε + Σ [ ℓ − (1 − e^{−ℓ}) ] ≥ 0. So its
+infimum is 1, and the code leaves the term out.
 """
 
 from __future__ import annotations
@@ -22,18 +27,21 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from flint import arb
 
-from ndis._validate import Floats, as_scalar
-from ndis.errors import ParameterError, PrecisionError
-from ndis.mechanisms.envelopes import LoewnerEnvelope
+from ndis._balls import outward, precision
+from ndis._validate import Floats, as_not_negative
+from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
+from ndis.spectrum.closed_forms import mean_shift_delta, mean_shift_log_delta
+from ndis.worst_case.envelopes import LoewnerEnvelope
 
 __all__ = ["certified_split", "printed_bound_not_private", "split_log_delta"]
 
 _LARGEST = 1e60
-_NOTHING = 1e-290  # of δ: what is smaller cannot be certified to many digits, as floats end there
+_NOTHING = 1e-290  # of δ: a smaller value cannot be certified to many digits, because floats end there
 _SPLITS, _EXPONENTS, _ZOOMS = 161, 241, 3
-_REACH = 4.0  # how far beyond 0 and ε the split is looked for
+_REACH = 4.0  # how far beyond 0 and ε the search looks for the split
 
 
 class _Best(NamedTuple):
@@ -54,11 +62,7 @@ def split_log_delta(envelope: LoewnerEnvelope, epsilon: float) -> float:
 
 
 def certified_split(envelope: LoewnerEnvelope, epsilon: float) -> float:
-    """The same, at the split and exponent the search ended on, in ball arithmetic and rounded up."""
-    from flint import arb
-
-    from ndis._balls import outward, precision
-
+    """The same bound in ball arithmetic, rounded up, at the split and exponent that the search found."""
     worst = 0.0
     for order in (1, -1):
         best = _search(envelope, epsilon, order)
@@ -67,7 +71,7 @@ def certified_split(envelope: LoewnerEnvelope, epsilon: float) -> float:
         shift = envelope.shift_bound and max(envelope.shift_bound, LEAST_SHIFT)
         mean = _mean_upper(shift, best.first)
         with precision(128):
-            # ε₁ + ε₂ ≤ ε must hold of the numbers themselves: the rest of ε after ε₁, exactly
+            # ε₁ + ε₂ ≤ ε must hold exactly, so ε₂ is the ball ε − ε₁
             rest, s = arb(epsilon) - arb(best.first), arb(best.s)
             exponent = -s * rest
             for length, copies in envelope.extreme:
@@ -94,19 +98,15 @@ def printed_bound_not_private(envelope: LoewnerEnvelope, epsilon: float) -> floa
     """δ̄_LC as printed (def:delta-LC). **Not a bound**: an exhibit for audits, never used to calibrate anything here.
 
     Its covariance term is Chernoff's bound for the *easy* order, set to zero from ε₂ ≥ ν/2 on, while the mechanism
-    (alg::ndis wrapper, thm:NDIS-mech-DP) needs the hard one. φ_s and ψ_u, which the paper never defines, are read off
-    the lemma it instantiates.
+    (alg::ndis wrapper, thm:NDIS-mech-DP) needs the hard one. The paper never defines φ_s and ψ_u; the code takes them
+    from the lemma that the definition instantiates.
 
     >>> import math, ndis
     >>> envelope = LoewnerEnvelope(0.0, math.log(2.0), math.log(2.0), 1)  # admits N(0, 2) from N(0, 1)
     >>> printed_bound_not_private(envelope, 1.0), round(ndis.GaussianPair.from_ratios(2.0).delta(1.0), 4)
     (0.0, 0.0456)
     """
-    from ndis.spectrum.closed_forms import mean_shift_delta
-
-    e = as_scalar("epsilon", epsilon)
-    if not e >= 0:
-        raise ParameterError("epsilon", "not be negative", e)
+    e = as_not_negative("epsilon", epsilon)
     half = 0.5 * min(envelope.log_det_bound, envelope.dimension * envelope.log_ratio_bound)
     s = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 400)])
     exponent = sum(
@@ -125,9 +125,7 @@ def printed_bound_not_private(envelope: LoewnerEnvelope, epsilon: float) -> floa
 
 
 def _search(envelope: LoewnerEnvelope, epsilon: float, order: int) -> _Best | None:
-    """The best split, exponent and path in floats for one order (1 wide, −1 narrow); None where out of reach."""
-    from ndis.spectrum.closed_forms import mean_shift_log_delta
-
+    """The best split, exponent and path in floats for one order (1 wide, −1 narrow); None if Δ or ρ is too large."""
     if not (envelope.shift_bound <= _LARGEST and envelope.log_ratio_bound <= math.log(_LARGEST)):
         return None
     extreme = envelope.extreme
@@ -161,11 +159,7 @@ def _search(envelope: LoewnerEnvelope, epsilon: float, order: int) -> _Best | No
 
 
 def _mean_upper(shift: float, epsilon: float) -> float:
-    """A certified upper end of δ_mean(ε; Δ): Chernoff's e^{−(ε − ½Δ²)²/(2Δ²)} where δ is next to nothing."""
-    from flint import arb
-
-    from ndis._balls import outward, precision
-
+    """A certified upper end of δ_mean(ε; Δ). If δ is next to nothing, it is Chernoff's e^{−(ε − ½Δ²)²/(2Δ²)}."""
     simple = 1.0
     with precision(128):
         square = arb(shift) ** 2

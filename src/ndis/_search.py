@@ -1,8 +1,8 @@
-"""Searches that end on a certified safe point.
+"""Searches: one that ends on a certified safe point, and one that needs no proof.
 
-A family of mechanisms is indexed by one positive number x: a leverage, a noise variance. Its δ at the ε asked for is
-monotone in x. The search walks on floats, which are fast and accurate to about 1e-12; the point it returns is the first
-of a row of ever safer points on which the certificate says yes.
+A family of mechanisms depends on one positive number x, such as a ridge or a noise variance. Its δ at the target ε
+falls as x grows. `smallest_safe` first walks in floats, which are fast and accurate to about 1e-12. It then tries ever
+safer points, and returns the first one that the certificate accepts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+from scipy.optimize import minimize_scalar
+
 from ndis._validate import as_probability, as_scalar
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 
-__all__ = ["budget", "largest_safe", "smallest_safe"]
+__all__ = ["budget", "first_safe_epsilon", "least_point", "smallest_safe"]
 
 _SETTLED = 2.0**-40  # relative width in x, or in δ, at which the float search stops
 _FIRST_STEP = 2.0**-44  # first step to the safe side of the float root, relatively
@@ -35,38 +38,6 @@ def budget(epsilon: float, delta: float) -> tuple[float, float]:
     return e, float(as_probability("delta", d))
 
 
-def largest_safe(
-    log_delta: Callable[[float], float], certified: Callable[[float], float], *, delta: float, start: float = 1.0
-) -> float:
-    """The largest x, to about twelve digits, with `certified(x)` ≤ `delta`, where δ grows with x.
-
-    Parameters
-    ----------
-    log_delta : callable
-        log δ as a function of x, in floats; increasing.
-    certified : callable
-        A certified upper bound of δ at x, tight to far more digits than the search.
-    delta : float
-        The target.
-    start : float
-        A guess.
-
-    Raises
-    ------
-    BudgetError
-        If no x above e^-600 is safe, or every x below e^600 is.
-
-    Examples
-    --------
-    >>> import ndis
-    >>> pair = lambda h: ndis.GaussianPair.from_ratios(1 + h, copies=100)
-    >>> h = largest_safe(lambda x: pair(x).log_delta(1.0), lambda x: pair(x).certify(1.0).upper, delta=1e-6)
-    >>> pair(h).certify(1.0).upper <= 1e-6 < pair(1.000001 * h).delta(1.0)
-    True
-    """
-    return math.exp(_edge(lambda u: log_delta(math.exp(u)), lambda u: certified(math.exp(u)), delta, math.log(start)))
-
-
 def smallest_safe(
     log_delta: Callable[[float], float],
     certified: Callable[[float], float],
@@ -75,11 +46,28 @@ def smallest_safe(
     start: float = 1.0,
     least: float | None = None,
 ) -> float:
-    """The smallest x, to about twelve digits, with `certified(x)` ≤ `delta`, where δ falls with x; see `largest_safe`.
+    """The smallest x, to about twelve digits, with `certified(x)` ≤ `delta`. δ must fall as x grows.
 
-    Where every x from e^-600 on is safe, `least` is returned if it is given and certified, and `BudgetError` raised
-    otherwise.
+    Parameters
+    ----------
+    log_delta : callable
+        log δ as a function of x, in floats.
+    certified : callable
+        A certified upper bound of δ at x. It must be tight to far more digits than the search.
+    delta : float
+        The target.
+    start : float
+        A guess.
+    least : float, optional
+        What to return if every x above e^-600 is safe and the certificate accepts this one.
 
+    Raises
+    ------
+    BudgetError
+        If no x below e^600 is safe, or if every x above e^-600 is safe and there is no accepted `least`.
+
+    Examples
+    --------
     >>> import ndis
     >>> pair = lambda std: ndis.GaussianPair.from_ratios(1.0, shift=1 / std)
     >>> std = smallest_safe(lambda x: pair(x).log_delta(1.0), lambda x: pair(x).certify(1.0).upper, delta=1e-5)
@@ -95,12 +83,33 @@ def smallest_safe(
     return math.exp(-u)
 
 
+def first_safe_epsilon(epsilon: float, certified: Callable[[float], float], delta: float) -> float:
+    """The first of ever larger ε, from a float on, at which `certified(ε)` ≤ `delta`."""
+    while not certified(epsilon) <= delta:
+        epsilon = math.nextafter(epsilon * (1.0 + 2.0**-40), math.inf)
+    return epsilon
+
+
+def least_point(f: Callable[[float], float], low: float, high: float, *, width: float = 1e-10) -> tuple[float, float]:
+    """(x, f(x)) at about the least value of f between two points, if f falls and then rises.
+
+    Use it only for a parameter at every value of which the result holds: nothing here is certified.
+
+    >>> x, value = least_point(lambda x: (x - 2.0) ** 2 + 1.0, -10.0, 10.0)
+    >>> round(x, 6), round(value, 6)
+    (2.0, 1.0)
+    """
+    with np.errstate(all="ignore"):  # f may be infinite at an end
+        found = minimize_scalar(f, bounds=(low, high), method="bounded", options={"xatol": width, "maxiter": 100})
+    return float(found.x), float(found.fun)
+
+
 class _AllSafeError(BudgetError):
     """Every value of the parameter meets the budget."""
 
 
 def _edge(log_delta: Callable[[float], float], certified: Callable[[float], float], delta: float, u: float) -> float:
-    """The edge in u = log x, δ increasing in u."""
+    """The edge in u = −log x. δ increases with u."""
     target = math.log(delta)
 
     def excess(u: float) -> float:
@@ -123,7 +132,7 @@ Point = tuple[float, float]
 
 
 def _bracket(excess: Callable[[float], float], u: float) -> tuple[Point, Point]:
-    """(u, excess) on both sides of the edge: safe first."""
+    """(u, excess) on both sides of the edge, the safe side first."""
     here, step = (u, excess(u)), 0.5
     safe = here[1] <= 0
     while True:
@@ -142,7 +151,7 @@ def _bracket(excess: Callable[[float], float], u: float) -> tuple[Point, Point]:
 
 
 def _root(excess: Callable[[float], float], low: Point, high: Point) -> float:
-    """A point at the edge, to _SETTLED: secant steps (Illinois), halved where they cannot be trusted."""
+    """A point within _SETTLED of the edge, by secant steps (Illinois) and by halving if a step cannot be trusted."""
     (a, fa), (b, fb) = low, high
     side = 0
     while b - a > _SETTLED:
