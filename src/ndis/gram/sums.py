@@ -117,6 +117,7 @@ class RecordSums:
         targets: Any = None,
         header: bool = False,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
+        header: bool = False,
         device: str | None = None,
         progress: bool | None = None,
     ) -> None:

@@ -148,7 +148,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         return self._descend((rows, codes), range(len(self.classes_)), row_norm_bound)
 
     def fit_data(
-        self, data: Any, *, target: Any, columns: Any = None, progress: bool | None = None
+        self, data: Any, *, target: Any, columns: Any = None, header: bool = False, progress: bool | None = None
     ) -> PrivateLogisticRegression:
         """The same in rounds from files, folders, frames or dask collections, read once per release.
 
@@ -159,7 +159,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         target : str or int
             The column of labels, which are numbers. `classes` must be stated.
         columns : names or numbers, optional
-            The feature columns; by default all but the target.
+            The feature columns; by default all but the target. For CSV files without a header: the names of all
+            columns, from left to right.
+        header : bool
+            For CSV files: the first line of every file holds public names.
         progress : bool, optional
             Show a progress bar for files; by default when standard error is a terminal.
         """
@@ -169,14 +172,14 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.classes_ = stated_classes(self.classes, several=True)
         if self.classes_.dtype.kind not in "biuf":
             raise ParameterError("classes", "be numbers for files", repr(self.classes))
-        source = open_dask(data)[0] if is_dask(data) else open_source(data)
+        source = open_dask(data)[0] if is_dask(data) else open_source(data, columns=columns, header=header)
         groups = choose_columns(source, columns, [target])
         self.n_features_in_ = len(groups[0])
         if source.names:
             self.feature_names_in_ = np.array([source.names[i] for i in groups[0]], dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        where = {"columns": groups[0], "targets": groups[1], "progress": progress}
+        where = {"columns": columns, "targets": [target], "header": header, "progress": progress}
         return self._descend(data, self.classes_.astype(np.float64).tolist(), row_norm_bound, **where)
 
     def _check(self) -> float:

@@ -161,7 +161,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         return self._learn(sums, bounds, one=one, weight=weight)
 
     def fit_data(
-        self, data: Any, *, target: Any, columns: Any = None, progress: bool | None = None
+        self, data: Any, *, target: Any, columns: Any = None, header: bool = False, progress: bool | None = None
     ) -> PrivateLinearRegression:
         """The same from files, folders, frames or dask collections, read once for the matrix and once per round.
 
@@ -172,13 +172,16 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         target : str, int or list of them
             The target column or columns.
         columns : names or numbers, optional
-            The feature columns; by default all but the target.
+            The feature columns; by default all but the target. For CSV files without a header: the names of all
+            columns, from left to right.
+        header : bool
+            For CSV files: the first line of every file holds public names.
         progress : bool, optional
             Show a progress bar for files; by default when standard error is a terminal.
         """
         bounds = self._check()
         several = isinstance(target, list | tuple)
-        source = open_dask(data)[0] if is_dask(data) else open_source(data)
+        source = open_dask(data)[0] if is_dask(data) else open_source(data, columns=columns, header=header)
         groups = choose_columns(source, columns, list(target) if several else [target])
         self.n_features_in_ = len(groups[0])
         if source.names:
@@ -190,8 +193,9 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             row_norm_bound=bounds.row,
             target_bound=bounds.target,
             intercept=bounds.constant,
-            columns=groups[0],
-            targets=groups[1],
+            columns=columns,
+            targets=list(target) if several else [target],
+            header=header,
             progress=progress,
         )
         return self._learn(sums, bounds, one=not several)
