@@ -1,7 +1,8 @@
-"""Neighbouring data sets meant to be hard, for searches that try to break a declared sensitivity.
+"""Hard neighbouring data sets, for searches that try to break a declared sensitivity.
 
-Each is a pair (data with the record, data without it), the record last. Kinds go round: Gaussian clouds, lone records,
-copies of one record, rows with extreme margins, near-singular designs, a crowd of short rows against one long row.
+The last record of each data set is the one that the neighbour lacks. The kinds take turns: Gaussian clouds, lone
+records, copies of one record, rows with extreme margins, near-singular designs, and short rows against one long row.
+`examples/adversarial_search.py` and the tests of the models use them.
 """
 
 from __future__ import annotations

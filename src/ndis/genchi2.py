@@ -57,9 +57,9 @@ def _generator(random_state: int | np.random.Generator | None) -> np.random.Gene
 class GeneralizedChiSquare:
     """W = shift + Σ weights·χ'²(dof, noncentrality) + sigma·G: independent noncentral chi-squares and a normal G.
 
-    This is def:genchi2, and the sum may be empty. Every method that takes points broadcasts over them: a float gives a float, an array gives an array. Tails, density
-    and their logarithms each keep their own relative accuracy, the logarithms far beyond the smallest float. A method
-    raises `PrecisionError` if it cannot reach that accuracy.
+    This is def:genchi2, and the sum may be empty. Every method that takes points broadcasts over them: a float gives a
+    float, an array gives an array. Tails, density and their logarithms each keep their own relative accuracy, the
+    logarithms far beyond the smallest float. A method raises `PrecisionError` if it cannot reach that accuracy.
 
     If every weight and sigma are 0, the law is the point mass at `shift`.
 

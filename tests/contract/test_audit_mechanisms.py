@@ -126,7 +126,7 @@ def test_a_lifted_model_on_its_data(lifted_logistic):
     assert not report.refuted
     assert report.pairs_tried > 6
     # the model by itself, with a hundredth of the noise
-    from ndis.auditing.mechanisms import Lifted
+    from ndis.auditing.guarantees import Lifted
 
     bare = Lifted(lifted_logistic.model, 0.01 * lifted_logistic.noise_variance)
     report = audit(claim, algorithm=bare, data=data)

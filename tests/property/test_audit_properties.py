@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ndis
 from ndis._search import smallest_safe
 from ndis.auditing import Claim, PairBatch, audit
-from ndis.auditing.decide import exceeds
+from ndis.auditing.judge import exceeds
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile

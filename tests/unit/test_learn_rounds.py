@@ -249,9 +249,12 @@ class TestFiles:
         for part in range(3):
             frame.iloc[part::3].to_parquet(tmp_path / f"{part}.parquet")
         plain = model().fit(frame[["a", "b", "c"]], records[1])
-        files = model().fit_data(tmp_path, target="y")
+        files = model().fit_data(sorted(tmp_path.glob("*.parquet")), target="y")
         np.testing.assert_array_equal(files.coef_, plain.coef_)
         assert files.feature_names_in_.tolist() == ["a", "b", "c"]
+        frame.to_csv(tmp_path / "named.csv", index=False, float_format="%.17g")
+        named = model().fit_data(tmp_path / "named.csv", target="y", header=True)
+        np.testing.assert_array_equal(named.coef_, plain.coef_)
         two = model().fit_data(frame, target=["y", "c"], columns=["a", "b"])
         assert two.coef_.shape == (2, 2)
 

@@ -18,6 +18,7 @@ from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import (
     PrivateCovariance,
     PrivateGaussianProcess,
+    PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivatePCA,
     PrivateRidge,
@@ -117,6 +118,46 @@ class TestRidge:
         np.testing.assert_array_equal(again.predict(frame[:5]), model.predict(frame[:5]))
 
 
+class TestLinearRegression:
+    def test_units_names_and_intervals(self, frame: Any, tmp_path: Path) -> None:
+        for data, how in sources(frame, tmp_path):
+            model = PrivateLinearRegression(**BUDGET, schema=SCHEMA).fit_data(data, **how)
+            assert model.feature_names_in_.tolist() == ["age", "income", "region=S"]  # against region=N
+            assert abs(model.coef_[0] - 20) < 2
+            assert abs(model.coef_[2] - 300) < 60
+        whole = frame.dropna()
+        assert model.score(whole, whole.spend) > 0.97
+        intervals = model.coef_interval(0.9999)
+        assert np.isfinite(intervals).all()
+        assert intervals[0, 0] < 20 < intervals[0, 1]
+        assert intervals[0, 1] - intervals[0, 0] < 3
+        assert intervals[2, 0] < 300 < intervals[2, 1]
+        low, high = model.predict_interval(whole[:5], kind="observation").T
+        assert ((low < whole.spend[:5]) & (whole.spend[:5] < high)).all()
+        assert 30 < model.residual_std_ < 200  # 50, and what the missing ages add
+        text = repr(model.summary())
+        assert "region=S" in text
+        assert "(intercept)" in text
+        np.testing.assert_allclose(model.summary().shrunk, [*model.coef_, model.intercept_])
+
+    def test_without_intercept(self, frame: Any) -> None:
+        """Through the middle of all ranges, which is no longer the origin in original units."""
+        model = PrivateLinearRegression(**BUDGET, fit_intercept=False, schema=SCHEMA).fit(frame)
+        assert model.feature_names_in_.tolist() == ["age", "income", "region=N", "region=S"]
+        assert len(model.summary().names) == 5
+        assert model.score(frame, frame.spend) > 0.9
+        assert model.predict_interval(frame[200:205]).shape == (5, 2)
+
+    def test_errors_are_infinite_where_noise_hides_them(self, frame: Any) -> None:
+        model = PrivateLinearRegression(epsilon=0.01, delta=1e-9, schema=SCHEMA).fit(frame[:50])
+        assert np.isinf(model.estimate_.covariance).all()
+        assert not np.isnan(model.coef_).any()
+
+    def test_refused(self, frame: Any) -> None:
+        with pytest.raises(ParameterError, match="target_bound must be left out with a schema"):
+            PrivateLinearRegression(schema=SCHEMA, target_bound=1.0).fit(frame)
+
+
 class TestMoments:
     def test_covariance_in_units(self, frame: Any, tmp_path: Path) -> None:
         whole = frame[100:]
@@ -170,23 +211,25 @@ class TestMoments:
 
 
 class TestLogistic:
-    def test_text_classes_and_units(self, frame: Any, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("method", "penalty"), [("rounds", None), ("mean", 20.0)])
+    def test_text_classes_and_units(self, method: str, penalty: Any, frame: Any, tmp_path: Path) -> None:
         whole = frame.dropna()
         for data, how in sources(whole, tmp_path):
-            model = PrivateLogisticRegression(**BUDGET, l2_penalty=20.0, release="mean", schema=CLASSES)
+            model = PrivateLogisticRegression(**BUDGET, method=method, l2_penalty=penalty, schema=CLASSES)
             model.fit_data(data, **how)
             assert model.classes_.tolist() == ["no", "yes"]
             assert model.score(whole, whole.bought) > 0.8
             assert model.receipt_.parameters["classes_stated"] is True
         assert model.coef_[0, 0] > 100 * model.coef_[0, 1] > 0  # per year, and per unit of money
-        separate = PrivateLogisticRegression(**BUDGET, l2_penalty=20.0, release="mean", schema=CLASSES)
+        assert (model.predict_proba(whole[:3]).sum(axis=1) == pytest.approx(1.0))
+        separate = PrivateLogisticRegression(**BUDGET, method=method, l2_penalty=penalty, schema=CLASSES)
         assert separate.fit(whole, whole.bought).score(whole, whole.bought) > 0.8
 
     def test_files_without_a_schema(self, tmp_path: Path) -> None:
         rng = np.random.default_rng(0)
         x = rng.uniform(-1, 1, size=(4000, 2))
         np.save(tmp_path / "t.npy", np.column_stack([x, x[:, 0] > 0]))
-        model = PrivateLogisticRegression(row_norm_bound=1.5, l2_penalty=20.0, classes=(0, 1), **BUDGET)
+        model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1), **BUDGET)
         model.fit_data(tmp_path / "t.npy", target=2)
         assert model.score(x, (x[:, 0] > 0).astype(int)) > 0.8
         with pytest.raises(ParameterError, match="classes must be"):
@@ -199,6 +242,24 @@ class TestLogistic:
             PrivateLogisticRegression(schema=CLASSES, classes=("no", "yes")).fit(frame)
         with pytest.raises(ParameterError, match="target 'spend' of the schema must be a category"):
             PrivateLogisticRegression(schema=SCHEMA).fit(frame)
+
+    def test_a_hostile_label_is_no_record(self) -> None:
+        class Text(str):
+            def _raise(self, *_: Any) -> Any:
+                raise RuntimeError("secret 1234")
+
+            __hash__ = __eq__ = __str__ = _raise  # type: ignore[assignment]
+
+        class Other:
+            __class__ = property(lambda self: 1 / 0)  # type: ignore[assignment]
+
+        labels = np.empty(4, dtype=object)
+        for i, label in enumerate(["no", Text("yes"), Other(), "no"]):
+            labels[i] = label
+        x = np.eye(4)[:, :2]
+        model = PrivateLogisticRegression(row_norm_bound=1.0, classes=("no", "yes"))
+        assert model.fit(x, labels).coef_.shape == (1, 2)
+        assert model.fit(x, list(labels)).coef_.shape == (1, 2)
 
     def test_public_labels_are_checked(self) -> None:
         check_labels(np.array([-1, 1, 1.0]), classes=(-1, 1))

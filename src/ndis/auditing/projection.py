@@ -1,14 +1,14 @@
-"""Neighbours of a random projection, exactly: rows by their leverage, then in ball arithmetic from their integers.
+"""Exact neighbours of a random projection: rows chosen by leverage, then ball arithmetic on their integers.
 
-A sketch of D has r columns N(0, A), A = DᵀD + λI (thm:sketch-pair). Write ⟨u, v⟩ = uᵀA⁻¹v.
+A sketch of D has r rows N(0, A), A = DᵀD + λI (thm:sketch-pair). Write ⟨u, v⟩ = uᵀA⁻¹v. Then
 
     row v removed:           the sketch with it from the sketch without it has  t = h/(1 − h),  h = ⟨v, v⟩
     row w added:             the sketch with it from the sketch without it has  t = ⟨w, w⟩
     v replaced by w:         the new sketch from the old has  t± = ½(⟨w,w⟩ − ⟨v,v⟩ ± √((⟨w,w⟩ + ⟨v,v⟩)² − 4⟨v,w⟩²))
 
-each r times: the nonzero eigenvalues of S·UᵀA⁻¹U where the covariance changes by U S Uᵀ (Sylvester). δ grows as any t
-moves away from 0, so t rounded towards 0 leaves a pair whose δ is not above that of the neighbours: its certificate
-stands. In floats the leverages of all rows cost one more pass, and only choose.
+each r times. These are the nonzero eigenvalues of S·UᵀA⁻¹U if the covariance changes by U S Uᵀ (Sylvester). δ grows as
+any t moves away from 0 (thm:monotone-ratio). So a t rounded towards 0 gives a pair whose δ is not above that of the
+neighbours, and its certificate stands. The float leverages of all rows cost one more pass; they only choose rows.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from flint import arb, arb_mat, fmpq
 from numpy.typing import NDArray
 
 from ndis._balls import outward, precision
 from ndis._validate import Floats
-from ndis.auditing.candidates import EXCHANGED, WITH_RECORD
-from ndis.auditing.leverages import largest_leverages
+from ndis.auditing.judge import EXCHANGED, WITH_RECORD
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
+from ndis.gram.leverage import largest_leverages
 from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -50,11 +51,12 @@ class Exact:
 
 
 def projection_neighbours(
-    law: ProjectionLaw, data: Any, *, columns: Any = None, targets: Any = None
+    law: ProjectionLaw, data: Any, *, columns: Any = None, targets: Any = None, header: bool = False
 ) -> tuple[list[Exact], int, tuple[str, ...]]:
-    """The worst neighbours of the data, how many were looked at, and how they were chosen."""
-    gram = exact_gram(data, columns=columns, targets=targets, **law.layout)
-    rows, count = largest_leverages(data, gram, law.ridge, columns=columns, targets=targets)
+    """The worst neighbours of the data, how many were tried, and how they were chosen."""
+    table: dict[str, Any] = {"columns": columns, "targets": targets, "header": header}
+    gram = exact_gram(data, **table, **law.layout)
+    rows, count = largest_leverages(data, gram, law.ridge, **table)
     additions = _additions(gram, law.ridge, count=1 if law.adjacency == "add-remove" else _DIRECTIONS)
     steps = np.array(gram.layout.steps, dtype=object)
     exact = _Products(gram, law.ridge, [q.astype(object) * steps for q in (*(row for _, row in rows), *additions)])
@@ -86,7 +88,7 @@ def projection_neighbours(
 
 
 def _additions(gram: Gram, ridge: float, *, count: int) -> list[NDArray[np.int64]]:
-    """Legal rows along the smallest eigenvectors of A: the first has ⟨w, w⟩ as large as can be found."""
+    """Legal rows along the smallest eigenvectors of A; the first has the largest ⟨w, w⟩ that a climb finds."""
     values, vectors = np.linalg.eigh(gram.to_float() + ridge * np.eye(gram.layout.width))
     several = len(gram.layout.groups) > 1
     return [
@@ -96,7 +98,7 @@ def _additions(gram: Gram, ridge: float, *, count: int) -> list[NDArray[np.int64
 
 
 def _legal_row(layout: RowLayout, values: Floats, vectors: Floats, start: int, turns: int) -> NDArray[np.int64]:
-    """An eigenvector with each group of columns taken to its bound, then along A⁻¹w again and again."""
+    """An eigenvector with each group of columns taken to its bound, then improved along A⁻¹w."""
     w: Floats = vectors[:, start]
     for turn in range(turns):
         last, along = w, w if turn == 0 else vectors @ ((vectors.T @ w) / values)
@@ -128,12 +130,10 @@ class _Products:
 
         ⟨u, v⟩ = uᵀx_v + x_uᵀr_v + ⟨r_u, r_v⟩,      |⟨r_u, r_v⟩| ≤ ‖r_u‖ ‖r_v‖ / λ   as A ⪰ λI,
 
-    so that solutions in floats, or corrected once or twice, leave an error of the order of their square.
+    so solutions in floats, corrected once or twice, leave an error of the order of their square.
     """
 
     def __init__(self, gram: Gram, ridge: float, rows: list[NDArray[Any]]) -> None:
-        from flint import arb, arb_mat, fmpq
-
         d = gram.layout.width
         exact = gram.exact(ridge=ridge)
         entries = [arb(fmpq(x.numerator, x.denominator)) for row in rows for x in row]
@@ -157,7 +157,7 @@ class _Products:
                     break
 
     def leverage(self, i: int) -> float:
-        """⟨v, v⟩ of row i, a little below."""
+        """A lower end of ⟨v, v⟩ for row i."""
         return float(self._tables[-1][i, i].lower())
 
     def removal(self, i: int, copies: int) -> PrivacyProfile:
@@ -165,7 +165,7 @@ class _Products:
         return PrivacyProfile(self._pair(lambda g: [g[i, i] / (1 - g[i, i])], copies))
 
     def addition(self, i: int, copies: int) -> PrivacyProfile:
-        """With row i from without it, where it is not in the data."""
+        """With row i from without it, if it is not in the data."""
         return PrivacyProfile(self._pair(lambda g: [g[i, i]], copies))
 
     def replacement(self, i: int, j: int, copies: int) -> PrivacyProfile:
@@ -179,7 +179,7 @@ class _Products:
         return PrivacyProfile(self._pair(ratios, copies).reversed())
 
     def _pair(self, ratios: Callable[[Any], list[Any]], copies: int) -> GaussianPair:
-        """The pair with these t; one that no correction tells from 0 is left out, which is rounding it towards 0."""
+        """The pair with these t. A t that no correction tells from 0 is left out, which rounds it towards 0."""
         with precision(_BITS):
             for table in self._tables:
                 found = ratios(table)
@@ -191,6 +191,6 @@ class _Products:
 
 
 def _one_direction(t: Any) -> GaussianPair:
-    """N(0, 1 + t') against N(0, 1), t' the nearest float to t that is not beyond it."""
+    """N(0, 1 + t') against N(0, 1), where t' is the nearest float to t that is not beyond it."""
     low, high = outward(t)
     return GaussianPair.from_excess(max(low, 0.0) if t > 0 else min(high, 0.0))

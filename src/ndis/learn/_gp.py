@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import as_floats
+from ndis._validate import as_floats, as_size
 from ndis.errors import ParameterError
 from ndis.learn._base import Floats
 from ndis.learn._labels import private_labels
@@ -25,7 +25,6 @@ from ndis.learn._tables import (
 )
 from ndis.mechanisms.lifted import lift
 from ndis.models import GaussianProcess
-from ndis.models.records import whole_number
 
 __all__ = ["PrivateGaussianProcess"]
 
@@ -173,7 +172,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             raise ParameterError(
                 "max_records", "be a whole number", None, "state a number that the data are known not to exceed"
             )
-        whole_number("max_records", self.max_records)
+        as_size("max_records", self.max_records)
         return label_bound
 
     def _learn(self, rows: Any, labels: Any, label_bound: float) -> PrivateGaussianProcess:

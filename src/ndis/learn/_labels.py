@@ -125,17 +125,32 @@ def _class_array(classes: list[Any]) -> NDArray[Any]:
 
 
 def _plain(cell: Any) -> Any:
-    if isinstance(cell, np.floating):
-        return float(cell)
-    return cell.item() if isinstance(cell, np.bool_ | np.integer) else cell
+    """A label as a plain value of Python, by its type only; None if it is neither text nor a number.
+
+    Nothing that a class of its own says about a cell is run: it might raise.
+    """
+    kind = type(cell)  # and not isinstance, which may ask the cell itself
+    if issubclass(kind, np.generic) and kind.__module__ == "numpy":
+        cell = cell.item()
+        kind = type(cell)
+    for plain, read in _READERS:
+        if issubclass(kind, plain):
+            return read(cell)
+    return None
+
+
+_READERS: tuple[tuple[type, Any], ...] = (
+    (bool, bool),
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+    (bytes, lambda cell: bytes.join(b"", (cell,))),
+)
 
 
 def _kind(cell: Any) -> str:
-    """What a label may be compared with; nothing where it is neither text nor a number."""
-    for kind, types in (("number", int | float), ("text", str), ("bytes", bytes)):
-        if isinstance(cell, types):
-            return kind
-    return ""
+    """What a plain label may be compared with; nothing where it is neither text nor a number."""
+    return {bool: "number", int: "number", float: "number", str: "text", bytes: "bytes"}.get(type(cell), "")
 
 
 def _same(a: Any, b: Any) -> bool:

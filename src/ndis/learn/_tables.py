@@ -28,6 +28,7 @@ __all__ = [
     "fitted_rows",
     "fitted_targets",
     "in_memory",
+    "kept_columns",
     "opened_data",
     "public_rows",
     "row_bound",
@@ -35,6 +36,7 @@ __all__ = [
     "target_bound",
     "target_cells",
     "to_units",
+    "units_map",
 ]
 
 
@@ -74,8 +76,9 @@ def fitted_rows(estimator: Any, X: Any) -> Any:
     schema = schema_of(estimator)
     if schema is None:
         return private_rows(estimator, X)
-    _set_features(estimator, schema.feature_names)
-    return schema.encode(X)
+    kept = kept_columns(estimator, schema)
+    _set_features(estimator, [schema.feature_names[i] for i in kept])
+    return schema.encode(X)[:, kept]
 
 
 def fitted_targets(estimator: Any, X: Any, y: Any) -> Floats:
@@ -114,7 +117,8 @@ def opened_data(
         if with_target and target not in (None, schema.target_name):
             raise ParameterError("target", f"be left out, or {schema.target_name!r} as the schema says", repr(target))
         data = schema.table(data, target=with_target, columns=columns, header=header)
-        target, columns, header = schema.target_name, None, False
+        target, header = schema.target_name, False
+        columns = [schema.feature_names[i] for i in kept_columns(estimator, schema)]
     elif with_target and target is None:
         raise ParameterError("target", "name the target column", None, "or state a schema with a target")
     opened = (
@@ -160,7 +164,23 @@ def public_rows(estimator: Any, X: Any, *, encoded: bool = False) -> Any:
     if schema is None:
         return validate_data(estimator, X, **READ_ROWS)
     rows = schema.encode(X)
-    return rows if encoded else schema.decode(rows)
+    return (rows if encoded else schema.decode(rows))[:, kept_columns(estimator, schema)]
+
+
+def kept_columns(estimator: Any, schema: Schema) -> list[int]:
+    """Numbers of the encoded columns that an estimator learns from: all, or all but the first of each category."""
+    if getattr(estimator, "_against_first_category", False):
+        return schema.against_first()
+    return list(range(len(schema.feature_names)))
+
+
+def units_map(estimator: Any, *, constant: bool) -> tuple[Floats, Floats]:
+    """(A, b) such that A·θ + b is in original units, for θ of the columns that are learnt and perhaps a constant."""
+    schema = schema_of(estimator)
+    assert schema is not None
+    matrix, shift = schema.unit_map()
+    kept = [*kept_columns(estimator, schema), len(shift) - 1]
+    return matrix[np.ix_(kept, kept if constant else kept[:-1])], shift[kept]
 
 
 def to_units(estimator: Any, coefficients: Any, intercept: Any) -> tuple[Any, Any]:

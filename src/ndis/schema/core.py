@@ -121,6 +121,18 @@ class Schema:
         """The classes of a target that is a category or a boolean; empty for a number."""
         return self.target.values if isinstance(self.target, Category | Boolean) else ()
 
+    def against_first(self) -> list[int]:
+        """Numbers of the encoded columns without the first of each category: independent of a constant column.
+
+        >>> Schema({"age": (18, 90), "region": ["N", "S", "W"]}).against_first()
+        [0, 2, 3]
+        """
+        first: list[bool] = []
+        for name, column in self.columns.items():
+            labels = column.labels(name)
+            first += [isinstance(column, Category) and i == 0 for i in range(len(labels))]
+        return [i for i, left_out in enumerate(first) if not left_out]
+
     def bounds(self) -> dict[str, float]:
         """The public bounds of encoded rows, as arguments of a mechanism.
 

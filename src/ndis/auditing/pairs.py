@@ -1,13 +1,14 @@
-"""Many small pairs as arrays: bounds for all, accurate floats for those that may be the worst, then certificates.
+"""Pairs that the user gives: one by one, or many small ones as arrays.
 
-Chernoff's bound log δ ≤ K(s) − sε + s log s − (1+s) log(1+s) holds at every s > 0 with all 1 − st > 0 (bound:renyi), so
-one s serves all pairs: a line of arithmetic each. A pair whose bound lies below a δ already found is not the worst.
+For arrays, bounds cover all pairs, floats those that may be the worst, and certificates decide. Chernoff's bound
+log δ ≤ K(s) − sε + s log s − (1+s) log(1+s) holds at every s > 0 with all 1 − st > 0 (bound:renyi), so one s serves
+all pairs. A pair whose bound lies below a δ already found is not the worst.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis._validate import Floats
-from ndis.auditing.candidates import AS_GIVEN, KEPT, SIDES, Candidate, Found
 from ndis.auditing.claim import Claim, ClaimedCurve
-from ndis.auditing.decide import SCREEN_MARGIN
+from ndis.auditing.judge import (
+    AS_GIVEN,
+    KEPT,
+    SCREEN_MARGIN,
+    SIDES,
+    WITH_RECORD,
+    Candidate,
+    Tested,
+    as_profile,
+    candidates_of,
+)
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
+from ndis.spectrum.batch import _rows, log_delta_batch
 
-__all__ = ["PairBatch", "from_batch"]
+__all__ = ["PairBatch", "pairs_to_test"]
 
 _SMALL = 4096  # pairs evaluated at once before the bounds are asked again
 _ROUNDS = 4
@@ -35,7 +46,7 @@ class PairBatch:
     Parameters
     ----------
     variance_ratio : array of shape (n,) or (n, k)
-        One row a pair.
+        Each row is one pair.
     shift, copies : arrays that broadcast against it
 
     Examples
@@ -60,16 +71,35 @@ class PairBatch:
         return cls(**arrays)
 
 
-def from_batch(batch: PairBatch, claim: Claim | ClaimedCurve, found: Found) -> None:
-    """All pairs of a batch, both orders."""
-    from ndis.spectrum.batch import _rows
+def pairs_to_test(pairs: Any, claim: Claim | ClaimedCurve) -> Iterator[Tested]:
+    """Test pairs in any of the forms that `audit` takes."""
+    if isinstance(pairs, Mapping):
+        pairs = PairBatch.from_mapping(pairs)
+    if isinstance(pairs, PairBatch):
+        return _from_batch(pairs, claim)
+    return _one_by_one([pairs] if isinstance(pairs, GaussianPair | PrivacyProfile) else pairs, claim)
 
+
+def _one_by_one(pairs: Iterable[Any], claim: Claim | ClaimedCurve) -> Iterator[Tested]:
+    for number, value in enumerate(pairs):
+        profile = as_profile(value)
+        if profile.sampling_rates and claim.adjacency != "add-remove":
+            rule = "be 'add-remove' for profiles of Poisson samples, which exist only for it"
+            raise ParameterError("adjacency of the claim", rule, repr(claim.adjacency))
+        known = isinstance(value, PrivacyProfile) and claim.adjacency == "add-remove"
+        words = WITH_RECORD if known else AS_GIVEN
+        yield Tested(1, tuple(candidates_of(f"pair {number} of those given", words, profile, claim)))
+
+
+def _from_batch(batch: PairBatch, claim: Claim | ClaimedCurve) -> Iterator[Tested]:
+    """All pairs of a batch, both orders."""
     if np.ndim(batch.variance_ratio) not in (1, 2) or np.size(batch.variance_ratio) == 0:
         shape = np.shape(batch.variance_ratio)
         raise ParameterError("variance_ratio", "have shape (n,) or (n, k), at least one pair", f"shape {shape}")
     _check_rows(batch)
     ratio, t, m, n, _ = _rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)  # checks every entry
     orders = ((t, m), (-t / ratio, -m / np.sqrt(ratio)))  # t' = −t/(1+t), m' = −m/√(1+t)
+    found: list[Candidate] = []
     for epsilon, delta in claim.points:
         for side, order, (excess, shift) in zip(SIDES, AS_GIVEN, orders, strict=True):
             values = _largest(excess, shift, n, epsilon)
@@ -77,8 +107,8 @@ def from_batch(batch: PairBatch, claim: Claim | ClaimedCurve, found: Found) -> N
                 slack = 0.0 if math.isinf(values[i]) else SCREEN_MARGIN * (1.0 + math.fabs(values[i]))
                 label = f"pair {i} of those given"
                 make = _profile_of(ratio[i], m[i], n[i])
-                found.add(Candidate(label, order, make, side, epsilon, delta, float(values[i]), slack))
-    found.tried += len(ratio)
+                found.append(Candidate(label, order, make, side, epsilon, delta, float(values[i]), slack))
+    yield Tested(len(ratio), tuple(found))
 
 
 def _check_rows(batch: PairBatch) -> None:
@@ -90,7 +120,7 @@ def _check_rows(batch: PairBatch) -> None:
     ):
         array = np.asarray(getattr(batch, name))
         if array.dtype.kind not in "uif" or array.ndim == 0:
-            continue  # said where it is read
+            continue  # `_rows` refuses it
         bad = np.argwhere(~good(array))
         if bad.size:
             found = array[tuple(bad[0])]
@@ -102,12 +132,11 @@ def _profile_of(ratio: Floats, shift: Floats, copies: Floats) -> Callable[[], Pr
 
 
 def _largest(t: Floats, m: Floats, n: Floats, epsilon: float) -> Floats:
-    """log δ of each pair, −∞ for those that a bound shows to be smaller than the worst by more than the margin.
+    """log δ of each pair; −∞ if a bound shows that the pair is below the worst by more than the margin.
 
-    A pair left out is below one that was evaluated: it cannot be the witness, nor be refuted where that one is not.
+    A pair that is left out lies below one that was evaluated. It cannot be the witness, and it cannot be refuted if
+    that one is not.
     """
-    from ndis.spectrum.batch import log_delta_batch
-
     values = np.full(len(t), np.nan)
 
     def evaluate(rows: NDArray[np.intp]) -> None:
@@ -135,7 +164,7 @@ def _largest(t: Floats, m: Floats, n: Floats, epsilon: float) -> Floats:
 
 
 def _bound(t: Floats, m: Floats, n: Floats, epsilon: float, s: float) -> Floats:
-    """Chernoff's bound of log δ for every pair at one s, rounded up; +∞ where s is outside the domain."""
+    """Chernoff's bound of log δ for every pair at one s, rounded up; +∞ if s is outside the domain."""
     v = 1.0 - s * t
     inside = (v > 0.0).all(axis=1)
     v = np.where(v > 0.0, v, 1.0)
@@ -149,7 +178,7 @@ def _bound(t: Floats, m: Floats, n: Floats, epsilon: float, s: float) -> Floats:
 
 
 def _saddle(t: Floats, m: Floats, n: Floats, epsilon: float) -> float:
-    """An s at which the bound of one pair is about the least."""
+    """An s at which the bound of one pair is nearly least."""
     end = 1.0 / float(t.max()) if (t > 0).any() else math.inf
     grid = np.geomspace(1e-3, 1e6, 400)
     grid = grid if math.isinf(end) else end * grid / (1.0 + grid)
@@ -157,9 +186,11 @@ def _saddle(t: Floats, m: Floats, n: Floats, epsilon: float) -> float:
 
 
 def _worth_keeping(values: Floats, delta: float, ratio: Floats, m: Floats, n: Floats) -> list[int]:
-    """Numbers of the pairs with the largest values, and of all that floats do not tell from the claim; equal pairs
-    once."""
-    if np.isnan(values).any():  # a value that is none must not pass for private
+    """Numbers of the pairs with the largest values, and of all that floats do not tell from the claim.
+
+    Equal pairs count once.
+    """
+    if np.isnan(values).any():  # NaN must not look private
         raise ParameterError("pairs", "have a delta that can be computed", "not a number")
     with np.errstate(invalid="ignore"):
         slack = np.where(np.isinf(values), 0.0, SCREEN_MARGIN * (1.0 + np.abs(values)))
@@ -168,7 +199,7 @@ def _worth_keeping(values: Floats, delta: float, ratio: Floats, m: Floats, n: Fl
     few = min(KEPT, values.size)
     top = np.argpartition(values, -few)[-few:]
     near = close[np.abs(values[close] - limit) <= slack[close]] if math.isfinite(limit) else close[:0]
-    # where some are clearly above the claim, the worst of them decides
+    # if some are clearly above the claim, the worst of them decides
     chosen = np.union1d(near, top) if close.size == near.size else top
     _, first = np.unique(np.concatenate([a[chosen] for a in (ratio, m, n)], axis=1), axis=0, return_index=True)
     return sorted(int(chosen[i]) for i in first)

@@ -1,13 +1,13 @@
-"""Which neighbours to test: rules that turn the data into neighbouring data sets.
+"""Rules that choose the neighbours to test.
 
-A rule proposes edits in batches and is told the score of each, log δ of the worse order, before it proposes more. Most
-rules do not listen; the adversarial ones do, and climb. Everything is a function of the data, the scores and the seed.
+A rule proposes edits in batches. It learns the score of each, log δ of the worse order, before it proposes more. The
+adversarial rules climb by these scores; the others ignore them. The proposals depend only on data, scores and seed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,8 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import as_floats, as_scalar, as_vector
+from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.auditing.digits import plain, several
-from ndis.auditing.edits import Edit, addition, digest, parts_of, removal, replacement, row_count
+from ndis.auditing.edits import (
+    DataSets,
+    Proposals,
+    addition,
+    digest,
+    in_batches,
+    parts_of,
+    removal,
+    replacement,
+    row_count,
+)
 from ndis.errors import ParameterError
 from ndis.mechanisms.base import Adjacency
 
@@ -28,11 +39,11 @@ __all__ = [
     "RemoveEach",
     "ReplaceAdversarial",
     "ReplaceEach",
+    "as_rules",
+    "only_given",
 ]
 
-_BATCH = 256
 _LEAST_BOUND = 1e-150  # squares of rows stay within floats
-Proposals = Generator[list[Edit], list[float], None]
 
 
 @runtime_checkable
@@ -41,30 +52,18 @@ class Neighbours(Protocol):
 
     @property
     def adjacency(self) -> Adjacency:
-        """The relation its neighbours stand in."""
+        """Which data sets its neighbours are."""
 
     def describe(self) -> str:
         """One sentence for the report."""
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        """Yield batches of edits; the score of each comes back."""
-
-
-def in_batches(edits: Iterable[Edit]) -> Proposals:
-    """Edits that do not depend on the scores."""
-    batch: list[Edit] = []
-    for edit in edits:
-        batch.append(edit)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+        """Yield batches of edits and receive the score of each."""
 
 
 @dataclass(frozen=True)
 class RemoveEach:
-    """Every row left out in turn.
+    """Leave out every row in turn.
 
     >>> [edit.name for batch in RemoveEach().proposals(np.zeros((2, 3)), None) for edit in batch]
     ['remove:0', 'remove:1']
@@ -81,7 +80,7 @@ class RemoveEach:
 
 @dataclass(frozen=True, eq=False)
 class AddRows:
-    """Rows of the user's choice added in turn: a matrix, or (X, y)."""
+    """Rows that the user chooses, added in turn: a matrix, or (X, y)."""
 
     candidates: Any
     adjacency: Adjacency = "add-remove"
@@ -99,7 +98,7 @@ class AddRows:
 
 @dataclass(frozen=True, eq=False)
 class ReplaceEach:
-    """Every row (or those numbered in `rows`) replaced in turn by every candidate."""
+    """Replace every row (or those numbered in `rows`) in turn by every candidate."""
 
     candidates: Any
     rows: tuple[int, ...] | None = None
@@ -122,7 +121,7 @@ class ReplaceEach:
 
 @dataclass(frozen=True)
 class _Ball:
-    """The public bounds of a row: features in a ball, a target in an interval or among given values."""
+    """The public bounds of a row: features in a ball; a target in an interval or among given values."""
 
     row_norm_bound: float
     target_bound: float | None
@@ -143,7 +142,7 @@ class _Ball:
 
     @property
     def reach(self) -> float:
-        """How far targets go."""
+        """The largest absolute value of a target."""
         return max(map(math.fabs, self.target_values), default=self.target_bound or 0.0)
 
     def draw(self, random: np.random.Generator, width: int) -> tuple[Any, ...]:
@@ -162,7 +161,7 @@ class _Ball:
 
 @dataclass(frozen=True)
 class _Bounded:
-    """What the rules that draw rows have in common.
+    """The bounds of the rules that draw rows.
 
     Parameters
     ----------
@@ -202,7 +201,7 @@ class _Bounded:
 
 @dataclass(frozen=True)
 class AddRandom(_Bounded):
-    """Rows drawn at random on the sphere of the public bound, added in turn.
+    """Add rows in turn that are drawn at random on the sphere of the public bound.
 
     >>> rule = AddRandom(row_norm_bound=1.0, count=3)
     >>> (batch,) = rule.proposals(np.zeros((5, 2)), np.random.default_rng(0))
@@ -227,22 +226,22 @@ class AddRandom(_Bounded):
 
 @dataclass(frozen=True)
 class AddAdversarial(_Bounded):
-    """A row within the public bounds that makes δ as large as can be found, added.
+    """Add the row within the public bounds that makes δ largest, as far as a search finds it.
 
-    A (1+λ) evolution strategy from several starts: random rows, and the principal directions of the data along which
-    they vary most and least. Each generation of λ rows is drawn about the best so far and pulled back within the
-    bounds; the step widens after a success and shrinks after a failure.
+    The search is a (1+λ) evolution strategy from several starts: random rows, and the principal directions along which
+    the data vary most and least. Each generation of λ rows is drawn about the best row so far and pulled back within
+    the bounds. The step widens after a success and shrinks after a failure.
 
     Parameters
     ----------
     row_norm_bound, target_bound, target_values
         The public bounds of a row.
     generations : int
-        Of each start.
+        Generations per start.
     offspring : int
-        λ, rows a generation.
+        λ, rows per generation.
     starts : int
-        How many climbs, of the best starting rows.
+        How many of the best starting rows are climbed from.
     """
 
     generations: int = 20
@@ -288,13 +287,13 @@ class AddAdversarial(_Bounded):
 
     @staticmethod
     def _move(random: np.random.Generator, place: Any, places: Sequence[Any]) -> Any:
-        """Mostly the same place, now and then another."""
+        """Usually the same place, sometimes another."""
         return places[int(random.integers(len(places)))] if len(places) > 1 and random.random() < 0.3 else place
 
 
 @dataclass(frozen=True)
 class ReplaceAdversarial(AddAdversarial):
-    """A row of the data replaced by one within the public bounds, both chosen to make δ as large as can be found."""
+    """Replace a row of the data by one within the public bounds; a search chooses both to make δ large."""
 
     adjacency: Adjacency = "replace-one"
 
@@ -342,3 +341,61 @@ def _row_numbers(rows: tuple[int, ...] | None, count: int) -> Sequence[int]:
     if not all(isinstance(i, int) and 0 <= i < count for i in rows):
         raise ParameterError("rows", f"be numbers from 0 to {count - 1}", "others")
     return rows
+
+
+# ---------------------------------------------------------------------- the choice of rules
+
+
+def as_rules(neighbours: Any, claim: Claim | ClaimedCurve, **bounds: Any) -> list[Any]:
+    """The rules that choose neighbours, checked against the adjacency of the claim.
+
+    Without `neighbours` every row is removed in turn. If a bound is stated, a search for the worst row joins it.
+
+    >>> [type(rule).__name__ for rule in as_rules(None, Claim(1.0, 1e-6), row_norm_bound=1.0)]
+    ['RemoveEach', 'AddAdversarial']
+    """
+    stated = {name: value for name, value in bounds.items() if value is not None}
+    if neighbours is None:
+        return _default_rules(claim, stated)
+    if stated:
+        raise ParameterError(" and ".join(stated), "be left out if neighbours are given", "both", "bound the rule")
+    if isinstance(neighbours, Neighbours):
+        neighbours = [neighbours]
+    if isinstance(neighbours, np.ndarray | str | bytes) or not isinstance(neighbours, Iterable):
+        wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
+        raise ParameterError("neighbours", wanted, type(neighbours).__name__)
+    items = list(neighbours)
+    if not items:
+        raise ParameterError("neighbours", "be at least one", "none")
+    rules = [item for item in items if isinstance(item, Neighbours)]
+    for rule in rules:
+        if rule.adjacency != claim.adjacency:
+            wanted = f"be that of the claim, {claim.adjacency!r}"
+            raise ParameterError("adjacency of neighbours", wanted, repr(rule.adjacency))
+    if len(rules) == len(items):
+        return rules
+    if rules:
+        raise ParameterError("neighbours", "be rules or data sets, not both", f"{len(rules)} rules of {len(items)}")
+    return [DataSets(tuple(items))]
+
+
+def _default_rules(claim: Claim | ClaimedCurve, bounds: dict[str, Any]) -> list[Any]:
+    replace = claim.adjacency == "replace-one"
+    rules: list[Any] = [] if replace else [RemoveEach()]
+    if bounds:
+        if "row_norm_bound" not in bounds:
+            raise ParameterError("row_norm_bound", "come with a bound on targets", None)
+        rules.append((ReplaceAdversarial if replace else AddAdversarial)(**bounds))
+    if not rules:
+        remedy = "state row_norm_bound, or use ReplaceEach or ReplaceAdversarial"
+        raise ParameterError("neighbours", "be given for replace-one", None, remedy)
+    return rules
+
+
+def only_given(rules: Iterable[Any]) -> bool:
+    """Whether the rules try only rows that the user gave, so that no rule looks for a worse row.
+
+    >>> only_given([RemoveEach()]), only_given([RemoveEach(), AddRandom(row_norm_bound=1.0)])
+    (True, False)
+    """
+    return all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | DataSets) for rule in rules)
