@@ -217,6 +217,11 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         constant = INTERCEPT_SHARE * row if self.fit_intercept else None
         return _Bounds(row, target, constant, rounds if self.method == "rounds" else 1)
 
+    @property
+    def _against_first_category(self) -> bool:
+        """Beside a constant, the columns of a category are collinear: all but the first are fitted, against the first."""
+        return bool(self.fit_intercept)
+
     def _learn(
         self, sums: RecordSums, bounds: _Bounds, *, one: bool, weight: float | None = None
     ) -> PrivateLinearRegression:
