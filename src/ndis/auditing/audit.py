@@ -58,6 +58,8 @@ def audit(
 
     Give one of `pairs`, `algorithm` or `mechanism`. The audit tests every pair in both orders.
 
+    The paper's lem:ndis-upper-oracle gives an over-estimate of δ. A refutation reads the certified lower end instead.
+
     Parameters
     ----------
     claim : Claim or ClaimedCurve
