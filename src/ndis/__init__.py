@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
     from ndis.genchi2 import GeneralizedChiSquare
     from ndis.mechanisms.check import check_sensitivity
+    from ndis.mechanisms.clipping import clipped_count
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.gram import GramMechanism, GramRelease
     from ndis.mechanisms.lifted import LiftedMechanism, lift
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
     from ndis.profile import Group, PrivacyProfile
+    from ndis.schema import Schema
     from ndis.spectrum.batch import delta_batch, log_delta_batch
     from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
@@ -81,10 +83,12 @@ __all__ = [
     "ProjectionRelease",
     "RandomProjection",
     "RankOneEnvelope",
+    "Schema",
     "__version__",
     "audit",
     "check_sensitivity",
     "choose_sketch_size",
+    "clipped_count",
     "delta_batch",
     "exact_array",
     "gram",
@@ -117,6 +121,7 @@ _MODULES = (
     "plotting",
     "profile",
     "sampling",
+    "schema",
     "spectrum",
     "testing",
     "tradeoff",
@@ -146,9 +151,11 @@ _HOMES = {
     "ProjectionRelease": "ndis.mechanisms.ptr",  # which brings all three mechanisms, so that `load` knows them
     "RandomProjection": "ndis.mechanisms.projection",
     "RankOneEnvelope": "ndis.worst_case.envelopes",
+    "Schema": "ndis.schema",
     "audit": "ndis.auditing",
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
+    "clipped_count": "ndis.mechanisms.clipping",
     "delta_batch": "ndis.spectrum.batch",
     "exact_array": "ndis._exact",
     "lift": "ndis.mechanisms.lifted",

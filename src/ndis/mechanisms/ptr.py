@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flint import arb
 
@@ -46,6 +46,9 @@ from ndis.mechanisms.sketch_law import ProjectionLaw, mean_shift
 from ndis.profile import PrivacyProfile
 from ndis.sampling import exact_normal, grid_for
 from ndis.sampling.bits import RandomBits, random_bits
+
+if TYPE_CHECKING:
+    from ndis.schema import Schema
 
 __all__ = ["PTRProjection"]
 
@@ -180,6 +183,7 @@ class PTRProjection(SketchMechanism):
         columns: Any = None,
         targets: Any = None,
         header: bool = False,
+        schema: Schema | None = None,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -191,9 +195,10 @@ class PTRProjection(SketchMechanism):
         """
         bits = random_bits(random_state)
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
-        gram = self._gram(data, bits, **how)
+        gram = self._gram(data, bits, schema, **how)
         noisy = self._test(gram, bits)
-        return draw_release(self, gram, ridge=self._ridge_after(noisy), bits=bits, released={"noisy_eigenvalue": noisy})
+        ridge, released = self._ridge_after(noisy), {"noisy_eigenvalue": noisy}
+        return draw_release(self, gram, ridge=ridge, bits=bits, released=released, progress=progress)
 
     def _test(self, gram: Gram, bits: RandomBits) -> float:
         """λ̃ as it is given out: drawn on its grid, then rounded down to a float."""
