@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types bench docs clean
+.PHONY: demo test lint types bench sweep docs clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +43,9 @@ types: lint
 
 bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 	$(RUN) -m benchmarks
+
+sweep: $(VENV)/.dev  ## 2 000 random compositions of sampled releases: float, error estimate and certificate agree
+	$(RUN) tests/property/test_sampled_sweep.py 2000
 
 docs: $(VENV)/.dev  ## docs/ rendered to docs/_site
 	$(RUN) docs/build.py

@@ -22,6 +22,8 @@ NAVIGATION = {
     "docs/spectrum.md": "Tutorial",
     "docs/sharp-edges.md": "Sharp edges",
     "docs/private-sketches.md": "Private sketches",
+    "docs/dp-sgd.md": "DP-SGD",
+    "docs/interop.md": "Other tools",
     "docs/lifting.md": "Lifting",
     "docs/models.md": "Models",
     "docs/auditing.md": "Auditing",
