@@ -297,11 +297,14 @@ class PrivacyProfile:
 
     def _certified_epsilon_of_composition(self, target: float, order: Choice) -> float:
         """As `certified_epsilon`: it aims below `target` by the width of the certificate, and by more if needed."""
-        room, aim = target - self.failure_probability, 1.0 - 2.0 * kernel.SAMPLED_WIDTH
+        room, aim = down(Fraction(target) - Fraction(self.failure_probability)), 1.0 - 2.0 * kernel.SAMPLED_WIDTH
         for _ in range(_AIMS):
-            x = self._smallest_epsilon(self.failure_probability + aim * room, order) if room > 0.0 else math.inf
-            if x == math.inf:
-                return x
+            if not room > 0.0:
+                return math.inf
+            try:
+                x = self._smallest_epsilon(self.failure_probability + aim * room, order)
+            except PrecisionError:  # floats are out of reach
+                return max(kernel.certified_epsilon(self._steps(one), one, room) for one in orders_of(order))
             upper = self.certify(x, order=order).upper
             if upper <= target:
                 return x

@@ -1,13 +1,14 @@
 """A composition of sampled releases in one order: fast floats, and the certificate where floats refuse.
 
-`ndis.spectrum.sampled` evaluates δ in milliseconds with an error estimate, and refuses if the estimate is too large. For
-mean shifts `ndis.spectrum.sampled_certified` then encloses log δ to ten digits, in about a second. Its middle is taken.
+`ndis.spectrum.sampled` evaluates δ in milliseconds with an error estimate, and refuses if the estimate is too large.
+For mean shifts `ndis.spectrum.sampled_certified` then encloses log δ to ten digits, in about a second. Its middle is
+taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -155,29 +156,47 @@ class Composition:
             value, error = (float(a[0]) for a in self.log_delta(np.array([x])))
             return value - goal, 0.0 if value == -math.inf else 2.0 * error + 2.0**-45 * (1.0 + math.fabs(value))
 
-        low, high = 0.0, self.law.most * (1.0 + 2.0**-50)
-        over, margin = excess(low)
-        if over + margin <= 0.0:
-            return 0.0
-        under = -math.inf
-        if not math.isfinite(high):
-            high = 1.0
-            while (under := sum(excess(high))) > 0.0:
-                low, over, high = high, under, 2.0 * high
-        side = 0  # the end that stayed twice counts half (Illinois)
-        for _ in range(_MOVES):
-            share = over / (over - under) if math.isfinite(under) else 0.5
-            x = low + (high - low) * min(max(share, 2.0**-30), 1.0 - 2.0**-30)
-            if not low < x < high:
-                return high
-            value, margin = excess(x)
-            if value + margin <= 0.0:
-                high, under, over, side = x, value - 2.0 * margin, 0.5 * over if side < 0 else over, -1
-                if value + 8.0 * margin >= 0.0:
-                    return x
-            else:
-                low, over, under, side = x, value + 2.0 * margin, 0.5 * under if side > 0 else under, 1
-        raise PrecisionError(f"epsilon at log delta = {goal!r} did not settle; it lies between {low!r} and {high!r}")
+        return _smallest(excess, self.law.most)
+
+    def certified_epsilon(self, target: float) -> float:
+        """An ε whose certified δ is at most `target`, from certificates only; δ there is `target` to a hundredth."""
+        goal = math.log(target)
+
+        def excess(x: float) -> tuple[float, float]:
+            upper = self.certify(x, None).upper
+            value = math.log(upper) - goal if upper > 0.0 else -math.inf
+            return value - 0.001, 0.001
+
+        return _smallest(excess, self.law.most)
+
+
+def _smallest(excess: Callable[[float], tuple[float, float]], most: float) -> float:
+    """The smallest ε ≥ 0 with a log δ below the goal by no more than eight margins, by secants (Illinois).
+
+    `excess` gives log δ − goal and a margin; δ is 0 from `most` on.
+    """
+    low, high = 0.0, most * (1.0 + 2.0**-50)
+    over, margin = excess(low)
+    if over + margin <= 0.0:
+        return 0.0
+    under, side = -math.inf, 0  # the end that stayed twice counts half
+    if not math.isfinite(high):
+        high = 1.0
+        while (under := sum(excess(high))) > 0.0:
+            low, over, high = high, under, 2.0 * high
+    for _ in range(_MOVES):
+        share = over / (over - under) if math.isfinite(under) else 0.5
+        x = low + (high - low) * min(max(share, 2.0**-30), 1.0 - 2.0**-30)
+        if not low < x < high:
+            return high
+        value, margin = excess(x)
+        if value + margin <= 0.0:
+            high, under, over, side = x, value - 2.0 * margin, 0.5 * over if side < 0 else over, -1
+            if value + 8.0 * margin >= 0.0:
+                return x
+        else:
+            low, over, under, side = x, value + 2.0 * margin, 0.5 * under if side > 0 else under, 1
+    raise PrecisionError(f"epsilon did not settle; it lies between {low!r} and {high!r}")
 
 
 def worse(both: Sequence[Composition], epsilon: Floats) -> Floats:

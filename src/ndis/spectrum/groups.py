@@ -18,7 +18,16 @@ from ndis.spectrum import certified, evaluate, subsampling
 from ndis.spectrum.composition import SAMPLED_WIDTH, Composition, Step, worse
 from ndis.spectrum.subsampling import Order
 
-__all__ = ["SAMPLED_WIDTH", "Order", "Step", "certify", "log_delta", "smallest_epsilon", "worst_log_delta"]
+__all__ = [
+    "SAMPLED_WIDTH",
+    "Order",
+    "Step",
+    "certified_epsilon",
+    "certify",
+    "log_delta",
+    "smallest_epsilon",
+    "worst_log_delta",
+]
 
 _WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 
@@ -59,6 +68,11 @@ def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_wid
     if not step.rates:
         return certified.certify(step.pair, epsilon, relative_width=width)
     return subsampling.certify(step.pair, epsilon, step.rates, order, relative_width=width)
+
+
+def certified_epsilon(steps: Sequence[Step], order: Order, target: float) -> float:
+    """An ε with a certified δ(ε) ≤ target for a composition, from certificates only; slow, and good to a percent."""
+    return Composition(steps, order).certified_epsilon(target)
 
 
 def smallest_epsilon(steps: Sequence[Step], order: Order, target: float, *, start: float = 0.0) -> float:
