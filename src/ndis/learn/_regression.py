@@ -219,7 +219,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
 
     @property
     def _against_first_category(self) -> bool:
-        """Beside a constant, the columns of a category are collinear: all but the first are fitted, against the first."""
+        """Beside a constant, the columns of a category are collinear. So its values are compared with the first one."""
         return bool(self.fit_intercept)
 
     def _learn(
@@ -260,7 +260,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         if schema is not None:
             matrix, shift = units_map(self, constant=bounds.constant is not None)
             theta, estimate, at = (matrix @ each + shift[:, None] for each in (theta, estimate, at))
-            known = np.isfinite(covariance).all(axis=(1, 2))[:, None, None]
+            known = np.isfinite(covariance).all(axis=(1, 2), keepdims=True)
             covariance = np.where(known, matrix @ np.where(known, covariance, 0.0) @ matrix.T, np.inf)
             width *= schema.target_scale()[1]
         slopes = theta[: self.n_features_in_].T

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ndis.mechanisms.base import Adjacency
+from ndis.mechanisms.base import Adjacency, GaussianRelease
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.lifted import LiftedRelease
 from ndis.schema import Schema
 from ndis.schema.preview import changed_rows
 
@@ -25,7 +24,7 @@ def clipped_count(
     header: bool = False,
     progress: bool | None = None,
     random_state: Any = None,
-) -> LiftedRelease:
+) -> GaussianRelease:
     """A noisy count of the rows that a schema changes, from private data, as a release of its own.
 
     A row counts if a cell is clipped to its range, missing, or of no listed category, the target included, or if the
@@ -48,7 +47,7 @@ def clipped_count(
 
     Returns
     -------
-    LiftedRelease
+    GaussianRelease
         `values` holds the count, `noise_variance` its variance, and `receipt` what is guaranteed.
 
     Examples
