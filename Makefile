@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types bench docs wheel clean
+.PHONY: demo test lint types bench sweep docs wheel clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -47,6 +47,9 @@ types: lint
 
 bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 	$(RUN) -m benchmarks
+
+sweep: $(VENV)/.dev  ## 2 000 random compositions of sampled releases: float, error estimate and certificate agree
+	$(RUN) tests/property/test_sampled_sweep.py 2000
 
 docs: $(VENV)/.docs  ## the site, in docs/_site; a warning is an error
 	$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_site

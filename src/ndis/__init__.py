@@ -36,8 +36,9 @@ from typing import TYPE_CHECKING, Any
 from ndis._version import __version__
 
 if TYPE_CHECKING:
-    from ndis import gram, learn, models, plotting, sampling, testing
+    from ndis import gram, interop, learn, models, plotting, sampling, testing
     from ndis._exact import exact_array
+    from ndis.accounting import DPSGD
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
     from ndis.enclosure import Enclosure
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
 __all__ = [
+    "DPSGD",
     "BudgetError",
     "Claim",
     "DominatingPairs",
@@ -90,6 +92,7 @@ __all__ = [
     "delta_batch",
     "exact_array",
     "gram",
+    "interop",
     "learn",
     "lift",
     "log_delta_batch",
@@ -102,11 +105,13 @@ __all__ = [
 # Python imports these names when somebody first asks for them, so that `import ndis` stays light. An interrupt then
 # finds the command already running.
 _MODULES = (
+    "accounting",
     "auditing",
     "enclosure",
     "errors",
     "genchi2",
     "gram",
+    "interop",
     "learn",
     "loss",
     "mechanisms",
@@ -119,9 +124,11 @@ _MODULES = (
     "schema",
     "spectrum",
     "testing",
+    "tradeoff",
     "worst_case",
 )
 _HOMES = {
+    "DPSGD": "ndis.accounting",
     "BudgetError": "ndis.errors",
     "Claim": "ndis.auditing",
     "DominatingPairs": "ndis.worst_case.envelopes",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typer
 
 from ndis import __version__
-from ndis.cli import audit, projection, regress, schema, spectrum
+from ndis.cli import audit, dpsgd, projection, regress, schema, spectrum
 from ndis.cli.commands import same_behaviour
 from ndis.cli.errors import OneLineErrors
 
@@ -26,6 +26,7 @@ spectrum.register(app)
 projection.register(app)
 regress.register(app)
 audit.register(app)
+dpsgd.register(app)
 schema.register(app)
 same_behaviour(app)
 

@@ -201,7 +201,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Predict the targets of rows; NaN where a row has NaN."""
+        """Predict the targets of rows; NaN if a row has NaN."""
         check_is_fitted(self)
         rows = public_rows(self, X)
         return np.asarray(rows @ self.coef_.T + self.intercept_)

@@ -104,7 +104,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Coordinates of rows along the components; NaN where a row has NaN."""
+        """Coordinates of rows along the components; NaN if a row has NaN."""
         check_is_fitted(self)
         rows = public_rows(self, X, encoded=True)
         return np.asarray(rows @ self.components_.T - self.mean_ @ self.components_.T)
