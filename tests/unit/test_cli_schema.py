@@ -121,6 +121,18 @@ class TestCommands:
         assert again.startswith("-o must be a new file; got 'fit.json', which exists")
 
     @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("plain.csv",)])
+    def test_regress_in_rounds_with_intervals(self, place: Path, data: tuple[str, ...]) -> None:
+        rounds = ("regress", *data, "--schema", "s.toml", *BUDGET, "--method", "rounds")
+        found = json.loads(fine(*rounds, "--json"))
+        low, high = found["intervals"]["age"]
+        assert low < found["coefficients"]["age"] < high
+        assert high - low < 5
+        table = fine(*rounds)
+        assert "95% interval" in table
+        assert "region=S" in table
+        assert refused(*rounds, "--alpha", 1).startswith("--alpha must be left out with --method rounds; got 1.0")
+
+    @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("plain.csv",)])
     def test_sketch(self, place: Path, data: tuple[str, ...]) -> None:
         fine("sketch", *data, "--schema", "s.toml", *BUDGET, "--sketch-size", 40, "-o", "out")
         release = ProjectionRelease.load("out")

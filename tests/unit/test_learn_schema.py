@@ -140,6 +140,26 @@ class TestLinearRegression:
         assert "(intercept)" in text
         np.testing.assert_allclose(model.summary().shrunk, [*model.coef_, model.intercept_])
 
+    @pytest.mark.parametrize("rounds", [{}, {"method": "gram"}, {"adjacency": "replace-one"}])
+    def test_a_noisy_count_of_clipped_rows(self, rounds: Any, frame: Any, tmp_path: Path) -> None:
+        """100 ages are missing, and 1 000 incomes are made too large: from the same budget, and in the receipt."""
+        frame.loc[50:1099, "income"] = 1e6
+        public: dict[str, Any] = {"epsilon": 5.0, "delta": 1e-3, "schema": SCHEMA, **rounds}
+        models = [
+            PrivateLinearRegression(**public, count_clipped=True).fit(frame),
+            PrivateLinearRegression(**public, count_clipped=True).fit(frame.drop(columns="spend"), frame.spend),
+            PrivateLinearRegression(**public, count_clipped=True).fit_data(sources(frame, tmp_path)[3][0]),
+        ]
+        for model in models:
+            (noted,) = [each for each in model.receipt_.parameters["releases"] if each["release"] == "clipped rows"]
+            assert abs(model.clipped_rows_ - 1100) < 8 * noted["noise_std"] < 200
+            assert model.profile_.certify(5.0).upper <= 1e-3
+            assert "rows clipped" in repr(model.summary())
+            shares = [model.mechanism_.gram_share, *model.mechanism_.sum_shares, *model.mechanism_.count_shares]
+            assert sum(shares) == pytest.approx(1.0)
+        with pytest.raises(ParameterError, match="count_clipped must come with a schema"):
+            PrivateLinearRegression(row_norm_bound=1.0, target_bound=1.0, count_clipped=True).fit([[1.0]], [1.0])
+
     def test_without_intercept(self, frame: Any) -> None:
         """Through the middle of all ranges, which is no longer the origin in original units."""
         model = PrivateLinearRegression(**BUDGET, fit_intercept=False, schema=SCHEMA).fit(frame)
@@ -172,7 +192,8 @@ class TestMoments:
             assert correlation.loc["region=N", "region=S"] < -0.95
             assert np.diagonal(model.correlation_).tolist() == [1.0] * 4
         assert model.mahalanobis(whole[:7]).shape == (7,)
-        assert np.isfinite(model.score(whole[:7]))
+        plain = PrivateCovariance(**BUDGET, schema=CLASSES).fit(whole)  # without collinear columns
+        assert np.isfinite(plain.score(whole[:7]))
         with pytest.raises(ParameterError, match="kind must be one of covariance, correlation"):
             model.to_frame("other")
 

@@ -344,6 +344,8 @@ class TestSchema:
         assert hash(again) == hash(schema)
         assert pickle.loads(pickle.dumps(schema)) == schema == copy.deepcopy(schema)
         assert Schema({"a": (0, 1)}) != schema
+        small = Schema({"a": (0, 1)}, target=("t", [0, 1]), row_norm_bound=0.5)
+        assert eval(repr(small)) == small
 
     def test_bad_toml(self, tmp_path: Path) -> None:
         for text, words in (

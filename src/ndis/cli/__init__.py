@@ -9,7 +9,7 @@ from __future__ import annotations
 import typer
 
 from ndis import __version__
-from ndis.cli import audit, dpsgd, projection, schema, spectrum
+from ndis.cli import audit, dpsgd, projection, regress, schema, spectrum
 from ndis.cli.commands import same_behaviour
 from ndis.cli.errors import OneLineErrors
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 spectrum.register(app)
 projection.register(app)
+regress.register(app)
 audit.register(app)
 dpsgd.register(app)
 schema.register(app)

@@ -1,4 +1,4 @@
-"""`ndis calibrate projection`, `ndis sketch` and `ndis regress`: private sketches of files."""
+"""`ndis calibrate projection` and `ndis sketch`: private sketches of files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,30 @@ from ndis.cli.gaussian import calibrate_gaussian
 from ndis.cli.records import names_of, readable_data, reading
 from ndis.cli.schema import SchemaOption, read_schema
 from ndis.errors import BudgetError, ParameterError
-from ndis.files import check_file, check_new_folder, write_file
+from ndis.files import check_new_folder
 
 if TYPE_CHECKING:
     from ndis.mechanisms.projection import RandomProjection
     from ndis.mechanisms.release import ProjectionRelease
     from ndis.schema import Schema
 
-__all__ = ["register"]
+__all__ = [
+    "Adjacency",
+    "AdjacencyOption",
+    "Calibration",
+    "CalibrationOption",
+    "Columns",
+    "Data",
+    "Delta",
+    "Epsilon",
+    "Header",
+    "Json",
+    "Progress",
+    "RowBound",
+    "print_table",
+    "register",
+    "say",
+]
 
 
 class Adjacency(StrEnum):
@@ -47,9 +63,6 @@ Data = Annotated[
 Epsilon = Annotated[float, typer.Option("--epsilon", help="ε of the guarantee.")]
 Delta = Annotated[float, typer.Option("--delta", help="δ of the guarantee.")]
 Size = Annotated[int, typer.Option("--sketch-size", help="Rows of the sketch.")]
-SizeOrDefault = Annotated[
-    int | None, typer.Option("--sketch-size", help="Rows of the sketch (100 for every column unless given).")
-]
 RowBound = Annotated[
     float | None,
     typer.Option(
@@ -59,13 +72,6 @@ RowBound = Annotated[
 ]
 TargetBound = Annotated[
     float | None, typer.Option("--target-bound", help="Public bound of the target columns, clipped on their own.")
-]
-NeededTargetBound = Annotated[
-    float | None,
-    typer.Option(
-        "--target-bound",
-        help="Public bound of the absolute target; larger ones are clipped. Needed unless a schema is given.",
-    ),
 ]
 Intercept = Annotated[float | None, typer.Option("--intercept", help="Append a constant column of this value.")]
 AdjacencyOption = Annotated[Adjacency, typer.Option("--adjacency", help="Which data sets are neighbours.")]
@@ -97,10 +103,6 @@ Header = Annotated[
 Targets = Annotated[
     list[str] | None, typer.Option("--target", metavar="NAMES", help="Target columns, which get a bound of their own.")
 ]
-Target = Annotated[
-    str | None,
-    typer.Option("--target", metavar="NAME", help="The target column, by name or number. Needed without a schema."),
-]
 Progress = Annotated[
     bool | None, typer.Option("--progress/--no-progress", help="A progress bar (on a terminal unless said).")
 ]
@@ -114,8 +116,7 @@ def register(app: typer.Typer) -> None:
     _calibrate.command("projection")(calibrate_projection)
     _calibrate.command("gaussian")(calibrate_gaussian)
     app.add_typer(_calibrate, name="calibrate")
-    for command in (sketch, regress):
-        app.command()(command)
+    app.command()(sketch)
 
 
 def calibrate_projection(
@@ -217,7 +218,7 @@ def sketch(
             )
         return _saved(release, output, as_json)
     with reading(data, columns=columns, header=header) as records:
-        _say(records.note)
+        say(records.note)
         release = mechanism.release(
             records.rows,
             columns=records.features(columns),
@@ -226,86 +227,6 @@ def sketch(
             progress=progress,
         )
     return _saved(release, output, as_json)
-
-
-def regress(
-    data: Data,
-    epsilon: Epsilon,
-    delta: Delta,
-    target: Target = None,
-    row_norm_bound: RowBound = None,
-    target_bound: NeededTargetBound = None,
-    schema: SchemaOption = None,
-    columns: Columns = None,
-    header: Header = False,
-    alpha: Annotated[float, typer.Option("--alpha", help="Penalty on squared coefficients; 0 is least squares.")] = 0.0,
-    fit_intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Learn an intercept.")] = True,
-    sketch_size: SizeOrDefault = None,
-    adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
-    calibration: CalibrationOption = Calibration.EXACT,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A new file for coefficients and receipt, as JSON.")
-    ] = None,
-    progress: Progress = None,
-    as_json: Json = False,
-) -> None:
-    """Private ridge regression from one sketch of a file or folder.
-
-    With --schema, rows are taken in units as they are, and coefficients are in these units.
-
-    Example: ndis regress records.csv --header --target y --epsilon 1 --delta 1e-6 --row-norm-bound 3 --target-bound 2
-    """
-    from ndis.learn import PrivateRidge
-
-    if output is not None:
-        check_file(output, new=True)
-    stated = read_schema(schema)
-    model = PrivateRidge(
-        epsilon=epsilon,
-        delta=delta,
-        row_norm_bound=row_norm_bound,
-        target_bound=target_bound,
-        alpha=alpha,
-        fit_intercept=fit_intercept,
-        sketch_size=sketch_size,
-        adjacency=adjacency.value,
-        calibration=calibration.value,
-        schema=stated,
-    )
-    learned: Any
-    if stated is not None:
-        with readable_data(data):
-            model.fit_data(data, target=target, columns=names_of(columns), header=header, progress=progress)
-        target, learned = stated.target_name, model.feature_names_in_
-    elif target is None:
-        raise ParameterError("--target", "name the target column", "none", "or give a schema with a target")
-    else:
-        with reading(data, columns=columns, header=header) as records:
-            _say(records.note)
-            chosen = records.columns([target])
-            if chosen is None or len(chosen) != 1:
-                raise ParameterError("--target", "name one column", repr(target))
-            features = records.features(columns) or records.all_but(chosen[0])
-            model.fit_data(records.rows, target=chosen[0], columns=features, header=header, progress=progress)
-            learned = getattr(model, "feature_names_in_", features)
-    coefficients = dict(zip(map(str, learned), model.coef_.tolist(), strict=True))
-    found = {
-        "ndis_version": __version__,
-        "target": target,
-        "coefficients": coefficients,
-        "intercept": model.intercept_,
-        "penalty": model.penalty_,
-        "target_bound": target_bound,
-        "receipt": model.receipt_.to_dict(),
-    }
-    text = json.dumps(found, allow_nan=False, indent=2)
-    if output is not None:
-        write_file(output, text.encode() + b"\n", new=True)
-    if as_json:
-        typer.echo(text)
-    else:
-        others = {"(intercept)": model.intercept_, "(penalty)": model.penalty_}
-        _print_table(coefficients | {_unlike(name, coefficients): value for name, value in others.items()})
 
 
 def _bounds(schema: Schema | None, row_norm_bound: float | None, target_bound: float | None) -> dict[str, Any]:
@@ -331,7 +252,7 @@ def _saved(release: ProjectionRelease, output: Path, as_json: bool) -> None:
     typer.echo(f"{rows} rows x {width} columns, {words}: {output}")
 
 
-def _say(note: str | None) -> None:
+def say(note: str | None) -> None:
     if note is not None:
         typer.echo(note, err=True)
 
@@ -364,17 +285,10 @@ def _print_values(values: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"ndis_version": __version__, **values}, allow_nan=False, indent=2))
     else:
-        _print_table({key: value for key, value in values.items() if value is not None or key.startswith("ridge_")})
+        print_table({key: value for key, value in values.items() if value is not None or key.startswith("ridge_")})
 
 
-def _unlike(name: str, taken: Mapping[str, Any]) -> str:
-    """The name, in more brackets where a column has it."""
-    while name in taken:
-        name = f"({name})"
-    return name
-
-
-def _print_table(values: Mapping[str, Any]) -> None:
+def print_table(values: Mapping[str, Any]) -> None:
     """Name and value on a line, floats in the shortest form that reads back."""
     width = max(map(len, values))
     for key, value in values.items():

@@ -163,7 +163,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         opened, groups = opened_data(
             self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
         )
-        return self._learn(*in_memory(opened, groups, most=self.max_records), label_bound)
+        most = as_size("max_records", self.max_records)
+        return self._learn(*in_memory(opened, groups, most=most), label_bound)
 
     def _check(self) -> float:
         """Check public parameters before any private value is read; returns the bound of the labels."""
@@ -172,7 +173,6 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             raise ParameterError(
                 "max_records", "be a whole number", None, "state a number that the data are known not to exceed"
             )
-        as_size("max_records", self.max_records)
         return label_bound
 
     def _learn(self, rows: Any, labels: Any, label_bound: float) -> PrivateGaussianProcess:
@@ -183,7 +183,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             label_bound=label_bound,
             prior_variance_bound=self.prior_variance_bound,
             query=query,
-            max_records=self.max_records,
+            max_records=as_size("max_records", self.max_records),
             point_bound=self.point_bound,
             kernel_tolerance=self.kernel_tolerance,
             analysis=self.analysis,  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
 
     def __init__(
         self,
-        n_components: float | None = None,
+        n_components: Any = None,
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,

@@ -18,6 +18,7 @@ from ndis.learn._inference import Unshrunk
 from ndis.learn._rounds import LinearFit, LinearReleases, calibrated_rounds, fit_rounds
 from ndis.learn._summary import CoefficientTable, normal_quantile
 from ndis.learn._tables import (
+    changed_count,
     fitted_rows,
     fitted_targets,
     opened_data,
@@ -81,6 +82,9 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         schema unless a smaller one is stated, and `target_bound` is left out. Coefficients, errors and intervals are in
         original units, and rows to predict are taken in these units. With an intercept, the first value of a category
         is the one that the others are compared with, and has no coefficient.
+    count_clipped : bool
+        With a schema: release the number of rows that it clips or otherwise changes as well, with noise and from the
+        same budget. Many such rows say that the ranges are too narrow. It costs one more pass.
 
     Attributes
     ----------
@@ -91,6 +95,8 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         Without shrinkage, with its covariance, in the units of the data; the intercept is last. For intervals.
     records_ : float
         The estimated number of records.
+    clipped_rows_ : float
+        The noisy number of rows that the schema changes, with `count_clipped`.
     residual_std_ : float or (targets,) array
     profile_ : PrivacyProfile
         The certified guarantee of all releases together, at every ε.
@@ -125,6 +131,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         weight_bound: float | None = None,
         random_state: Any = None,
         schema: Any = None,
+        count_clipped: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -137,6 +144,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         self.weight_bound = weight_bound
         self.random_state = random_state
         self.schema = schema
+        self.count_clipped = count_clipped
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PrivateLinearRegression:
         """Make all releases, and solve.
@@ -156,16 +164,17 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         rows, targets = fitted_rows(self, X), fitted_targets(self, X, y)
         one = targets.ndim == 1
         columns = targets[:, None] if one else targets
+        changed = changed_count(self, X, y) if self.count_clipped else None
         if weight is None:
             sums = RecordSums(
                 (rows, columns), row_norm_bound=bounds.row, target_bound=bounds.target, intercept=bounds.constant
             )
-            return self._learn(sums, bounds, one=one)
+            return self._learn(sums, bounds, one=one, changed=changed)
         weighted = weighted_records(rows, columns, sample_weight, bound=weight, constant=bounds.constant)
         root = math.sqrt(weight)
         wide = math.hypot(bounds.row, bounds.constant or 0.0) * root
         sums = RecordSums(weighted, row_norm_bound=wide, target_bound=bounds.target * root)
-        return self._learn(sums, bounds, one=one, weight=weight)
+        return self._learn(sums, bounds, one=one, weight=weight, changed=changed)
 
     def fit_data(
         self,
@@ -204,13 +213,17 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             columns=groups[0],
             targets=groups[1],
         )
-        return self._learn(sums, bounds, one=not isinstance(target, list | tuple))
+        how = {"columns": columns, "header": header, "progress": progress}
+        changed = changed_count(self, data, None, **how) if self.count_clipped else None
+        return self._learn(sums, bounds, one=not isinstance(target, list | tuple), changed=changed)
 
     def _check(self) -> _Bounds:
         """Check public parameters before any private value is read."""
         row, target = row_bound(self), target_bound(self)
         if self.method not in METHODS:
             raise ParameterError("method", f"be one of {', '.join(METHODS)}", repr(self.method))
+        if self.count_clipped and self.schema is None:
+            raise ParameterError("count_clipped", "come with a schema", "no schema")
         rounds = as_size("rounds", self.rounds)
         if self.method == "rounds" and not 2 <= rounds <= 100:
             raise ParameterError("rounds", "be from 2 to 100", rounds)
@@ -219,11 +232,17 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
 
     @property
     def _against_first_category(self) -> bool:
-        """Beside a constant the columns of a category are collinear, so all but the first are fitted against it."""
+        """Beside a constant, the columns of a category are collinear. So its values are compared with the first one."""
         return bool(self.fit_intercept)
 
     def _learn(
-        self, sums: RecordSums, bounds: _Bounds, *, one: bool, weight: float | None = None
+        self,
+        sums: RecordSums,
+        bounds: _Bounds,
+        *,
+        one: bool,
+        weight: float | None = None,
+        changed: int | None = None,
     ) -> PrivateLinearRegression:
         scale = 1.0 if weight is None else math.sqrt(weight)
         budget = calibrated_rounds(
@@ -231,10 +250,13 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             delta=as_scalar("delta", self.delta),
             adjacency=as_adjacency(self.adjacency),
             rounds=bounds.rounds,
+            clipped=changed is not None,
         )
         constant = bounds.constant is not None
         bits = random_bits(self.random_state)
         releases = LinearReleases(sums, budget, bits, term_unit=bounds.target * scale, constant=constant)
+        if changed is not None:
+            self.clipped_rows_ = releases.clipped(changed)
         found = fit_rounds(releases, rounds=bounds.rounds)
         self.mechanism_, self.profile_ = budget, budget.profile()
         self.receipt_ = releases.receipt(
@@ -260,7 +282,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         if schema is not None:
             matrix, shift = units_map(self, constant=bounds.constant is not None)
             theta, estimate, at = (matrix @ each + shift[:, None] for each in (theta, estimate, at))
-            known = np.isfinite(covariance).all(axis=(1, 2))[:, None, None]
+            known = np.isfinite(covariance).all(axis=(1, 2), keepdims=True)
             covariance = np.where(known, matrix @ np.where(known, covariance, 0.0) @ matrix.T, np.inf)
             width *= schema.target_scale()[1]
         slopes = theta[: self.n_features_in_].T
@@ -341,8 +363,9 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             shrunk = np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
         labels = names if targets == 1 else [f"y{t}: {name}" for t in range(targets) for name in names]
         residual = ", ".join(f"{x:.4g}" for x in np.sqrt(self.estimate_.residual_variance))
+        clipped = f"; about {max(self.clipped_rows_, 0):.3g} rows clipped" if self.count_clipped else ""
         notes = (
-            f"about {max(self.records_, 0):.3g} records; standard deviation of residuals {residual}",
+            f"about {max(self.records_, 0):.3g} records; standard deviation of residuals {residual}{clipped}",
             f"({self.receipt_.epsilon:g}, {self.receipt_.delta:g})-differentially private, {self.receipt_.adjacency}; "
             "errors count the noise of privacy and of sampling",
             "estimate: without shrinkage, for inference; shrunk: for predictions",

@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 GRAM_SHARE = 0.25
 ONE_ROUND_GRAM_SHARE = 0.45
 COUNT_SHARE = 0.12  # of a round
+CLIPPED_SHARE = 0.01  # of the count of clipped rows, if it is asked for: a few dozen rows of noise at epsilon 1
 LAST_ROUND = 2.0  # rounds' worth of budget for the last round, which intervals need
 BIAS_WEIGHT = 0.15
 LAST_BIAS_WEIGHT = 1.0
@@ -42,8 +43,10 @@ _ROOM = 2.0  # a residual at θ may be so many target bounds long before its squ
 
 
 @lru_cache(maxsize=64)
-def calibrated_rounds(*, epsilon: float, delta: float, adjacency: Any, rounds: int) -> GaussianRounds:
-    """The budget of a fit, from public numbers only.
+def calibrated_rounds(
+    *, epsilon: float, delta: float, adjacency: Any, rounds: int, clipped: bool = False
+) -> GaussianRounds:
+    """The budget of a fit, from public numbers only. With `clipped` the last count is that of clipped rows.
 
     >>> budget = calibrated_rounds(epsilon=1.0, delta=1e-6, adjacency="add-remove", rounds=3)
     >>> round(sum([budget.gram_share, *budget.sum_shares, *budget.count_shares]), 12)
@@ -51,8 +54,9 @@ def calibrated_rounds(*, epsilon: float, delta: float, adjacency: Any, rounds: i
     """
     weights = np.ones(rounds)
     weights[-1] = LAST_ROUND if rounds > 1 else 1.0
-    gram = GRAM_SHARE if rounds > 1 else ONE_ROUND_GRAM_SHARE
-    shares = (1.0 - gram) * weights / weights.sum()
+    rest = 1.0 - (CLIPPED_SHARE if clipped else 0.0)
+    gram = rest * (GRAM_SHARE if rounds > 1 else ONE_ROUND_GRAM_SHARE)
+    shares = (rest - gram) * weights / weights.sum()
     counts = (COUNT_SHARE * shares).tolist()
     return GaussianRounds.calibrated(
         epsilon=epsilon,
@@ -60,7 +64,7 @@ def calibrated_rounds(*, epsilon: float, delta: float, adjacency: Any, rounds: i
         adjacency=adjacency,
         gram_share=gram,
         sum_shares=tuple(((1.0 - COUNT_SHARE) * shares).tolist()),
-        count_shares=tuple(counts if rounds > 1 else [counts[0] / 2, counts[0] / 2]),
+        count_shares=(*(counts if rounds > 1 else [counts[0] / 2] * 2), *([CLIPPED_SHARE] if clipped else [])),
     )
 
 
@@ -130,9 +134,15 @@ class LinearReleases(Releases):
         squared = Fraction(reach) ** 4 * (self._replaced if self.targets > 1 else 1)
         squares, spread = self._counts(index, found.squares, squared_reach=squared, name="squared residuals")
         records = None
-        if index + 1 < len(self._budget.count_shares):
+        if len(self._budget.sum_shares) == 1:
             records = float(self._counts(index + 1, [found.records], squared_reach=1, name="records")[0][0])
         return Measured(total, noise, squares / self._term_unit**2, spread / self._term_unit**2, records)
+
+
+    def clipped(self, rows: int) -> float:
+        """Release the number of rows that the schema changes; one record moves it by at most 1."""
+        last = len(self._budget.count_shares) - 1
+        return float(self._counts(last, [rows], squared_reach=1, name="clipped rows")[0][0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,10 @@ from ndis.gram.schema import Groups, choose_columns
 from ndis.gram.sources import open_source
 from ndis.learn._base import READ_ROWS, Floats, private_rows, private_targets, stated_bound
 from ndis.schema import Number, Schema
+from ndis.schema.preview import changed_rows
 
 __all__ = [
+    "changed_count",
     "fitted_rows",
     "fitted_targets",
     "in_memory",
@@ -146,6 +148,13 @@ def in_memory(data: Any, groups: Groups, *, most: int | None = None) -> tuple[Fl
         count += len(blocks[-1][0])
     x = np.concatenate([np.empty((0, len(groups[0]))), *(rows for rows, _ in blocks)])
     return x, np.concatenate([np.empty(0), *(values for _, values in blocks)])
+
+
+def changed_count(estimator: Any, data: Any, y: Any, **how: Any) -> int:
+    """**Private**: how many rows the schema of an estimator changes; release it only with noise."""
+    schema = schema_of(estimator)
+    assert schema is not None
+    return changed_rows(schema, data, targets=None if y is None else target_cells(schema, y), **how)
 
 
 def _set_features(estimator: Any, names: Any) -> None:

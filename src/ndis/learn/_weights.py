@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 from ndis.gram.cells import nested_cells
-from ndis.gram.sources import choose_columns, open_source
+from ndis.gram.schema import choose_columns
+from ndis.gram.sources import open_source
 
 __all__ = ["weighted_records"]
 

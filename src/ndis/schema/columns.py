@@ -246,7 +246,7 @@ class Category:
     numeric = False
 
     def __post_init__(self) -> None:
-        given = self.values
+        given: Any = self.values
         if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
             raise ParameterError("values", "be a list of categories", repr(given))
         values = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
@@ -285,7 +285,7 @@ class Category:
     def encode_values(self, values: Floats) -> Floats:
         """The same from what `read` found."""
         filled = self._filled(values)
-        found = (filled[:, None] == np.arange(len(self.values))).astype(np.float64)
+        found = np.asarray(filled[:, None] == np.arange(len(self.values)), dtype=np.float64)
         found[np.isnan(filled)] = np.nan
         return found
 

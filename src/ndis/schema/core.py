@@ -100,6 +100,11 @@ class Schema:
         ):
             object.__setattr__(self, field, value)
 
+    def __repr__(self) -> str:
+        target = "" if self.target is None else f", target={(self.target_name, self.target)!r}"
+        bound = "" if self.row_norm_bound == math.sqrt(len(self.columns)) else f", row_norm_bound={self.row_norm_bound}"
+        return f"Schema({dict(self.columns)!r}{target}{bound})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Schema.from_dict, (self.to_dict(),)  # a mapping that cannot be changed cannot be pickled either
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis.errors import ParameterError
 from ndis.schema.columns import UNKNOWN, Column
 from ndis.schema.table import checked_columns
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnPreview", "Preview", "changed_rows", "preview"]
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
+_CORNER = 1.0 + 1e-9  # rounding may put a corner of the box beyond the bound
 _HEAD = ("column", "clipped", "unknown", "missing")
 
 
@@ -152,7 +154,7 @@ def preview(schema: Schema, rows: Any, *, columns: Any, header: bool) -> Preview
         emptied += int(np.isnan(length).sum())
     every = np.concatenate([np.empty(0), *norms])
     shares = totals / max(count, 1)
-    beyond = int((every > schema.row_norm_bound * (1.0 + 1e-9)).sum())  # rounding may put a corner of the box beyond
+    beyond = int((every > schema.row_norm_bound * _CORNER).sum())
     return Preview(
         tuple(ColumnPreview(name, *share.tolist()) for name, share in zip(wanted, shares, strict=True)),
         count,
@@ -178,21 +180,42 @@ def _has(rows: Any, name: str, header: bool) -> bool:
     return isinstance(rows, str) or hasattr(rows, "__fspath__")
 
 
-def changed_rows(schema: Schema, data: Any, *, columns: Any = None, header: bool = False, progress: Any = None) -> int:
+def changed_rows(
+    schema: Schema,
+    data: Any,
+    *,
+    targets: Cells | None = None,
+    columns: Any = None,
+    header: bool = False,
+    progress: bool | None = None,
+) -> int:
     """**Private**: how many rows the schema changes by more than a map of units; release it only with noise.
 
     A row counts once: if a cell is clipped, unknown or missing, the target included, or if the row is beyond the bound.
+    `targets` are the cells of a target that is not among the columns of data in memory.
     """
     wanted: dict[str, Column] = dict(schema.columns)
-    if schema.target_name is not None and schema.target is not None:
+    if targets is None and schema.target_name is not None and schema.target is not None:
         wanted[schema.target_name] = schema.target
     found, names = checked_columns(schema, data, wanted, columns, header, progress)
-    total = 0
-    for cells in found.read(names):
-        changed: Any = False
-        for column, values in zip(wanted.values(), _values(wanted, cells), strict=True):
-            unknown = (values == UNKNOWN) if _listed(column) else False
-            changed = changed | column.outside(values) | np.isnan(values) | unknown
-        length = np.sqrt((schema.encode_cells(cells[: len(schema.columns)]) ** 2).sum(axis=1))
-        total += int((changed | ~(length <= schema.row_norm_bound * (1.0 + 1e-9))).sum())
-    return total
+    changed = [_changed(schema, wanted, cells) for cells in found.read(names)]
+    if targets is not None and schema.target is not None:
+        whole = np.concatenate([np.zeros(0, dtype=bool), *changed])
+        values = schema.target.read(targets)
+        if len(whole) != len(values):
+            raise ParameterError("y", "have one target per row", "another number")
+        return int((whole | _trouble(schema.target, values)).sum())
+    return int(sum(part.sum() for part in changed))
+
+
+def _changed(schema: Schema, wanted: dict[str, Column], cells: list[Cells]) -> Any:
+    length = np.sqrt((schema.encode_cells(cells[: len(schema.columns)]) ** 2).sum(axis=1))
+    changed = ~(length <= schema.row_norm_bound * _CORNER)
+    for column, values in zip(wanted.values(), _values(wanted, cells), strict=True):
+        changed = changed | _trouble(column, values)
+    return changed
+
+
+def _trouble(column: Column, values: Floats) -> Any:
+    """Which values are clipped, missing, or of no listed category."""
+    return column.outside(values) | np.isnan(values) | ((values == UNKNOWN) & _listed(column))

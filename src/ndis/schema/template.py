@@ -44,7 +44,7 @@ def template(data: Any, *, columns: Any = None, header: bool = False, target: st
     --------
     >>> import pyarrow as pa
     >>> text = template(pa.table({"age": [41], "city": ["Rome"], "spend": [2.5]}), target="spend")
-    >>> print(text[text.index("[") :])
+    >>> print(text[text.index("[columns]") :])
     [columns]
     "age" = { low = "?", high = "?" }  # number
     "city" = { categories = ["?"] }  # text

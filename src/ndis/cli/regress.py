@@ -1,0 +1,170 @@
+"""`ndis regress`: private regression of a file or folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ndis import __version__
+from ndis.cli.projection import (
+    Adjacency,
+    AdjacencyOption,
+    Calibration,
+    CalibrationOption,
+    Columns,
+    Data,
+    Delta,
+    Epsilon,
+    Header,
+    Json,
+    Progress,
+    RowBound,
+    print_table,
+    say,
+)
+from ndis.cli.records import names_of, readable_data, reading
+from ndis.cli.schema import SchemaOption, read_schema
+from ndis.errors import ParameterError
+from ndis.files import check_file, write_file
+
+__all__ = ["register"]
+
+
+class Method(StrEnum):
+    """How to fit."""
+
+    SKETCH = "sketch"
+    ROUNDS = "rounds"
+
+
+SizeOrDefault = Annotated[
+    int | None, typer.Option("--sketch-size", help="Rows of the sketch (100 for every column unless given).")
+]
+NeededTargetBound = Annotated[
+    float | None,
+    typer.Option(
+        "--target-bound",
+        help="Public bound of the absolute target; larger ones are clipped. Needed unless a schema is given.",
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", metavar="NAME", help="The target column, by name or number. Needed without a schema."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command()(regress)
+
+
+def regress(
+    data: Data,
+    epsilon: Epsilon,
+    delta: Delta,
+    target: Target = None,
+    row_norm_bound: RowBound = None,
+    target_bound: NeededTargetBound = None,
+    schema: SchemaOption = None,
+    columns: Columns = None,
+    header: Header = False,
+    method: Annotated[
+        Method, typer.Option("--method", help="One sketch, or rounds: less error, and intervals.")
+    ] = Method.SKETCH,
+    alpha: Annotated[float, typer.Option("--alpha", help="Penalty on squared coefficients; 0 is least squares.")] = 0.0,
+    fit_intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Learn an intercept.")] = True,
+    sketch_size: SizeOrDefault = None,
+    adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
+    calibration: CalibrationOption = Calibration.EXACT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A new file for coefficients and receipt, as JSON.")
+    ] = None,
+    progress: Progress = None,
+    as_json: Json = False,
+) -> None:
+    """Private linear regression of a file or folder, from one sketch or in rounds.
+
+    With --schema, rows are taken in units as they are, and coefficients are in these units.
+
+    Example: ndis regress records.csv --header --target y --epsilon 1 --delta 1e-6 --row-norm-bound 3 --target-bound 2
+    """
+    if output is not None:
+        check_file(output, new=True)
+    stated = read_schema(schema)
+    public: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "row_norm_bound": row_norm_bound,
+        "target_bound": target_bound,
+        "fit_intercept": fit_intercept,
+        "adjacency": adjacency.value,
+        "schema": stated,
+    }
+    model = _model(method, public, {"alpha": alpha, "sketch_size": sketch_size, "calibration": calibration.value})
+    learned: Any
+    if stated is not None:
+        with readable_data(data):
+            model.fit_data(data, target=target, columns=names_of(columns), header=header, progress=progress)
+        target, learned = stated.target_name, model.feature_names_in_
+    elif target is None:
+        raise ParameterError("--target", "name the target column", "none", "or give a schema with a target")
+    else:
+        with reading(data, columns=columns, header=header) as records:
+            say(records.note)
+            chosen = records.columns([target])
+            if chosen is None or len(chosen) != 1:
+                raise ParameterError("--target", "name one column", repr(target))
+            features = records.features(columns) or records.all_but(chosen[0])
+            model.fit_data(records.rows, target=chosen[0], columns=features, header=header, progress=progress)
+            learned = getattr(model, "feature_names_in_", features)
+    coefficients = dict(zip(map(str, learned), model.coef_.tolist(), strict=True))
+    found: dict[str, Any] = {
+        "ndis_version": __version__,
+        "target": target,
+        "coefficients": coefficients,
+        "intercept": model.intercept_,
+        **({"penalty": model.penalty_} if method is Method.SKETCH else _intervals(model, coefficients)),
+        "target_bound": target_bound,
+        "receipt": model.receipt_.to_dict(),
+    }
+    text = json.dumps(found, allow_nan=False, indent=2)
+    if output is not None:
+        write_file(output, text.encode() + b"\n", new=True)
+    if as_json:
+        typer.echo(text)
+    elif method is Method.ROUNDS:
+        typer.echo(repr(model.summary()))
+    else:
+        others = {"(intercept)": model.intercept_, "(penalty)": model.penalty_}
+        print_table(coefficients | {_unlike(name, coefficients): value for name, value in others.items()})
+
+
+def _model(method: Method, public: dict[str, Any], sketch: dict[str, Any]) -> Any:
+    from ndis.learn import PrivateLinearRegression, PrivateRidge
+
+    if method is Method.SKETCH:
+        return PrivateRidge(**public, **sketch)
+    for name, plain in (("alpha", 0.0), ("sketch_size", None), ("calibration", "exact")):
+        if sketch[name] != plain:
+            raise ParameterError(name, "be left out with --method rounds", sketch[name])
+    return PrivateLinearRegression(**public)
+
+
+def _intervals(model: Any, coefficients: Mapping[str, float]) -> dict[str, Any]:
+    """95 % intervals of the coefficients; null where the noise hides them."""
+    pairs = model.coef_interval(0.95).tolist()
+    shown = [[end if math.isfinite(end) else None for end in pair] for pair in pairs]
+    return {"intervals": dict(zip(coefficients, shown, strict=True)), "records": model.records_}
+
+
+def _unlike(name: str, taken: Mapping[str, Any]) -> str:
+    """The name, in more brackets where a column has it."""
+    while name in taken:
+        name = f"({name})"
+    return name
