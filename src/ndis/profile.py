@@ -271,7 +271,8 @@ class PrivacyProfile:
         True
         """
         x = single("epsilon", as_floats("epsilon", epsilon))
-        width = None if relative_width is None else as_one_probability("relative_width", relative_width)
+        usual = kernel.SAMPLED_WIDTH if self.composed else kernel.WIDTH
+        width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
         if not self.failure_probability:
@@ -447,7 +448,7 @@ class PrivacyProfile:
     def _log_delta(self, order: Order, epsilon: Floats) -> Floats:
         return kernel.log_delta(self._steps(order), order, epsilon)
 
-    def _certify(self, order: Order, epsilon: float, relative_width: float | None) -> Enclosure:
+    def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
         return kernel.certify(self._steps(order), order, epsilon, relative_width=relative_width)
 
     def _steps(self, order: Order) -> list[Step]:

@@ -158,8 +158,7 @@ class TestDPAccounting:
     def test_gaussians_compose(self, dpa, ours):
         event = dpa.ComposedDpEvent([dpa.GaussianDpEvent(2.0), dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(2.0), 3)])
         accountant = ours.ExactAccountant(dpa.NeighboringRelation.REPLACE_ONE).compose(event)
-        exact = ndis.PrivacyProfile.from_noise_multiplier(1.0).epsilon(1e-6)
-        assert accountant.get_epsilon(1e-6) == pytest.approx(exact)
+        assert accountant.get_epsilon(1e-6) == pytest.approx(PrivacyProfile.from_noise_multiplier(1.0).epsilon(1e-6))
         assert accountant.get_epsilon(0) == math.inf
         assert accountant.get_epsilon(1) == 0
         assert accountant.get_delta(math.inf) == 0

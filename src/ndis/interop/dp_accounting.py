@@ -197,14 +197,13 @@ def to_pld(profile: PrivacyProfile, *, discretization: float = 1e-3, tail: float
         raise ParameterError("discretization", "be positive", h)
     if profile.failure_probability >= least:
         least = min(2.0 * profile.failure_probability, 0.5)
-    ends: dict[Choice, float] = {"remove": 0.0, "add": 0.0}
-    for order in ends:
-        ends[order] = float(profile.epsilon(least, order=order))
-        if not ends[order] <= _MOST_POINTS * h:
-            raise ParameterError("discretization", f"give at most {_MOST_POINTS} points", h, "take a larger one")
+    orders: tuple[Choice, Choice] = ("remove", "add")
+    ends = [float(profile.epsilon(least, order=order)) for order in orders]
+    if not max(ends) <= _MOST_POINTS * h:
+        raise ParameterError("discretization", f"give at most {_MOST_POINTS} points", h, "take a larger one")
     pmfs = []
-    for order, other in (("remove", "add"), ("add", "remove")):
-        low, high = math.floor(-ends[other] / h) - 1, math.ceil(ends[order] / h) + 1
+    for order, end, other in zip(orders, ends, reversed(ends), strict=True):
+        low, high = math.floor(-other / h) - 1, math.ceil(end / h) + 1
         deltas = profile.delta(h * np.arange(low, high + 1), order=order)
         pmfs.append(pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(h, low, high, deltas))
     return privacy_loss_distribution.PrivacyLossDistribution(*pmfs)

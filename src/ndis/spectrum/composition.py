@@ -110,12 +110,13 @@ class Composition:
         aim = level - _CLEARLY
         return level > -math.inf and find_saddle(self.law, self.law.mean - epsilon, aim)[3] < aim
 
-    def certify(self, epsilon: float, relative_width: float | None) -> Enclosure:
+    def certify(self, epsilon: float, relative_width: float) -> Enclosure:
         """A certified enclosure of δ(ε); for sampled pairs with unequal variances no width is promised."""
         if any(step.curved for step in self.steps):
             return sampled_certified.bounds_sampled(self.enclosed, epsilon, order=self.order)
-        width = SAMPLED_WIDTH if relative_width is None else relative_width
-        return sampled_certified.certify_sampled(self.enclosed, epsilon, order=self.order, relative_width=width)
+        return sampled_certified.certify_sampled(
+            self.enclosed, epsilon, order=self.order, relative_width=relative_width
+        )
 
     def smallest_epsilon(self, target: float, start: float) -> float:
         """The smallest safe ε ≥ `start` with δ(ε) ≤ target."""
@@ -163,7 +164,7 @@ class Composition:
         goal = math.log(target)
 
         def excess(x: float) -> tuple[float, float]:
-            upper = self.certify(x, None).upper
+            upper = self.certify(x, SAMPLED_WIDTH).upper
             value = math.log(upper) - goal if upper > 0.0 else -math.inf
             return value - 0.001, 0.001
 

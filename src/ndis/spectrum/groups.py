@@ -19,8 +19,8 @@ from ndis.spectrum.composition import SAMPLED_WIDTH, Composition, Step, worse
 from ndis.spectrum.subsampling import Order
 
 __all__ = [
-    "PLAIN_WIDTH",
     "SAMPLED_WIDTH",
+    "WIDTH",
     "Order",
     "Step",
     "certified_epsilon",
@@ -30,7 +30,7 @@ __all__ = [
     "worst_log_delta",
 ]
 
-PLAIN_WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
+WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 
 
 def _composed(steps: Sequence[Step]) -> bool:
@@ -57,7 +57,7 @@ def worst_log_delta(remove: Sequence[Step], add: Sequence[Step], epsilon: Floats
     return np.maximum(log_delta(remove, "remove", epsilon), log_delta(add, "add", epsilon))
 
 
-def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_width: float | None = None) -> Enclosure:
+def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_width: float) -> Enclosure:
     """A certified enclosure of δ(ε), or PrecisionError if the width is not reached.
 
     For compositions with sampled pairs of unequal variances both ends are certain, but no width is promised.
@@ -65,10 +65,9 @@ def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_wid
     if _composed(steps):
         return Composition(steps, order).certify(epsilon, relative_width)
     (step,) = steps
-    width = PLAIN_WIDTH if relative_width is None else relative_width
     if not step.rates:
-        return certified.certify(step.pair, epsilon, relative_width=width)
-    return subsampling.certify(step.pair, epsilon, step.rates, order, relative_width=width)
+        return certified.certify(step.pair, epsilon, relative_width=relative_width)
+    return subsampling.certify(step.pair, epsilon, step.rates, order, relative_width=relative_width)
 
 
 def certified_epsilon(steps: Sequence[Step], order: Order, target: float) -> float:

@@ -86,7 +86,9 @@ class Parts(NamedTuple):
                 counts[key] = counts.get(key, 0) + group.count
                 shifts[key] = inner.flat.sqrt()
         remove = order == "remove"
-        steps = [(ShiftStep(product(key[0]), shifts[key], remove=remove), n) for key, n in counts.items()]
+        steps: list[tuple[ShiftStep | DiscreteStep, int]] = [
+            (ShiftStep(product(key[0]), shifts[key], remove=remove), n) for key, n in counts.items()
+        ]
         rates_of += [(key[0], n) for key, n in counts.items()]
         return cls(stand_ins + steps, curved, flat, rates_of)
 

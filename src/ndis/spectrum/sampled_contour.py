@@ -127,7 +127,7 @@ def _look(law: Law, path: Path, lin: float, base: float, growth: float, limit: i
     k = 1
     dead = 0
     while k <= limit:
-        u = _LOOK * np.arange(k, k + _CHUNK)
+        u: Floats = _LOOK * np.arange(k, k + _CHUNK, dtype=np.float64)
         s, ds = path.nodes(u)
         v, e = law.centred(s)
         height = (v + lin * s).real + np.log(np.abs(ds / (s * (s + 1.0)))) - base
@@ -203,7 +203,7 @@ def _along(
     value, error = np.full(n, np.nan), np.full(n, np.inf)
     for level in range(_MAX_HALVINGS):
         h *= 0.5
-        u = h * (1.0 + 2.0 * np.arange(count << level))
+        u: Floats = h * (1.0 + 2.0 * np.arange(count << level, dtype=np.float64))
         s, ds = path.nodes(u)
         a, b, d, f, _ = sums(s, ds, *law.centred(s))
         total, moment, size, wrong = total + a, moment + b, size + d, wrong + f

@@ -32,7 +32,7 @@ def _log_delta_shift(e: Floats, mu: float) -> Floats:
         near = np.log(ndtr(-a) - np.exp(np.minimum(size - 0.5 * b * b, 700.0)) * 0.5 * erfcx(b / math.sqrt(2.0)))
         log_delta = np.where(a > 0.0, tail, near)
         negative = np.logaddexp(np.log(-np.expm1(-size)), log_delta - size)
-    return np.where(e >= 0.0, log_delta, negative)
+    return np.asarray(np.where(e >= 0.0, log_delta, negative))
 
 
 def _one_step(e: Floats, q: float, mu: float, *, add: bool) -> Floats:

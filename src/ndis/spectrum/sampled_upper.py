@@ -114,7 +114,8 @@ def profile(invariants: Directions, rate: Ball, *, remove: bool, places: int, ma
         scale = float(_step(invariants, rate, remove, 0.0))  # the total variation, of the size of a typical loss
         near = 0 if remove else places // 3  # places that close in on the end of the bounded loss
         middle = high if remove else 0.5 * high
-        inner = scale * np.sinh(np.linspace(*np.arcsinh([low / scale, middle / scale]), places - near)[1:-1])
+        ends = math.asinh(low / scale), math.asinh(middle / scale)
+        inner = scale * np.sinh(np.linspace(*ends, places - near)[1:-1])
         edge = high * (1.0 - np.geomspace(0.5, 1e-3, near))
         epsilons = [low, *inner.tolist(), *edge.tolist(), high]
         return [Place(arb(e).exp(), _step(invariants, rate, remove, e), e) for e in epsilons]
