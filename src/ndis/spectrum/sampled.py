@@ -2,19 +2,19 @@
 
 The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
 `sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
-rare large losses spoil it, `sampled_jumps` sums over their number. A negative ε is turned into a positive one of the
-reversed order,
+rare large losses spoil it, `sampled_jumps` sums over their number, or `sampled_sums` adds up densities. A negative ε is
+turned into a positive one of the reversed order,
 
     δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
 
 whose two parts are positive. Every value carries an error estimate, and none is returned where the estimate is above
-1e-11 (1 + |log δ|).
+5e-11 (1 + |log δ|).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -35,6 +35,8 @@ __all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log
 
 Order = Literal["remove", "add"]
 _MOST_SUMS = 100_000  # so many steps at most are added up by their densities
+_FEW = 64  # steps
+_ACCEPTED = 5e-11  # of log δ, relative to 1 + |log δ|
 _TOGETHER = 64  # so many ε at most share one path
 
 
@@ -125,7 +127,7 @@ class SampledComposition:
     def log_delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
         """log δ at each entry of a vector ε, and its estimated error; PrecisionError where that is too large."""
         value, _, error = self._evaluate(epsilon)
-        bad = ~(error <= TOLERANCE * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
+        bad = ~(error <= _ACCEPTED * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
         if bad.any():
             i = int(np.argmax(bad))
             raise PrecisionError(
@@ -179,15 +181,21 @@ class SampledComposition:
         return value, slope, error
 
     def _hard(self, epsilon: float, c: float, found: tuple[float, float, float]) -> tuple[float, float, float]:
-        """Where the one path did not reach the goal: the sum over jumps, if its estimate is smaller."""
-        value, _, error = found
-        if not error <= TOLERANCE * (1.0 + abs(value)) and self._all_shifts:
-            found = self._by_sums(epsilon)
-            value, _, error = found
-        if self.order == "remove" and not error <= TOLERANCE * (1.0 + abs(value)):
-            other = by_jumps(self, epsilon, c)
-            if not error <= other[2]:
-                return other
+        """Where the one path did not reach the goal: the sum over jumps, or the density of the loss.
+
+        The density is dear where the steps are many; the sum over jumps rarely succeeds where they are few.
+        """
+        ways: list[Callable[[], tuple[float, float, float]]] = []
+        if self._all_shifts:
+            ways.append(lambda: self._by_sums(epsilon))
+        if self.order == "remove":
+            ways.insert(0 if sum(n for _, n in self.parts) > _FEW else 1, lambda: by_jumps(self, epsilon, c))
+        for way in ways:
+            if found[2] <= TOLERANCE * (1.0 + abs(found[0])):
+                break
+            other = way()
+            if not found[2] <= other[2]:
+                found = other
         return found
 
     @cached_property
@@ -213,7 +221,7 @@ class SampledComposition:
             value, slope, error = (float(a[0]) for a in self._evaluate(np.array([e])))
             if value == -math.inf:
                 return -math.inf, 0.0, slope
-            if not error <= TOLERANCE * (1.0 + abs(value)):
+            if not error <= _ACCEPTED * (1.0 + abs(value)):
                 raise PrecisionError(f"delta at epsilon = {e!r} did not reach full accuracy", reached=error)
             return value - goal, 2.0 * error + 2.0**-50 * (1.0 + abs(value)), slope
 

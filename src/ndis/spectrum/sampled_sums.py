@@ -34,7 +34,7 @@ __all__ = ["LossSums"]
 
 _UNIT = 2.0**-53
 _REACH = 45.0  # in standard deviations of the noise; what lies beyond has a mass below e^-1000
-_CUT = 52.0  # e-folds below the tilted mass to which tables reach, if Chernoff's bound is near
+_CUT = 48.0  # e-folds below the tilted mass to which tables reach, if Chernoff's bound is near
 _LEAST = -300.0  # log δ below this is not asked for
 _MOST_PANELS = 4000
 _ROOT = math.sqrt(2.0 * math.pi)

@@ -1,0 +1,116 @@
+"""log δ from the density of the loss: few steps, small rates, and ε near the end of the loss.
+
+Independent values: δ₃(ε) = E_P δ₂(ε − L) by quadrature over one step, with the integral over two steps inside it; the
+contour integral where it converges; and certificates, which contain the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from flint import arb
+
+from ndis._balls import precision
+from ndis.spectrum import sampled_certified
+from ndis.spectrum.directions import Directions
+from ndis.spectrum.sampled import SampledComposition, SampledGroup
+from ndis.spectrum.sampled_sums import LossSums
+from ndis.spectrum.sampled_two import two_steps
+
+
+def composition(steps, order):
+    groups = [SampledGroup(q, np.zeros(1), np.array([mu]), np.ones(1), n) for q, mu, n in steps]
+    return SampledComposition(groups, order)
+
+
+def three_steps(q, mu, epsilon, order):
+    """log E_P δ₂(ε − L), by Gauss–Legendre panels over the output x of one step."""
+    add = order == "add"
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    ends = np.linspace(-12.0, 9.0 + mu, 25)
+    # the inner δ is flat but not analytic where the rest passes the end of the two other losses
+    end = -epsilon - 2.0 * math.log1p(-q) if add else epsilon - 2.0 * math.log1p(-q)
+    if math.expm1(end) > -q:
+        edge = math.log1p(math.expm1(end) / q) / mu + 0.5 * mu
+        ends = np.unique(np.concatenate([ends, edge + np.array([-0.4, -0.1, 0.0, 0.1, 0.4])]))
+    total = 0.0
+    for low, high in pairwise(ends):
+        for z, w in zip(nodes, weights, strict=True):
+            x = 0.5 * (low + high) + 0.5 * (high - low) * z
+            ratio = math.log1p(q * math.expm1(mu * x - 0.5 * mu * mu))
+            rest = epsilon + ratio if add else epsilon - ratio
+            if rest < 0.0:  # δ₂(−e) = 1 − e^−e + e^−e δ₂(e) of the other order
+                inner = -math.expm1(rest)
+                if add or -rest < -2.0 * math.log1p(-q):
+                    inner += math.exp(rest + two_steps((q, mu), (q, mu), -rest, add=not add)[0])
+            elif add and rest >= -2.0 * math.log1p(-q):
+                inner = 0.0
+            else:
+                inner = math.exp(two_steps((q, mu), (q, mu), rest, add=add)[0])
+            total += 0.5 * (high - low) * w * math.exp(-0.5 * x * x + (0.0 if add else ratio)) * inner
+    return math.log(total / math.sqrt(2.0 * math.pi))
+
+
+@pytest.mark.parametrize(
+    ("q", "mu", "epsilon", "order"),
+    [(0.1, 0.8, 0.3, "remove"), (0.3, 0.5, 0.4, "add")],
+)
+def test_three_steps_by_two_and_one(q, mu, epsilon, order):
+    want = three_steps(q, mu, epsilon, order)
+    value, _, error = LossSums([(q, mu, 3)], epsilon, add=order == "add").log_delta(epsilon)
+    assert error <= 1e-12
+    assert value == pytest.approx(want, abs=1e-10)
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+@pytest.mark.parametrize(
+    ("steps", "epsilon"),
+    [([(0.05, 1.0, 100)], 1.0), ([(0.3, 0.4, 20), (0.02, 1.5, 7)], 0.9), ([(0.25, 0.1, 300)], 0.2)],
+)
+def test_the_contour_agrees(steps, epsilon, order):
+    """Two computations that share nothing but the steps; the slope is that of differences."""
+    (want,), (estimate,) = composition(steps, order).log_delta(np.array([epsilon]))
+    sums = LossSums(steps, epsilon, add=order == "add")
+    value, slope, error = sums.log_delta(epsilon)
+    assert abs(value - want) <= error + estimate
+    assert error <= 5e-11 * (1 + abs(value))
+    near, _, _ = sums.log_delta(epsilon * (1 + 1e-6))
+    assert slope == pytest.approx((value - near) / (1e-6 * epsilon), rel=1e-4)
+
+
+# each of these was refused by the contour and by the sum over jumps
+REFUSED = [
+    ([(0.504, 1 / 0.693, 4)], 2.795, "add"),
+    ([(1.6e-6, 1 / 0.888, 5)], 7.979e-6, "add"),
+    ([(0.429, 1 / 0.342, 8)], 4.48, "add"),
+    ([(1.66e-5, 1 / 1.38, 3)], 0.02128, "remove"),
+    ([(7.96e-6, 1 / 3.23, 40)], 3.797e-4, "remove"),
+    ([(1e-6, 1 / 0.3, 12)], 5.0, "remove"),
+]
+
+
+@pytest.mark.parametrize(("steps", "epsilon", "order"), REFUSED)
+def test_no_longer_refused(steps, epsilon, order):
+    """Splitting a group changes nothing, one step more is worse, and ε comes back from δ."""
+    law = composition(steps, order)
+    (value,), (error,) = law.log_delta(np.array([epsilon]))
+    assert error <= 5e-11 * (1 + abs(value))
+    ((q, mu, n),) = steps
+    split = [(q, mu, n // 3), (q, mu, n - n // 3)]
+    (other,), (also,) = composition(split, order).log_delta(np.array([epsilon]))
+    assert abs(value - other) <= error + also
+    (more,), _ = composition([(q, mu, n + 1)], order).log_delta(np.array([epsilon]))
+    assert more > value
+    assert law.epsilon(math.exp(value)) == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize(("steps", "epsilon", "order"), REFUSED[:1] + REFUSED[2:3])
+def test_certificates_contain_it(steps, epsilon, order):
+    (value,), _ = composition(steps, order).log_delta(np.array([epsilon]))
+    with precision(256):
+        groups = [sampled_certified.SampledGroup((q,), Directions([], arb(mu) ** 2), n) for q, mu, n in steps]
+    box = sampled_certified.certify_sampled_log(groups, epsilon, order=order)
+    assert box.lower <= value <= box.upper
