@@ -206,7 +206,7 @@ class LossSums:
             lams = np.concatenate([0.5 * (x + y) + 0.5 * (y - x) * CHEBYSHEV_POINTS for x, y, _ in todo])
             grown = self._tilt * np.exp(lams + self.log_scale) - mass
             values = np.maximum(f(lams), -grown - 500.0 - self._cut)
-            rest = []
+            rest: list[tuple[float, float, float]] = []
             shapes = values.reshape(-1, NODES), (values + grown).reshape(-1, NODES)
             for (x, y, before), v, height in zip(todo, *shapes, strict=True):
                 series = TO_SERIES @ v
