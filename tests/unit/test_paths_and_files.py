@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from ndis._npy import npy_header
 from ndis.cli import app
 from ndis.cli.source import npz_arrays
 from ndis.errors import ParameterError
 from ndis.gram import Gram, exact_gram
-from ndis.gram.npy import npy_header
 from ndis.gram.paths import files_of
 from ndis.gram.sources import open_source
 from ndis.learn._base import private_rows

@@ -126,7 +126,7 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
 
 def _check_size(content: bytes) -> None:
     """Refuse an archive whose arrays would fill the memory, by their headers, before anything is unpacked."""
-    from ndis.gram.npy import npy_header
+    from ndis._npy import npy_header
 
     total = 0
     with zipfile.ZipFile(io.BytesIO(content)) as archive:

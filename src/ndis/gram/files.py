@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._npy import npy_blocks, npy_header
 from ndis.errors import ParameterError
 from ndis.gram.arrow import arrow_matrix, arrow_schema
 from ndis.gram.cells import number
 from ndis.gram.lines import cells_of, first_line, row_blocks
-from ndis.gram.npy import npy_blocks, npy_header
 from ndis.gram.paths import files_of, kind_of_files
 from ndis.gram.reading import ahead, fixed_steps, readable, stamps, unchanged
 from ndis.gram.schema import Groups, Parts, Source, check_dtype, matrix_width, rows_per_read
