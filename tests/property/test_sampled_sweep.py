@@ -47,7 +47,7 @@ def composition(seed: int) -> tuple[ndis.PrivacyProfile, str, float]:
 def check(seed: int) -> str:
     """What came out for one seed; raises AssertionError if two numbers contradict each other.
 
-    Compositions with sampled sketches may be refused, and very small δ at very small rates (docs/dp-sgd.md, "Refusals").
+    Refused may be sampled sketches, and very small δ at very small rates (docs/dp-sgd.md, "Refusals").
     """
     profile, order, target = composition(seed)
     found = compare(profile, order, target)
