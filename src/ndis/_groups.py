@@ -14,7 +14,7 @@ from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.spectrum.groups import Order, Step
 
-__all__ = ["Choice", "Group", "as_rate", "canonical", "orders_of", "total_failure"]
+__all__ = ["Choice", "Group", "Releases", "as_rate", "canonical", "orders_of", "total_failure"]
 
 Choice = Literal["worst", "remove", "add"]
 
@@ -92,6 +92,53 @@ class Group:
             and self.remove.same_origins(other.remove)
             and self.add.same_origins(other.add)
         )
+
+
+class Releases:
+    """What can be read from the groups of a profile."""
+
+    groups: tuple[Group, ...]
+
+    def _only(self) -> Group:
+        """The group of a profile that has one group with one release."""
+        if self.composed:
+            raise ParameterError(
+                "profile",
+                "be one release to have one pair per order",
+                f"{sum(g.count for g in self.groups)} releases, some of them sampled",
+                "read its groups",
+            )
+        return self.groups[0]
+
+    @property
+    def remove(self) -> GaussianPair:
+        """The output with the record from the output without it, before sampling. For profiles of one group."""
+        return self._only().remove
+
+    @property
+    def add(self) -> GaussianPair:
+        """The output without the record from the output with it, before sampling. For profiles of one group."""
+        return self._only().add
+
+    @property
+    def sampling_rates(self) -> tuple[float, ...]:
+        """Rates of Poisson sampling, one after the other. For profiles of one group."""
+        return self._only().rates
+
+    @property
+    def sampling_rate(self) -> float:
+        """Probability with which a record enters the mechanism; 1 unless subsampled. For profiles of one group."""
+        return self._only().rate
+
+    @property
+    def sampled(self) -> bool:
+        """True if some release sees a sample only."""
+        return any(group.sampled for group in self.groups)
+
+    @property
+    def composed(self) -> bool:
+        """True if there are several releases with a sample among them: then no single pair per order exists."""
+        return len(self.groups) > 1 or self.groups[0].count > 1
 
 
 def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:

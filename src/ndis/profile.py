@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._groups import Choice, Group, as_rate, canonical, orders_of, total_failure
+from ndis._groups import Choice, Group, Releases, as_rate, canonical, orders_of, total_failure
 from ndis._profile_json import profile_from_json, profile_to_json
 from ndis._rounding import down, up
 from ndis._validate import (
@@ -42,7 +42,7 @@ _FARTHEST = 690.0  # e^ε is a float up to there
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class PrivacyProfile:
+class PrivacyProfile(Releases):
     """How private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters
@@ -145,49 +145,6 @@ class PrivacyProfile:
         if not 2.0**-400 <= noise <= 2.0**400:
             raise ParameterError("sigma", "be positive and between 2^-400 and 2^400", noise)
         return PrivacyProfile(GaussianPair.from_excess(0, 1 / Fraction(noise)), adjacency=adjacency)
-
-    # ------------------------------------------------------------------ one group
-
-    def _only(self) -> Group:
-        """The group of a profile that has one group with one release."""
-        if self.composed:
-            raise ParameterError(
-                "profile",
-                "be one release to have one pair per order",
-                f"{sum(g.count for g in self.groups)} releases, some of them sampled",
-                "read its groups",
-            )
-        return self.groups[0]
-
-    @property
-    def remove(self) -> GaussianPair:
-        """The output with the record from the output without it, before sampling. For profiles of one group."""
-        return self._only().remove
-
-    @property
-    def add(self) -> GaussianPair:
-        """The output without the record from the output with it, before sampling. For profiles of one group."""
-        return self._only().add
-
-    @property
-    def sampling_rates(self) -> tuple[float, ...]:
-        """Rates of Poisson sampling, one after the other. For profiles of one group."""
-        return self._only().rates
-
-    @property
-    def sampling_rate(self) -> float:
-        """Probability with which a record enters the mechanism; 1 unless subsampled. For profiles of one group."""
-        return self._only().rate
-
-    @property
-    def sampled(self) -> bool:
-        """True if some release sees a sample only."""
-        return any(group.sampled for group in self.groups)
-
-    @property
-    def composed(self) -> bool:
-        """True if there are several releases with a sample among them: then no single pair per order exists."""
-        return len(self.groups) > 1 or self.groups[0].count > 1
 
     # ------------------------------------------------------------------ the guarantee
 

@@ -157,7 +157,7 @@ class Composition:
             value, error = (float(a[0]) for a in self.log_delta(np.array([x])))
             return value - goal, 0.0 if value == -math.inf else 2.0 * error + 2.0**-45 * (1.0 + math.fabs(value))
 
-        return _smallest(excess, self.law.most)
+        return _smallest(excess, self._reach(goal))
 
     def certified_epsilon(self, target: float) -> float:
         """An ε whose certified δ is at most `target`, from certificates only; δ there is `target` to a hundredth."""
@@ -168,28 +168,26 @@ class Composition:
             value = math.log(upper) - goal if upper > 0.0 else -math.inf
             return value - 0.001, 0.001
 
-        return _smallest(excess, self.law.most)
+        return _smallest(excess, self._reach(goal - 0.1))
 
 
-def _smallest(excess: Callable[[float], tuple[float, float]], most: float) -> float:
+def _smallest(excess: Callable[[float], tuple[float, float]], reach: float) -> float:
     """The smallest ε ≥ 0 with a log δ below the goal by no more than eight margins, by secants (Illinois).
 
-    `excess` gives log δ − goal and a margin; δ is 0 from `most` on.
+    `excess` gives log δ − goal and a margin; at `reach` δ is below the goal.
     """
-    low, high = 0.0, most * (1.0 + 2.0**-50)
+    low, high = 0.0, reach * (1.0 + 2.0**-40)
     over, margin = excess(low)
     if over + margin <= 0.0:
         return 0.0
     under, side = -math.inf, 0  # the end that stayed twice counts half
-    if not math.isfinite(high):
-        high = 1.0
-        while (under := sum(excess(high))) > 0.0:
-            low, over, high = high, under, 2.0 * high
     for _ in range(_MOVES):
         share = over / (over - under) if math.isfinite(under) else 0.5
         x = low + (high - low) * min(max(share, 2.0**-30), 1.0 - 2.0**-30)
         if not low < x < high:
-            return high
+            if math.isfinite(under):  # `high` was evaluated
+                return high
+            break
         value, margin = excess(x)
         if value + margin <= 0.0:
             high, under, over, side = x, value - 2.0 * margin, 0.5 * over if side < 0 else over, -1
