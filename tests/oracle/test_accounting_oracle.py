@@ -30,10 +30,6 @@ def table():
 CASES = table()
 
 
-def has_pairs(case):
-    return any(g.get("excess", 0.0) for g in case["groups"])
-
-
 def composition(case):
     groups = []
     for g in case["groups"]:
@@ -50,9 +46,14 @@ def is_wrong(case):
 each = pytest.mark.parametrize
 
 
-@each("case", [pytest.param(c, id=f"{n}-{i}") for n, i, c in CASES if has_pairs(c)])
-def test_two_steps_of_pairs_are_right_or_refused(case):
-    """Few steps of a pair with different covariances are out of reach of the contour; no wrong number comes out."""
+def is_mixed(case):
+    """Losses on both sides of their ends: a pair that is wider and one that is narrower."""
+    return len({g.get("excess", 0.0) >= 0.0 for g in case["groups"]}) > 1
+
+
+@each("case", [pytest.param(c, id=f"{n}-{i}") for n, i, c in CASES if is_mixed(c)])
+def test_two_steps_of_mixed_pairs_are_right_or_refused(case):
+    """Few steps of a wider and a narrower pair are out of reach of the contour; no wrong number comes out."""
     try:
         (got,), _ = composition(case).log_delta(np.array([float(case["epsilon"])]))
     except PrecisionError:
@@ -60,7 +61,7 @@ def test_two_steps_of_pairs_are_right_or_refused(case):
     assert abs(got - float(case["log_delta"])) <= 1e-10 * (1 + abs(got))
 
 
-@each("case", [pytest.param(c, id=f"{n}-{i}") for n, i, c in CASES if not is_wrong(c) and not has_pairs(c)])
+@each("case", [pytest.param(c, id=f"{n}-{i}") for n, i, c in CASES if not is_wrong(c) and not is_mixed(c)])
 def test_log_delta(case):
     epsilon, want = float(case["epsilon"]), float(case["log_delta"])
     (got,), (error,) = composition(case).log_delta(np.array([epsilon]))

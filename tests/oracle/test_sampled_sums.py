@@ -14,9 +14,12 @@ import pytest
 from flint import arb
 
 from ndis._balls import precision
-from ndis.spectrum import sampled_certified
+from ndis.pair import GaussianPair
+from ndis.spectrum import sampled_certified, subsampling
 from ndis.spectrum.directions import Directions
 from ndis.spectrum.sampled import SampledComposition, SampledGroup
+from ndis.spectrum.sampled_contour import find_saddle, integrate
+from ndis.spectrum.sampled_shapes import ShiftShape
 from ndis.spectrum.sampled_sums import LossSums
 from ndis.spectrum.sampled_two import two_steps
 
@@ -60,7 +63,7 @@ def three_steps(q, mu, epsilon, order):
 )
 def test_three_steps_by_two_and_one(q, mu, epsilon, order):
     want = three_steps(q, mu, epsilon, order)
-    value, _, error = LossSums([(q, mu, 3)], epsilon, add=order == "add").log_delta(epsilon)
+    value, _, error = LossSums([(ShiftShape(q, mu), 3)], epsilon, add=order == "add").log_delta(epsilon)
     assert error <= 1e-12
     assert value == pytest.approx(want, abs=1e-10)
 
@@ -73,7 +76,7 @@ def test_three_steps_by_two_and_one(q, mu, epsilon, order):
 def test_the_contour_agrees(steps, epsilon, order):
     """Two computations that share nothing but the steps; the slope is that of differences."""
     (want,), (estimate,) = composition(steps, order).log_delta(np.array([epsilon]))
-    sums = LossSums(steps, epsilon, add=order == "add")
+    sums = LossSums([(ShiftShape(q, mu), n) for q, mu, n in steps], epsilon, add=order == "add")
     value, slope, error = sums.log_delta(epsilon)
     assert abs(value - want) <= error + estimate
     assert error <= 5e-11 * (1 + abs(value))
@@ -114,3 +117,35 @@ def test_certificates_contain_it(steps, epsilon, order):
         groups = [sampled_certified.SampledGroup((q,), Directions([], arb(mu) ** 2), n) for q, mu, n in steps]
     box = sampled_certified.certify_sampled_log(groups, epsilon, order=order)
     assert box.lower <= value <= box.upper
+
+
+# ---------------------------------------------------------------------- pairs with different covariances
+
+
+def pairs(rate, excess, shift, copies, count, order):
+    group = SampledGroup(rate, np.array([excess]), np.array([shift]), np.array([float(copies)]), count)
+    return SampledComposition([group], order)
+
+
+@pytest.mark.parametrize(
+    ("rate", "excess", "shift", "copies", "count", "epsilon", "order"),
+    [(0.1, -0.03, 0.1, 12, 20, 0.1, "add"), (0.2, -0.05, 0.1, 3, 40, 0.3, "remove")],
+)
+def test_the_contour_agrees_on_pairs(rate, excess, shift, copies, count, epsilon, order):
+    """Mellin–Barnes moments on a path against chi-square densities."""
+    law = pairs(rate, excess, shift, copies, count, order)
+    (value,), (error,) = law.log_delta(np.array([epsilon]))
+    want, _, estimate = integrate(law, np.array([epsilon]), 0, find_saddle(law, law.mean - epsilon))
+    assert estimate[0] <= 1e-11
+    assert abs(value - want[0]) <= error + estimate[0]
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+@pytest.mark.parametrize(("excess", "shift", "copies"), [(0.05, 0.0, 1), (0.02, 0.0, 100), (-0.1, 0.2, 2)])
+def test_one_step_of_a_pair_is_closed(excess, shift, copies, order):
+    """The sampled δ of one step has a closed form (`ndis.spectrum.subsampling`)."""
+    law = pairs(0.1, excess, shift, copies, 1, order)
+    pair = GaussianPair.from_ratios([1.0 + excess], [shift], [copies])
+    want = subsampling.log_delta(pair, np.array([0.03]), (0.1,), order)[0]
+    value, _, error = LossSums(law._shapes, 0.03, add=order == "add").log_delta(0.03)
+    assert value == pytest.approx(want, abs=1e-11 + error)

@@ -28,6 +28,7 @@ from ndis.spectrum.sampled_contour import TOLERANCE, find_saddle, integrate
 from ndis.spectrum.sampled_jumps import Step, by_jumps
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
+from ndis.spectrum.sampled_shapes import CurvedShape, Shape, ShiftShape
 from ndis.spectrum.sampled_sums import LossSums
 from ndis.spectrum.sampled_two import one_step, two_steps
 
@@ -163,6 +164,10 @@ class SampledComposition:
                 near = 1e-6 * (1.0 + float(epsilon[i]))
                 slope[i] = (value[i] - self._few(float(epsilon[i]) + near)[0]) / near
             todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
+        if self._curved_and_few:
+            for i in todo.tolist():
+                value[i], slope[i], error[i] = self._by_sums(float(epsilon[i]))
+            todo = todo[~(error[todo] <= _ACCEPTED * (1.0 + np.abs(value[todo])))]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:
             some = todo[max(0, todo.size // 2 - _TOGETHER // 2) :][:_TOGETHER] if todo.size > _TOGETHER else todo
@@ -186,7 +191,7 @@ class SampledComposition:
         The density is dear where the steps are many; the sum over jumps rarely succeeds where they are few.
         """
         ways: list[Callable[[], tuple[float, float, float]]] = []
-        if self._all_shifts:
+        if self._shapes:
             ways.append(lambda: self._by_sums(epsilon))
         if self.order == "remove":
             ways.insert(0 if sum(n for _, n in self.parts) > _FEW else 1, lambda: by_jumps(self, epsilon, c))
@@ -199,10 +204,31 @@ class SampledComposition:
         return found
 
     @cached_property
-    def _all_shifts(self) -> tuple[tuple[float, float, int], ...]:
-        """Rate, shift and number of the steps, if all are sampled mean shifts; else nothing."""
-        steps = [(m.rate, m.shift, n) for m, n in self.parts if isinstance(m, ShiftMoment)]
-        return tuple(steps) if len(steps) == len(self.parts) and sum(n for _, _, n in steps) <= _MOST_SUMS else ()
+    def _shapes(self) -> tuple[tuple[Shape, int], ...]:
+        """The steps, if each has one excess in all directions and all losses lie on the same side of their ends."""
+        found: list[tuple[Shape, int]] = []
+        for g in self.groups:
+            live = (g.excess != 0.0) | (g.shift != 0.0)
+            if g.count == 0 or not live.any():
+                continue
+            t, m, copies = g.excess[live], g.shift[live], g.copies[live]
+            if g.rate == 1.0 or not (t == t[0]).all():
+                return ()
+            shift, number = math.sqrt(math.fsum((copies * m * m).tolist())), float(copies.sum())
+            shape = ShiftShape(g.rate, shift) if t[0] == 0.0 else self._curved(g.rate, float(t[0]), number, shift)
+            found.append((shape, g.count))
+        same = len({shape.sign for shape, _ in found}) == 1
+        return tuple(found) if same and sum(n for _, n in found) <= _MOST_SUMS else ()
+
+    @cached_property
+    def _curved_and_few(self) -> bool:
+        """True if the moments are dear and the steps few: the density comes first then."""
+        return any(isinstance(s, CurvedShape) for s, _ in self._shapes) and sum(n for _, n in self._shapes) <= _FEW
+
+    def _curved(self, rate: float, t: float, copies: float, shift: float) -> CurvedShape:
+        if self.order == "add":  # the pair of the add order has the record in its second law
+            t, shift = -t / (1.0 + t), shift / math.sqrt(1.0 + t)
+        return CurvedShape(rate, t, copies, shift)
 
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
         """From the density of the loss, with the tables made for another ε if they suffice."""
@@ -210,7 +236,7 @@ class SampledComposition:
             got = self._sums.log_delta(epsilon)
             if got[2] <= TOLERANCE * (1.0 + abs(got[0])):
                 return got
-        self._sums = LossSums(self._all_shifts, epsilon, add=self.order == "add")
+        self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
         return self._sums.log_delta(epsilon)
 
     def epsilon(self, delta: float) -> float:

@@ -163,7 +163,7 @@ def convolve_all(lams, twice, ea, ca, ta, eb, cb, tb, nodes, weights, out):
 
 @njit(cache=True, nogil=True)
 def tail(v, sign, scale_v, e, c, nodes, weights):
-    """log ∫ |e^{V−v} − 1| f dλ over V > v (sign 1) or V < v (sign −1), and the mean of e^{V−v}/(e^{V−v} − 1)."""
+    """log ∫ (1 − e^−|V−v|) f dλ over V > v (sign 1) or V < v (sign −1), and minus its slope against v."""
     edge = math.log(v / scale_v)
     total, moment, scale = 0.0, 0.0, -math.inf
     stack = np.empty((64, 2))
@@ -187,7 +187,6 @@ def tail(v, sign, scale_v, e, c, nodes, weights):
                     lam = left + (right - left) * (0.01 if k == 0 else k / 3.0 if k < 3 else 0.99)
                     z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
                     rise = v * math.expm1(lam - edge)
-                    z += max(rise, 0.0)
                     grade = math.log(-math.expm1(-abs(rise))) if rise != 0.0 else -800.0
                     most, least = max(most, z + grade), min(least, z)
                 if sweep == 0:
@@ -204,14 +203,10 @@ def tail(v, sign, scale_v, e, c, nodes, weights):
                     lam = centre + half * nodes[k]
                     z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
                     rise = v * math.expm1(lam - edge)
-                    if rise > 0.0:
-                        whole = math.exp(z - scale + rise)
-                        term = -whole * math.expm1(-rise)
-                    else:
-                        term = -math.exp(z - scale) * math.expm1(rise)
-                        whole = math.exp(z - scale + rise)
+                    whole = math.exp(z - scale)
+                    term = -whole * math.expm1(-abs(rise))
                     total += half * weights[k] * term
-                    moment += half * weights[k] * whole
+                    moment += half * weights[k] * (whole - term)
     if not total > 0.0:
         return -math.inf, 0.0
     return scale + math.log(total), moment / total

@@ -1,18 +1,18 @@
-"""δ(ε) of a composition of sampled mean shifts from the density of its loss, where the contour integral cancels.
+"""δ(ε) of a composition of sampled steps from the density of its loss, where the contour integral cancels.
 
-Write r = q/(1−q). Without the record, the loss of a step is ℓ = log(1−q) + v with v = log(1 + r w) > 0, and w is
-log-normal. So the sum V of the v of all steps decides everything. Let f be its density in λ = log(V/R), for a fixed R.
+The loss of a step lies on one side of its end, at the distance V > 0 (`sampled_shapes`). So the sum V of the distances
+of all steps decides everything. Let f be its density in λ = log(V/R), for a fixed R, under the first law of the order.
 Then f of one step is closed, and for two independent parts a and b
 
     f_{a+b}(V) = ∫ f_a(V/(1+e^−t)) f_b(V/(1+e^t)) dt,
 
 an integral of positive terms. The module keeps log f as Chebyshev series on panels, and doubles the number of steps.
-With the end n log(1−q) of the loss, both orders come from one density:
+If the loss lies above its end E, the sum of the ends, then
 
-    remove:  δ(ε) = ∫ over V > v of e^ε (e^{V−v} − 1) f dλ,   v = ε − n log(1−q),
-    add:     δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ,        v = −ε − n log(1−q).
+    δ(ε) = ∫ over V > v of (1 − e^{v−V}) f dλ,   v = ε − E,
 
-No term cancels, so that relative errors only add up: those of the two parts, and that of the new series.
+and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε. No term cancels, so that relative errors
+only add up: those of the two parts, and that of the new series.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from flint import arb
 
 from ndis._balls import precision
 from ndis._validate import Floats
-from ndis.spectrum.sampled_density import CHEBYSHEV_POINTS, NODES, RULE, TO_SERIES, convolve_all, log_steps, tail
-from ndis.spectrum.sampled_two import one_step
+from ndis.spectrum.sampled_density import CHEBYSHEV_POINTS, NODES, RULE, TO_SERIES, convolve_all, tail
+from ndis.spectrum.sampled_shapes import Shape
 
 __all__ = ["LossSums"]
 
@@ -37,7 +37,6 @@ _REACH = 45.0  # in standard deviations of the noise; what lies beyond has a mas
 _CUT = 48.0  # e-folds below the tilted mass to which tables reach, if Chernoff's bound is near
 _LEAST = -300.0  # log δ below this is not asked for
 _MOST_PANELS = 4000
-_ROOT = math.sqrt(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -53,38 +52,49 @@ class _Table:
 
 
 class LossSums:
-    """The density of the sum of the losses of some sampled mean shifts, near one ε: (rate below 1, shift, number).
+    """The density of the sum of the losses of some steps, each with its number, near one ε.
 
     The tables hold what counts under the law tilted by e^{κV}, with κ from the saddle of this ε. Other ε nearby can be
-    asked for; the error tells whether the tables suffice.
+    asked for; the error tells whether the tables suffice. All losses must lie on the same side of their ends.
     """
 
-    def __init__(self, steps: Sequence[tuple[float, float, int]], epsilon: float, *, add: bool) -> None:
-        self.steps, self.add = [s for s in steps if s[2] > 0], add
-        self.log_scale = max(math.log(q) - math.log1p(-q) for q, _, _ in self.steps)
+    def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float, *, add: bool) -> None:
+        self.steps, self._noise = steps, 0.0
+        (side,) = {shape.sign for shape, _ in steps}
+        turn = -1 if add else 1
+        self._side = side * turn  # 1 if the loss lies above its end
+        self.log_scale = max(shape.log_scale for shape, _ in steps)
         with precision(160):
-            self._end = sum((n * (-arb(q)).log1p() for q, _, n in self.steps), arb(0))
-        reach = _REACH
-        if not add:  # events whose mass is negligible beside the δ of one step alone are left out
-            least, count = max(self._one_alone(epsilon), _LEAST), sum(n for _, _, n in self.steps)
-            reach = min(reach, math.sqrt(2.0 * (_CUT + 4.0 + math.log(count) - least)))
-        self._places = [np.linspace(-reach, reach if add else reach + mu, 1200) for _, mu, _ in self.steps]
-        self._losses = [_loss(x, q, mu) for x, (q, mu, _) in zip(self._places, self.steps, strict=True)]
+            ends = [turn * float(shape.end()) for shape, _ in steps]
+            self._end = turn * sum((n * shape.end() for shape, n in steps), arb(0))
+        # the first law of the order has the density e^ℓ against the law without the record, or is that law
+        self._weight = [(0.0, 0) if add else (end, side) for end in ends]
+        reach, least = _REACH, _LEAST
+        grids = [shape.grid(reach, remove=not add) for shape, _ in steps]
+        if self._side > 0:  # events whose mass is negligible beside the δ of one step alone are left out
+            for (v, mass), end, (start, grade) in zip(grids, ends, self._weight, strict=True):
+                with np.errstate(divide="ignore"):
+                    rise = np.log(-np.expm1(-np.maximum(v - (epsilon - end), 0.0)))
+                least = max(least, float(np.logaddexp.reduce(mass + start + grade * v + rise)) - 1.0)
+            count = sum(n for _, n in steps)
+            reach = min(reach, math.sqrt(2.0 * (_CUT + 5.0 + math.log(count) - least)))
+            grids = [shape.grid(reach, remove=not add) for shape, _ in steps]
+        self._places = [v for v, _ in grids]
+        self._masses = [mass + a + b * v for (v, mass), (a, b) in zip(grids, self._weight, strict=True)]
         self.saddle = self._saddle(self._rest(epsilon))
-        self._tilt, self._cut = (-self.saddle if add else 1.0 + self.saddle), _CUT
-        if not add:
+        self._tilt, self._cut = self._side * self.saddle, _CUT
+        if self._side > 0:
             # Chernoff's bound sees large losses that do not count; the tilted density must die before them
             for _ in range(60):
-                bound = self._bound(epsilon)
-                self._cut = _CUT + max(0.0, bound - least - 4.0)
+                self._cut = _CUT + max(0.0, self._bound(epsilon) - least - 4.0)
                 if self._dies():
                     break
                 self.saddle *= 0.7
-                self._tilt = 1.0 + self.saddle
-        self._made: dict[tuple[float, float, int], _Table] = {}
+                self._tilt = self.saddle
+        self._made: dict[tuple[int, int], _Table] = {}
         table = None
-        for j, (q, mu, n) in enumerate(self.steps):
-            one = self._power(j, q, mu, n)
+        for j, (_, n) in enumerate(steps):
+            one = self._power(j, n)
             table = one if table is None else self._sum(table, one)
         assert table is not None
         self._table = table
@@ -92,18 +102,18 @@ class LossSums:
     def _rest(self, epsilon: float) -> float:
         """v of the module docstring; the difference is rounded once."""
         with precision(160):
-            return float((-arb(epsilon) if self.add else arb(epsilon)) - self._end)
+            return float(self._side * (arb(epsilon) - self._end))
 
     def _saddle(self, v: float) -> float:
         """The c > 0 of Chernoff's bound, the least of a convex function, to a few digits."""
 
         def slope(c: float) -> float:
-            kappa, total = (-c if self.add else 1.0 + c), math.log(c) - math.log1p(c)
-            for x, loss, (_, _, n) in zip(self._places, self._losses, self.steps, strict=True):
-                f = kappa * loss - 0.5 * x * x
+            total = math.log(c) - math.log1p(c) - self._side * v
+            for place, mass, (_, n) in zip(self._places, self._masses, self.steps, strict=True):
+                f = self._side * c * place + mass
                 weight = np.exp(f - f.max())
-                total += n * float((weight * loss).sum() / weight.sum()) * (-1.0 if self.add else 1.0)
-            return total + (v if self.add else -v)
+                total += self._side * n * float((weight * place).sum() / weight.sum())
+            return total
 
         low, high = math.log(1e-6), math.log(1e20)
         for _ in range(40):
@@ -115,66 +125,54 @@ class LossSums:
         """log δ, −d log δ/dε and the error."""
         table, v = self._table, self._rest(epsilon)
         if not v > 0.0:
-            return (-math.inf, 0.0, 0.0) if self.add else (math.log(-math.expm1(epsilon)), 0.0, 2.0 * _UNIT)
-        sign = -1.0 if self.add else 1.0
-        value, share = tail(v, sign, math.exp(self.log_scale), table.edges, table.series, *RULE)
-        start = 0.0 if self.add else epsilon
-        value += start
-        slope = share - (0.0 if self.add else 1.0)
+            return (math.log(-math.expm1(epsilon)), 0.0, 2.0 * _UNIT) if self._side > 0 else (-math.inf, 0.0, 0.0)
+        value, slope = tail(v, float(self._side), math.exp(self.log_scale), table.edges, table.series, *RULE)
         if not value > -math.inf:
             return math.nan, math.nan, math.inf
-        bound = table.mass + self._shape(epsilon, v)
+        bound = table.mass + self._shape(v)
         far = 1.0 + abs(math.log(v) - self.log_scale)
-        error = table.error + 4.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
+        error = table.error + self._noise * abs(value) + 4.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
         return value, slope, error + math.exp(min(math.log(table.lost) + bound - value, 100.0))
 
-    def _shape(self, epsilon: float, v: float) -> float:
+    def _shape(self, v: float) -> float:
         """log of the most by which an event of tilted mass 1 can change δ."""
         c = self.saddle
-        return (0.0 if self.add else epsilon) - self._tilt * v + c * math.log(c) - (1.0 + c) * math.log1p(c)
+        return c * math.log(c) - (1.0 + c) * math.log1p(c) - self._tilt * v
 
     def _bound(self, epsilon: float) -> float:
         """Chernoff's bound on log δ."""
-        total = self._shape(epsilon, self._rest(epsilon))
-        for x, loss, (_, _, n) in zip(self._places, self._losses, self.steps, strict=True):
-            total += n * _log_mass(x, self._tilt * loss - 0.5 * x * x)
+        total = self._shape(self._rest(epsilon))
+        for place, mass, (_, n) in zip(self._places, self._masses, self.steps, strict=True):
+            total += n * float(np.logaddexp.reduce(self._tilt * place + mass))
         return total
 
     def _dies(self) -> bool:
         """True if the tilted density of every step is negligible where it is cut off."""
-        for x, loss in zip(self._places, self._losses, strict=True):
-            height = self._tilt * loss - 0.5 * x * x
+        for place, mass in zip(self._places, self._masses, strict=True):
+            height = self._tilt * place + mass
             if height[-1] > height.max() - self._cut + 2.0:
                 return False
         return True
 
-    def _one_alone(self, epsilon: float) -> float:
-        """log δ of the worst step alone, a lower bound."""
-        return max(one_step((q, mu), epsilon, add=False)[0] for q, mu, _ in self.steps)
-
-    def _power(self, j: int, q: float, mu: float, n: int) -> _Table:
-        key = (q, mu, n)
-        if key not in self._made:
+    def _power(self, j: int, n: int) -> _Table:
+        if (j, n) not in self._made:
             if n == 1:
-                self._made[key] = self._one(j, q, mu)
+                self._made[j, n] = self._one(j)
             else:
-                self._made[key] = self._sum(self._power(j, q, mu, n // 2), self._power(j, q, mu, n - n // 2))
-        return self._made[key]
+                self._made[j, n] = self._sum(self._power(j, n // 2), self._power(j, n - n // 2))
+        return self._made[j, n]
 
-    def _one(self, j: int, q: float, mu: float) -> _Table:
-        log_odds = math.log(q) - math.log1p(-q)
-        x, loss = self._places[j], self._losses[j]
-        height = self._tilt * loss - 0.5 * x * x
+    def _one(self, j: int) -> _Table:
+        shape, (start, grade) = self.steps[j][0], self._weight[j]
+        height = self._tilt * self._places[j] + self._masses[j]
         live = np.flatnonzero(height > height.max() - self._cut)
-        low, high = max(int(live[0]) - 1, 0), min(int(live[-1]) + 1, x.size - 1)
+        low, high = max(int(live[0]) - 1, 0), min(int(live[-1]) + 1, height.size - 1)
 
         def f(lams: Floats) -> Floats:
-            out = np.empty(lams.size)
-            log_steps(lams, self.log_scale, log_odds, mu, out)
-            return out
+            return shape.log_density(lams, self.log_scale) + start + grade * np.exp(lams + self.log_scale)
 
-        ends = np.log(loss[[low, high]]) - self.log_scale
-        mass = _log_mass(x, height)
+        ends = np.log(self._places[j][[low, high]]) - self.log_scale
+        mass = float(np.logaddexp.reduce(height))
         return self._make(f, float(ends[0]), float(ends[1]), mass, 0.0, 0.0)
 
     def _sum(self, a: _Table, b: _Table) -> _Table:
@@ -215,7 +213,8 @@ class LossSums:
                 # what the rounding of λ does to the values, beside their own
                 small = 2.0 * _UNIT * (20.0 + size + max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
                 noisy = left > 0.25 * before and left <= 1e-11 * (1.0 + size)  # halving did not help
-                loose = left <= min(math.exp(min(-top - self._cut + 6.0, 0.0)), 3.0)
+                share = top + min(math.log(y - x), 0.0)
+                loose = left <= min(math.exp(min(-share - self._cut + 3.0, 0.0)), 3.0)
                 dead = top < -self._cut - 10.0 and y - x <= 0.02 * (high - low)
                 if not (left <= small or noisy or loose or dead) and len(done) + len(rest) < _MOST_PANELS:
                     rest += [(x, 0.5 * (x + y), left), (0.5 * (x + y), y, left)]
@@ -226,6 +225,7 @@ class LossSums:
                 else:
                     lost += min(left, 1.0) * math.exp(min(top, 0.0)) * (y - x)
             todo = rest
+        self._noise = max(self._noise, worst)
         done.sort(key=lambda p: p[0])
         while len(done) > 1 and done[0][4] < -self._cut:
             del done[0]
@@ -239,14 +239,3 @@ class LossSums:
             error + worst + 4.0 * _UNIT,
             lost + math.exp(-self._cut),
         )
-
-
-def _loss(x: Floats, q: float, mu: float) -> Floats:
-    """v = log(1 + r w)."""
-    return np.asarray(np.logaddexp(0.0, math.log(q) - math.log1p(-q) + mu * x - 0.5 * mu * mu))
-
-
-def _log_mass(x: Floats, height: Floats) -> float:
-    """log of the mean of e^height over a standard normal x, its own density included in the height."""
-    top = float(height.max())
-    return top + math.log(float(np.exp(height - top).sum()) * float(x[1] - x[0]) / _ROOT)
