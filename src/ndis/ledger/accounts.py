@@ -64,8 +64,14 @@ class Account(Protocol):
     def start(self) -> Totals:
         """Totals before the first request."""
 
-    def charge(self, totals: Totals, slot: str | None, profile: PrivacyProfile) -> Totals:
-        """Totals after a request, or BudgetError. Anything that cannot be counted raises ParameterError."""
+    def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
+        """The cost of a request, whatever is left. A request that this kind cannot count is refused.
+
+        It may take a while, so it runs before the ledger is locked.
+        """
+
+    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Totals after a request of this cost, or BudgetError."""
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """What is left, in words and numbers for people."""
@@ -138,26 +144,29 @@ class Plan:
         """Nothing is used."""
         return {"used": {}, "failure": "0"}
 
-    def charge(self, totals: Totals, slot: str | None, profile: PrivacyProfile) -> Totals:
-        """Use one release of a slot whose profile dominates the request."""
+    def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
+        """One release of a slot whose profile dominates the request."""
         if slot not in self.slots:
             raise ParameterError("slot", f"be one of {', '.join(map(repr, self.slots))}", repr(slot))
-        declared = self.slots[slot]
-        used = dict(totals["used"])
-        if not used.get(slot, 0) < declared.count:
-            left = {name: s.count - used.get(name, 0) for name, s in self.slots.items()}
-            rest = ", ".join(f"{count} of {name!r}" for name, count in left.items() if count) or "nothing"
-            raise BudgetError(f"slot {slot!r} is used up: all {declared.count} releases are spent; left: {rest}")
-        if not profile.failure_probability <= declared.profile.failure_probability:
+        declared = self.slots[slot].profile
+        if not profile.failure_probability <= declared.failure_probability:
             raise BudgetError(
                 f"the request may fail with probability {profile.failure_probability!r}; slot {slot!r} allows "
-                f"{declared.profile.failure_probability!r}"
+                f"{declared.failure_probability!r}"
             )
-        if profile_digest(profile) != profile_digest(declared.profile):
-            _need_dominated(declared.profile, profile, slot)
+        if profile_digest(profile) != profile_digest(declared):
+            _need_dominated(declared, profile, slot)
+        failure = _units_up(Fraction(profile.failure_probability), _FAILURE_BITS)
+        return {"slot": slot, "failure": f"{failure:x}"}
+
+    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Use one release of the slot, if one is left."""
+        slot, used = cost["slot"], dict(totals["used"])
+        if not used.get(slot, 0) < self.slots[slot].count:
+            rest = ", ".join(f"{left} of {name!r}" for name, left in self.remaining(totals).items() if left) or "nothing"
+            raise BudgetError(f"slot {slot!r} is used up: all {self.slots[slot].count} releases are spent; left: {rest}")
         used[slot] = used.get(slot, 0) + 1
-        failure = int(totals["failure"], 16) + _units_up(Fraction(profile.failure_probability), _FAILURE_BITS)
-        return {"used": used, "failure": f"{failure:x}"}
+        return {"used": used, "failure": _plus(totals["failure"], cost["failure"])}
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """How many releases of each slot are left."""
@@ -226,13 +235,14 @@ class Shifts:
         """Nothing is spent."""
         return {"spent": "0"}
 
-    def charge(self, totals: Totals, slot: str | None, profile: PrivacyProfile) -> Totals:
-        """Spend the squared shift of a request."""
+    def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
+        """The squared shift of the request."""
         _refuse_failures(profile)
-        spent = int(totals["spent"], 16) + _units_up(squared_shift(profile), _UNIT_BITS)
-        if not spent <= self.units:
-            raise BudgetError(f"the request needs more than is left; left: {_left(self.remaining(totals))}")
-        return {"spent": f"{spent:x}"}
+        return {"spent": f"{_units_up(squared_shift(profile), _UNIT_BITS):x}"}
+
+    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Spend the cost, if it fits."""
+        return _within(self, totals, cost)
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """What is left of the sum of μ², and the largest single shift that fits."""
@@ -275,17 +285,16 @@ class Renyi:
         """Nothing is spent in either direction."""
         return {"remove": "0", "add": "0"}
 
-    def charge(self, totals: Totals, slot: str | None, profile: PrivacyProfile) -> Totals:
-        """Spend K of the request at the fixed order, in each direction."""
+    def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
+        """K of the request at the fixed order, in each direction."""
         _refuse_failures(profile)
-        after = {}
-        for direction in ("remove", "add"):
-            cost = certified_log_moment(profile, direction, self.order)
-            spent = int(totals[direction], 16) + _units_up(cost, _UNIT_BITS)
-            if not spent <= self.units:
-                raise BudgetError(f"the request needs more than is left; left: {_left(self.remaining(totals))}")
-            after[direction] = f"{spent:x}"
-        return after
+        return {
+            way: f"{_units_up(certified_log_moment(profile, way, self.order), _UNIT_BITS):x}" for way in ("remove", "add")
+        }
+
+    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Spend the cost, if it fits in both directions."""
+        return _within(self, totals, cost)
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """What is left of K at the order, in each direction."""
@@ -376,6 +385,19 @@ def _best_order(epsilon: float, delta: float) -> float:
     return max(orders, key=lambda a: float(log_budget(a, epsilon, delta)) / ((a - 1.0) * a))
 
 
+def _plus(a: str, b: str) -> str:
+    return f"{int(a, 16) + int(b, 16):x}"
+
+
+def _within(account: Shifts | Renyi, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+    """Totals plus cost, each of which must stay within the budget."""
+    after = {name: _plus(totals[name], cost[name]) for name in totals}
+    if not all(int(spent, 16) <= account.units for spent in after.values()):
+        rest = ", ".join(f"{name} = {value:.6g}" for name, value in account.remaining(totals).items())
+        raise BudgetError(f"the request needs more than is left; left: {rest}")
+    return after
+
+
 def _units_up(value: Fraction, bits: int) -> int:
     return math.ceil(value * (1 << bits))
 
@@ -390,7 +412,3 @@ def _down(value: Fraction, *, root: bool = False) -> float:
     while Fraction(found) ** (2 if root else 1) > value:
         found = math.nextafter(found, -math.inf)
     return found
-
-
-def _left(rest: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {value:.6g}" for name, value in rest.items())

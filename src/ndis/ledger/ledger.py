@@ -164,11 +164,12 @@ class Ledger:
         if slot is not None and not isinstance(slot, str):
             raise ParameterError("slot", "be a text", type(slot).__name__)
         digest = profile_digest(profile)
-        content = {"slot": slot, "profile": digest, **_promises(request), "details": dict(details or {})}
+        cost = self._account.cost(slot, profile)
+        content = {"slot": slot, "profile": digest, "cost": cost, **_promises(request), "details": dict(details or {})}
 
         def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
             totals = self._account.start() if before is None else dict(before.totals)
-            return content, self._account.charge(totals, slot, profile)
+            return content, self._account.charge(totals, cost)
 
         return self._store.append("reserve", make, profiles={digest: profile.to_json()})
 
@@ -225,17 +226,19 @@ class Ledger:
         self._account.certify()
         totals, previous, number = self._account.start(), self._store.root, 0
         missing = dict(heads or {})
-        profiles: dict[str, PrivacyProfile] = {}
+        costs: dict[tuple[str | None, str], Any] = {}
         open_reservations: dict[int, str] = {}
         for entry in self._store.entries():
             number += 1
             if entry.number != number or entry.previous != previous or entry.digest != entry.expected_digest():
                 raise LedgerError(f"entry {number} of the ledger does not fit the chain")
             if entry.action == "reserve":
-                digest = entry.content["profile"]
-                if digest not in profiles:
-                    profiles[digest] = self._profile(digest)
-                totals = self._account.charge(totals, entry.content["slot"], profiles[digest])
+                request = entry.content["slot"], entry.content["profile"]
+                if request not in costs:
+                    costs[request] = self._account.cost(request[0], self._profile(request[1]))
+                if costs[request] != entry.content["cost"]:
+                    raise LedgerError(f"entry {number} of the ledger has a wrong cost")
+                totals = self._account.charge(totals, costs[request])
                 open_reservations[number] = entry.digest
             elif entry.action != "commit":
                 raise LedgerError(f"entry {number} of the ledger has an unknown action")
