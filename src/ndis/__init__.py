@@ -33,25 +33,24 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ndis.enclosure import Enclosure
-from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
-
 if TYPE_CHECKING:
     from ndis import gram, learn, models, plotting, sampling, testing
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
     from ndis.batch import delta_batch, log_delta_batch
+    from ndis.enclosure import Enclosure
+    from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
     from ndis.genchi2 import GeneralizedChiSquare
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
-    from ndis.mechanisms.lifted import lift
+    from ndis.mechanisms.lifted import LiftedMechanism, lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
     from ndis.mechanisms.release import ProjectionRelease
     from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
-    from ndis.profile import PrivacyProfile
+    from ndis.profile import Group, PrivacyProfile
 
 __version__ = "0.1.0"
 
@@ -63,6 +62,8 @@ __all__ = [
     "GaussianMechanism",
     "GaussianPair",
     "GeneralizedChiSquare",
+    "Group",
+    "LiftedMechanism",
     "LoewnerEnvelope",
     "NdisError",
     "NotPrivateWarning",
@@ -89,17 +90,26 @@ __all__ = [
     "testing",
 ]
 
-# Python imports these names when somebody first asks for them, so that `import ndis` stays light.
+# Imported when first asked for, so that `import ndis` stays light: an interrupt then finds the command already running.
 _SUBPACKAGES = ("gram", "learn", "models", "plotting", "sampling", "testing")
+_MODULES = ("batch", "enclosure", "errors", "exact", "genchi2", "loss", "pair", "precision", "profile", "whitening")
 _HOMES = {
+    "BudgetError": "ndis.errors",
     "Claim": "ndis.auditing",
     "DominatingPairs": "ndis.mechanisms.envelopes",
+    "Enclosure": "ndis.enclosure",
     "GaussianMechanism": "ndis.mechanisms.gaussian",
     "GaussianPair": "ndis.pair",
     "GeneralizedChiSquare": "ndis.genchi2",
+    "Group": "ndis.profile",
+    "LiftedMechanism": "ndis.mechanisms.lifted",
     "LoewnerEnvelope": "ndis.mechanisms.envelopes",
+    "NdisError": "ndis.errors",
+    "NotPrivateWarning": "ndis.errors",
     "PTRProjection": "ndis.mechanisms.ptr",
+    "ParameterError": "ndis.errors",
     "PoissonProjection": "ndis.mechanisms.projection",
+    "PrecisionError": "ndis.errors",
     "PrivacyProfile": "ndis.profile",
     "ProjectionRelease": "ndis.mechanisms.release",
     "RandomProjection": "ndis.mechanisms.projection",
@@ -114,7 +124,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
+    if name in _SUBPACKAGES + _MODULES:
         return import_module(f"ndis.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)

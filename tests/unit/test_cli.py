@@ -350,7 +350,7 @@ class TestRefusals:
             (("curve", "--ratio", "2", "-o", "curve"), "output must end in .png, .svg or .pdf; got "),
             (
                 ("curve", "--ratio", "2", "-o", "no/such/folder/curve.png"),
-                "output must be a file that can be written; got ",
+                "output must lie in an existing folder; got ",
             ),
             (
                 ("curve", "--ratio", "2", "-o", "curve.png", "--certify"),

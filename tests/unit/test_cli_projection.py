@@ -235,7 +235,7 @@ class TestRegress:
                 ("records.csv", "--target", "y", *REGRESS, "-o", "nowhere/fit.json"),
                 "output must lie in an existing folder",
             ),
-            (("records.csv", "--target", "y", *REGRESS, "-o", "many"), "output must be a file; got"),
+            (("records.csv", "--target", "y", *REGRESS, "-o", "many"), "output must be a file that can be written"),
         ],
     )
     def test_refused(self, args, message, folder):

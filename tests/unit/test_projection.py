@@ -389,9 +389,9 @@ def test_saving_never_overwrites_or_leaves_half(tmp_path, monkeypatch):
     release = PLAIN.release(np.eye(2))
     release.save(tmp_path / "out")
     before = (tmp_path / "out" / "receipt.json").read_bytes()
-    with pytest.raises(ParameterError, match="not exist yet"):
+    with pytest.raises(ParameterError, match="be a new folder"):
         release.save(tmp_path / "out")
-    with pytest.raises(ParameterError, match="can be written"):
+    with pytest.raises(ParameterError, match="lie in an existing folder"):
         release.save(tmp_path / "nowhere" / "out")
 
     def full(_: int) -> None:

@@ -2,7 +2,7 @@
 
 A file of JSON lines. The first names the audit; each of the others is one neighbour with its scores, which come back
 bit for bit. A last line cut short, as an interrupt may leave it, is dropped; any other damage is refused, and a file
-that is no journal is not touched. While an audit runs, the file is locked.
+that is no journal is not touched. While an audit runs, the file is locked. A new one is for its user only.
 
 The name of an audit is a digest of the claim, the data, the rules, the code of the algorithm and its law on the data,
 byte for byte. What the algorithm calls in other modules is not in it, so a few of the neighbours, the worst among them,
@@ -15,11 +15,11 @@ import hashlib
 import json
 import math
 import os
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from ndis.errors import ParameterError
+from ndis.files import lock, open_to_append
 
 __all__ = ["Journal", "Scores"]
 
@@ -32,9 +32,9 @@ _CLOSE = 1e-9  # of log δ: the laws are the same, or they are not
 class Journal:
     """Scores by the name of the neighbour; on disk if a path is given.
 
-    >>> import tempfile
+    >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "audit.jsonl"
+    ...     path = pathlib.Path(folder) / "audit.jsonl"
     ...     with Journal(path, {"audit": 1}, 1) as journal:
     ...         journal.add("remove:0", [(-1.5, 0.0)])
     ...     with Journal(path, {"audit": 1}, 1) as journal:
@@ -50,11 +50,8 @@ class Journal:
         self._file: IO[bytes] | None = None
         if path is None:
             return
-        target = Path(path)
-        if target.exists() and not target.is_file():
-            raise ParameterError("journal", "be a file that can be read and written", repr(str(target)))
+        self._file = open_to_append(path, name="journal")
         try:
-            self._file = target.open("a+b")
             _lock(self._file)
             self._resume(self._file)
         except OSError as error:
@@ -144,11 +141,7 @@ class Journal:
 def _lock(file: IO[bytes]) -> None:
     """Keep other audits out, where the system knows how."""
     try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file)
     except BlockingIOError:
         raise ParameterError("journal", "not be in use", "one that another audit holds") from None
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import secrets
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ndis.cli.audit_file import NamedAlgorithm, Request, read_request
+from ndis.cli.algorithm import NamedAlgorithm, workers_without_current_folder
+from ndis.cli.audit_file import Request, read_request
 from ndis.cli.errors import INTERRUPTED
 from ndis.errors import ParameterError
+from ndis.files import check_file
 
 __all__ = ["REFUTED", "register"]
 
@@ -37,13 +38,19 @@ def audit(
         typer.Argument(
             metavar="FILE",
             help="JSON or TOML with claim = {epsilon, delta, adjacency} and pairs, or algorithm and data; NPZ with the "
-            "same as arrays; a pair or a profile as for ndis delta; or rows of data as CSV, Parquet, Arrow or NPY.",
+            "same as arrays; a pair or a profile as for ndis delta; or rows of data as CSV, Parquet, Arrow or NPY. "
+            "FILE is trusted as a program is: the function that it names is run.",
             show_default=False,
         ),
     ],
     algorithm: Annotated[
         str | None,
-        typer.Option("--algorithm", metavar="MODULE:FUNCTION", help="A function from data to (mean, covariance)."),
+        typer.Option(
+            "--algorithm",
+            metavar="MODULE:FUNCTION",
+            help="A function from data to (mean, covariance), in a module of the current folder, beside FILE, or "
+            "installed. It is run, and trusted.",
+        ),
     ] = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Claimed ε, in place of the file's.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="Claimed δ, in place of the file's.")] = None,
@@ -85,12 +92,15 @@ def audit(
 
     for path in report or []:
         _check_report(path)
+    if journal is not None:
+        check_file(journal, name="journal", append=True)
     request = read_request(file, targets=targets)
     claim = _claim(request, epsilon, delta, None if adjacency is None else adjacency.value)
     running = {"--workers": workers, "--journal": journal, "--law-accuracy": law_accuracy}
     arguments = _arguments(request, claim, algorithm, row_norm_bound, running)
     try:
-        found = run(claim, **arguments)
+        with workers_without_current_folder():
+            found = run(claim, **arguments)
     except KeyboardInterrupt:
         again = "" if journal is None else "; the same command goes on from the journal"
         typer.echo(f"ndis: interrupted{again}", err=True)
@@ -167,14 +177,7 @@ def _check_report(path: Path) -> None:
     """What would make the report impossible to write is said before the audit runs."""
     if path.suffix.lower() not in (".html", ".json"):
         raise ParameterError("--report", "end in .html or .json", str(path))
-    if path.is_dir() or not path.parent.is_dir():
-        raise ParameterError("--report", "be a file in a folder that exists", str(path))
-    probe = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        probe.open("xb").close()
-        probe.unlink()
-    except OSError as error:
-        raise ParameterError("--report", "be a file that can be written", f"{str(path)!r}: {error.strerror}") from error
+    check_file(path, name="--report")
 
 
 def _summary(found: Any) -> str:

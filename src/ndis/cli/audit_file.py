@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import io
-import os
-import sys
 import tomllib
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,62 +13,16 @@ import numpy as np
 
 from ndis._json import loads, only_keys, pair_from_arrays
 from ndis._validate import as_floats
-from ndis.cli.errors import told
 from ndis.cli.source import content_of, is_npz, npz_arrays
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["NamedAlgorithm", "Request", "read_request"]
+__all__ = ["Request", "read_request"]
 
 _TABLES = (".csv", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _CLAIM = ("epsilon", "delta", "adjacency")
 _DATA = ("algorithm", "data", "targets", "candidates", "row_norm_bound", "target_bound", "target_values")
-
-
-@dataclass(frozen=True)
-class NamedAlgorithm:
-    """A function `data → (mean, covariance)` by its name, ``module:function``, looked for in some folders as well."""
-
-    name: str
-    folders: tuple[str, ...] = field(default_factory=lambda: (os.getcwd(),))
-
-    @property
-    def func(self) -> Callable[[Any], Any]:
-        """The function itself."""
-        module, _, path = self.name.partition(":")
-        if not (module and path and all(part.isidentifier() for part in [*module.split("."), *path.split(".")])):
-            raise ParameterError("algorithm", "be written module:function", repr(self.name))
-        for folder in reversed(self.folders):
-            if folder not in sys.path:
-                sys.path.insert(0, folder)
-        try:
-            with redirect_stdout(sys.stderr):
-                found: Any = importlib.import_module(module)
-                for part in path.split("."):
-                    found = getattr(found, part, None)
-        except ModuleNotFoundError as error:
-            raise ParameterError("algorithm", "be in a module that can be found", f"{error.name!r}") from error
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # the user's module may raise anything
-            raise ParameterError("algorithm", "be in a module that imports", told(error)) from error
-        if not callable(found):
-            raise ParameterError("algorithm", "be a function of its module", repr(self.name))
-        return found  # type: ignore[no-any-return]
-
-    def __call__(self, data: Any) -> Any:
-        function = self.func
-        try:
-            with redirect_stdout(sys.stderr):
-                found = function(data)
-                if isinstance(found, tuple | list):  # what turns into an array runs the user's code too
-                    return tuple(np.asarray(part) if hasattr(part, "__array__") else part for part in found)
-                return found
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # and so may the function
-            raise ParameterError(f"algorithm {self.name}", "return (mean, covariance)", told(error)) from error
 
 
 @dataclass(frozen=True, eq=False)

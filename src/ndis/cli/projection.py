@@ -13,7 +13,7 @@ import typer
 from ndis import __version__
 from ndis.cli.records import csv_note, reading
 from ndis.errors import BudgetError, ParameterError
-from ndis.files import write_file
+from ndis.files import check_file, check_new_folder, write_file
 
 if TYPE_CHECKING:
     from ndis.mechanisms.projection import RandomProjection
@@ -169,9 +169,7 @@ def sketch(
 
     Example: ndis sketch records.csv --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
     """
-    if output.exists():
-        raise ParameterError("output", "be a new folder", f"{str(output)!r}, which exists")
-    _check_parent(output)
+    check_new_folder(output)
     public: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -221,9 +219,7 @@ def regress(
     from ndis.learn import PrivateRidge
 
     if output is not None:
-        if output.is_dir():
-            raise ParameterError("output", "be a file", f"{str(output)!r}, a folder")
-        _check_parent(output)
+        check_file(output)
     model = PrivateRidge(
         epsilon=epsilon,
         delta=delta,
@@ -260,11 +256,6 @@ def regress(
     else:
         others = {"(intercept)": model.intercept_, "(penalty)": model.penalty_}
         _print_table(coefficients | {_unlike(name, coefficients): value for name, value in others.items()})
-
-
-def _check_parent(output: Path) -> None:
-    if not output.absolute().parent.is_dir():
-        raise ParameterError("output", "lie in an existing folder", repr(str(output)))
 
 
 def _say_of_csv(data: Path, columns: list[str] | None) -> None:

@@ -13,7 +13,7 @@ import typer
 from ndis.cli.output import print_rows
 from ndis.cli.source import numbers, profile_from
 from ndis.errors import ParameterError
-from ndis.files import write_file
+from ndis.files import check_file, write_file
 from ndis.profile import Choice, PrivacyProfile
 
 __all__ = ["register"]
@@ -29,6 +29,7 @@ class Order(StrEnum):
 
 _CHOICE: dict[Order, Choice] = {Order.P_Q: "remove", Order.Q_P: "add", Order.WORST: "worst"}
 _ORDER_NAMES = ("p from q", "q from p")
+_PICTURES = (".png", ".svg", ".pdf")
 
 File = Annotated[
     Path | None,
@@ -129,10 +130,14 @@ def curve(
     """
     from ndis.plotting import epsilon_grid
 
-    profile = profile_from(file, ratio=ratio, shift=shift, copies=copies, sampling_rate=sampling_rate)
     if output is not None:
         if certify or as_json:
             raise ParameterError("output", "be left out with --certify or --json, which print a table", str(output))
+        if output.suffix.lower() not in _PICTURES:
+            raise ParameterError("output", "end in .png, .svg or .pdf", repr(output.suffix))
+        check_file(output)
+    profile = profile_from(file, ratio=ratio, shift=shift, copies=copies, sampling_rate=sampling_rate)
+    if output is not None:
         write_file(output, _picture(profile, output.suffix, epsilon_range, 201 if points is None else points))
         return
     grid = epsilon_grid(profile, epsilon_range=epsilon_range, points=21 if points is None else points).tolist()
@@ -161,9 +166,6 @@ def _delta_row(profile: PrivacyProfile, epsilon: float, order: Choice, certify: 
 
 def _picture(profile: PrivacyProfile, suffix: str, epsilon_range: tuple[float, float] | None, points: int) -> bytes:
     """The curve as an image file in memory, in the format of the suffix."""
-    kind = suffix[1:].lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise ParameterError("output", "end in .png, .svg or .pdf", repr(suffix))
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -174,5 +176,5 @@ def _picture(profile: PrivacyProfile, suffix: str, epsilon_range: tuple[float, f
     ax = figure.subplots()
     plot_profile(profile, epsilon_range=epsilon_range, points=points, order_names=_ORDER_NAMES, ax=ax)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=200)
+    figure.savefig(buffer, format=suffix[1:].lower(), dpi=200)
     return buffer.getvalue()

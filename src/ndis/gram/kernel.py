@@ -7,26 +7,18 @@ reorder sums of squares alone, because those are exact in any order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ndis._compile import compiled
 from ndis.gram.rows import GroupRule
 
 __all__ = ["quantise_group_into"]
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def _compiled(*relaxed: str) -> Callable[[F], F]:
-    decorator: Callable[[F], F] = njit(nogil=True, cache=True, error_model="numpy", fastmath=set(relaxed))
-    return decorator
-
-
-@_compiled("reassoc", "contract")  # exact sums
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"})  # exact sums
 def _round_row(x: Any, c: float, q: Any) -> float:
     s = 0.0
     for j in range(x.size):
@@ -36,7 +28,7 @@ def _round_row(x: Any, c: float, q: Any) -> float:
     return s
 
 
-@_compiled("nnan", "nsz")  # called without NaN, on magnitudes
+@compiled(error_model="numpy", fastmath={"nnan", "nsz"})  # called without NaN, on magnitudes
 def _largest(x: Any) -> float:
     largest = 0.0
     for j in range(x.size):
@@ -44,7 +36,7 @@ def _largest(x: Any) -> float:
     return largest
 
 
-@_compiled("reassoc", "contract")  # exact sums
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"})  # exact sums
 def _probe_squares(y: Any, probe: float) -> float:
     s = 0.0
     for j in range(y.size):
@@ -53,7 +45,7 @@ def _probe_squares(y: Any, probe: float) -> float:
     return s
 
 
-@_compiled()
+@compiled(error_model="numpy")
 def _pull_row_in(x: Any, shrink: float, probe: float, reach: float, slack: float, q: Any) -> None:
     for j in range(x.size):
         q[j] = x[j] * shrink
@@ -63,7 +55,7 @@ def _pull_row_in(x: Any, shrink: float, probe: float, reach: float, slack: float
         q[j] = np.rint(q[j] * f)
 
 
-@_compiled()
+@compiled(error_model="numpy")
 def _quantise(x: Any, c: float, limit: float, probe: float, reach: float, slack: float, q: Any, broken: Any) -> None:
     for i in range(x.shape[0]):
         squares = _round_row(x[i], c, q[i])

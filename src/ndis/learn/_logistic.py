@@ -120,8 +120,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.mechanism_ = _lifted(model, *budget, str(self.bound))
         release = self.mechanism_.release((rows, signs), random_state=self.random_state)
         parameters = {**release.receipt.parameters, "classes_stated": self.classes is not None}
-        self.receipt_ = replace(release.receipt, parameters=parameters)
-        self.release_ = replace(release, receipt=self.receipt_)
+        self.release_ = replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))
+        self.receipt_ = self.release_.receipt
         w = np.asarray(self.release_.values, dtype=np.float64).reshape(1, weights)
         self.coef_: Floats = w[:, : self.n_features_in_]
         self.intercept_: Floats = np.zeros(1) if intercept is None else w[:, -1] * intercept

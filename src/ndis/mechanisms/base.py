@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from ndis._validate import ADJACENCIES, Adjacency, as_adjacency
 from ndis.errors import ParameterError
@@ -64,6 +68,9 @@ class Receipt:
         of a mean and covariance that came from a model as floats, whose rounding the guarantee does not cover.
     version : str
         Of the package.
+    digest : str
+        SHA-256 of the other fields and of the values released with them; empty until they are put together. It tells
+        a receipt that was changed, or that lies beside other values. Whoever changes both can compute it anew.
 
     Examples
     --------
@@ -80,6 +87,7 @@ class Receipt:
     private: bool
     arithmetic: str = "exact"
     version: str = field(default_factory=lambda: _version())
+    digest: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, in the order of the fields."""
@@ -92,6 +100,7 @@ class Receipt:
             "private": self.private,
             "arithmetic": self.arithmetic,
             "version": self.version,
+            "digest": self.digest,
         }
 
     def to_json(self) -> str:
@@ -103,7 +112,8 @@ class Receipt:
         """The receipt that `to_json` wrote; anything else is refused."""
         from ndis._json import loads, only_keys
 
-        found = only_keys("receipt", loads("receipt", text), tuple(cls.__dataclass_fields__))
+        required = tuple(name for name in cls.__dataclass_fields__ if name != "digest")
+        found = {"digest": "", **only_keys("receipt", loads("receipt", text), required, ("digest",))}
         for name, kind, words in _KINDS:
             if not isinstance(found[name], kind) or (kind is _NUMBER and isinstance(found[name], bool)):
                 raise ParameterError(f"{name} of the receipt", f"be {words}", type(found[name]).__name__)
@@ -111,7 +121,40 @@ class Receipt:
             rule = f"be {' or '.join(map(repr, ARITHMETICS))}"
             raise ParameterError("arithmetic of the receipt", rule, repr(found["arithmetic"]))
         as_adjacency(found["adjacency"])
+        if not re.fullmatch("([0-9a-f]{64})?", found["digest"]):
+            raise ParameterError("digest of the receipt", "be 64 hexadecimal digits", "other text")
         return cls(**found)
+
+    @classmethod
+    def from_saved(cls, text: str | bytes) -> Receipt:
+        """The receipt of a saved release; one that says `private` must have a digest, so nobody can just cut it off.
+
+        >>> Receipt.from_saved(Receipt("M", {}, 1.0, 1e-6, "add-remove", private=True).to_json())
+        Traceback (most recent call last):
+        ndis.errors.ParameterError: digest of the receipt must be there for a release that is private; got none
+        """
+        found = cls.from_json(text)
+        if found.private and not found.digest:
+            raise ParameterError("digest of the receipt", "be there for a release that is private", "none")
+        return found
+
+    def bound_to(self, **values: Any) -> Receipt:
+        """The receipt with the digest of itself and the released values; refused if it has that of others.
+
+        >>> receipt = Receipt("M", {}, 1.0, 1e-6, "add-remove", private=False).bound_to(values=np.zeros(2))
+        >>> receipt.bound_to(values=np.zeros(2)) == receipt
+        True
+        >>> replace(receipt, private=True).bound_to(values=np.zeros(2))
+        Traceback (most recent call last):
+        ndis.errors.ParameterError: receipt must belong to the values released with it; got a digest of others
+        """
+        own = {name: value for name, value in self.to_dict().items() if name != "digest"}
+        mark = hashlib.sha256()
+        for part in (json.dumps(own, sort_keys=True, default=repr).encode(), *_parts(values)):
+            mark.update(len(part).to_bytes(8, "big") + part)
+        if self.digest not in ("", mark.hexdigest()):
+            raise ParameterError("receipt", "belong to the values released with it", "a digest of others")
+        return replace(self, digest=mark.hexdigest())
 
 
 _NUMBER = (int, float)
@@ -124,7 +167,20 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
     ("private", bool, "true or false"),
     ("arithmetic", str, "a name"),
     ("version", str, "text"),
+    ("digest", str, "text"),
 )
+
+
+def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:
+    """Named arrays as bytes that do not depend on the machine."""
+    for name in sorted(values):
+        array = np.asarray(values[name])
+        if array.dtype.kind == "U":  # its width follows from the longest
+            yield json.dumps([name, array.tolist()]).encode()
+        else:
+            array = array.astype(array.dtype.newbyteorder("<"))
+            yield json.dumps([name, array.dtype.str, array.shape]).encode()
+            yield array.tobytes()
 
 
 def _version() -> str:

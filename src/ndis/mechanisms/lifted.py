@@ -236,6 +236,7 @@ class LiftedRelease:
         values = np.array(self.values, dtype=np.float64)
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
+        object.__setattr__(self, "receipt", self.receipt.bound_to(values=values))
 
     @property
     def private(self) -> bool:
@@ -254,7 +255,7 @@ class LiftedRelease:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LiftedRelease:
-        """The release that `save` wrote.
+        """The release that `save` wrote; the digest of its receipt must be that of receipt and values.
 
         >>> import tempfile
         >>> receipt = Receipt("lift(Mean)", {"noise_variance": 1.0}, 1.0, 1e-5, "add-remove", private=True)
@@ -272,7 +273,7 @@ class LiftedRelease:
         except OSError as error:
             raise ParameterError("path", "be a file that can be read", f"{str(path)!r}: {error.strerror}") from error
         found = only_keys("release", loads("release", text), ("values", "receipt"))
-        return cls(found["values"], Receipt.from_json(json.dumps(found["receipt"])))
+        return cls(found["values"], Receipt.from_saved(json.dumps(found["receipt"])))
 
 
 # ---------------------------------------------------------------------- the model

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import secrets
-import shutil
 import tokenize
 import zipfile
 import zlib
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 
 from ndis._validate import as_probability, as_scalar
 from ndis.errors import ParameterError, PrecisionError
+from ndis.files import write_folder
 from ndis.mechanisms.base import Receipt
 
 if TYPE_CHECKING:
@@ -86,6 +85,9 @@ class ProjectionRelease:
         sketch = np.array(self.sketch, dtype=np.float64)
         sketch.setflags(write=False)
         object.__setattr__(self, "sketch", sketch)
+        names = np.array(self.names, dtype="U")
+        receipt = self.receipt.bound_to(sketch=sketch, ridge=float(self.ridge), names=names, targets=str(self.targets))
+        object.__setattr__(self, "receipt", receipt)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # so that a copy is read-only too
@@ -198,43 +200,25 @@ class ProjectionRelease:
         ...     (ProjectionRelease.load(f"{place}/sketch").sketch == release.sketch).all()
         np.True_
         """
-        target = Path(folder)
-        if "\0" in str(target):
-            raise ParameterError("folder", "have a name without null characters", repr(str(target)))
-        if target.exists() or target.is_symlink():
-            raise ParameterError("folder", "not exist yet", repr(str(target)))
-        part = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
-        try:
-            try:
-                part.mkdir()
-                with (part / _SKETCH).open("xb") as file:
-                    np.savez(
-                        file,
-                        sketch=self.sketch,
-                        ridge=self.ridge,
-                        targets=self.targets,
-                        names=np.array(self.names, "U"),
-                    )
-                    _flush(file)
-                with (part / _RECEIPT).open("xb") as file:
-                    file.write(self.receipt.to_json().encode() + b"\n")
-                    _flush(file)
-                part.rename(target)
-            except OSError as error:
-                rule = "name a new folder that can be written"
-                raise ParameterError("folder", rule, f"{str(target)!r}: {error.strerror}") from error
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+        sketch = io.BytesIO()
+        np.savez(sketch, sketch=self.sketch, ridge=self.ridge, targets=self.targets, names=np.array(self.names, "U"))
+        write_folder(
+            folder, {_SKETCH: sketch.getvalue(), _RECEIPT: self.receipt.to_json().encode() + b"\n"}, name="folder"
+        )
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> ProjectionRelease:
-        """The release that `save` wrote; anything else is refused. Its mechanism is made, and so certified, again."""
+        """The release that `save` wrote; anything else is refused. Its mechanism is made, and so certified, again.
+
+        The digest of the receipt must be that of receipt and sketch. It finds damage and mistaken edits; it does not
+        prove who made the release, nor that the sketch is the draw that the receipt describes.
+        """
         place = Path(folder)
         try:
             text, content = (place / _RECEIPT).read_bytes(), (place / _SKETCH).read_bytes()
         except (OSError, ValueError) as error:  # a name with a null character is a ValueError
             raise ParameterError("folder", f"hold {_SKETCH} and {_RECEIPT} of a release", repr(str(place))) from error
-        receipt = Receipt.from_json(text)
+        receipt = Receipt.from_saved(text)
         mechanism, ridge = _mechanism(receipt)
         arrays = _arrays(content)
         sketch, names, targets = arrays["sketch"], arrays["names"], arrays["targets"]
@@ -322,8 +306,3 @@ def _arrays(content: bytes) -> dict[str, NDArray[Any]]:
     if found.keys() != keys or not all(isinstance(a, np.ndarray) for a in found.values()):
         raise ParameterError(_SKETCH, f"hold {', '.join(sorted(keys))}", ", ".join(found) or "nothing")
     return found
-
-
-def _flush(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())

@@ -35,9 +35,9 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ndis._compile import compiled
 from ndis._validate import Floats
 from ndis.loss import LogMoment
 
@@ -59,7 +59,7 @@ _SMALL = 0.0064  # |z|² below which φ(z) is summed as its series
 _SLOPES = (-0.5, 0.5, -0.2, 0.2, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _phi(z: complex) -> complex:
     """φ(z) = −log(1−z) − z = z²/2 + z³/3 + …, |z| ≤ 0.08."""
     p = 1.0 / 14.0 + 0.0j
@@ -68,13 +68,13 @@ def _phi(z: complex) -> complex:
     return p * z * z
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log(z: complex) -> complex:
     """Principal logarithm; |z|² does not overflow here."""
     return complex(0.5 * math.log(z.real * z.real + z.imag * z.imag), math.atan2(z.imag, z.real))
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def exponent(s, lin, t, ratio, nu, q, edge):
     """K(s) − s x for Im s ≥ 0.
 
@@ -124,7 +124,7 @@ def exponent(s, lin, t, ratio, nu, q, edge):
     return acc
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _derivatives(c, lin, t, ratio, nu, q, edge, kind):
     """First, second and third derivative of K(c) − c x − log|c| − log|c+1| (as many poles as the kind has)."""
     first = lin
@@ -156,7 +156,7 @@ def _derivatives(c, lin, t, ratio, nu, q, edge, kind):
     return first, second, third
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _between(a, b, lo, hi):
     """A point inside the bracket (a, b) ⊂ (lo, hi), halving its distance to the nearer end of (lo, hi) in logarithm."""
     if math.isinf(a) and math.isinf(b):
@@ -174,7 +174,7 @@ def _between(a, b, lo, hi):
     return 0.5 * (a + b)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _saddle(lin, t, ratio, nu, q, edge, kind):
     """Minimiser c of the integrand's modulus on the real axis within the strip, the width w there, and the bend of the
     steepest
@@ -227,7 +227,7 @@ def _saddle(lin, t, ratio, nu, q, edge, kind):
     return found, width, bend
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _node(up, bend, c, w, base, lin, t, ratio, nu, q, edge, kind):
     """At e^u = up: the exponent less its saddle value, g(s) s'(u) over its modulus at the saddle, and s."""
     down = 1.0 / up
@@ -242,7 +242,7 @@ def _node(up, bend, c, w, base, lin, t, ratio, nu, q, edge, kind):
     return exponent(s, lin, t, ratio, nu, q, edge) - base, g, s
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind):
     """Nodes of the path up to where the integrand stays below e^mute of its saddle value; 0 if it grows, or outlives
     `limit` nodes."""
@@ -260,7 +260,7 @@ def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind
     return 0
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def path(mute, lin, t, ratio, nu, q, edge, kind):
     """The contour: (c, w, bend, number of looks until dead, K(c) − c x, values of the integrand at the looks); 0 looks
     if none was found.
@@ -287,7 +287,7 @@ def path(mute, lin, t, ratio, nu, q, edge, kind):
     return c, w, bend, best, base, kept
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def strip(a, mute, end, c, w, bend, base, lin, t, ratio, nu, q, edge, kind):
     """Largest log modulus of the integrand (over its saddle value) seen on the lines Im u = ±a, and where from `end`
     on both of them and the
@@ -325,7 +325,7 @@ def strip(a, mute, end, c, w, bend, base, lin, t, ratio, nu, q, edge, kind):
     return math.inf, 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def tail(lin, t, ratio, nu, q, edge, kind):
     """log |I|, −d log|I| / dx, estimated relative error of I (NaN where no path was found)."""
     c, w, bend, best, base, kept = path(_DEAD, lin, t, ratio, nu, q, edge, kind)
@@ -375,7 +375,7 @@ def tail(lin, t, ratio, nu, q, edge, kind):
     return math.nan, math.nan, change / math.fabs(previous)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _burden(c, lin, t, nu, q, edge):
     """Sum of the moduli of the terms of the exponent at the saddle: what its rounding is relative to."""
     total = math.fabs(lin * c)
@@ -391,7 +391,7 @@ def _burden(c, lin, t, nu, q, edge):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def tails(start, stop, lin, first, last, t, ratio, nu, q, edge, kind, value, slope, error):
     """`tail` for the problems start ≤ i < stop, problem i owning the groups first[i] ≤ j < last[i]."""
     for i in range(start, stop):
