@@ -39,8 +39,11 @@ if TYPE_CHECKING:
     from ndis.auditing.claim import Claim
     from ndis.batch import delta_batch, log_delta_batch
     from ndis.enclosure import Enclosure
-    from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
+    from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
     from ndis.genchi2 import GeneralizedChiSquare
+    from ndis.ledger.dominance import dominates
+    from ndis.ledger.ledger import Ledger
+    from ndis.ledger.odometer import odometer
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
@@ -63,6 +66,8 @@ __all__ = [
     "GaussianPair",
     "GeneralizedChiSquare",
     "Group",
+    "Ledger",
+    "LedgerError",
     "LiftedMechanism",
     "LoewnerEnvelope",
     "NdisError",
@@ -80,11 +85,13 @@ __all__ = [
     "check_sensitivity",
     "choose_sketch_size",
     "delta_batch",
+    "dominates",
     "gram",
     "learn",
     "lift",
     "log_delta_batch",
     "models",
+    "odometer",
     "plotting",
     "sampling",
     "testing",
@@ -102,6 +109,8 @@ _HOMES = {
     "GaussianPair": "ndis.pair",
     "GeneralizedChiSquare": "ndis.genchi2",
     "Group": "ndis.profile",
+    "Ledger": "ndis.ledger",
+    "LedgerError": "ndis.errors",
     "LiftedMechanism": "ndis.mechanisms.lifted",
     "LoewnerEnvelope": "ndis.mechanisms.envelopes",
     "NdisError": "ndis.errors",
@@ -118,8 +127,10 @@ _HOMES = {
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
     "delta_batch": "ndis.batch",
+    "dominates": "ndis.ledger",
     "lift": "ndis.mechanisms.lifted",
     "log_delta_batch": "ndis.batch",
+    "odometer": "ndis.ledger",
 }
 
 

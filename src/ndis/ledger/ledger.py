@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from ndis._validate import Adjacency, as_adjacency
-from ndis.errors import LedgerError, ParameterError
-from ndis.ledger.accounts import (
-    Account,
-    Plan,
-    account_of,
-    as_profile,
-    make_account,
-    plain_profile,
-    profile_digest,
-)
-from ndis.ledger.store import Entry, Store, digest_of
+from ndis.errors import BudgetError, LedgerError, ParameterError
+from ndis.ledger.accounts import Account, account_of, make_account
+from ndis.ledger.plan import Plan
+from ndis.ledger.requests import as_profile, described, profile_digest, promised_records
+from ndis.ledger.store import Entry, Store
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Charge", "Ledger", "charged"]
-
-
-@dataclass
-class Charge:
-    """A reservation that waits for its release."""
-
-    ledger: Ledger
-    entry: Entry
-
-    def seal(self) -> dict[str, Any]:
-        """What a receipt carries: the data set, the entry and its digest."""
-        return {"data_name": self.ledger.data_name, "entry": self.entry.number, "head": self.entry.digest}
+__all__ = ["Ledger"]
 
 
 class Ledger:
@@ -165,11 +145,16 @@ class Ledger:
             raise ParameterError("slot", "be a text", type(slot).__name__)
         digest = profile_digest(profile)
         cost = self._account.cost(slot, profile)
-        content = {"slot": slot, "profile": digest, "cost": cost, **_promises(request), "details": dict(details or {})}
+        content = {
+            "slot": slot,
+            "profile": digest,
+            "cost": cost,
+            "max_records": promised_records(request),
+            "details": {**described(request), **(details or {})},
+        }
 
         def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-            totals = self._account.start() if before is None else dict(before.totals)
-            return content, self._account.charge(totals, cost)
+            return content, self._after(self._start() if before is None else before.totals, content)
 
         return self._store.append("reserve", make, profiles={digest: profile.to_json()})
 
@@ -182,7 +167,10 @@ class Ledger:
             content = {"reservation": reservation.number, "digest": reservation.digest, "receipt": receipt}
             return content, dict(before.totals)
 
-        return self._store.append("commit", make)
+        known = self._store.entry(reservation.number)
+        if known is None or known.action != "reserve" or known.digest != reservation.digest:
+            raise LedgerError("a commit needs a reservation of this ledger")
+        return self._store.append("commit", make, reservation=reservation.number)
 
     def release(self, slot: str | None, mechanism: Any, data: Any, **how: Any) -> Any:
         """Reserve, release and commit. The data is not read if the budget does not cover the release."""
@@ -192,7 +180,23 @@ class Ledger:
 
     def remaining(self) -> dict[str, Any]:
         """What is left: releases per slot, or what is left of the filter's sum."""
-        return self._account.remaining(self._totals())
+        return self._account.remaining(self._totals()["spent"])
+
+    @property
+    def max_records(self) -> int | None:
+        """The smallest promise of all requests: the guarantee holds for tables with at most so many records."""
+        found = self._totals()["max_records"]
+        return None if found is None else int(found)
+
+    @property
+    def failure_probability(self) -> float | None:
+        """The failure probabilities of all requests so far, added up; None for a filter, which refuses such requests."""
+        return self._account.failure(self._totals()["spent"]) if isinstance(self._account, Plan) else None
+
+    def plan(self) -> dict[str, tuple[PrivacyProfile, int]]:
+        """The slots of a plan with their profiles and counts; empty for a filter."""
+        slots = self._account.slots if isinstance(self._account, Plan) else {}
+        return {name: (slot.profile, slot.count) for name, slot in slots.items()}
 
     def history(self) -> list[Entry]:
         """All entries, oldest first."""
@@ -202,6 +206,12 @@ class Ledger:
         """The digest of the last entry; that of the ledger itself if there is none."""
         last = self._store.last()
         return self._store.root if last is None else last.digest
+
+    @classmethod
+    def migrate(cls, path: str | os.PathLike[str]) -> Ledger:
+        """Bring a ledger of an older format to the format of this version; make a backup first."""
+        Store.migrate(path)
+        return cls(path)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the ledger to a new file, consistent at one moment."""
@@ -224,7 +234,7 @@ class Ledger:
             With the number of the first entry that does not fit.
         """
         self._account.certify()
-        totals, previous, number = self._account.start(), self._store.root, 0
+        totals, previous, number = self._start(), self._store.root, 0
         missing = dict(heads or {})
         costs: dict[tuple[str | None, str], Any] = {}
         open_reservations: dict[int, str] = {}
@@ -235,10 +245,16 @@ class Ledger:
             if entry.action == "reserve":
                 request = entry.content["slot"], entry.content["profile"]
                 if request not in costs:
-                    costs[request] = self._account.cost(request[0], self._profile(request[1]))
+                    try:
+                        costs[request] = self._account.cost(request[0], self._profile(request[1]))
+                    except (BudgetError, ParameterError) as error:
+                        raise LedgerError(f"entry {number} of the ledger is not covered by the budget") from error
                 if costs[request] != entry.content["cost"]:
                     raise LedgerError(f"entry {number} of the ledger has a wrong cost")
-                totals = self._account.charge(totals, costs[request])
+                try:
+                    totals = self._after(totals, entry.content)
+                except BudgetError as error:
+                    raise LedgerError(f"entry {number} of the ledger exceeds the budget") from error
                 open_reservations[number] = entry.digest
             elif entry.action != "commit":
                 raise LedgerError(f"entry {number} of the ledger has an unknown action")
@@ -255,39 +271,21 @@ class Ledger:
 
     # ------------------------------------------------------------------ inside
 
+    def _start(self) -> dict[str, Any]:
+        return {"spent": self._account.start(), "max_records": None}
+
+    def _after(self, totals: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+        """Totals after a request, or BudgetError."""
+        promises = [n for n in (totals["max_records"], content["max_records"]) if n is not None]
+        spent = self._account.charge(dict(totals["spent"]), content["cost"])
+        return {"spent": spent, "max_records": min(promises, default=None)}
+
     def _totals(self) -> dict[str, Any]:
         last = self._store.last()
-        return self._account.start() if last is None else dict(last.totals)
+        return self._start() if last is None else dict(last.totals)
 
     def _profile(self, digest: str) -> PrivacyProfile:
         profile = PrivacyProfile.from_json(self._store.profile(digest))
         if profile_digest(profile) != digest:
             raise LedgerError("a profile in the ledger does not have the digest that its entry names")
         return profile
-
-
-def _promises(request: Any) -> dict[str, Any]:
-    """Public promises of the data under which the guarantee of a mechanism holds."""
-    found = getattr(request, "max_records", None)
-    return {"max_records": None if found is None else int(found)}
-
-
-@contextmanager
-def charged(
-    request: Any, *, ledger: str | os.PathLike[str] | None, slot: str | None = None, details: Mapping[str, Any] | None = None
-) -> Iterator[Charge | None]:
-    """Reserve before the block and commit after it; nothing happens without a ledger.
-
-    If the block raises, the reservation stays and counts as spent.
-    """
-    if ledger is None:
-        if slot is not None:
-            raise ParameterError("slot", "come with a ledger", repr(slot), "pass ledger= as well")
-        yield None
-        return
-    book = Ledger(ledger)
-    charge = Charge(book, book.reserve(slot, request, details=details))
-    yield charge
-    book.commit(charge.entry)
-
-

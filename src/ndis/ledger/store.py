@@ -5,6 +5,9 @@ found by anyone who holds a receipt: receipts carry the digest of their entry.
 
 Entries are appended inside ``BEGIN IMMEDIATE``: SQLite lets one process in at a time, and a process that dies leaves
 either the whole entry or none. ``synchronous = FULL`` makes the append durable before it returns.
+
+The version of the format is SQLite's ``user_version``. It is no part of the chain, so a migration to a later format does
+not change a digest.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ from ndis.errors import LedgerError, ParameterError
 __all__ = ["FORMAT_VERSION", "Entry", "Store", "digest_of"]
 
 FORMAT_VERSION = 1
+# What leads from one version to the next: version → SQL. A migration may add tables and columns; entries stay as they are.
+_MIGRATIONS: dict[int, str] = {}
+_APPLICATION = 0x6E646973  # "ndis", which tells a ledger from other SQLite files
 _WAIT = 60.0  # seconds to wait for another process that is writing
 
 _TABLES = """
@@ -39,7 +45,8 @@ CREATE TABLE entries (
     content TEXT NOT NULL,
     totals TEXT NOT NULL,
     previous TEXT NOT NULL,
-    digest TEXT NOT NULL
+    digest TEXT NOT NULL,
+    reservation INTEGER UNIQUE
 );
 """
 
@@ -100,14 +107,15 @@ class Store:
         if not self.path.is_file():
             raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), "make one: Ledger.create(...)")
         with self._connection() as connection:
+            version = _version(connection)
+            if version != FORMAT_VERSION:
+                raise LedgerError(
+                    f"the ledger {str(path)!r} has format version {version}; this version of the package needs "
+                    f"{FORMAT_VERSION}" + ("; migrate it: Ledger.migrate(path)" if version < FORMAT_VERSION else "")
+                )
             self.about: dict[str, Any] = {
                 key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")
             }
-        version = self.about.get("format_version")
-        if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
-            raise LedgerError(
-                f"this file has format version {version!r}; this version of the package reads 1 to {FORMAT_VERSION}"
-            )
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], about: Mapping[str, Any], profiles: Mapping[str, str]) -> Store:
@@ -120,9 +128,10 @@ class Store:
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
-                connection.executescript(f"BEGIN; {_TABLES} COMMIT;")
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.executescript(f"BEGIN; {_TABLES} COMMIT; PRAGMA user_version = {FORMAT_VERSION};")
                 connection.execute("BEGIN")
-                full = {"format_version": FORMAT_VERSION, "created": _now(), **about}
+                full = {"created": _now(), **about}
                 connection.executemany("INSERT INTO about VALUES (?, ?)", [(k, _canonical(v)) for k, v in full.items()])
                 connection.executemany("INSERT INTO profiles VALUES (?, ?)", profiles.items())
                 connection.execute("COMMIT")
@@ -154,8 +163,14 @@ class Store:
     def entries(self) -> Iterator[Entry]:
         """All entries, in order."""
         with self._connection() as connection:
-            for row in connection.execute("SELECT * FROM entries ORDER BY number"):
+            for row in connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
                 yield _entry(row)
+
+    def entry(self, number: int) -> Entry | None:
+        """One entry by its number."""
+        with self._connection() as connection:
+            row = connection.execute(f"SELECT {_COLUMNS} FROM entries WHERE number = ?", (number,)).fetchone()
+        return None if row is None else _entry(row)
 
     def profile(self, digest: str) -> str:
         """The JSON text of a profile by its digest."""
@@ -173,8 +188,14 @@ class Store:
         make: Callable[[Entry | None], tuple[Mapping[str, Any], Mapping[str, Any]]],
         *,
         profiles: Mapping[str, str] | None = None,
+        reservation: int | None = None,
     ) -> Entry:
-        """Append one entry. `make` gets the last entry and returns content and totals, or raises to write nothing."""
+        """Append one entry. `make` gets the last entry and returns content and totals, or raises to write nothing.
+
+        An entry that uses a `reservation` is refused if another one has used it.
+        """
+        if not (os.access(self.path, os.W_OK) and self.path.stat().st_mode & 0o222):  # root may write what is marked
+            raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is a read-only file")
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -186,8 +207,11 @@ class Store:
                 entry = Entry(*(getattr(draft, f) for f in _FIELDS[:-1]), digest=draft.expected_digest())
                 connection.executemany("INSERT OR IGNORE INTO profiles VALUES (?, ?)", (profiles or {}).items())
                 connection.execute(
-                    "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (number, entry.time, action, _canonical(content), _canonical(totals), previous, entry.digest),
+                    f"INSERT INTO entries ({_COLUMNS}, reservation) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        *(number, entry.time, action, _canonical(content), _canonical(totals), previous, entry.digest),
+                        reservation,
+                    ),
                 )
                 connection.execute("COMMIT")
             except BaseException:
@@ -212,6 +236,23 @@ class Store:
         finally:
             copy.close()
 
+    @classmethod
+    def migrate(cls, path: str | os.PathLike[str]) -> Store:
+        """Bring an older file to the format of this version, in one transaction."""
+        store = cls.__new__(cls)
+        store.path = Path(path)
+        with store._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            version = _version(connection)
+            if version > FORMAT_VERSION or not all(v in _MIGRATIONS for v in range(version, FORMAT_VERSION)):
+                raise LedgerError(f"the ledger {str(path)!r} has format version {version}; nothing leads from there")
+            for step in range(version, FORMAT_VERSION):
+                for statement in filter(str.strip, _MIGRATIONS[step].split(";")):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute("COMMIT")
+        return cls(path)
+
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own for each call; SQLite's errors in words of the ledger."""
@@ -223,17 +264,28 @@ class Store:
         try:
             connection.execute("PRAGMA synchronous = FULL")
             yield connection
+        except sqlite3.IntegrityError as error:
+            raise LedgerError("an entry of the ledger was refused: its number or its reservation is used") from error
         except sqlite3.Error as error:
             raise LedgerError(f"the ledger {str(self.path)!r} could not be read or written: {error}") from error
         finally:
-            connection.close()
+            with contextlib.suppress(sqlite3.Error):  # a full disk may stop the last checkpoint; the journal keeps it
+                connection.close()
 
 
 _FIELDS = ("number", "time", "action", "content", "totals", "previous", "digest")
+_COLUMNS = ", ".join(_FIELDS)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """The version of the format; other files are refused."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise LedgerError("the file is no ledger of this package")
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _last(connection: sqlite3.Connection) -> Entry | None:
-    row = connection.execute("SELECT * FROM entries ORDER BY number DESC LIMIT 1").fetchone()
+    row = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number DESC LIMIT 1").fetchone()
     return None if row is None else _entry(row)
 
 
