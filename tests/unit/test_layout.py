@@ -24,6 +24,7 @@ LAYERS = (
     ("ndis.profile", "ndis._json", "ndis.plotting"),
     ("ndis.exact", "ndis.calibrate"),
     ("ndis.gram", "ndis.sampling"),
+    ("ndis.ledger",),
     ("ndis.mechanisms",),
     ("ndis.models",),
     ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),

@@ -81,6 +81,8 @@ Target = Annotated[str, typer.Option("--target", metavar="NAME", help="The targe
 Progress = Annotated[
     bool | None, typer.Option("--progress/--no-progress", help="A progress bar (on a terminal unless said).")
 ]
+LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The budget ledger that pays; see 'ndis ledger'.")]
+Slot = Annotated[str | None, typer.Option("--slot", help="The slot of the ledger's plan.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; null stands for what does not exist.")]
 
 _calibrate = typer.Typer(no_args_is_help=True, help="The least noise for a budget, from public numbers alone.")
@@ -160,6 +162,8 @@ def sketch(
     ptr: Ptr = False,
     test_noise_std: TestNoise = None,
     failure_probability: Failure = None,
+    ledger: LedgerOption = None,
+    slot: Slot = None,
     progress: Progress = None,
     as_json: Json = False,
 ) -> None:
@@ -183,7 +187,12 @@ def sketch(
     _say_of_csv(data, columns)
     with reading(data) as records:
         release = mechanism.release(
-            records.rows, columns=records.columns(columns), targets=records.columns(target), progress=progress
+            records.rows,
+            columns=records.columns(columns),
+            targets=records.columns(target),
+            progress=progress,
+            ledger=ledger,
+            slot=slot,
         )
     release.save(output)
     if as_json:
@@ -209,6 +218,8 @@ def regress(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write coefficients and receipt here, as JSON.")
     ] = None,
+    ledger: LedgerOption = None,
+    slot: Slot = None,
     progress: Progress = None,
     as_json: Json = False,
 ) -> None:
@@ -230,6 +241,8 @@ def regress(
         sketch_size=sketch_size,
         adjacency=adjacency.value,
         calibration=calibration.value,
+        ledger=ledger,
+        slot=slot,
     )
     _say_of_csv(data, columns)
     with reading(data) as records:

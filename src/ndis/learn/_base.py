@@ -151,6 +151,8 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
     adjacency: Any
     calibration: Any
     random_state: Any
+    ledger: Any
+    slot: Any
 
     def _calibrate(self, *, columns: int, **layout: Any) -> RandomProjection:
         """The mechanism for rows of this many columns, from public parameters alone."""
@@ -164,6 +166,10 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
             calibration=as_calibration(self.calibration),
             **layout,
         )
+
+    def _how(self) -> dict[str, Any]:
+        """How to release: whose bits, and which ledger pays."""
+        return {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
 
     def _keep(self, release: ProjectionRelease) -> ProjectionRelease:
         """Keep what was released, and return it."""

@@ -38,6 +38,10 @@ class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[m
         See `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for the release. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
 
     Attributes
     ----------
@@ -70,6 +74,8 @@ class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[m
         store_precision: bool = True,
         calibration: str = "exact",
         random_state: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -81,6 +87,8 @@ class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[m
         self.store_precision = store_precision
         self.calibration = calibration
         self.random_state = random_state
+        self.ledger = ledger
+        self.slot = slot
 
     def fit(self, X: Any, y: Any = None) -> PrivateCovariance:
         """Release a sketch of the rows and estimate from it.
@@ -98,7 +106,7 @@ class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[m
         rows = private_rows(self, X)
         width = self.n_features_in_
         mechanism = self._calibrate(columns=width + (intercept is not None), intercept=intercept)
-        release = self._keep(mechanism.release(rows, random_state=self.random_state))
+        release = self._keep(mechanism.release(rows, **self._how()))
         found = moments(release, features=width, records=records, centered=self.assume_centered)
         self.records_, self.location_ = found.records, found.location
         self._set_covariance(found.covariance)

@@ -56,6 +56,10 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         See `ndis.lift`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for the release. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
 
     Attributes
     ----------
@@ -90,6 +94,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         analysis: str = "posterior",
         bound: str = "exact",
         random_state: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -104,6 +110,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.analysis = analysis
         self.bound = bound
         self.random_state = random_state
+        self.ledger = ledger
+        self.slot = slot
 
     def fit(self, X: Any, y: Any) -> PrivateGaussianProcess:
         """Release one draw from the posterior at the query points.
@@ -137,7 +145,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             analysis=self.analysis,  # type: ignore[arg-type]
         )
         self.mechanism_ = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
-        self.release_ = self.mechanism_.release((rows, labels), random_state=self.random_state)
+        how = {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
+        self.release_ = self.mechanism_.release((rows, labels), **how)
         self.receipt_ = self.release_.receipt
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))

@@ -23,6 +23,7 @@ from ndis.learn._base import (
     private_targets,
     stated_bound,
 )
+from ndis.ledger.charging import charged
 from ndis.mechanisms.release import draw_release
 from ndis.sampling.bits import random_bits
 
@@ -63,6 +64,10 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         See `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for the release. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
 
     Attributes
     ----------
@@ -102,6 +107,8 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         adjacency: str = "add-remove",
         calibration: str = "exact",
         random_state: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -113,6 +120,8 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         self.adjacency = adjacency
         self.calibration = calibration
         self.random_state = random_state
+        self.ledger = ledger
+        self.slot = slot
 
     def fit(self, X: Any, y: Any) -> PrivateRidge:
         """Release a sketch of rows and targets, and solve with it.
@@ -180,12 +189,14 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
             intercept=mechanism.intercept,
             fractional_bits=mechanism.fractional_bits,
         )
-        accumulator = GramAccumulator(layout, device=source.device)
-        for rows, values in source.read(groups):
-            with np.errstate(all="ignore"):  # a warning would tell of the values
-                scaled = np.asarray(values, dtype=np.float64) * scale
-            accumulator.update(rows, scaled)
-        release = self._keep(draw_release(mechanism, accumulator.finish(), ridge=mechanism.ridge, bits=bits))
+        with charged(mechanism, ledger=self.ledger, slot=self.slot, private=bits.private) as charge:
+            accumulator = GramAccumulator(layout, device=source.device)
+            for rows, values in source.read(groups):
+                with np.errstate(all="ignore"):  # a warning would tell of the values
+                    scaled = np.asarray(values, dtype=np.float64) * scale
+                accumulator.update(rows, scaled)
+            gram = accumulator.finish()
+            release = self._keep(draw_release(mechanism, gram, ridge=mechanism.ridge, bits=bits, seal=charge.seal()))
         weights, self.penalty_ = ridge_from_gram(
             release.gram(),
             features=features,

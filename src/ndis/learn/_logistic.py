@@ -44,6 +44,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         See `ndis.lift`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for the release. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
 
     Attributes
     ----------
@@ -81,6 +85,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         max_records: int | None = None,
         bound: str = "exact",
         random_state: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -91,6 +97,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.max_records = max_records
         self.bound = bound
         self.random_state = random_state
+        self.ledger = ledger
+        self.slot = slot
 
     def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
         """Release one draw from the posterior.
@@ -118,7 +126,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         )
         budget = as_scalar("epsilon", self.epsilon), as_scalar("delta", self.delta)
         self.mechanism_ = _lifted(model, *budget, str(self.bound))
-        release = self.mechanism_.release((rows, signs), random_state=self.random_state)
+        how = {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
+        release = self.mechanism_.release((rows, signs), **how)
         parameters = {**release.receipt.parameters, "classes_stated": self.classes is not None}
         self.release_ = replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))
         self.receipt_ = self.release_.receipt

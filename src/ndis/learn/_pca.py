@@ -24,7 +24,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstima
     ----------
     n_components : int, optional
         How many components to keep; all by default.
-    epsilon, delta, row_norm_bound, sketch_size, adjacency, records, calibration, random_state
+    epsilon, delta, row_norm_bound, sketch_size, adjacency, records, calibration, random_state, ledger, slot
         As in `PrivateCovariance`.
 
     Attributes
@@ -58,6 +58,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstima
         records: float | None = None,
         calibration: str = "exact",
         random_state: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -68,6 +70,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstima
         self.records = records
         self.calibration = calibration
         self.random_state = random_state
+        self.ledger = ledger
+        self.slot = slot
 
     def fit(self, X: Any, y: Any = None) -> PrivatePCA:
         """Release a sketch of the rows and take the principal components of its covariance estimate.
@@ -88,7 +92,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstima
             raise ParameterError("n_components", f"be an integer from 1 to the {width} features, or None", repr(kept))
         intercept = INTERCEPT_SHARE * bound
         mechanism = self._calibrate(columns=width + 1, intercept=intercept)
-        release = self._keep(mechanism.release(rows, random_state=self.random_state))
+        release = self._keep(mechanism.release(rows, **self._how()))
         found = moments(release, features=width, records=records, centered=False)
         self.records_, self.mean_ = found.records, found.location
         variances, vectors = np.linalg.eigh(found.covariance)

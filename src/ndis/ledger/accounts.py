@@ -1,10 +1,10 @@
 """The three ways to keep a budget. Each is sound if requests are chosen from earlier answers.
 
-- `Plan` (thm:plan): named slots, each with a profile and a count, declared in advance. The composed profile of all slots is
-  certified when the ledger is made. A request must be dominated by its slot in each order.
+- `Plan` (thm:plan): named slots, each with a profile and a count, declared in advance. The composed profile of all
+  slots is certified when the ledger is made. A request must be dominated by its slot in each order.
 - `Shifts` (thm:shift-filter): Gaussian mean shifts of free size. The sum of μ² stays within a budget.
-- `Renyi` (thm:renyi-filter): anything with a Rényi curve. One order is fixed in advance, and the sum of K stays within a
-  budget in each direction.
+- `Renyi` (thm:renyi-filter): anything with a Rényi curve. One order is fixed in advance, and the sum of K stays within
+  a budget in each direction.
 
 Sums are whole numbers of a fixed small unit, rounded to the safe side once per request. So no sum is ever rounded, and
 the order of requests does not matter.

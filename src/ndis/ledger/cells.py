@@ -58,6 +58,7 @@ def cell_holds(points: Sequence[float], a: Sequence[Values], b: Sequence[Values]
 def next_step(grid: Floats, log_a: Floats, log_b: Floats, start: float, end: float) -> float | None:
     """A width for the cell that begins at `start` and is likely to pass, from curves in floats; None if none is."""
 
+    @np.errstate(all="ignore")
     def rehearsed(h: float) -> bool:
         x = start + h * np.array([-1.0, 0.0, 1.0, 2.0])
         level = float(np.interp(start, grid, log_a))

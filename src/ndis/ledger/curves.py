@@ -6,9 +6,9 @@ Write δ_A and δ_B for the curves of two pairs. Floats find a likely answer; wh
 
 *Yes* needs a point E and two parts (the lemmas stand, with proofs, in docs/ledger.md).
 
-- Beyond E. If B's loss is bounded, E is its edge (thm:bounded-loss). If A's largest t is positive and above B's,
-  lem:slow-decay says that δ_A falls no faster than e^{−rε} there, bound:renyi that δ_B falls at least as fast as e^{−sε};
-  with s ≥ r one comparison at E is enough. If no t is positive and A has the larger shift, lem:shift-tail applies.
+- Beyond E. If B's loss is bounded, E is its edge (thm:bounded-loss). If A has a positive t above those of B, a lower
+  bound of δ_A falls no faster than e^{−rε} (lem:slow-decay), and an upper bound of δ_B falls like e^{−sε} (bound:renyi).
+  With s ≥ r one comparison at E is enough. If no t is positive and A has the larger shift, lem:shift-tail applies.
 - Up to E. Both curves are convex in z = e^ε. Between two points B lies below its chord, and A lies above the lines
   through its values at two points on either side (lem:cells). So finitely many enclosures prove a whole cell.
 """
@@ -34,7 +34,7 @@ _WORK = 128  # bits
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1000.0, 120)])
 _LOWEST = -20000.0  # log δ below which no float is asked for
 _CLOSE = 0.02  # a gap in log δ below which the scan looks closer
-_MOST_POINTS = 120  # enclosures per curve in one proof
+_MOST_POINTS = 80  # enclosures per curve in one proof
 _WIDTH = 1e-3
 _WITNESS_WIDTHS = (1e-3, 1e-10)
 
@@ -269,7 +269,9 @@ def _best_order(found: Directions, end: float, least: float, wall: float) -> tup
     with np.errstate(all="ignore"):
         v = 1.0 - np.multiply.outer(s, t)
         both = 0.5 * s * (1.0 + s)
-        k = float(found.flat) * both + (n * (m2 * both[:, None] / v - 0.5 * (s[:, None] * np.log1p(t) + np.log(v)))).sum(1)
+        k = float(found.flat) * both + (
+            n * (m2 * both[:, None] / v - 0.5 * (s[:, None] * np.log1p(t) + np.log(v)))
+        ).sum(1)
         value = k - s * end + s * np.log(s) - (1.0 + s) * np.log1p(s)
     value[~np.isfinite(value)] = np.inf
     i = int(np.argmin(value))

@@ -114,9 +114,7 @@ def _rows(kind: str, arrays: dict[str, Any]) -> list[tuple[Fraction, Fraction, i
     if kind in ("ratios", "excess"):
         value, shift, copies = arrays.values()
         less = 1 if kind == "ratios" else 0
-        return [
-            (Fraction(v) - less, Fraction(m) ** 2, int(n)) for v, m, n in zip(value, shift, copies, strict=True)
-        ]
+        return [(Fraction(v) - less, Fraction(m) ** 2, int(n)) for v, m, n in zip(value, shift, copies, strict=True)]
     if kind == "diagonal":
         return [
             (Fraction(vp) / Fraction(vq) - 1, (Fraction(p) - Fraction(q)) ** 2 / Fraction(vq), 1)

@@ -145,9 +145,7 @@ class _NotComparableError(Exception):
     """The structure of two profiles does not allow a comparison."""
 
 
-def _plain(
-    a: PrivacyProfile, b: PrivacyProfile, order: Order
-) -> tuple[GaussianPair | None, GaussianPair | None]:
+def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[GaussianPair | None, GaussianPair | None]:
     """What is left to compare, as pairs, after sampled releases of b were served by sampled ones of a.
 
     A sampled release of b that none of a serves is taken without its sampling, which dominates it.

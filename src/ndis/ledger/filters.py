@@ -117,9 +117,7 @@ class Renyi:
     def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
         """K of the request at the fixed order, in each direction."""
         _refuse_failures(profile)
-        return {
-            way: f"{units_up(certified_log_moment(profile, way, self.order), UNIT_BITS):x}" for way in _WAYS
-        }
+        return {way: f"{units_up(certified_log_moment(profile, way, self.order), UNIT_BITS):x}" for way in _WAYS}
 
     def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
         """Spend the cost, if it fits in both directions."""

@@ -20,9 +20,9 @@ __all__ = ["Ledger"]
 class Ledger:
     """A budget for one data set, kept in one file.
 
-    Open an existing ledger with ``Ledger(path)``, or make one with `create`. Any number of processes may use the file at
-    once. A release is reserved before data is read and committed after it; what is reserved and not committed counts as
-    spent.
+    Open an existing ledger with ``Ledger(path)``, or make one with `create`. Any number of processes may use the file
+    at once. A release is reserved before data is read and committed after it. What is reserved and not committed counts
+    as spent.
 
     Parameters
     ----------
@@ -140,7 +140,9 @@ class Ledger:
         """
         profile = as_profile(request)
         if profile.adjacency != self.adjacency:
-            raise ParameterError("request", f"have adjacency {self.adjacency!r}, like the ledger", repr(profile.adjacency))
+            raise ParameterError(
+                "request", f"have adjacency {self.adjacency!r}, like the ledger", repr(profile.adjacency)
+            )
         if slot is not None and not isinstance(slot, str):
             raise ParameterError("slot", "be a text", type(slot).__name__)
         digest = profile_digest(profile)
@@ -190,7 +192,7 @@ class Ledger:
 
     @property
     def failure_probability(self) -> float | None:
-        """The failure probabilities of all requests so far, added up; None for a filter, which refuses such requests."""
+        """The failure probabilities of all requests so far, added up; None for a filter, which refuses them."""
         return self._account.failure(self._totals()["spent"]) if isinstance(self._account, Plan) else None
 
     def plan(self) -> dict[str, tuple[PrivacyProfile, int]]:

@@ -90,7 +90,7 @@ def odometer() -> Iterator[Odometer]:
     ...     for _ in range(10):
     ...         release = mechanism.release(3.0)
     >>> spent.releases, round(spent.epsilon(1e-6), 3)
-    (10, 3.9...)
+    (10, 3.525)
     """
     found = Odometer()
     with _lock:

@@ -100,8 +100,9 @@ class Plan:
         """Use one release of the slot, if one is left."""
         slot, used = cost["slot"], dict(totals["used"])
         if not used.get(slot, 0) < self.slots[slot].count:
-            rest = ", ".join(f"{left} of {name!r}" for name, left in self.remaining(totals).items() if left) or "nothing"
-            raise BudgetError(f"slot {slot!r} is used up: all {self.slots[slot].count} releases are spent; left: {rest}")
+            rest = ", ".join(f"{left} of {name!r}" for name, left in self.remaining(totals).items() if left)
+            count = self.slots[slot].count
+            raise BudgetError(f"slot {slot!r} is used up: all {count} releases are spent; left: {rest or 'nothing'}")
         used[slot] = used.get(slot, 0) + 1
         return {"used": used, "failure": plus(totals["failure"], cost["failure"])}
 

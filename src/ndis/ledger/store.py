@@ -6,8 +6,8 @@ found by anyone who holds a receipt: receipts carry the digest of their entry.
 Entries are appended inside ``BEGIN IMMEDIATE``: SQLite lets one process in at a time, and a process that dies leaves
 either the whole entry or none. ``synchronous = FULL`` makes the append durable before it returns.
 
-The version of the format is SQLite's ``user_version``. It is no part of the chain, so a migration to a later format does
-not change a digest.
+The version of the format is SQLite's ``user_version``. It is no part of the chain, so a migration to a later format
+does not change a digest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ndis.errors import LedgerError, ParameterError
 __all__ = ["FORMAT_VERSION", "Entry", "Store", "digest_of"]
 
 FORMAT_VERSION = 1
-# What leads from one version to the next: version → SQL. A migration may add tables and columns; entries stay as they are.
+# What leads from one version to the next: version → SQL. A migration may add tables and columns; entries stay.
 _MIGRATIONS: dict[int, str] = {}
 _APPLICATION = 0x6E646973  # "ndis", which tells a ledger from other SQLite files
 _WAIT = 60.0  # seconds to wait for another process that is writing
@@ -94,9 +94,7 @@ class Entry:
 
     def expected_digest(self) -> str:
         """The digest that this entry must have."""
-        return digest_of(
-            [self.number, self.time, self.action, dict(self.content), dict(self.totals), self.previous]
-        )
+        return digest_of([self.number, self.time, self.action, dict(self.content), dict(self.totals), self.previous])
 
 
 class Store:
@@ -105,7 +103,7 @@ class Store:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         if not self.path.is_file():
-            raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), "make one: Ledger.create(...)")
+            raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), "Ledger.create makes one")
         with self._connection() as connection:
             version = _version(connection)
             if version != FORMAT_VERSION:

@@ -68,6 +68,8 @@ class Receipt:
         of a mean and covariance that came from a model as floats, whose rounding the guarantee does not cover.
     version : str
         Of the package.
+    ledger : mapping, optional
+        If a budget ledger paid: the name of its data set, the number of the entry and its digest (`ndis.Ledger`).
     digest : str
         SHA-256 of the other fields and of the values released with them; empty until they are put together. It tells
         a receipt that was changed, or that lies beside other values. Whoever changes both can compute it anew.
@@ -87,6 +89,7 @@ class Receipt:
     private: bool
     arithmetic: str = "exact"
     version: str = field(default_factory=lambda: _version())
+    ledger: Mapping[str, Any] | None = None
     digest: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,6 +103,7 @@ class Receipt:
             "private": self.private,
             "arithmetic": self.arithmetic,
             "version": self.version,
+            **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
             "digest": self.digest,
         }
 
@@ -112,8 +116,9 @@ class Receipt:
         """The receipt that `to_json` wrote; anything else is refused."""
         from ndis._json import loads, only_keys
 
-        required = tuple(name for name in cls.__dataclass_fields__ if name != "digest")
-        found = {"digest": "", **only_keys("receipt", loads("receipt", text), required, ("digest",))}
+        optional = ("ledger", "digest")
+        required = tuple(name for name in cls.__dataclass_fields__ if name not in optional)
+        found = {"digest": "", **only_keys("receipt", loads("receipt", text), required, optional)}
         for name, kind, words in _KINDS:
             if not isinstance(found[name], kind) or (kind is _NUMBER and isinstance(found[name], bool)):
                 raise ParameterError(f"{name} of the receipt", f"be {words}", type(found[name]).__name__)
@@ -121,6 +126,8 @@ class Receipt:
             rule = f"be {' or '.join(map(repr, ARITHMETICS))}"
             raise ParameterError("arithmetic of the receipt", rule, repr(found["arithmetic"]))
         as_adjacency(found["adjacency"])
+        if "ledger" in found:
+            _check_seal(found["ledger"])
         if not re.fullmatch("([0-9a-f]{64})?", found["digest"]):
             raise ParameterError("digest of the receipt", "be 64 hexadecimal digits", "other text")
         return cls(**found)
@@ -169,6 +176,16 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
     ("version", str, "text"),
     ("digest", str, "text"),
 )
+
+
+def _check_seal(found: Any) -> None:
+    """Refuse what no ledger writes into a receipt."""
+    from ndis._json import only_keys
+
+    seal = only_keys("ledger of the receipt", found, ("data_name", "entry", "head"))
+    good = isinstance(seal["data_name"], str) and type(seal["entry"]) is int and isinstance(seal["head"], str)
+    if not (good and re.fullmatch("[0-9a-f]{64}", seal["head"])):
+        raise ParameterError("ledger of the receipt", "have a name, a number and 64 hexadecimal digits", "other values")
 
 
 def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ for every query that attains its sensitivity: Balle and Wang's analytic Gaussian
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +20,7 @@ from ndis._validate import Floats, as_covariance, as_floats, as_scalar
 from ndis.calibrate import budget, smallest_safe
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray, exact_array
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Adjacency, Attained, Receipt, as_adjacency
 from ndis.mechanisms.lifted import LiftedRelease
 from ndis.pair import GaussianPair
@@ -129,7 +131,14 @@ class GaussianMechanism:
         """Two data sets whose answers are as far apart as the sensitivity allows, where the query has such."""
         return (Attained("answers that differ by the whole sensitivity", self.profile()),)
 
-    def release(self, value: Any, *, random_state: Any = None) -> LiftedRelease:
+    def release(
+        self,
+        value: Any,
+        *,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> LiftedRelease:
         """The answer plus noise, drawn exactly and rounded to a grid that depends on the noise alone.
 
         Parameters
@@ -140,35 +149,46 @@ class GaussianMechanism:
             vector where there is a covariance.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
+        ledger : path, optional
+            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+        slot : str, optional
+            The slot of a plan. For the other kinds a label, or None.
         """
         from ndis.sampling import exact_gaussian, exact_normal, grid_for
         from ndis.sampling.bits import random_bits
 
         bits = random_bits(random_state)
-        answer = _finite(value)
-        if self.covariance is None:
-            sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
-            drawn = sample.values
-        else:
-            d = len(self.covariance)
-            if answer.shape != (d,):
-                raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {answer.shape}")
-            shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
-            noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
-            grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))
-            sample = exact_gaussian(answer, noise, size=1, grid=grid, random_state=bits)
-            drawn = sample.values[0]
-        parameters = {
-            "noise_std": self.noise_std,
-            "noise_variance": self.noise_std**2,
-            "sensitivity": self.sensitivity,
-            "covariance": None if self.covariance is None else self.covariance.tolist(),
-            "grid": sample.grid,
-        }
-        receipt = Receipt(
-            type(self).__name__, parameters, self.epsilon, self.delta, self.adjacency, private=sample.private
-        )
-        return LiftedRelease(drawn, receipt)
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            answer = _finite(value)
+            if self.covariance is None:
+                sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
+                drawn = sample.values
+            else:
+                d = len(self.covariance)
+                if answer.shape != (d,):
+                    raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {answer.shape}")
+                shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
+                noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
+                grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))
+                sample = exact_gaussian(answer, noise, size=1, grid=grid, random_state=bits)
+                drawn = sample.values[0]
+            parameters = {
+                "noise_std": self.noise_std,
+                "noise_variance": self.noise_std**2,
+                "sensitivity": self.sensitivity,
+                "covariance": None if self.covariance is None else self.covariance.tolist(),
+                "grid": sample.grid,
+            }
+            receipt = Receipt(
+                type(self).__name__,
+                parameters,
+                self.epsilon,
+                self.delta,
+                self.adjacency,
+                private=sample.private,
+                ledger=charge.seal(),
+            )
+            return LiftedRelease(drawn, receipt)
 
 
 def _pair(sensitivity: float, noise_std: float) -> GaussianPair:

@@ -22,6 +22,7 @@ from ndis.calibrate import budget, smallest_safe
 from ndis.errors import ParameterError
 from ndis.exact import ExactArray, exact_array
 from ndis.files import write_file
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import ARITHMETICS, Adjacency, Attained, Receipt, as_adjacency
 from ndis.mechanisms.envelopes import Envelope, LoewnerEnvelope, as_envelope
 from ndis.mechanisms.worst_case import Bound, as_bound, certified_worst_delta, worst_log_delta
@@ -159,7 +160,14 @@ class LiftedMechanism:
         known = getattr(self.model, "attained", None)
         return tuple(known(self.noise_variance)) if callable(known) else ()
 
-    def release(self, data: Any, *, random_state: Any = None) -> LiftedRelease:
+    def release(
+        self,
+        data: Any,
+        *,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> LiftedRelease:
         """One draw from N(μ, Σ + vI) of `data`, exactly, on a grid that depends on v alone.
 
         Parameters
@@ -168,6 +176,10 @@ class LiftedMechanism:
             Whatever the model takes.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
+        ledger : path, optional
+            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+        slot : str, optional
+            The slot of a plan. For the other kinds a label, or None.
 
         Notes
         -----
@@ -182,40 +194,42 @@ class LiftedMechanism:
         bits = random_bits(random_state)
         # what the model declares now: it may have been changed since
         _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
-        mean, covariance = self.model.distribution(data)
-        centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
-        if centre.shape == () and spread.shape == (1, 1):
-            centre = ExactArray(centre.numerators.reshape(1), centre.denominator)
-        d = centre.shape[0] if len(centre.shape) == 1 else 0
-        if not d or spread.shape != (d, d):
-            rule = "return a mean of shape (d,) and a covariance of shape (d, d)"
-            raise ParameterError("distribution", rule, f"shapes {centre.shape} and {spread.shape}")
-        sample = exact_gaussian(
-            centre,
-            _plus_noise(spread, self.noise_variance),
-            size=1,
-            grid=grid_for(math.sqrt(self.noise_variance)),
-            random_state=bits,
-        )
-        parameters = {
-            "model": _parameters(self.model),
-            "noise_variance": self.noise_variance,
-            "bound": self.bound,
-            "bound_used": self.bound_used,
-            "grid": sample.grid,
-        }
-        # by the two types alone: whether a list holds integers or floats may depend on the data (sum([]) is 0)
-        arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
-        receipt = Receipt(
-            f"lift({type(self.model).__name__})",
-            parameters,
-            self.epsilon,
-            self.delta,
-            self.adjacency,
-            private=sample.private,
-            arithmetic=arithmetic,
-        )
-        return LiftedRelease(sample.values[0], receipt)
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            mean, covariance = self.model.distribution(data)
+            centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
+            if centre.shape == () and spread.shape == (1, 1):
+                centre = ExactArray(centre.numerators.reshape(1), centre.denominator)
+            d = centre.shape[0] if len(centre.shape) == 1 else 0
+            if not d or spread.shape != (d, d):
+                rule = "return a mean of shape (d,) and a covariance of shape (d, d)"
+                raise ParameterError("distribution", rule, f"shapes {centre.shape} and {spread.shape}")
+            sample = exact_gaussian(
+                centre,
+                _plus_noise(spread, self.noise_variance),
+                size=1,
+                grid=grid_for(math.sqrt(self.noise_variance)),
+                random_state=bits,
+            )
+            parameters = {
+                "model": _parameters(self.model),
+                "noise_variance": self.noise_variance,
+                "bound": self.bound,
+                "bound_used": self.bound_used,
+                "grid": sample.grid,
+            }
+            # by the two types alone: whether a list holds integers or floats may depend on the data (sum([]) is 0)
+            arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
+            receipt = Receipt(
+                f"lift({type(self.model).__name__})",
+                parameters,
+                self.epsilon,
+                self.delta,
+                self.adjacency,
+                private=sample.private,
+                arithmetic=arithmetic,
+                ledger=charge.seal(),
+            )
+            return LiftedRelease(sample.values[0], receipt)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from ndis.calibrate import budget
 from ndis.errors import ParameterError
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
 from ndis.gram.poisson import LEAST_RATE
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
 from ndis.mechanisms.projection_family import SketchFamily, as_calibration, as_size, calibrated_ridge, certified_delta
 from ndis.mechanisms.release import ProjectionRelease, draw_release
@@ -215,6 +216,8 @@ class RandomProjection:
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
     ) -> ProjectionRelease:
         """Draw the sketch of `data`, exactly.
 
@@ -225,6 +228,10 @@ class RandomProjection:
             list of rows too. Targets need a `target_bound`.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
+        ledger : path, optional
+            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+        slot : str, optional
+            The slot of a plan. For the other kinds a label, or None.
 
         Examples
         --------
@@ -237,8 +244,9 @@ class RandomProjection:
         from ndis.sampling.bits import random_bits
 
         bits = random_bits(random_state)
-        gram = self._gram(data, bits, columns=columns, targets=targets, device=device, progress=progress)
-        return draw_release(self, gram, ridge=self.ridge, bits=bits)
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            gram = self._gram(data, bits, columns=columns, targets=targets, device=device, progress=progress)
+            return draw_release(self, gram, ridge=self.ridge, bits=bits, seal=charge.seal())
 
     def _gram(self, data: Any, bits: Any, **how: Any) -> Any:
         from ndis.gram import exact_gram

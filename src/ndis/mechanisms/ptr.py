@@ -24,6 +24,7 @@ Q ⪯ (1+h*)H₀ outright. So all ratios lie between 1/(1+h*) and 1+h*, one on e
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -33,6 +34,7 @@ from ndis._validate import as_probability, as_scalar
 from ndis.calibrate import budget, smallest_safe
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Adjacency, Attained
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.projection_family import SketchFamily, round_up
@@ -196,6 +198,8 @@ class PTRProjection(RandomProjection):
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
     ) -> ProjectionRelease:
         """Test, then draw the sketch with the ridge the test allows; as `RandomProjection.release`.
 
@@ -205,9 +209,11 @@ class PTRProjection(RandomProjection):
         from ndis.sampling.bits import random_bits
 
         bits = random_bits(random_state)
-        gram = self._gram(data, bits, columns=columns, targets=targets, device=device, progress=progress)
-        noisy = self._test(gram, bits)
-        return draw_release(self, gram, ridge=self._ridge_after(noisy), bits=bits, released={"noisy_eigenvalue": noisy})
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            gram = self._gram(data, bits, columns=columns, targets=targets, device=device, progress=progress)
+            noisy = self._test(gram, bits)
+            ridge, released = self._ridge_after(noisy), {"noisy_eigenvalue": noisy}
+            return draw_release(self, gram, ridge=ridge, bits=bits, released=released, seal=charge.seal())
 
     def _test(self, gram: Any, bits: Any) -> float:
         """λ̃ as it is given out: drawn on its grid, then rounded down to a float."""

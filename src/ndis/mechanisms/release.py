@@ -246,10 +246,12 @@ def draw_release(
     ridge: float,
     bits: RandomBits,
     released: Mapping[str, float] = MappingProxyType({}),
+    seal: Mapping[str, Any] | None = None,
 ) -> ProjectionRelease:
     """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends on the ridge alone.
 
-    `released` goes into the receipt: what else the mechanism gives out, and accounts for.
+    `released` goes into the receipt: what else the mechanism gives out, and accounts for. So does `seal`, the entry of
+    the ledger that paid.
     """
     from ndis.sampling import exact_gaussian, grid_for
 
@@ -257,15 +259,22 @@ def draw_release(
         0, gram.exact(ridge=ridge), size=mechanism.sketch_size, grid=grid_for(math.sqrt(ridge)), random_state=bits
     )
     layout = gram.layout
-    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge, **released})
+    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge, **released}, seal=seal)
     return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
 
 
-def receipt_of(mechanism: RandomProjection, *, private: bool, released: Mapping[str, Any]) -> Receipt:
+def receipt_of(
+    mechanism: RandomProjection,
+    *,
+    private: bool,
+    released: Mapping[str, Any],
+    seal: Mapping[str, Any] | None = None,
+) -> Receipt:
     """The receipt of one release: the mechanism's fields, and values that came out along with the sketch."""
     values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
-    return Receipt(type(mechanism).__name__, {**values, **released}, epsilon, delta, adjacency, private=private)
+    parameters = {**values, **released}
+    return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private, ledger=seal)
 
 
 def _mechanism(receipt: Receipt) -> tuple[RandomProjection, float]:
