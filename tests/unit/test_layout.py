@@ -41,6 +41,7 @@ LATE = {
     "ndis.pair": ("ndis.spectrum",),  # δ, ε, certificates
     "ndis.profile": ("ndis._json", "ndis.plotting", "ndis"),  # JSON, pictures, the version
     "ndis.mechanisms.base": ("ndis",),  # the version
+    "ndis.ledger.report": ("ndis",),  # the version
 }
 HEAVY = ("numba", "scipy", "matplotlib", "flint", "sklearn", "pandas", "pyarrow", "dask", "torch", "typer", "rich")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typer
 
 from ndis import __version__
-from ndis.cli import audit, projection, spectrum
+from ndis.cli import audit, ledger, projection, spectrum
 from ndis.cli.errors import OneLineErrors
 
 __all__ = ["app", "main"]
@@ -23,6 +23,7 @@ app = typer.Typer(
 spectrum.register(app)
 projection.register(app)
 audit.register(app)
+ledger.register(app)
 
 
 def _print_version(wanted: bool) -> None:

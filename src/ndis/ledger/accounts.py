@@ -50,6 +50,9 @@ class Account(Protocol):
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """What is left, in words and numbers for people."""
 
+    def whole(self) -> PrivacyProfile | None:
+        """The exact profile of the whole budget, if there is one."""
+
     def certify(self) -> None:
         """Check the guarantee of the whole budget again, or raise LedgerError."""
 

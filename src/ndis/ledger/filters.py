@@ -43,16 +43,21 @@ class Shifts:
         noise = smallest_safe(
             lambda x: float(pair(x).log_delta(epsilon)), lambda x: pair(x).certify(epsilon).upper, delta=delta
         )
-        return cls(epsilon, delta, units_down((1 / Fraction(noise)) ** 2, UNIT_BITS))
+        found = cls(epsilon, delta, units_down((1 / Fraction(noise)) ** 2, UNIT_BITS))
+        found.certify()
+        return found
 
-    def certify(self) -> None:
-        """Certify that one shift with the whole budget meets (ε, δ)."""
+    def whole(self) -> PrivacyProfile:
+        """One shift of the whole budget, rounded up."""
         square = Fraction(self.units, 1 << UNIT_BITS)
         shift = math.sqrt(square)
         while Fraction(shift) ** 2 < square:
             shift = math.nextafter(shift, math.inf)
-        # `of` certified the next float above 1/noise, which is at least this shift
-        pair = GaussianPair.from_ratios(1.0, shift=shift)
+        return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift))
+
+    def certify(self) -> None:
+        """Certify that one shift with the whole budget meets (ε, δ)."""
+        pair = self.whole().remove
         if not min(pair.certify(self.epsilon, relative_width=width).upper for width in WIDTHS) <= self.delta:
             raise LedgerError("the budget of shifts does not meet its epsilon and delta")
 
@@ -100,6 +105,9 @@ class Renyi:
         if not units > 0:
             raise BudgetError(f"order {alpha!r} leaves no budget at epsilon = {epsilon:g}, delta = {delta:g}")
         return cls(epsilon, delta, alpha, units)
+
+    def whole(self) -> None:
+        """A bound of one moment is no curve."""
 
     def certify(self) -> None:
         """Check the budget again from ε, δ and the order."""

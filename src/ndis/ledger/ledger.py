@@ -10,6 +10,7 @@ from ndis._validate import Adjacency, as_adjacency
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.ledger.accounts import Account, account_of, make_account
 from ndis.ledger.plan import Plan
+from ndis.ledger.report import LedgerReport, curve_of, releases_of
 from ndis.ledger.requests import as_profile, described, profile_digest, promised_records
 from ndis.ledger.store import Entry, Store
 from ndis.profile import PrivacyProfile
@@ -204,10 +205,57 @@ class Ledger:
         """All entries, oldest first."""
         return list(self._store.entries())
 
+    def entries(self) -> int:
+        """The number of entries."""
+        last = self._store.last()
+        return 0 if last is None else last.number
+
     def head(self) -> str:
         """The digest of the last entry; that of the ledger itself if there is none."""
         last = self._store.last()
         return self._store.root if last is None else last.digest
+
+    def report(self) -> LedgerReport:
+        """What is allowed, spent and left: `to_html()`, `to_json()` or `to_dict()`. It holds no private values.
+
+        >>> import tempfile, ndis
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     ledger = Ledger.create(f"{place}/b.db", epsilon=1.0, delta=1e-6, kind="shifts", data_name="visits")
+        ...     "Privacy budget of visits" in ledger.report().to_html()
+        True
+        """
+        entries = releases_of(self._store.entries())
+        whole = self._account.whole()
+        slots = {
+            name: {"count": count, "epsilon": profile.epsilon(self.delta)}
+            for name, (profile, count) in self.plan().items()
+        }
+        smallest = self.max_records
+        condition = f"The guarantee holds for tables with at most {smallest} records." if smallest is not None else ""
+        neighbours = {"add-remove": "present or absent", "replace-one": "exchanged"}[self.adjacency]
+        return LedgerReport.of(
+            {
+                "data_name": self.data_name,
+                "kind": self.kind,
+                "order": self._store.about.get("order"),
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "adjacency": self.adjacency,
+                "created": self._store.about["created"],
+                "guarantee": (
+                    f"Everything that this ledger allows is together private with epsilon = {self.epsilon:g} and "
+                    f"delta = {self.delta:g}, for one record {neighbours}, whatever later requests depend on."
+                ),
+                "condition": condition,
+                "max_records": smallest,
+                "failure_probability": self.failure_probability,
+                "slots": slots,
+                "remaining": self.remaining(),
+                "curve": curve_of(whole, self.epsilon),
+                "entries": entries,
+                "head": self.head(),
+            }
+        )
 
     @classmethod
     def migrate(cls, path: str | os.PathLike[str]) -> Ledger:

@@ -57,14 +57,14 @@ class Plan:
         found.certify()
         return found
 
-    def composed(self) -> PrivacyProfile:
+    def whole(self) -> PrivacyProfile:
         """The profile of all slots together."""
         first, *rest = (slot.profile.repeat(slot.count) for slot in self.slots.values())
         return first.compose(*rest)
 
     def certify(self) -> None:
         """Certify that the composed profile meets (ε, δ)."""
-        whole = self.composed()
+        whole = self.whole()
         reached = min(whole.certify(self.epsilon, relative_width=width).upper for width in WIDTHS)
         if not reached <= self.delta:
             raise BudgetError(
@@ -109,7 +109,7 @@ class Plan:
     def failure(self, totals: Totals) -> float:
         """The failure probabilities that were spent, rounded up."""
         exact = Fraction(int(totals["failure"], 16), 1 << FAILURE_BITS)
-        return -down(-exact)
+        return -down(-exact) if exact else 0.0
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """How many releases of each slot are left."""
