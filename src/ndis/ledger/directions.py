@@ -78,7 +78,8 @@ def enclosed(pair: GaussianPair) -> Directions:
 
 def up(value: Ball) -> Fraction:
     """The upper end of a ball as an exact number."""
-    mantissa, exponent = value.upper().man_exp()
+    with precision(2 * max(_BITS)):  # the end of a ball is rounded to the working precision
+        mantissa, exponent = value.upper().man_exp()
     m, e = int(mantissa), int(exponent)
     return Fraction(m * (1 << e)) if e >= 0 else Fraction(m, 1 << -e)
 

@@ -13,7 +13,7 @@ from ndis.calibrate import smallest_safe
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.ledger.directions import enclosed, up
 from ndis.ledger.moments import certified_log_moment, log_budget
-from ndis.ledger.units import UNIT_BITS, WIDTHS, down, plus, units_down, units_up
+from ndis.ledger.units import UNIT_BITS, down, plus, smallest_upper, units_down, units_up
 from ndis.pair import GaussianPair
 from ndis.profile import Order, PrivacyProfile
 
@@ -57,8 +57,7 @@ class Shifts:
 
     def certify(self) -> None:
         """Certify that one shift with the whole budget meets (ε, δ)."""
-        pair = self.whole().remove
-        if not min(pair.certify(self.epsilon, relative_width=width).upper for width in WIDTHS) <= self.delta:
+        if not smallest_upper(self.whole().remove.certify, self.epsilon, self.delta) <= self.delta:
             raise LedgerError("the budget of shifts does not meet its epsilon and delta")
 
     def about(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ndis._validate import Adjacency, as_counts, as_scalar
 from ndis.errors import BudgetError, ParameterError
 from ndis.ledger.dominance import Dominance, dominates
 from ndis.ledger.requests import as_profile, profile_digest
-from ndis.ledger.units import FAILURE_BITS, WIDTHS, down, plus, units_up
+from ndis.ledger.units import FAILURE_BITS, down, plus, smallest_upper, units_up
 from ndis.profile import PrivacyProfile
 
 __all__ = ["Plan", "Slot"]
@@ -65,7 +65,7 @@ class Plan:
     def certify(self) -> None:
         """Certify that the composed profile meets (ε, δ)."""
         whole = self.whole()
-        reached = min(whole.certify(self.epsilon, relative_width=width).upper for width in WIDTHS)
+        reached = smallest_upper(whole.certify, self.epsilon, self.delta)
         if not reached <= self.delta:
             raise BudgetError(
                 f"the plan must keep delta at epsilon = {self.epsilon:g} within {self.delta:g}; got a plan that "

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
-__all__ = ["FAILURE_BITS", "UNIT_BITS", "WIDTHS", "down", "plus", "units_down", "units_up"]
+from ndis.enclosure import Enclosure
+from ndis.errors import PrecisionError
+
+__all__ = ["FAILURE_BITS", "UNIT_BITS", "down", "plus", "smallest_upper", "units_down", "units_up"]
 
 UNIT_BITS = 256  # sums of μ² and K are whole multiples of 2⁻²⁵⁶
 FAILURE_BITS = 1074  # failure probabilities are floats, and so whole multiples of 2⁻¹⁰⁷⁴
-WIDTHS = (1e-10, 1e-15)  # of enclosures: on another machine the wider one may fall to the other side of δ
+_WIDTHS = (1e-13, 1e-15)  # of enclosures that are tried if the usual one does not reach δ
 
 
 def plus(a: str, b: str) -> str:
@@ -32,4 +36,20 @@ def down(value: Fraction, *, root: bool = False) -> float:
     found = math.sqrt(value) if root else float(value)
     while Fraction(found) ** (2 if root else 1) > value:
         found = math.nextafter(found, -math.inf)
+    return found
+
+
+def smallest_upper(certify: Callable[..., Enclosure], epsilon: float, delta: float) -> float:
+    """A certified upper bound of δ(ε), tighter if the first one is above `delta`.
+
+    Enclosures of one number differ a little between machines, and a budget may lie inside that difference.
+    """
+    found = certify(epsilon).upper
+    for width in _WIDTHS:
+        if found <= delta:
+            break
+        try:
+            found = min(found, certify(epsilon, relative_width=width).upper)
+        except PrecisionError:
+            break
     return found
