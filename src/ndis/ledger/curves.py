@@ -242,7 +242,7 @@ def _single_floor(a: Curve, rising: _Rows, end: float, *, proved: bool) -> tuple
 
 def _single(t: Ball, m: Ball, end: Ball, reach: Ball) -> Ball:
     """δ(E) of one direction with t > 0: the loss exceeds E where |x + m/t| > c, c² = 2(1+t)/t · reach."""
-    with precision(_WORK + 2 * max(int(float(end)), 0) + 64):
+    with precision(2 * _WORK):
         c = (2 * (1 + t) / t * reach).sqrt()
 
         def outside(centre: Ball, deviation: Ball) -> Ball:
