@@ -33,6 +33,7 @@ __all__ = ["Curve", "prove", "refute"]
 _WORK = 128  # bits
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1000.0, 120)])
 _LOWEST = -20000.0  # log δ below which no float is asked for
+_CLEAR = -0.05  # a gap in log δ that makes a good witness
 _CLOSE = 0.02  # a gap in log δ below which the scan looks closer
 _MOST_POINTS = 80  # enclosures per curve in one proof
 _WIDTH = 1e-3
@@ -123,20 +124,35 @@ def refute(a: Curve, b: Curve) -> float | None:
     """An ε ≥ 0 with δ_B(ε) > δ_A(ε), certified; None if none was found."""
     scan = _scan(a, b)
     gap = scan.gap
-    likely = [i for i in np.argsort(gap)[:40] if gap[i] < 0]
-    if not likely:
-        return None
-    # an ε at which the numbers are not small is the better witness
-    clear = [i for i in likely if gap[i] < min(-1e-3, 0.5 * gap[likely[0]])] or likely[:1]
-    clear.sort(key=lambda i: float(-scan.b[i]) if gap[i] < -0.05 else 1e9 + gap[i])
-    for i in (clear[0], likely[0]):
+    # an ε at which the curves lie far apart and the numbers are not small is the best witness
+    clear = sorted(np.flatnonzero(gap < _CLEAR).tolist(), key=lambda i: -float(scan.b[i]))
+    closest = np.argsort(gap)[:1].tolist() if gap.size and gap.min() < 0 else []
+    for i in (*clear[:1], *closest):
         for width in _WITNESS_WIDTHS:
             try:
                 if exceeds(b, a, float(scan.epsilon[i]), width):
                     return float(scan.epsilon[i])
             except PrecisionError:
                 continue
-    return None
+    return _beyond_edge(a.directions, b.directions)
+
+
+def _beyond_edge(a: Directions, b: Directions) -> float | None:
+    """The end of A's loss, if it is bounded and B's loss goes further: there δ_A = 0 and δ_B > 0."""
+    if not a.bounded or b.trivial:
+        return None
+    with precision(_WORK):
+        edge = a.edge()
+        end = _at_least(edge)
+        return end if b.singular or not b.bounded or b.edge() > arb(end) else None
+
+
+def _at_least(value: Ball) -> float:
+    """The next float that is certainly not below."""
+    end = float(value.upper())
+    while not arb(end) >= value:
+        end = math.nextafter(end, math.inf)
+    return max(end, 0.0)
 
 
 def exceeds(b: Curve, a: Curve, epsilon: float, width: float) -> bool:
@@ -169,11 +185,7 @@ def _end(a: Curve, b: Curve, scan: _Scan) -> float | None:
     """A point E with δ_A ≥ δ_B proved for all ε ≥ E."""
     mine, theirs = a.directions, b.directions
     if theirs.bounded:
-        edge = theirs.edge()
-        end = math.nextafter(float(edge.upper()), math.inf)
-        while not arb(end) >= edge:
-            end = math.nextafter(end, math.inf)
-        return max(end, 0.0)
+        return _at_least(theirs.edge())
     if any(t > 0 for t, _, _ in mine.curved):
         return _end_by_decay(a, b, scan)
     if all(t < 0 for t, _, _ in theirs.curved) and mine.flat > theirs.flat:
