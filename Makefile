@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types bench docs clean
+.PHONY: demo test lint types bench docs ledger-race dominance ledger-bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +43,15 @@ types: lint
 
 bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 	$(RUN) -m benchmarks
+
+ledger-race: $(VENV)/.dev  ## 200 rounds of 64 processes that race for one ledger and are killed
+	nice -n 10 $(RUN) -m benchmarks.ledger_race --rounds 200
+
+ledger-bench: $(VENV)/.dev  ## a ledger of 100,000 entries: append, what is left, verify
+	nice -n 10 $(RUN) -m benchmarks.ledger --entries 100000
+
+dominance: $(VENV)/.dev  ## dominates on 10,000 pairs against dense grids
+	nice -n 10 $(RUN) -m benchmarks.dominance --pairs 10000
 
 docs: $(VENV)/.dev  ## docs/ rendered to docs/_site
 	$(RUN) docs/build.py
