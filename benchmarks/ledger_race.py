@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import ndis
-from ndis.errors import BudgetError
+from ndis.errors import BudgetError, LedgerError
 
 SLOTS = {"small": (0.05, 60), "large": (0.1, 45)}
 MARGIN = 0.4  # seconds within which a round is killed
@@ -44,6 +44,9 @@ def child(path: Path, hand: int, seed: int) -> None:
         except BudgetError:
             left.remove(slot)
             continue
+        except LedgerError as error:
+            os.write(hand, f"error: {error}\n".encode())
+            return
         os.write(hand, f"{entry.number} {entry.digest}\n".encode())
         if rng.random() < 0.8:
             ledger.commit(entry)
@@ -73,7 +76,10 @@ def one_round(folder: Path, number: int, processes: int, seed: int) -> tuple[int
         os.kill(pid, signal.SIGKILL)
     for pid in running:
         killed += os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-    held = dict(line.split() for line in notes.read_text().splitlines() if line.count(" ") == 1 and len(line) > 64)
+    lines = notes.read_text().splitlines()
+    errors = [line for line in lines if line.startswith("error")]
+    assert not errors, errors[0]
+    held = dict(line.split() for line in lines if line.count(" ") == 1 and len(line) > 64)
     ledger = ndis.Ledger(path)
     ledger.verify(heads={int(n): digest for n, digest in held.items()})
     spent = sum(entry.action == "reserve" for entry in ledger.history())

@@ -24,6 +24,7 @@ NAVIGATION = {
     "docs/private-sketches.md": "Private sketches",
     "docs/lifting.md": "Lifting",
     "docs/models.md": "Models",
+    "docs/ledger.md": "Budget ledger",
     "docs/auditing.md": "Auditing",
     "docs/gallery.md": "Gallery",
     "docs/command-line.md": "Command line",

@@ -165,7 +165,7 @@ def _refuse_failures(profile: PrivacyProfile) -> None:
 
 def _best_order(epsilon: float, delta: float) -> float:
     """The order at which the budget of K allows the largest shift: B(s)/(s(1+s)/2) is largest."""
-    orders = [1.0 + 2.0 ** (k / 8) for k in range(-64, 81)]
+    orders = [1.0 + math.exp2(k / 8) for k in range(-64, 81)]
     return max(orders, key=lambda a: float(log_budget(a, epsilon, delta)) / ((a - 1.0) * a))
 
 

@@ -83,7 +83,7 @@ class Plan:
 
     def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
         """One release of a slot whose profile dominates the request."""
-        if slot not in self.slots:
+        if slot is None or slot not in self.slots:
             raise ParameterError("slot", f"be one of {', '.join(map(repr, self.slots))}", repr(slot))
         declared = self.slots[slot].profile
         if not profile.failure_probability <= declared.failure_probability:

@@ -20,7 +20,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -202,7 +202,7 @@ class Store:
                 number = 1 if before is None else before.number + 1
                 previous = self.root if before is None else before.digest
                 draft = Entry(number, _now(), action, dict(content), dict(totals), previous, "")
-                entry = Entry(*(getattr(draft, f) for f in _FIELDS[:-1]), digest=draft.expected_digest())
+                entry = replace(draft, digest=draft.expected_digest())
                 connection.executemany("INSERT OR IGNORE INTO profiles VALUES (?, ?)", (profiles or {}).items())
                 connection.execute(
                     f"INSERT INTO entries ({_COLUMNS}, reservation) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
