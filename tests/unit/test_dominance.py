@@ -112,6 +112,14 @@ def test_bounded_losses_are_compared_by_their_edges():
     assert compare(pair(0.5), pair(1.0, 1e-3))[0] is False  # beyond the edge one curve is 0 and the other is not
 
 
+def test_a_pair_without_exact_inputs_is_refused():
+    one = np.ones(1)
+    bare = ndis.GaussianPair(one, one, one, 1, 0 * one)
+    for a, b in ((bare, pair(1.0, 0.1)), (pair(1.0, 2.0), bare)):
+        with pytest.raises(ParameterError, match="exact inputs"):
+            compare(a, b)
+
+
 def test_mutually_singular_and_equal_laws():
     apart = ndis.GaussianPair.from_diagonal(0.0, 0.0, 1.0, 0.0)
     same = pair(1.0)

@@ -239,9 +239,9 @@ def _whole_floor(a: Curve, rising: _Rows, end: float, *, proved: bool) -> tuple[
     """(log δ_A(E) from below, the rate of lem:slow-decay): 1 over the second largest t, copies counted."""
     if rising[0][2] < 2 and len(rising) < 2:
         return _NEVER
-    second = rising[0 if rising[0][2] >= 2 else 1][0]
+    first, second = rising[0][0], rising[0 if rising[0][2] >= 2 else 1][0]
     low = a.at(end).low.log() if proved else arb(float(a.logs(np.array([end]))[0]) - _WIDTH)
-    return low, 1 / second
+    return low, (1 / first).max(1 / second)
 
 
 def _single_floor(a: Curve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:

@@ -12,7 +12,7 @@ from typing import Any
 from flint import arb
 
 from ndis._json import pair_from_json, pair_to_json
-from ndis.errors import PrecisionError
+from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.spectrum.balls import Ball, precision
 from ndis.spectrum.certified import certify_log
@@ -65,6 +65,8 @@ class Directions:
 
 def enclosed(pair: GaussianPair) -> Directions:
     """The invariants of a pair in balls of at least 200 good bits."""
+    if not pair.origins:
+        raise ParameterError("pair", "know its exact inputs", "none", "make it with one of the from_ constructors")
     for bits in _BITS:
         with precision(bits):
             found = enclose(pair.origins, bits)
