@@ -312,15 +312,15 @@ def test_estimators_take_a_ledger_and_still_clone_and_pickle(tmp_path):
     models = [
         ndis.learn.PrivateCovariance(**public, ledger=path, slot="a"),
         ndis.learn.PrivatePCA(**public, ledger=path, slot="a"),
-        ndis.learn.PrivateRidge(**public, target_bound=1.0, ledger=path, slot="a"),
+        ndis.learn.PrivateRidge(**public, target_bound=1.0, ledger=path, slot="b"),
     ]
     mechanism = models[0]._calibrate(columns=3, intercept=0.5)
     wide = models[2]._calibrate(columns=4, intercept=0.5, target_bound=0.75)
-    profile = max((mechanism, wide), key=lambda m: m.profile().delta(1.0)).profile()
-    ledger = ndis.Ledger.create(path, epsilon=4.0, delta=1e-5, plan={"a": (profile, 3)}, data_name="rows")
+    plan = {"a": (mechanism, 2), "b": (wide, 1)}
+    ledger = ndis.Ledger.create(path, epsilon=4.0, delta=1e-5, plan=plan, data_name="rows")
     for number, model in enumerate(models):
         copy = pickle.loads(pickle.dumps(clone(model)))
-        assert (copy.ledger, copy.slot) == (path, "a")
+        assert (copy.ledger, copy.slot) == (path, model.slot)
         copy.fit(rows, y)
         assert copy.receipt_.ledger["entry"] == 2 * number + 1
     with pytest.raises(BudgetError):
