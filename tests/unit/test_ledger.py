@@ -538,7 +538,7 @@ def test_the_report_has_no_private_value_and_escapes_names(tmp_path):
     assert found["remaining"] == {"<b>a</b>": 1}
     assert found["entries"][0]["state"] == "released"
     whole = mechanism.profile().repeat(2)
-    row = found["curve"][20]
+    row = found["curve"][40]
     assert row["remove"] == pytest.approx(whole.delta(row["epsilon"], order="remove"), rel=1e-9)
 
 

@@ -161,13 +161,13 @@ class Ledger:
 
         return self._store.append("reserve", make, profiles={digest: profile.to_json()})
 
-    def commit(self, reservation: Entry, *, receipt: str = "") -> Entry:
-        """Say that a reservation was used; `receipt` is the digest of the receipt that went out."""
+    def commit(self, reservation: Entry) -> Entry:
+        """Say that the release of a reservation came out."""
 
         def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
             if before is None:
                 raise LedgerError("a commit needs a reservation")
-            content = {"reservation": reservation.number, "digest": reservation.digest, "receipt": receipt}
+            content = {"reservation": reservation.number, "digest": reservation.digest}
             return content, dict(before.totals)
 
         known = self._store.entry(reservation.number)

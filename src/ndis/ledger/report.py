@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ndis._validate import Floats
 from ndis.ledger.store import Entry
 from ndis.profile import Order, PrivacyProfile
 
 __all__ = ["LedgerReport", "curve_of", "releases_of"]
 
 _SHOWN = 500  # releases on the page; JSON has all
-_POINTS = 41
+_POINTS = 81
+_LEAST = 1e-24  # of the picture
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
 
@@ -115,19 +115,18 @@ def _chart(curve: list[dict[str, float]]) -> dict[str, Any] | None:
     """Lines and labels of log δ against ε, in the units of the picture; None if there is nothing to draw."""
     if not curve:
         return None
-    x: Floats = np.array([row["epsilon"] for row in curve])
-    logs = {order: np.array([math.log10(max(row[order], 1e-30)) for row in curve]) for order in _ORDERS}
-    top, bottom = 0.0, math.floor(min(line.min() for line in logs.values()))
+    last = curve[-1]["epsilon"]
+    smallest = min(row[order] for row in curve for order in _ORDERS)
+    bottom = 4 * max(math.ceil(-math.log10(max(smallest, _LEAST)) / 4), 1)  # four whole steps on the axis
     lines = []
-    for order, line in logs.items():
-        across, down = 60 + 560 * x / x[-1], 20 + 240 * (top - line) / (top - bottom or 1.0)
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, down, strict=True))
-        lines.append({"name": order, "points": points})
+    for order in _ORDERS:
+        rows = [(row["epsilon"], row[order]) for row in curve if row[order] >= _LEAST]
+        points = (f"{60 + 560 * x / last:.1f},{20 - 240 * math.log10(y) / bottom:.1f}" for x, y in rows)
+        lines.append({"name": order, "points": " ".join(points)})
     ticks: list[dict[str, Any]] = [
-        {"x": 60 + 140 * k, "y": 280, "anchor": "middle", "text": f"{x[-1] * k / 4:g}"} for k in range(5)
+        {"x": 60 + 140 * k, "y": 280, "anchor": "middle", "text": f"{last * k / 4:g}"} for k in range(5)
     ]
     ticks += [
-        {"x": 54, "y": 24 + 60 * k, "anchor": "end", "text": f"1e{(bottom * k / 4):.0f}" if k else "1"}
-        for k in range(5)
+        {"x": 54, "y": 24 + 60 * k, "anchor": "end", "text": f"1e-{bottom * k // 4}" if k else "1"} for k in range(5)
     ]
     return {"lines": lines, "ticks": ticks}
