@@ -16,7 +16,6 @@ from ndis.cli.projection import Adjacency, AdjacencyOption
 from ndis.cli.source import read_profile
 from ndis.errors import ParameterError
 from ndis.files import check_file, write_file
-from ndis.profile import PrivacyProfile
 
 __all__ = ["register"]
 
@@ -194,6 +193,8 @@ def _slot(name: str, item: Any, folder: Path, adjacency: Adjacency) -> tuple[Any
         raise ParameterError(f"slot {name!r}", f"have one of {', '.join(_WAYS)}", ", ".join(ways) or "none")
     value = known[ways[0]]
     if ways == ["noise_multiplier"]:
+        from ndis.profile import PrivacyProfile
+
         return PrivacyProfile.from_noise_multiplier(value, adjacency=adjacency.value), known["count"]
     if ways == ["profile"]:
         if not isinstance(value, str):
