@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import sys
 
-NAMES = ("spectrum", "engine", "projection", "audit")
+NAMES = ("spectrum", "engine", "projection", "audit", "regression", "classification", "coverage", "passes")
 
 
 def main(names: list[str]) -> int:

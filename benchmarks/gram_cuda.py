@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from ndis.gram import GramAccumulator, RowLayout, exact_gram
+from ndis.gram.sums import RecordSums
 
 
 def hard_rows(rows: int, columns: int, *, seed: int = 0) -> np.ndarray:
@@ -44,6 +45,31 @@ def same_bits(device: str) -> bool:
                     print(f"DIFFERENT BITS: columns {columns}, fractional bits {bits}, {dtype.__name__}")
                     good = False
     print(f"bit-identical to NumPy: {good}")
+    return good
+
+
+def same_sums(device: str) -> bool:
+    """Compare exact sums: residual products, squares, counts and softmax gradients."""
+    good = True
+    for columns in (1, 7, 64, 300):
+        for bits in (8, 18, 24):
+            rng = np.random.default_rng(columns)
+            x, y = hard_rows(20_000, columns), rng.normal(size=(20_000, 2))
+            label = rng.integers(0, 10, size=(20_000, 1)).astype(np.float64)
+            theta = rng.normal(size=(columns + 1, 10))
+            public = {"row_norm_bound": 1.3, "intercept": 0.6, "fractional_bits": bits}
+            found = []
+            for where in (None, device):
+                linear = RecordSums((x, y), target_bound=0.7, device=where, **public)
+                one = linear.residual_products(theta[:, :2], clip=0.1, square_clip=0.5, edges=[0.05, 0.1, 0.3])
+                two = RecordSums((x, label), classes=range(10), device=where, **public).gradients(theta, clip=0.2)
+                found.append((one, two))
+            for a, b in zip(*found, strict=True):
+                same = a.total == b.total and a.squares == b.squares and a.records == b.records
+                if not (same and np.array_equal(a.longer, b.longer)):
+                    print(f"DIFFERENT SUMS: columns {columns}, fractional bits {bits}")
+                    good = False
+    print(f"sums bit-identical to NumPy: {good}")
     return good
 
 
@@ -121,7 +147,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.device.startswith("cuda"):
         print(torch.cuda.get_device_name(), "torch", torch.__version__, "numpy", np.__version__)
-    good = same_bits(arguments.device)
+    good = same_bits(arguments.device) & same_sums(arguments.device)
     rates(arguments.device, *((1 << 20, 512) if arguments.small else (1 << 29, 8192)))
     return 0 if good else 1
 

@@ -82,7 +82,7 @@ def calibration() -> None:
         for name, job in jobs.items():
 
             def fresh(job=job) -> None:
-                from ndis.mechanisms.projection_family import certified_delta
+                from ndis.mechanisms.sketch_law import certified_delta
 
                 certified_delta.cache_clear()
                 job()

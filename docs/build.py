@@ -21,6 +21,7 @@ NAVIGATION = {
     "docs/index.md": "Docs",
     "docs/spectrum.md": "Tutorial",
     "docs/sharp-edges.md": "Sharp edges",
+    "docs/which-regression.md": "Which regression?",
     "docs/private-sketches.md": "Private sketches",
     "docs/lifting.md": "Lifting",
     "docs/models.md": "Models",

@@ -16,12 +16,12 @@ import math
 from typing import Any
 
 import numpy as np
+from hard_neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 from scipy.optimize import brentq, minimize_scalar
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 import ndis
 from ndis.models.logistic import noisy_pair
-from ndis.models.neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 
 EPSILON, DELTA = 1.0, 1e-5
 
@@ -104,6 +104,23 @@ def process(count: int) -> None:
                 random_state=0,
             )
             report("optimised, 16 records free to move", model, data, v)
+    for release in ("draw", "mean"):
+        model = ndis.models.GaussianProcess(
+            kernel=DotProduct(sigma_0=0.0), noise_variance=0.1, label_bound=0.5, prior_variance_bound=1.0,
+            query=[[1.0]], max_records=16, analysis="posterior", release=release,
+        )  # fmt: skip
+        v = ndis.lift(model, epsilon=EPSILON, delta=DELTA).noise_variance
+        print(f"GaussianProcess, linear kernel, label noise 0.1, 16 records, release={release!r}: v = {v:.6g}")
+
+        def short(share: float) -> Any:
+            return np.append(np.full(15, share), 1.0)[:, None], np.append(np.full(15, -0.5), 0.5)
+
+        best = minimize_scalar(
+            lambda share, model=model, v=v: -float(profile_on(model, short(share), v).log_delta(EPSILON)),
+            bounds=(0.01, 0.5),
+            method="bounded",
+        )
+        report(f"optimised, 15 records at {best.x:.3g} of the last", model, short(best.x), v)
 
 
 def main() -> None:

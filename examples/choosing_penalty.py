@@ -34,7 +34,12 @@ def made_up(records: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def private_model(l2_penalty: float) -> PrivateLogisticRegression:
     """The model, not yet fitted. All its parameters are public."""
     return PrivateLogisticRegression(
-        epsilon=EPSILON, delta=DELTA, l2_penalty=l2_penalty, row_norm_bound=ROW_NORM_BOUND, classes=(0, 1)
+        epsilon=EPSILON,
+        delta=DELTA,
+        l2_penalty=l2_penalty,
+        row_norm_bound=ROW_NORM_BOUND,
+        classes=(0, 1),
+        method="posterior",
     )
 
 

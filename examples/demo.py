@@ -114,7 +114,9 @@ def audit_release(model: PrivateRidge, records: Records, page: Path) -> None:
     receipt, mechanism = model.receipt_, model.mechanism_
     claim = ndis.Claim(epsilon=receipt.epsilon, delta=receipt.delta, adjacency=receipt.adjacency)
     scale = mechanism.target_bound / private_regression.TARGET_BOUND  # the units of the sketch
-    show_report(ndis.audit(claim, mechanism=mechanism, data=(records.rows, scale * records.targets)), page)
+    data = (records.rows, scale * records.targets)
+    names = {"title": "A private regression", "data_name": "patients"}
+    show_report(ndis.audit(claim, mechanism=mechanism, data=data, **names), page)
 
 
 def audit_wrapper(page: Path) -> None:

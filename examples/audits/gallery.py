@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ndis.auditing import AuditReport
@@ -40,7 +40,7 @@ def show(exhibit: Exhibit, folder: Path = FOLDER) -> None:
         print(f"  {what}: {value}")
     for version, report in (("false", exhibit.false), ("repaired", exhibit.repaired)):
         page = folder / f"{exhibit.name}-{version}.html"
-        report.save(page)
+        replace(report, title=f"{exhibit.title} ({version})").save(page)
         print(f"  {version}: {report.verdict}")
         if report.witness is not None:
             epsilon, delta = report.witness.epsilon, report.witness.delta

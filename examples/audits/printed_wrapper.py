@@ -12,7 +12,7 @@ from gallery import Exhibit, show
 from sklearn.gaussian_process.kernels import RBF
 
 import ndis
-from ndis.calibrate import smallest_safe
+from ndis._search import smallest_safe
 
 CLAIM = ndis.Claim(epsilon=1.0, delta=1e-5)
 NOISE, LABEL_BOUND, MAX_RECORDS = 0.01, 0.001, 1  # σ_n², B and n; the kernel is at most l² = 1

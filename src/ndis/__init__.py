@@ -33,11 +33,13 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ndis._version import __version__
+
 if TYPE_CHECKING:
     from ndis import gram, learn, models, plotting, sampling, testing
+    from ndis._exact import exact_array
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
-    from ndis.batch import delta_batch, log_delta_batch
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
     from ndis.genchi2 import GeneralizedChiSquare
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
     from ndis.ledger.ledger import Ledger
     from ndis.ledger.odometer import odometer
     from ndis.mechanisms.check import check_sensitivity
-    from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
     from ndis.mechanisms.gaussian import GaussianMechanism
+    from ndis.mechanisms.gram import GramMechanism, GramRelease
     from ndis.mechanisms.lifted import LiftedMechanism, lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
@@ -54,8 +56,8 @@ if TYPE_CHECKING:
     from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
     from ndis.profile import Group, PrivacyProfile
-
-__version__ = "0.1.0"
+    from ndis.spectrum.batch import delta_batch, log_delta_batch
+    from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
 __all__ = [
     "BudgetError",
@@ -65,6 +67,8 @@ __all__ = [
     "GaussianMechanism",
     "GaussianPair",
     "GeneralizedChiSquare",
+    "GramMechanism",
+    "GramRelease",
     "Group",
     "Ledger",
     "LedgerError",
@@ -86,6 +90,7 @@ __all__ = [
     "choose_sketch_size",
     "delta_batch",
     "dominates",
+    "exact_array",
     "gram",
     "learn",
     "lift",
@@ -97,13 +102,31 @@ __all__ = [
     "testing",
 ]
 
-# Imported when first asked for, so that `import ndis` stays light: an interrupt then finds the command already running.
-_SUBPACKAGES = ("gram", "learn", "models", "plotting", "sampling", "testing")
-_MODULES = ("batch", "enclosure", "errors", "exact", "genchi2", "loss", "pair", "precision", "profile", "whitening")
+# Python imports these names when somebody first asks for them, so that `import ndis` stays light. An interrupt then
+# finds the command already running.
+_MODULES = (
+    "auditing",
+    "enclosure",
+    "errors",
+    "genchi2",
+    "gram",
+    "learn",
+    "loss",
+    "mechanisms",
+    "models",
+    "pair",
+    "paper",
+    "plotting",
+    "profile",
+    "sampling",
+    "spectrum",
+    "testing",
+    "worst_case",
+)
 _HOMES = {
     "BudgetError": "ndis.errors",
     "Claim": "ndis.auditing",
-    "DominatingPairs": "ndis.mechanisms.envelopes",
+    "DominatingPairs": "ndis.worst_case.envelopes",
     "Enclosure": "ndis.enclosure",
     "GaussianMechanism": "ndis.mechanisms.gaussian",
     "GaussianPair": "ndis.pair",
@@ -112,7 +135,9 @@ _HOMES = {
     "Ledger": "ndis.ledger",
     "LedgerError": "ndis.errors",
     "LiftedMechanism": "ndis.mechanisms.lifted",
-    "LoewnerEnvelope": "ndis.mechanisms.envelopes",
+    "GramMechanism": "ndis.mechanisms.gram",
+    "GramRelease": "ndis.mechanisms.gram",
+    "LoewnerEnvelope": "ndis.worst_case.envelopes",
     "NdisError": "ndis.errors",
     "NotPrivateWarning": "ndis.errors",
     "PTRProjection": "ndis.mechanisms.ptr",
@@ -120,25 +145,26 @@ _HOMES = {
     "PoissonProjection": "ndis.mechanisms.projection",
     "PrecisionError": "ndis.errors",
     "PrivacyProfile": "ndis.profile",
-    "ProjectionRelease": "ndis.mechanisms.release",
+    "ProjectionRelease": "ndis.mechanisms.ptr",  # which brings all three mechanisms, so that `load` knows them
     "RandomProjection": "ndis.mechanisms.projection",
-    "RankOneEnvelope": "ndis.mechanisms.envelopes",
+    "RankOneEnvelope": "ndis.worst_case.envelopes",
     "audit": "ndis.auditing",
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
-    "delta_batch": "ndis.batch",
+    "delta_batch": "ndis.spectrum.batch",
     "dominates": "ndis.ledger",
+    "exact_array": "ndis._exact",
     "lift": "ndis.mechanisms.lifted",
-    "log_delta_batch": "ndis.batch",
+    "log_delta_batch": "ndis.spectrum.batch",
     "odometer": "ndis.ledger",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES + _MODULES:
+    if name in _MODULES:
         return import_module(f"ndis.{name}")
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return globals().setdefault(name, getattr(import_module(_HOMES[name]), name))
     raise AttributeError(f"module 'ndis' has no attribute {name!r}")
 
 

@@ -1,34 +1,13 @@
-"""Pairs as JSON: their exact inputs, never numbers computed from them, so that a certificate survives the round trip.
-
-Python writes the shortest decimal that reads back as the same float, so every input comes back bit for bit.
-"""
+"""JSON by the letter of the standard, and objects with known keys."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from ndis.errors import ParameterError
-from ndis.pair import GaussianPair
 
-__all__ = ["loads", "only_keys", "pair_from_arrays", "pair_from_json", "pair_to_json"]
-
-
-class _Kind(NamedTuple):
-    """A way to make a pair: the constructor and its arguments, in the order `Origin.arrays` keeps them."""
-
-    make: Callable[..., GaussianPair]
-    required: tuple[str, ...]
-    optional: tuple[str, ...] = ()
-
-
-_KINDS = {
-    "ratios": _Kind(GaussianPair.from_ratios, ("variance_ratio",), ("shift", "copies")),
-    "diagonal": _Kind(GaussianPair.from_diagonal, ("mean_p", "var_p", "mean_q", "var_q")),
-    "dense": _Kind(GaussianPair.from_moments, ("mean_p", "cov_p", "mean_q", "cov_q")),
-    "low-rank": _Kind(GaussianPair.from_low_rank, ("mean_p", "mean_q", "cov_q", "factor"), ("sign",)),
-}
+__all__ = ["loads", "only_keys"]
 
 
 def loads(name: str, text: str | bytes) -> Any:
@@ -45,7 +24,7 @@ def loads(name: str, text: str | bytes) -> Any:
 
     try:
         return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
-    except (TypeError, ValueError, RecursionError) as error:  # what json says of text that is not JSON, or not text
+    except (TypeError, ValueError, RecursionError) as error:  # json raises these for text that is not JSON, or not text
         raise ParameterError(name, "be valid JSON", str(error)) from error
 
 
@@ -60,54 +39,3 @@ def only_keys(name: str, found: Any, required: tuple[str, ...], optional: tuple[
     if unknown:
         raise ParameterError(name, f"have only the keys {', '.join(required + optional)}", ", ".join(unknown))
     return found
-
-
-def pair_from_arrays(name: str, arrays: Mapping[str, Any]) -> GaussianPair:
-    """The pair made by the constructor whose arguments these are."""
-    for kind in _KINDS.values():
-        if set(kind.required) <= arrays.keys() <= {*kind.required, *kind.optional}:
-            return kind.make(**arrays)
-    choices = " or ".join(", ".join(k.required) + "".join(f" [{o}]" for o in k.optional) for k in _KINDS.values())
-    raise ParameterError(f"keys of {name}", f"be {choices}", ", ".join(arrays) or "none")
-
-
-def pair_to_json(pair: GaussianPair) -> list[dict[str, Any]]:
-    """The pair as a list of the origins it is composed of."""
-    if not pair.origins:
-        raise ParameterError("pair", "know what it was made from", "no origins", "make it with a from_... constructor")
-    return [
-        {
-            "kind": o.kind,
-            "reverse": o.reverse,
-            "copies": o.copies,
-            "arrays": {
-                key: a.tolist()
-                for key, a in zip(_KINDS[o.kind].required + _KINDS[o.kind].optional, o.arrays, strict=True)
-            },
-        }
-        for o in pair.origins
-    ]
-
-
-def pair_from_json(name: str, found: Any) -> GaussianPair:
-    """The pair made again from its origins."""
-    if not isinstance(found, list) or not found:
-        raise ParameterError(name, "be a list of at least one origin", f"a {type(found).__name__}")
-    first, *rest = (_origin_from_json(name, item) for item in found)
-    return first.compose(*rest) if rest else first
-
-
-def _origin_from_json(name: str, found: Any) -> GaussianPair:
-    item = only_keys(name, found, ("kind", "reverse", "copies", "arrays"))
-    kind, reverse, copies = item["kind"], item["reverse"], item["copies"]
-    if not (isinstance(kind, str) and kind in _KINDS):
-        raise ParameterError(f"kind in {name}", f"be one of {', '.join(_KINDS)}", repr(kind))
-    if not isinstance(reverse, bool):
-        raise ParameterError(f"reverse in {name}", "be true or false", repr(reverse))
-    if type(copies) is not int:
-        raise ParameterError(f"copies in {name}", "be a whole number of at least 1", repr(copies))
-    arrays = only_keys(f"arrays in {name}", item["arrays"], _KINDS[kind].required + _KINDS[kind].optional)
-    pair = _KINDS[kind].make(**arrays)
-    if reverse:
-        pair = pair.reversed()
-    return pair if copies == 1 else pair.repeat(copies)

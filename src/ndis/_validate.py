@@ -1,7 +1,9 @@
-"""Checks shared by the public entry points. Each states the good case, so that NaN never passes."""
+"""Checks that the public entry points share. Each states the good case, so that NaN never passes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -10,14 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from ndis.errors import ParameterError
 
 Floats = NDArray[np.float64]
+Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
 Adjacency = Literal["add-remove", "replace-one"]
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
-# What to do about a bound that was not stated.
+# The remedy for a bound that was not stated.
 STATE_A_BOUND = "state what is known without looking at the data (a bound taken from the data would leak it)"
 
-# A covariance computed in floats is symmetric up to rounding: d·2⁻⁴⁶ of the two standard deviations. That much is
-# averaged away; more raises.
+# A matrix computed in floats is symmetric up to rounding: d·2⁻⁴⁶ of the size of its entries (for a covariance, of the
+# two standard deviations). Only (A+Aᵀ)/2 is used, and a larger asymmetry is refused.
 _ASYMMETRY = 2.0**-46
 
 
@@ -56,7 +59,11 @@ def as_scalar(name: str, value: ArrayLike) -> float:
     """One finite number."""
     if value is None or isinstance(value, str | bytes | bool | complex):
         raise ParameterError(name, "be a real number", f"{value!r:.80}")
-    array = as_floats(name, value)
+    return single(name, as_floats(name, value))
+
+
+def single(name: str, array: Floats) -> float:
+    """The number in an array without axes."""
     if array.ndim:
         raise ParameterError(name, "be a single number", f"shape {array.shape}")
     return float(array)
@@ -78,6 +85,30 @@ def as_positive(name: str, value: ArrayLike) -> Floats:
     return array
 
 
+def as_one_positive(name: str, value: ArrayLike) -> float:
+    """One finite number above zero."""
+    x = as_scalar(name, value)
+    if not x > 0:
+        raise ParameterError(name, "be positive", x)
+    return x
+
+
+def as_not_negative(name: str, value: ArrayLike) -> float:
+    """One finite number of at least zero."""
+    x = as_scalar(name, value)
+    if not x >= 0:
+        raise ParameterError(name, "not be negative", x)
+    return x
+
+
+def as_within(name: str, value: Any, exponent: int) -> float:
+    """One positive number between 2^−exponent and 2^exponent, so that its powers and quotients stay floats."""
+    x = as_scalar(name, value)
+    if not 2.0**-exponent <= x <= 2.0**exponent:
+        raise ParameterError(name, f"be positive and between 2^-{exponent} and 2^{exponent}", x)
+    return x
+
+
 def as_counts(name: str, value: ArrayLike) -> Floats:
     """A vector of whole numbers of at least one, as exact floats."""
     array = as_vector(name, value)
@@ -86,9 +117,42 @@ def as_counts(name: str, value: ArrayLike) -> Floats:
     return array
 
 
+def as_count(name: str, value: Any) -> int:
+    """One whole number of at least one."""
+    return int(as_counts(name, as_scalar(name, value))[0])
+
+
+def as_size(name: str, value: Any) -> int:
+    """One whole number of at least one, given as an integer: a number of rows, columns or records."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= 2**53:
+        raise ParameterError(name, "be a whole number of at least 1", repr(value))
+    return int(value)
+
+
+def as_symmetric(name: str, value: ArrayLike) -> Floats:
+    """(A+Aᵀ)/2 of a finite square matrix that is symmetric up to rounding, definite or not; a scalar counts as 1×1."""
+    array = as_floats(name, value)
+    array = array.reshape(1, 1) if array.ndim == 0 else array
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
+        raise ParameterError(name, "be a square matrix", f"shape {array.shape}")
+    return _symmetric_part(name, array, np.abs(array).max())
+
+
+def _symmetric_part(name: str, array: Floats, size: Floats | float) -> Floats:
+    """(A+Aᵀ)/2, refused if the asymmetry exceeds the rounding of entries of that size."""
+    excess = np.abs(array - array.T)
+    if not (excess <= len(array) * _ASYMMETRY * size).all():
+        raise ParameterError(
+            name,
+            "be symmetric",
+            f"a largest asymmetry of {excess.max():.3g}",
+            "average it with its transpose if that is what you mean",
+        )
+    return array if not excess.any() else 0.5 * (array + array.T)
+
+
 def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
-    """A finite symmetric d×d matrix; a scalar is accepted in one dimension. Definiteness is judged where it is
-    factored."""
+    """A finite symmetric d×d matrix; a scalar is accepted in one dimension. Its factorisation judges definiteness."""
     array = as_floats(name, value)
     if array.ndim == 0 and dimension == 1:
         array = array.reshape(1, 1)
@@ -97,16 +161,8 @@ def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
     diagonal = np.diagonal(array)
     if not (diagonal >= 0).all():
         raise ParameterError(name, "have non-negative variances on its diagonal", _brief(diagonal))
-    excess = np.abs(array - array.T)
     deviation = np.sqrt(diagonal)
-    if not (excess <= dimension * _ASYMMETRY * np.outer(deviation, deviation)).all():
-        raise ParameterError(
-            name,
-            "be symmetric",
-            f"a largest asymmetry of {excess.max():.3g}",
-            "average it with its transpose if that is what you mean",
-        )
-    return array if not excess.any() else 0.5 * (array + array.T)
+    return _symmetric_part(name, array, np.outer(deviation, deviation))
 
 
 def as_probability(name: str, value: ArrayLike) -> Floats:
@@ -117,6 +173,33 @@ def as_probability(name: str, value: ArrayLike) -> Floats:
     return array
 
 
+def as_one_probability(name: str, value: ArrayLike) -> float:
+    """One number strictly between 0 and 1."""
+    return single(name, as_probability(name, value))
+
+
+def as_fractions(name: str, value: Any) -> list[Fraction]:
+    """Exact rationals: one, or a sequence of them; floats, whole numbers and `Fraction` values are taken exactly."""
+    given = value.ravel().tolist() if isinstance(value, np.ndarray) else value
+    found = []
+    for x in given if isinstance(given, list | tuple) else [given]:
+        if isinstance(x, bool) or not isinstance(x, int | float | Fraction | np.integer | np.floating):
+            raise ParameterError(name, "be real numbers", type(x).__name__)
+        try:
+            finite = bool(np.isfinite(float(x)))
+        except OverflowError:
+            raise ParameterError(name, "lie within the range of floats", "a larger number") from None
+        if not finite:
+            raise ParameterError(name, "be finite", x)
+        found.append(Fraction(int(x)) if isinstance(x, np.integer) else Fraction(*x.as_integer_ratio()))
+    return found
+
+
+def shaped(values: Floats, shape: tuple[int, ...]) -> float | Floats:
+    """A flat array in the shape of the caller's argument; a float for a single number."""
+    return float(values[0]) if shape == () else values.reshape(shape)
+
+
 def as_adjacency(value: Any) -> Adjacency:
     """One of the two relations between data sets."""
     if not isinstance(value, str) or value not in ADJACENCIES:
@@ -125,7 +208,7 @@ def as_adjacency(value: Any) -> Adjacency:
 
 
 def broadcast_vectors(**named: Floats) -> tuple[Floats, ...]:
-    """Vectors of one common length, those of length one repeated."""
+    """Vectors of one common length; those of length one are repeated."""
     try:
         return tuple(np.array(a) for a in np.broadcast_arrays(*named.values()))
     except ValueError:

@@ -1,4 +1,4 @@
-"""A number known to lie between two floats."""
+"""A number that is known to lie between two floats."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Enclosure(NamedTuple):
 
     @property
     def width(self) -> float:
+        """upper − lower."""
         return self.upper - self.lower
 
     def __contains__(self, value: object) -> bool:

@@ -26,7 +26,7 @@ class ParameterError(NdisError, ValueError):
         self.name = name
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _parameter_error, (str(self), self.name)  # so that it comes whole out of a worker process
+        return _parameter_error, (str(self), self.name)  # so that it leaves a worker process unchanged
 
 
 def _parameter_error(message: str, name: str) -> ParameterError:
@@ -36,7 +36,7 @@ def _parameter_error(message: str, name: str) -> ParameterError:
 
 
 class PrecisionError(NdisError, ArithmeticError):
-    """A number could not be computed to the tolerance asked for, so none is returned."""
+    """A number could not be computed to the tolerance asked for. No number is returned."""
 
     def __init__(self, message: str, *, reached: float = float("nan")) -> None:
         super().__init__(message)

@@ -1,83 +1,60 @@
-"""Two Gaussians and the invariants that decide how well they can be told apart.
-
-Whitening by q turns the ordered pair into N(m, diag τ) against N(0, I); only the multiset {(t, m²)}, t = τ − 1,
-matters. t is formed from
-the difference of the covariances, never as τ − 1 of a computed τ: neighbours differ little, and the subtraction would
-lose the digits.
-"""
+"""Two Gaussians, and how well they can be told apart."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis import loss
+from ndis._rounding import away_from_zero
 from ndis._validate import (
     Floats,
+    Vector,
     as_counts,
     as_covariance,
     as_floats,
+    as_fractions,
     as_positive,
     as_probability,
     as_scalar,
     as_vector,
     broadcast_vectors,
+    shaped,
 )
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
-from ndis.loss import LogMoment
+from ndis.spectrum import certified, evaluate
+from ndis.spectrum.invariants import LEAST_SHIFT, Invariants
+from ndis.spectrum.origins import (
+    EXACT_SIZE,
+    DenseOrigin,
+    DiagonalOrigin,
+    ExcessOrigin,
+    LowRankOrigin,
+    Origin,
+    RatioOrigin,
+    Rounded,
+)
+from ndis.spectrum.whitening import whiten, whiten_low_rank
 
-if TYPE_CHECKING:
-    from ndis.spectrum.invariants import Rounded
+__all__ = ["LEAST_SHIFT", "GaussianPair", "Origin"]
 
-__all__ = ["GaussianPair", "Origin"]
+Rationals = int | float | Fraction | Sequence[int | float | Fraction] | Floats
 
-LEAST_SHIFT = 1e-140
-_EDGE_BITS = (192, 448, 1024, 2400)
-_EXACT_SIZE = 24  # dense pairs up to this size are whitened again in ball arithmetic where floats may have lost digits
-
-
-def _frozen(array: Floats) -> Floats:
-    """A copy nobody can write to."""
-    copy = np.array(array)
-    copy.setflags(write=False)
-    return copy
-
-
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """What a pair was made from, kept so that a certificate can start from the exact binary inputs."""
-
-    kind: str  # "ratios", "diagonal", "dense" or "low-rank"
-    arrays: tuple[Floats, ...]
-    reverse: bool = False
-    copies: int = 1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "arrays", tuple(_frozen(a) for a in self.arrays))
-
-    def same(self, other: Origin) -> bool:
-        """True if both hold equal numbers."""
-        return (self.kind, self.reverse, self.copies) == (other.kind, other.reverse, other.copies) and all(
-            np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True)
-        )
-
-    @property
-    def size(self) -> int:
-        """Size of the dense eigenproblem behind the invariants; 0 where there is none."""
-        return 0 if self.kind in ("ratios", "diagonal") else int(self.arrays[0].size)
+_LEAST_EXCESS = 1e-300  # a smaller one is no normal float
+_NOT_FLOATS = 2.0**-50  # relative error of a loss whose invariants were rounded to floats, with room
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GaussianPair:
+class GaussianPair(Invariants):
     """An ordered pair of Gaussians, p from q, through its invariants.
 
-    Make one with `from_moments`, `from_diagonal`, `from_low_rank` or `from_ratios`.
+    Make one with `from_moments`, `from_diagonal`, `from_low_rank`, `from_ratios` or `from_excess`.
 
     Attributes
     ----------
@@ -86,16 +63,16 @@ class GaussianPair:
     shift : array
         Mean shifts m in those coordinates.
     copies : array
-        How many independent coordinates share each (ratio, shift).
+        Number of independent coordinates that share each (ratio, shift).
     dimension : int
-        Number of coordinates, those on which the two agree included.
+        Number of coordinates, including those on which the two laws agree.
     excess : array
         t = τ − 1, formed without cancellation.
     mutually_singular : bool
-        True when the two laws live on different subspaces; then δ(ε) = 1 for every ε.
+        True if the two laws live on different subspaces. Then δ(ε) = 1 for every ε.
     uncertainty : float
-        What float64 whitening of dense input may have done to the loss, relatively; 0 where the invariants are exact to
-        the last digit. `epsilon` allows for it.
+        The relative error of the loss that float64 whitening of dense input may have caused. It is 0 if the invariants
+        are exact to the last digit. `epsilon` allows for it.
 
     Examples
     --------
@@ -107,33 +84,6 @@ class GaussianPair:
     >>> round(pair.reversed().delta(1.0), 12)
     0.194768717623
     """
-
-    variance_ratio: Floats
-    shift: Floats
-    copies: Floats
-    dimension: int
-    excess: Floats
-    mutually_singular: bool = False
-    uncertainty: float = 0.0
-    origins: tuple[Origin, ...] = field(default=(), repr=False)
-
-    def __post_init__(self) -> None:
-        for name in ("variance_ratio", "shift", "copies", "excess"):
-            object.__setattr__(self, name, _frozen(getattr(self, name)))
-        # one place that every constructor passes: what is not a number must not look private
-        for name, rule, good in (
-            ("variance_ratio", "be positive and finite", (self.variance_ratio > 0) & np.isfinite(self.variance_ratio)),
-            ("excess", "be at least -1 and finite", (self.excess >= -1) & np.isfinite(self.excess)),
-            ("copies", "be at least 1 and finite", (self.copies >= 1) & np.isfinite(self.copies)),
-            ("shift", "be finite in standard deviations of q", np.isfinite(self.shift)),
-            (
-                "shift",
-                f"be 0 or at least {LEAST_SHIFT} standard deviations of q",
-                (self.shift == 0) | (np.abs(self.shift) >= LEAST_SHIFT),
-            ),
-        ):
-            if not good.all():
-                raise ParameterError(name, rule, getattr(self, name)[~good][:4])
 
     def __repr__(self) -> str:
         def brief(a: Floats) -> str:
@@ -161,14 +111,47 @@ class GaussianPair:
         )
         if ratio.size == 0:
             raise ParameterError("variance_ratio", "have at least one entry", "none")
-        return cls(ratio, m, n, int(n.sum()), ratio - 1.0, origins=(Origin("ratios", (ratio, m, n)),))
+        return cls(ratio, m, n, int(n.sum()), ratio - 1.0, origins=(RatioOrigin((ratio, m, n)),))
+
+    @classmethod
+    def from_excess(cls, excess: Rationals, shift: Rationals = 0, copies: ArrayLike = 1) -> GaussianPair:
+        """The pair with variance ratios 1 + excess, already whitened; `Fraction` values are taken exactly.
+
+        Neighbours differ little: 1 + t as a float loses digits of t. Certificates start from the exact numbers given.
+        `shift` as floats is rounded away from 0.
+
+        >>> import ndis
+        >>> from fractions import Fraction
+        >>> pair = ndis.GaussianPair.from_excess(Fraction(1, 3), copies=100)
+        >>> pair.delta(1.0) in pair.certify(1.0, relative_width=1e-15)
+        True
+        """
+        t, m = as_fractions("excess", excess), as_fractions("shift", shift)
+        n = as_counts("copies", copies)
+        if not all(x > -1 for x in t):
+            raise ParameterError("excess", "be above -1", str(min(t)))
+        if not all(x == 0 or max(x, -x) >= _LEAST_EXCESS for x in t):
+            raise ParameterError("excess", f"be 0 or at least {_LEAST_EXCESS} in size", "a smaller one")
+        size = max(len(t), len(m), n.size)
+        if not all(k in (1, size) for k in (len(t), len(m), n.size)) or size == 0:
+            lengths = f"{len(t)}, {len(m)} and {n.size}"
+            raise ParameterError("excess, shift and copies", "have one length of at least 1 (or length 1)", lengths)
+        t, m, n = t * (size // len(t)), m * (size // len(m)), n if n.size == size else np.full(size, n[0])
+        floats, ratio = (np.array([float(x) for x in row]) for row in (t, (1 + x for x in t)))
+        shifts = np.array([away_from_zero(x) for x in m])
+        exact = all(
+            Fraction(x) == y for row, given in ((floats, t), (shifts, m)) for x, y in zip(row, given, strict=True)
+        )
+        origin = ExcessOrigin((np.array(t, dtype=object), np.array(m, dtype=object), np.array(n)))
+        uncertainty = 0.0 if exact else _NOT_FLOATS
+        return cls(ratio, shifts, n, int(n.sum()), floats, uncertainty=uncertainty, origins=(origin,))
 
     @classmethod
     def from_diagonal(cls, mean_p: ArrayLike, var_p: ArrayLike, mean_q: ArrayLike, var_q: ArrayLike) -> GaussianPair:
         """The pair of Gaussians with independent coordinates: means and variances as vectors (or scalars).
 
-        A variance of zero in both fixes that coordinate; in one only, or with different means, the laws are mutually
-        singular.
+        A variance of zero in both laws fixes that coordinate. If only one variance is zero, or if the fixed means
+        differ, the laws are mutually singular.
 
         >>> import ndis
         >>> ndis.GaussianPair.from_diagonal([1.0, 0.0], [4.0, 1.0], [0.0, 0.0], [2.0, 1.0]).variance_ratio
@@ -187,47 +170,41 @@ class GaussianPair:
                 raise ParameterError(name, "be non-negative", v)
         fixed = (v_p == 0) & (v_q == 0) & (mu_p == mu_q)
         apart = ((v_p == 0) | (v_q == 0)) & ~fixed
-        origin = (Origin("diagonal", (mu_p, v_p, mu_q, v_q)),)
+        origin = DiagonalOrigin((mu_p, v_p, mu_q, v_q))
         if apart.any():
             return cls._singular(mu_p.size, origin)
         v_p, v_q = np.where(fixed, 1.0, v_p), np.where(fixed, 1.0, v_q)
         ratio = v_p / v_q
         t = np.where((ratio > 0.5) & (ratio < 2.0), (v_p - v_q) / v_q, ratio - 1.0)
-        return cls(ratio, (mu_p - mu_q) / np.sqrt(v_q), np.ones(ratio.size), ratio.size, t, origins=origin)
+        return cls(ratio, (mu_p - mu_q) / np.sqrt(v_q), np.ones(ratio.size), ratio.size, t, origins=(origin,))
 
     @classmethod
     def from_moments(cls, mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: ArrayLike) -> GaussianPair:
         """The pair N(mean_p, cov_p) against N(mean_q, cov_q); scalars are accepted in one dimension.
 
-        Singular covariances are accepted: with a common range (which must hold the mean shift) the pair lives inside
-        it; otherwise the
-        laws are mutually singular. Asymmetry at the level of rounding is averaged, more is refused.
+        Singular covariances are accepted. If both have the same range and it holds the mean shift, the pair lives
+        inside that range. Otherwise the laws are mutually singular. Only (Σ+Σᵀ)/2 is used, and an asymmetry beyond
+        rounding is refused.
 
         >>> import ndis
         >>> ndis.GaussianPair.from_moments(1.0, 4.0, 0.0, 2.0).variance_ratio
         array([2.])
         """
-        from ndis.spectrum.invariants import common_coordinates, rounded
-        from ndis.whitening import whiten
-
-        mu_p, mu_q = as_vector("mean_p", mean_p), as_vector("mean_q", mean_q)
-        d = mu_p.size
-        if mu_q.size != d or d == 0:
-            raise ParameterError("mean_q", f"have the length of mean_p, at least 1 ({d})", f"length {mu_q.size}")
+        mu_p, mu_q, d = _means(mean_p, mean_q)
         sigma_p, sigma_q = as_covariance("cov_p", cov_p, d), as_covariance("cov_q", cov_q, d)
-        origin = Origin("dense", (mu_p, sigma_p, mu_q, sigma_q))
+        origin = DenseOrigin((mu_p, sigma_p, mu_q, sigma_q))
         with np.errstate(over="ignore"):
             shift = mu_p - mu_q
         floats = whiten(shift, sigma_p, sigma_q)
-        if d <= _EXACT_SIZE and (floats is None or floats.doubtful):
-            # the inputs as exact binary numbers decide; floats again only where those are no covariances by rounding
-            exact = rounded(origin)
+        if d <= EXACT_SIZE and (floats is None or floats.doubtful):
+            # The exact binary inputs decide. Floats decide only if those inputs are no covariances, by rounding.
+            exact = origin.rounded()
             if exact is not None:
-                return cls._from_exact(exact, d, (origin,))
+                return cls._from_exact(exact, d, origin)
         elif floats is None or floats.singular:
-            keep = common_coordinates(origin)
+            keep = origin.common_coordinates()
             if keep is None:
-                return cls._singular(d, (origin,))
+                return cls._singular(d, origin)
             if len(keep) == d:
                 raise PrecisionError(
                     "a covariance is singular to working precision, though not exactly; give independent coordinates"
@@ -237,7 +214,7 @@ class GaussianPair:
             if floats is None or floats.singular:
                 raise PrecisionError("a covariance is singular to working precision on its independent coordinates")
         if floats is None:
-            return cls._singular(d, (origin,))
+            return cls._singular(d, origin)
         ones = np.ones(floats.t.size)
         return cls(floats.ratio, floats.shift, ones, d, floats.t, uncertainty=floats.error, origins=(origin,))
 
@@ -252,23 +229,17 @@ class GaussianPair:
         sign: int = 1,
         cholesky_q: ArrayLike | None = None,
     ) -> GaussianPair:
-        """The pair with cov_p = cov_q + sign·F Fᵀ, F = `factor` of shape (d, k): O(d²k) once the Cholesky factor is
-        known.
+        """The pair with cov_p = cov_q + sign·F Fᵀ, F = `factor` of shape (d, k).
 
-        Pass the lower Cholesky factor of cov_q as `cholesky_q` to share it between many neighbours of one data set.
+        It takes O(d²k) operations once the Cholesky factor is known. To share the lower Cholesky factor of cov_q
+        between many neighbours of one data set, pass it as `cholesky_q`.
 
         >>> import numpy as np, ndis
         >>> pair = ndis.GaussianPair.from_low_rank([0, 0, 0], [0, 0, 0], np.eye(3), [[0.0], [0.3], [0.4]])
         >>> pair.variance_ratio.round(12), pair.copies
         (array([1.25, 1.  ]), array([1., 2.]))
         """
-        from ndis.spectrum.invariants import rounded
-        from ndis.whitening import whiten_low_rank
-
-        mu_p, mu_q = as_vector("mean_p", mean_p), as_vector("mean_q", mean_q)
-        d = mu_p.size
-        if mu_q.size != d or d == 0:
-            raise ParameterError("mean_q", f"have the length of mean_p, at least 1 ({d})", f"length {mu_q.size}")
+        mu_p, mu_q, d = _means(mean_p, mean_q)
         f = as_floats("factor", factor)
         f = f[:, None] if f.ndim == 1 else f
         if f.ndim != 2 or f.shape[0] != d:
@@ -279,17 +250,17 @@ class GaussianPair:
         chol = None if cholesky_q is None else as_floats("cholesky_q", cholesky_q)
         if chol is not None and chol.shape != (d, d):
             raise ParameterError("cholesky_q", f"have shape ({d}, {d})", f"shape {chol.shape}")
-        origin = Origin("low-rank", (mu_p, mu_q, sigma_q, f, np.array(float(sign))))
+        origin = LowRankOrigin((mu_p, mu_q, sigma_q, f, np.array(float(sign))))
         with np.errstate(over="ignore"):
             shift = mu_p - mu_q
         floats = whiten_low_rank(shift, f, sigma_q, sign, chol)
         if floats.doubtful:
-            exact = rounded(origin) if d <= _EXACT_SIZE else None
+            exact = origin.rounded() if d <= EXACT_SIZE else None
             if exact is None:
                 raise ParameterError(
                     "factor", "leave cov_q − F Fᵀ positive definite", "a matrix singular to working precision"
                 )
-            return cls._from_exact(exact, d, (origin,))
+            return cls._from_exact(exact, d, origin)
         t, ratio, m = floats.t, floats.ratio, floats.shift
         rest = d - t.size
         t, ratio, m = (np.append(a, [v] * (rest > 0)) for a, v in ((t, 0.0), (ratio, 1.0), (m, 0.0)))
@@ -297,128 +268,57 @@ class GaussianPair:
         return cls(ratio, m, n, d, t, uncertainty=floats.error, origins=(origin,))
 
     @classmethod
-    def _from_exact(cls, exact: Rounded, dimension: int, origins: tuple[Origin, ...]) -> GaussianPair:
+    def _from_exact(cls, exact: Rounded, dimension: int, origin: Origin) -> GaussianPair:
         if exact.mutually_singular:
-            return cls._singular(dimension, origins)
-        return cls(exact.ratio, exact.shift, exact.copies, dimension, exact.t, origins=origins)
+            return cls._singular(dimension, origin)
+        return cls(exact.ratio, exact.shift, exact.copies, dimension, exact.t, origins=(origin,))
 
     @classmethod
-    def _singular(cls, dimension: int, origins: tuple[Origin, ...]) -> GaussianPair:
+    def _singular(cls, dimension: int, origin: Origin) -> GaussianPair:
         one = np.ones(1)
-        return cls(one, np.zeros(1), one, dimension, np.zeros(1), mutually_singular=True, origins=origins)
-
-    # ------------------------------------------------------------------ algebra
-
-    def reversed(self) -> GaussianPair:
-        """The same two laws in the other order, q from p: t' = −t/(1+t), m'² = m²/(1+t).
-
-        >>> import ndis
-        >>> ndis.GaussianPair.from_ratios(4.0, shift=1.0).reversed().variance_ratio
-        array([0.25])
-        """
-        return replace(
-            self,
-            variance_ratio=1.0 / self.variance_ratio,
-            shift=-self.shift / np.sqrt(self.variance_ratio),
-            excess=-self.excess / self.variance_ratio,
-            origins=tuple(replace(o, reverse=not o.reverse) for o in self.origins),
-        )
-
-    def compose(self, *others: GaussianPair) -> GaussianPair:
-        """The product pair: all of them released together, each with independent randomness.
-
-        >>> import ndis
-        >>> one = ndis.GaussianPair.from_ratios(1.0, shift=3.0)
-        >>> two = ndis.GaussianPair.from_ratios(1.0, shift=4.0)
-        >>> five = ndis.GaussianPair.from_ratios(1.0, shift=5.0)
-        >>> abs(one.compose(two).delta(2.0) / five.delta(2.0) - 1) < 1e-12
-        True
-        """
-        pairs = (self, *others)
-        for p in others:
-            if not isinstance(p, GaussianPair):
-                raise ParameterError("others", "be GaussianPair values", type(p).__name__)
-        return GaussianPair(
-            np.concatenate([p.variance_ratio for p in pairs]),
-            np.concatenate([p.shift for p in pairs]),
-            np.concatenate([p.copies for p in pairs]),
-            sum(p.dimension for p in pairs),
-            np.concatenate([p.excess for p in pairs]),
-            mutually_singular=any(p.mutually_singular for p in pairs),
-            uncertainty=max(p.uncertainty for p in pairs),
-            origins=tuple(o for p in pairs for o in p.origins),
-        )
-
-    def repeat(self, times: int) -> GaussianPair:
-        """The pair composed with itself, `times` releases in all.
-
-        >>> import ndis
-        >>> ndis.GaussianPair.from_ratios(1.1).repeat(10).dimension
-        10
-        """
-        k = int(as_counts("times", as_scalar("times", times))[0])
-        return replace(
-            self,
-            copies=self.copies * k,
-            dimension=self.dimension * k,
-            origins=tuple(replace(o, copies=o.copies * k) for o in self.origins),
-        )
-
-    def same_origins(self, other: GaussianPair) -> bool:
-        """True if both pairs were made from the same exact inputs, in the same order.
-
-        >>> import ndis
-        >>> one, two = ndis.GaussianPair.from_ratios(2.0), ndis.GaussianPair.from_ratios(2.0)
-        >>> one.same_origins(two), one.same_origins(two.reversed())
-        (True, False)
-        """
-        if self is other:
-            return True
-        known = len(self.origins) == len(other.origins) > 0
-        return known and all(a.same(b) for a, b in zip(self.origins, other.origins, strict=True))
-
-    # ------------------------------------------------------------------ the loss
-
-    @cached_property
-    def form(self) -> LogMoment:
-        """Canonical log-moment function of the loss under p: equal groups merged, directions on which the laws agree
-        dropped."""
-        m2, flat = self.shift**2, self.excess == 0
-        pure = math.fsum((self.copies * m2)[flat])  # directions that differ in mean only add up to one
-        rows = np.stack([self.excess, self.variance_ratio, m2])[:, ~flat]
-        key, where = np.unique(rows, axis=1, return_inverse=True)
-        n: Floats = np.bincount(where.ravel(), weights=self.copies[~flat], minlength=key.shape[1]).astype(np.float64)
-        order = np.argsort(n, kind="stable")  # the kernel takes logarithms of equal multiplicities together
-        (t, ratio, m2), n = key[:, order], n[order]
-        mean = math.fsum(n * loss.half_excess_log(t, ratio)) + 0.5 * math.fsum(n * m2) + 0.5 * pure
-        nu, q = n, n * m2 * ratio
-        if pure != 0:
-            t, ratio, nu, q = (np.append(a, v) for a, v in ((t, 0.0), (ratio, 1.0), (nu, 0.0), (q, pure)))
-        return LogMoment(mean, t, ratio, nu, q, (lambda: _exact_edge(self.origins)) if self.origins else None)
+        return cls(one, np.zeros(1), one, dimension, np.zeros(1), mutually_singular=True, origins=(origin,))
 
     # ------------------------------------------------------------------ the spectrum
 
-    def log_delta(self, epsilon: ArrayLike) -> Any:
+    @overload
+    def log_delta(self, epsilon: float) -> float: ...
+    @overload
+    def log_delta(self, epsilon: Vector) -> Floats: ...
+    def log_delta(self, epsilon: ArrayLike) -> float | Floats:
         """log δ(ε): accurate far below the smallest float. Broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=0.01).log_delta(3.0), 6)
         -45015.43172
         """
-        return self._logs(epsilon, 0)
+        given: object = epsilon
+        if isinstance(given, float) and math.isfinite(given):  # the checks below take longer than the integral
+            return evaluate.log_delta_at(self, float(given))
+        x = as_floats("epsilon", epsilon)
+        return shaped(evaluate.spectrum(self, x.ravel(), complement=False).log_delta, x.shape)
 
-    def log_complement(self, epsilon: ArrayLike) -> Any:
-        """log(1 − δ(ε)), accurate where δ is near 1.
+    @overload
+    def log_complement(self, epsilon: float) -> float: ...
+    @overload
+    def log_complement(self, epsilon: Vector) -> Floats: ...
+    def log_complement(self, epsilon: ArrayLike) -> float | Floats:
+        """log(1 − δ(ε)), accurate if δ is near 1.
 
         >>> import ndis
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=40.0).log_complement(0.0), 6)
         -203.224008
         """
-        return self._logs(epsilon, 1)
+        x = as_floats("epsilon", epsilon)
+        return shaped(evaluate.spectrum(self, x.ravel()).log_complement, x.shape)
 
-    def delta(self, epsilon: ArrayLike) -> Any:
-        """δ(ε) = sup over events S of p(S) − e^ε q(S), to full relative accuracy (lemma: ndis). Broadcasts; ε may be
-        negative.
+    @overload
+    def delta(self, epsilon: float) -> float: ...
+    @overload
+    def delta(self, epsilon: Vector) -> Floats: ...
+    def delta(self, epsilon: ArrayLike) -> float | Floats:
+        """δ(ε) = sup over events S of p(S) − e^ε q(S), to full relative accuracy (lemma: ndis).
+
+        Broadcasts; ε may be negative.
 
         Raises
         ------
@@ -434,42 +334,34 @@ class GaussianPair:
         >>> pair.delta([0.0, 1.0, 2.0]).round(6)
         array([0.166064, 0.045612, 0.01413 ])
         """
-        value = np.exp(self.log_delta(epsilon))
+        value: Any = np.exp(self.log_delta(epsilon))  # type: ignore[arg-type]  # an ArrayLike is a float or a Vector
         return float(value) if value.ndim == 0 else value
 
-    def _logs(self, epsilon: ArrayLike, which: int) -> Any:
-        from ndis.spectrum.evaluate import spectrum
+    @overload
+    def epsilon(self, delta: float) -> float: ...
+    @overload
+    def epsilon(self, delta: Vector) -> Floats: ...
+    def epsilon(self, delta: ArrayLike) -> float | Floats:
+        """The smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side; 0 if that holds at 0 already. Broadcasts.
 
-        x = as_floats("epsilon", epsilon)
-        values = spectrum(self, x.ravel(), complement=which == 1)[which].reshape(x.shape)
-        return float(values) if x.ndim == 0 else values
-
-    def epsilon(self, delta: ArrayLike) -> Any:
-        """The smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side; 0 when that holds at 0 already. Broadcasts.
-
-        Infinite for mutually singular laws. For a bounded loss the answer never exceeds `loss_supremum()`.
+        It is infinite for mutually singular laws. For a bounded loss it never exceeds `loss_supremum()`.
 
         >>> import ndis
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=1.0).epsilon(1e-6), 9)
         4.886554117
         """
-        from ndis.spectrum.evaluate import smallest_epsilon
-
         target = as_probability("delta", delta)
-        values = np.array([smallest_epsilon(self, float(d)) for d in target.ravel()]).reshape(target.shape)
-        return float(values) if target.ndim == 0 else values
+        return shaped(np.array([evaluate.smallest_epsilon(self, d) for d in target.ravel().tolist()]), target.shape)
 
     def certify(self, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
-        """A rigorous enclosure of δ(ε), by ball arithmetic from the exact binary inputs; see `ndis.spectrum.certified`.
+        """A rigorous enclosure of δ(ε), by ball arithmetic from the exact inputs; see `ndis.spectrum.certified`.
 
         >>> import ndis
         >>> box = ndis.GaussianPair.from_ratios([2.0, 0.5], shift=[0.0, 1.0]).certify(1.0)
         >>> box.lower <= box.upper <= box.lower * (1 + 1e-10)
         True
         """
-        from ndis.spectrum.certified import certify
-
-        return certify(self, epsilon, relative_width=relative_width)
+        return certified.certify(self, epsilon, relative_width=relative_width)
 
     def total_variation(self) -> float:
         """Total variation distance, δ(0).
@@ -478,59 +370,27 @@ class GaussianPair:
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=2.0).total_variation(), 12)
         0.682689492137
         """
-        return float(self.delta(0.0))
+        return self.delta(0.0)
 
-    def tradeoff(self, alpha: ArrayLike) -> Any:
+    @overload
+    def tradeoff(self, alpha: float) -> float: ...
+    @overload
+    def tradeoff(self, alpha: Vector) -> Floats: ...
+    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
         """Type II error of the best test of p against q at type I error `alpha` (f-DP). Broadcasts.
 
         >>> import ndis
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=1.0).tradeoff(0.05), 9)
         0.740488977
         """
-        from ndis.spectrum.evaluate import type_two_error
-
         level = as_probability("alpha", alpha)
-        values = np.array([type_two_error(self, float(a)) for a in level.ravel()]).reshape(level.shape)
-        return float(values) if level.ndim == 0 else values
-
-    def renyi(self, order: ArrayLike) -> Any:
-        """Rényi divergence of the given order; see `ndis.loss.renyi`."""
-        return loss.renyi(self, order)  # type: ignore[arg-type]
-
-    def kl(self) -> float:
-        """Kullback–Leibler divergence KL(p‖q); see `ndis.loss.kl`."""
-        return loss.kl(self)
-
-    def loss_supremum(self) -> float:
-        """Least upper bound of the privacy loss, rounded up; see `ndis.loss.loss_supremum`."""
-        return loss.loss_supremum(self)
+        return shaped(np.array([evaluate.type_two_error(self, a) for a in level.ravel().tolist()]), level.shape)
 
 
-def _exact_edge(origins: tuple[Origin, ...]) -> tuple[float, float] | None:
-    """Σ n [ −½ log τ − m²/(2t) ], the end of the support of a loss bounded on one side, as an unevaluated sum of two
-    floats; None where the exact inputs do not give one, or not to that accuracy."""
-    from flint import arb
-
-    from ndis.spectrum.balls import precision
-    from ndis.spectrum.invariants import enclose
-
-    if any(o.size > _EXACT_SIZE for o in origins):
-        return None
-    for bits in _EDGE_BITS:
-        with precision(bits):
-            try:
-                groups = enclose(origins, bits)
-            except ParameterError:
-                return None
-            if groups is None:
-                continue
-            one_sided = all(t < 0 for t, _, _ in groups.curved) or all(t > 0 for t, _, _ in groups.curved)
-            if groups.mutually_singular or groups.flat != 0 or not (groups.curved and one_sided):
-                return None
-            total = arb(0)
-            for t, m2, n in groups.curved:
-                total -= n * ((1 + t).log() + m2 / t) / 2
-            if total.rel_accuracy_bits() >= 110:
-                high = float(total.mid())
-                return high, float((total - high).mid())
-    return None
+def _means(mean_p: ArrayLike, mean_q: ArrayLike) -> tuple[Floats, Floats, int]:
+    """Two means of one length, and that length."""
+    mu_p, mu_q = as_vector("mean_p", mean_p), as_vector("mean_q", mean_q)
+    d = mu_p.size
+    if mu_q.size != d or d == 0:
+        raise ParameterError("mean_q", f"have the length of mean_p, at least 1 ({d})", f"length {mu_q.size}")
+    return mu_p, mu_q, d

@@ -1,28 +1,58 @@
-"""Pictures of privacy profiles. Needs matplotlib (the extra `plot`), which is imported only when something is drawn."""
+"""Pictures of privacy profiles. They need matplotlib (the extra `plot`), which is imported only to draw."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from ndis._validate import Floats, as_vector
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
 
 __all__ = ["epsilon_grid", "plot_profile"]
 
-# Okabe and Ito's palette, told apart by readers with any colour vision; black is left for what a caller adds.
+# Okabe and Ito's palette, for readers with any colour vision. Black is left for the caller.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _DASHES = ("-", "--", ":")
 _TOP, _BOTTOM = 0.5, 1e-12
 _LOG_SMALLEST = -700.0  # below e^−700 a float cannot be drawn
 
-Drawable = PrivacyProfile | GaussianPair
+
+@runtime_checkable
+class Curve(Protocol):
+    """A curve that can be drawn: δ in both orders, and the way back. A `PrivacyProfile` is one."""
+
+    @property
+    def failure_probability(self) -> float:
+        """The probability below which δ never falls."""
+
+    def log_delta(self, epsilon: Floats, *, order: Literal["worst", "remove", "add"] = "worst") -> Floats:
+        """log δ at each ε."""
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε with that δ."""
+
+
+Drawable = Curve | GaussianPair
+
+
+@dataclass(frozen=True)
+class _BothOrders:
+    """A pair and its reverse, as a curve."""
+
+    pair: GaussianPair
+    failure_probability: float = 0.0
+
+    def log_delta(self, epsilon: Floats, *, order: Literal["worst", "remove", "add"] = "worst") -> Floats:
+        pairs = {"remove": [self.pair], "add": [self.pair.reversed()], "worst": [self.pair, self.pair.reversed()]}
+        return np.asarray(np.maximum.reduce([pair.log_delta(epsilon) for pair in pairs[order]]))
+
+    def epsilon(self, delta: float) -> float:
+        return max(pair.epsilon(delta) for pair in (self.pair, self.pair.reversed()))
 
 
 def plot_profile(
@@ -38,15 +68,15 @@ def plot_profile(
     Parameters
     ----------
     profiles : PrivacyProfile, GaussianPair, or mapping of labels to them
-        One is drawn with both of its orders beside the worst; of several, only the worst.
+        A single one is drawn with both of its orders beside the worst. Of several, only the worst is drawn.
     epsilon_range : (float, float), optional
-        From where to where; unless given, where δ falls from ½ to 10⁻¹².
+        The ends of the axis. Unless given, δ falls from ½ to 10⁻¹² between them.
     points : int
         Number of ε at which δ is computed.
     order_names : (str, str), optional
-        What the two orders are called; unless given, "p from q" and "q from p" for a pair, "remove" and "add" else.
+        Names of the two orders. Unless given, "p from q" and "q from p" for a pair, else "remove" and "add".
     ax : matplotlib axes, optional
-        Where to draw; a new figure unless given.
+        The axes to draw on; a new figure unless given.
 
     Examples
     --------
@@ -60,7 +90,7 @@ def plot_profile(
     named = dict(profiles) if isinstance(profiles, Mapping) else {"": profiles}
     if not named:
         raise ParameterError("profiles", "hold at least one profile", "none")
-    drawn = {str(label): _as_profile(p) for label, p in named.items()}
+    drawn = {str(label): _as_curve(p) for label, p in named.items()}
     x = epsilon_grid(*drawn.values(), epsilon_range=epsilon_range, points=points)
     if ax is None:
         ax = _new_axes()
@@ -79,10 +109,8 @@ def plot_profile(
     return ax
 
 
-def epsilon_grid(
-    *profiles: PrivacyProfile, epsilon_range: tuple[float, float] | None = None, points: int = 201
-) -> Floats:
-    """Equally spaced ε; unless told otherwise, from where the first profile has δ = ½ to where the last has δ = 10⁻¹².
+def epsilon_grid(*profiles: Curve, epsilon_range: tuple[float, float] | None = None, points: int = 201) -> Floats:
+    """Equally spaced ε. Unless given, they reach from the first δ = ½ to the last δ = 10⁻¹² of the profiles.
 
     >>> import ndis
     >>> from ndis.profile import PrivacyProfile
@@ -100,10 +128,12 @@ def epsilon_grid(
     return np.linspace(ends[0], ends[1], points)
 
 
-def _span(profile: PrivacyProfile) -> tuple[float, float]:
-    """ε where δ = ½ (0 if it never is) and where δ = 10⁻¹², or the same number of decades below where it starts; of the
-    pairs alone."""
-    profile = replace(profile, failure_probability=0.0)  # below which δ never falls
+def _span(profile: Any) -> tuple[float, float]:
+    """The ε with δ = ½ (0 if there is none) and the ε with δ = 10⁻¹², without the failure probability.
+
+    If δ starts very small, the second ε has a δ that is as many decades below the start.
+    """
+    profile = replace(profile, failure_probability=0.0)  # δ never falls below it
     start = profile.log_delta(0.0)
     top = min(math.log(_TOP), start)
     bottom = math.log(_BOTTOM) + (top if top < math.log(1e-6) else 0.0)
@@ -114,10 +144,10 @@ def _span(profile: PrivacyProfile) -> tuple[float, float]:
     return (low, high) if low < high < math.inf else (0.0, 1.0)
 
 
-def _as_profile(found: object) -> PrivacyProfile:
+def _as_curve(found: Any) -> Curve:
     if isinstance(found, GaussianPair):
-        return PrivacyProfile(found)
-    if isinstance(found, PrivacyProfile):
+        return _BothOrders(found)
+    if isinstance(found, Curve):
         return found
     raise ParameterError("profiles", "be PrivacyProfile or GaussianPair values", type(found).__name__)
 
@@ -131,13 +161,13 @@ def _new_axes() -> Any:
 
 
 def _line(ax: Any, x: Floats, log_delta: Floats, label: str, **style: Any) -> None:
-    """One curve, left out where δ is zero or too small for a float."""
+    """One curve, without the points at which δ is zero or too small for a float."""
     shown = np.where(log_delta > _LOG_SMALLEST, log_delta, np.nan)
     ax.plot(x, np.exp(shown), label=label, **style)
 
 
 def _dress(ax: Any, x: Floats, worst: Floats, before: tuple[float, ...]) -> None:
-    """Axes that show the highest curve whole, the start of each, and what was there before; the rest leaves below."""
+    """Axes that show the whole of the highest curve, the start of each, and what was there before."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     ax.set_yscale("log")

@@ -2,100 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._validate import Adjacency, Floats, as_adjacency, as_counts, as_floats, as_probability, as_scalar
+from ndis._groups import Choice, Group, as_rate, canonical, orders_of, total_failure
+from ndis._profile_json import profile_from_json, profile_to_json
+from ndis._rounding import down, up
+from ndis._validate import (
+    Adjacency,
+    Floats,
+    Vector,
+    as_adjacency,
+    as_count,
+    as_floats,
+    as_one_probability,
+    as_probability,
+    as_scalar,
+    shaped,
+    single,
+)
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
+from ndis.plotting import plot_profile
+from ndis.spectrum import groups as kernel
+from ndis.spectrum.groups import Order, Step
 
-if TYPE_CHECKING:
-    from ndis.spectrum.groups import Step
-
-__all__ = ["Group", "PrivacyProfile"]
-
-Order = Literal["remove", "add"]
-Choice = Literal["worst", "remove", "add"]
-
-_ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
-_FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2)
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Equal releases: the pair of each order, the rate of Poisson sampling and the number of releases.
-
-    Parameters
-    ----------
-    remove : GaussianPair
-        The output with the record from the output without it, before sampling.
-    add : GaussianPair, optional
-        The output without the record from the output with it; `remove.reversed()` unless given.
-    rates : tuple of float
-        Rates of Poisson sampling, one after the other. They multiply, and the certificate uses the exact product.
-    count : int
-        Number of releases. Each draws its own sample.
-
-    Examples
-    --------
-    >>> import ndis
-    >>> from ndis.profile import Group
-    >>> step = Group(ndis.GaussianPair.from_ratios(1.0, shift=1.0), rates=(0.5, 0.25), count=10)
-    >>> step.rate, step.count, step.sampled
-    (0.125, 10, True)
-    """
-
-    remove: GaussianPair
-    add: GaussianPair = None  # type: ignore[assignment]  # filled in below
-    rates: tuple[float, ...] = ()
-    count: int = 1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.remove, GaussianPair):
-            raise ParameterError("remove", "be a GaussianPair", type(self.remove).__name__)
-        add: object = self.add
-        if add is None:
-            object.__setattr__(self, "add", self.remove.reversed())
-        elif not isinstance(add, GaussianPair):
-            raise ParameterError("add", "be a GaussianPair", type(add).__name__)
-        object.__setattr__(self, "rates", tuple(q for q in map(_rate, self.rates) if q < 1.0))
-        object.__setattr__(self, "count", _count("count", self.count))
-
-    @property
-    def rate(self) -> float:
-        """Probability with which a record enters each release; 1 if there is no sampling."""
-        return math.prod(self.rates, start=1.0)
-
-    @property
-    def sampled(self) -> bool:
-        """True if the releases see a sample only."""
-        return bool(self.rates)
-
-    def pair(self, order: Order) -> GaussianPair:
-        """The pair of one order."""
-        return self.remove if order == "remove" else self.add
-
-    def same_release(self, other: Group) -> bool:
-        """True if both groups make the same release: equal exact inputs and equal rates.
-
-        >>> import ndis
-        >>> a, b = (Group(ndis.GaussianPair.from_ratios(2.0), count=n) for n in (1, 2))
-        >>> a.same_release(b)
-        True
-        """
-        return (
-            sorted(self.rates) == sorted(other.rates)
-            and self.remove.same_origins(other.remove)
-            and self.add.same_origins(other.add)
-        )
+__all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -111,7 +50,7 @@ class PrivacyProfile:
     sampling_rates : tuple of float
         Rates of Poisson sampling, one after the other; use `subsampled`.
     failure_probability : float
-        Probability with which the pairs say nothing, as when a private test errs. Every δ here includes it.
+        Probability that the pairs say nothing, for example because a private test errs. Every δ here includes it.
     adjacency : str
         Which data sets are neighbours: "add-remove" or "replace-one".
     groups : tuple of Group
@@ -121,8 +60,7 @@ class PrivacyProfile:
     Examples
     --------
     >>> import ndis
-    >>> from ndis.profile import PrivacyProfile
-    >>> sketch = PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
+    >>> sketch = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
     >>> round(sketch.epsilon(1e-6), 9)
     0.692349824
     >>> round(sketch.repeat(10).epsilon(1e-6), 9)
@@ -152,24 +90,23 @@ class PrivacyProfile:
         failure = as_scalar("failure_probability", failure_probability)
         if not 0 <= failure < 1:
             raise ParameterError("failure_probability", "be at least 0 and below 1", failure)
-        values = {
-            "groups": _canonical(groups),
-            "adjacency": as_adjacency(adjacency),
-            "failure_probability": failure,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        if self.adjacency == "replace-one":
-            for group in self.groups:
-                _refuse_sample(group.rates)
+        object.__setattr__(self, "groups", canonical(groups))
+        object.__setattr__(self, "adjacency", as_adjacency(adjacency))
+        object.__setattr__(self, "failure_probability", failure)
+        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups):
+            raise ParameterError(
+                "adjacency",
+                "be 'add-remove' for Poisson samples",
+                "'replace-one'",
+                "a replaced record under Poisson sampling has no single worst pair",
+            )
 
     @classmethod
     def from_pair(cls, pair: GaussianPair, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
-        """The guarantee when one pair, and its reverse, is the worst case of both orders.
+        """The guarantee if one pair, and its reverse, is the worst case of both orders.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile.from_pair(ndis.GaussianPair.from_ratios(0.5))
+        >>> profile = ndis.PrivacyProfile.from_pair(ndis.GaussianPair.from_ratios(0.5))
         >>> profile.delta(1.0) == profile.add.delta(1.0) > profile.remove.delta(1.0)
         True
         """
@@ -182,9 +119,9 @@ class PrivacyProfile:
         """The guarantee of all releases of all groups together.
 
         >>> import ndis
-        >>> from ndis.profile import Group, PrivacyProfile
+        >>> from ndis.profile import Group
         >>> pair = ndis.GaussianPair.from_ratios(1.0, shift=0.5)
-        >>> profile = PrivacyProfile.from_groups([Group(pair), Group(pair, count=3)])
+        >>> profile = ndis.PrivacyProfile.from_groups([Group(pair), Group(pair, count=3)])
         >>> len(profile.groups), profile.remove.dimension
         (1, 4)
         """
@@ -194,19 +131,16 @@ class PrivacyProfile:
     def from_noise_multiplier(cls, sigma: float, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
         """The guarantee of Gaussian noise whose standard deviation is `sigma` times the sensitivity.
 
-        It is a mean shift of 1/sigma, rounded up.
+        It is a mean shift of 1/sigma. Certificates use that rational exactly; floats round it up.
 
-        >>> from ndis.profile import PrivacyProfile
-        >>> round(PrivacyProfile.from_noise_multiplier(2.0).epsilon(1e-6), 9)
+        >>> import ndis
+        >>> round(ndis.PrivacyProfile.from_noise_multiplier(2.0).epsilon(1e-6), 9)
         2.25408465
         """
         noise = as_scalar("sigma", sigma)
         if not 2.0**-400 <= noise <= 2.0**400:
             raise ParameterError("sigma", "be positive and between 2^-400 and 2^400", noise)
-        shift = 1.0 / noise
-        if Fraction(shift) * Fraction(noise) < 1:
-            shift = math.nextafter(shift, math.inf)
-        return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift), adjacency=adjacency)
+        return PrivacyProfile(GaussianPair.from_excess(0, 1 / Fraction(noise)), adjacency=adjacency)
 
     # ------------------------------------------------------------------ one group
 
@@ -243,84 +177,89 @@ class PrivacyProfile:
 
     # ------------------------------------------------------------------ the guarantee
 
-    def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> Any:
+    @overload
+    def log_delta(self, epsilon: float, *, order: Choice = ...) -> float: ...
+    @overload
+    def log_delta(self, epsilon: Vector, *, order: Choice = ...) -> Floats: ...
+    def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
         """log δ(ε), accurate far below the smallest float. Broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> round(PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.01)).log_delta(3.0), 6)
+        >>> round(ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.01)).log_delta(3.0), 6)
         -45015.43172
         """
         x = as_floats("epsilon", epsilon)
-        values = np.maximum.reduce([self._log_delta(one, x.ravel()) for one in _orders(order)]).reshape(x.shape)
+        values = np.maximum.reduce([self._log_delta(one, x.ravel()) for one in orders_of(order)])
         if self.failure_probability:
             values = np.minimum(np.logaddexp(values, math.log(self.failure_probability)), 0.0)
-        return float(values) if x.ndim == 0 else values
+        return shaped(values, x.shape)
 
-    def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> Any:
+    @overload
+    def delta(self, epsilon: float, *, order: Choice = ...) -> float: ...
+    @overload
+    def delta(self, epsilon: Vector, *, order: Choice = ...) -> Floats: ...
+    def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
         """δ(ε): the larger of the two orders, or the one asked for. Broadcasts; ε may be negative.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(2.0))
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(2.0))
         >>> round(profile.delta(1.0), 12), round(profile.delta(1.0, order="add"), 12)
         (0.045611619893, 0.0)
         """
-        value = np.exp(self.log_delta(epsilon, order=order))
+        value: Any = np.exp(self.log_delta(epsilon, order=order))  # type: ignore[arg-type]  # a float or a Vector
         return float(value) if value.ndim == 0 else value
 
-    def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> Any:
-        """The smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side; 0 when that holds at 0 already. Broadcasts.
+    @overload
+    def epsilon(self, delta: float, *, order: Choice = ...) -> float: ...
+    @overload
+    def epsilon(self, delta: Vector, *, order: Choice = ...) -> Floats: ...
+    def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> float | Floats:
+        """The smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side; 0 if that holds at 0 already. Broadcasts.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
         >>> profile.delta(profile.epsilon(1e-6)) <= 1e-6
         True
         """
         target = as_probability("delta", delta)
-        flat = [self._smallest_epsilon(d, order) for d in target.ravel().tolist()]
-        values = np.array(flat).reshape(target.shape)
-        return float(values) if target.ndim == 0 else values
+        return shaped(np.array([self._smallest_epsilon(d, order) for d in target.ravel().tolist()]), target.shape)
 
     def certify(self, epsilon: float, *, relative_width: float = 1e-10, order: Choice = "worst") -> Enclosure:
-        """A rigorous enclosure of δ(ε), from the exact binary inputs.
+        """A rigorous enclosure of δ(ε), from the exact inputs.
 
-        A failure probability counts in the upper end alone: a guarantee has to include it, and nobody has shown that
-        it is used up.
+        A failure probability counts only in the upper end: a guarantee must include it, but nobody has shown that a
+        mechanism uses it up.
 
         Raises
         ------
         PrecisionError
-            If the width asked for is not reached.
+            If the enclosure does not reach that width.
 
         Examples
         --------
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(2.0)).subsampled(0.1)
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(2.0)).subsampled(0.1)
         >>> box = profile.certify(0.5)
         >>> box.lower <= profile.delta(0.5) * (1 + 1e-12) and profile.delta(0.5) * (1 - 1e-12) <= box.upper
         True
         """
-        x = _single("epsilon", as_floats("epsilon", epsilon))
-        width = _single("relative_width", as_probability("relative_width", relative_width))
-        boxes = [self._certify(one, x, width) for one in _orders(order)]
+        x = single("epsilon", as_floats("epsilon", epsilon))
+        width = as_one_probability("relative_width", relative_width)
+        boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
         if not self.failure_probability:
             return Enclosure(lower, upper)
-        return Enclosure(lower, min(_sum_up(upper, self.failure_probability), 1.0))
+        return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
-        """An ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits where needed.
+        """An ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits if needed.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
         >>> profile.certify(profile.certified_epsilon(1e-6), relative_width=1e-13).upper <= 1e-6
         True
         """
-        target = _single("delta", as_probability("delta", delta))
+        target = as_one_probability("delta", delta)
         start = x = self._smallest_epsilon(target, order)
         step = 2.0**-48 * max(start, 2.0**-1000)
         while math.isfinite(x) and not self.certify(x, relative_width=1e-13, order=order).upper <= target:
@@ -332,13 +271,12 @@ class PrivacyProfile:
     def compose(self, *others: PrivacyProfile) -> PrivacyProfile:
         """The guarantee of all mechanisms together, each with its own randomness.
 
-        Later ones may depend on the outputs of earlier ones. Remove is composed with remove and add with add; the worse
-        is taken at the end.
+        Later ones may depend on the outputs of earlier ones. Each order composes on its own; the worse order is taken
+        at the end.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> sketch = PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
-        >>> mean = PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.1))
+        >>> sketch = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
+        >>> mean = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.1))
         >>> sketch.compose(mean).epsilon(1e-6) > sketch.epsilon(1e-6)
         True
         """
@@ -358,38 +296,36 @@ class PrivacyProfile:
         return PrivacyProfile.from_groups(
             (group for p in profiles for group in p.groups),
             adjacency=self.adjacency,
-            failure_probability=_together([p.failure_probability for p in profiles]),
+            failure_probability=total_failure([p.failure_probability for p in profiles]),
         )
 
     def repeat(self, times: int) -> PrivacyProfile:
         """The guarantee of `times` runs in all. If the runs are sampled, each draws its own sample.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> PrivacyProfile(ndis.GaussianPair.from_ratios(1.1)).repeat(10).remove.dimension
+        >>> ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.1)).repeat(10).remove.dimension
         10
         """
-        times = _count("times", times)
+        times = as_count("times", times)
         return PrivacyProfile.from_groups(
             (replace(group, count=group.count * times) for group in self.groups),
             adjacency=self.adjacency,
-            failure_probability=_together([self.failure_probability], times=times),
+            failure_probability=total_failure([self.failure_probability], times=times),
         )
 
     def subsampled(self, rate: float) -> PrivacyProfile:
-        """The guarantee when each record enters on its own with probability `rate` (Poisson sampling), exactly.
+        """The guarantee if each record enters on its own with probability `rate` (Poisson sampling), exactly.
 
         All releases of the profile see one sample. Sampling a sample multiplies the rates. A failure probability stays
-        as it is, though sampling would make it smaller. Releases that draw a sample each cannot be sampled again as a
-        whole, and "replace-one" neighbours have no exact form under Poisson sampling: both are refused.
+        as it is, though sampling would make it smaller. Two cases are refused: releases that draw a sample each, and
+        "replace-one" neighbours.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
         >>> round(profile.delta(0.0), 12), round(profile.subsampled(0.1).delta(0.0), 12)
         (0.382924922548, 0.038292492255)
         """
-        q = _rate(rate)
+        q = as_rate(rate)
         if q == 1.0:
             return self
         if len(self.groups) > 1 or self.groups[0].count > 1:
@@ -399,8 +335,6 @@ class PrivacyProfile:
                 f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
                 "sample each release before you compose",
             )
-        if self.adjacency == "replace-one":
-            _refuse_sample((q,))
         (group,) = self.groups
         return PrivacyProfile.from_groups(
             [replace(group, rates=(*group.rates, q))],
@@ -412,38 +346,17 @@ class PrivacyProfile:
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw δ against ε and return the axes; see `ndis.plotting.plot_profile` for the options."""
-        from ndis.plotting import plot_profile
-
         return plot_profile(self, ax=ax, **options)
 
     def to_json(self) -> str:
         """The profile as JSON text, from the exact inputs of its pairs.
 
         >>> import ndis
-        >>> from ndis.profile import PrivacyProfile
-        >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
-        >>> PrivacyProfile.from_json(profile.to_json()).certify(1.0) == profile.certify(1.0)
+        >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
+        >>> ndis.PrivacyProfile.from_json(profile.to_json()).certify(1.0) == profile.certify(1.0)
         True
         """
-        from ndis import __version__
-        from ndis._json import pair_to_json
-
-        found: dict[str, Any] = {
-            "format": _FORMAT,
-            "format_version": _FORMAT_VERSIONS[-1],
-            "ndis_version": __version__,
-            "adjacency": self.adjacency,
-            "groups": [],
-        }
-        for group in self.groups:
-            item: dict[str, Any] = {"remove": pair_to_json(group.remove)}
-            add = pair_to_json(group.add)
-            if add != pair_to_json(group.remove.reversed()):
-                item["add"] = add
-            found["groups"].append({**item, "rates": list(group.rates), "count": group.count})
-        if self.failure_probability:
-            found["failure_probability"] = self.failure_probability
-        return json.dumps(found, allow_nan=False)
+        return profile_to_json(self.groups, self.adjacency, self.failure_probability)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> PrivacyProfile:
@@ -451,163 +364,31 @@ class PrivacyProfile:
 
         Format 1 did not name the adjacency. Its profiles are read as "add-remove".
 
-        >>> from ndis.profile import PrivacyProfile
-        >>> PrivacyProfile.from_json('{"format": "something else"}')
+        >>> import ndis
+        >>> ndis.PrivacyProfile.from_json('{"format": "something else"}')
         Traceback (most recent call last):
         ...
         ndis.errors.ParameterError: format of the profile must be 'ndis.PrivacyProfile'; got 'something else'
         """
-        from ndis._json import loads, only_keys
-
-        found = loads("profile", text)
-        tag, version = (found.get(k) if isinstance(found, dict) else None for k in ("format", "format_version"))
-        if tag != _FORMAT:
-            raise ParameterError("format of the profile", f"be {_FORMAT!r}", repr(tag))
-        if type(version) is not int or version not in _FORMAT_VERSIONS:
-            raise ParameterError("format_version of the profile", "be 1 or 2", repr(version))
-        common = ("format", "format_version", "ndis_version")
-        if version == 1:
-            only_keys("profile", found, (*common, "sampling_rates", "remove"), ("add", "failure_probability"))
-            groups = [_group_from_json(found, found["sampling_rates"], 1, "sampling_rates")]
-        else:
-            only_keys("profile", found, (*common, "adjacency", "groups"), ("failure_probability",))
-            items = found["groups"]
-            if not isinstance(items, list) or not items:
-                raise ParameterError("groups of the profile", "be a list of at least one group", f"{items!r:.80}")
-            for item in items:
-                only_keys("group of the profile", item, ("remove", "rates", "count"), ("add",))
-            groups = [_group_from_json(item, item["rates"], item["count"], "rates") for item in items]
-        return PrivacyProfile.from_groups(
-            groups,
-            adjacency=found.get("adjacency", "add-remove"),
-            failure_probability=found.get("failure_probability", 0.0),
-        )
+        return PrivacyProfile(**profile_from_json(text))
 
     # ------------------------------------------------------------------ one order at a time
 
-    def _steps(self, order: Order) -> list[Step]:
-        from ndis.spectrum.groups import Step
-
-        return [Step(group.pair(order), group.rates, group.count) for group in self.groups]
-
     def _log_delta(self, order: Order, epsilon: Floats) -> Floats:
-        from ndis.spectrum import groups as kernel
-
         return kernel.log_delta(self._steps(order), order, epsilon)
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
-        from ndis.spectrum import groups as kernel
-
         return kernel.certify(self._steps(order), order, epsilon, relative_width=relative_width)
 
-    def _smallest_epsilon(self, target: float, choice: str) -> float:
-        from ndis.spectrum import groups as kernel
+    def _steps(self, order: Order) -> list[Step]:
+        return [group.step(order) for group in self.groups]
 
+    def _smallest_epsilon(self, target: float, choice: str) -> float:
         if self.failure_probability:
-            target = _rest_down(target, self.failure_probability)
+            target = down(Fraction(target) - Fraction(self.failure_probability))
             if not target > 0.0:
                 return math.inf
         found = 0.0
-        for order in _orders(choice):
+        for order in orders_of(choice):
             found = kernel.smallest_epsilon(self._steps(order), order, target, start=found)
         return found
-
-
-def _canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """The groups in their one form: releases without sampling as one pair per order, equal sampled releases counted."""
-    plain: list[Group] = []
-    sampled: list[Group] = []
-    for group in groups:
-        if not isinstance(group, Group):
-            raise ParameterError("groups", "be Group values", type(group).__name__)
-        if not group.sampled:
-            plain.append(_whole(group))
-            continue
-        for i, known in enumerate(sampled):
-            if known.same_release(group):
-                sampled[i] = replace(known, count=known.count + group.count)
-                break
-        else:
-            sampled.append(group)
-    if not plain and not sampled:
-        raise ParameterError("groups", "hold at least one group", "none")
-    if len(plain) > 1:
-        first, *rest = plain
-        remove = first.remove.compose(*(g.remove for g in rest))
-        plain = [Group(remove, first.add.compose(*(g.add for g in rest)))]
-    return (*plain, *sampled)
-
-
-def _whole(group: Group) -> Group:
-    """A group without sampling as one release of all its copies."""
-    if group.count == 1:
-        return group
-    return Group(group.remove.repeat(group.count), group.add.repeat(group.count))
-
-
-def _group_from_json(found: dict[str, Any], rates: object, count: object, name: str) -> Group:
-    from ndis._json import pair_from_json
-
-    if not isinstance(rates, list):
-        raise ParameterError(name, "be a list of numbers", repr(rates))
-    if type(count) is not int:
-        raise ParameterError("count of a group", "be a whole number of at least 1", repr(count))
-    remove = pair_from_json("remove", found["remove"])
-    add = pair_from_json("add", found["add"]) if "add" in found else remove.reversed()
-    return Group(remove, add, tuple(rates), count)
-
-
-def _refuse_sample(rates: tuple[float, ...]) -> None:
-    if rates:
-        raise ParameterError(
-            "adjacency",
-            "be 'add-remove' for Poisson samples",
-            "'replace-one'",
-            "a replaced record under Poisson sampling has no single worst pair",
-        )
-
-
-def _single(name: str, value: Floats) -> float:
-    if value.ndim:
-        raise ParameterError(name, "be a single number", f"shape {value.shape}")
-    return float(value)
-
-
-def _sum_up(a: float, b: float) -> float:
-    """a + b, rounded up."""
-    total = a + b
-    return total if Fraction(total) >= Fraction(a) + Fraction(b) else math.nextafter(total, math.inf)
-
-
-def _rest_down(a: float, b: float) -> float:
-    """a − b, rounded down."""
-    rest = a - b
-    return rest if Fraction(rest) <= Fraction(a) - Fraction(b) else math.nextafter(rest, -math.inf)
-
-
-def _together(failures: list[float], *, times: int = 1) -> float:
-    """The sum of failure probabilities, `times` over, rounded up; what reaches 1 guarantees nothing."""
-    exact = times * sum((Fraction(f) for f in failures), Fraction(0))
-    total = float(exact)
-    total = total if Fraction(total) >= exact else math.nextafter(total, math.inf)
-    if not total < 1:
-        raise ParameterError("failure_probability", "stay below 1 in all", total, "compose fewer releases")
-    return total
-
-
-def _rate(rate: float) -> float:
-    q = _single("rate", as_floats("rate", rate))
-    if not 0 < q <= 1:
-        raise ParameterError("rate", "be above 0 and at most 1", q)
-    return q
-
-
-def _count(name: str, value: int) -> int:
-    """A whole number of at least one."""
-    return int(as_counts(name, as_scalar(name, value))[0])
-
-
-def _orders(order: str) -> tuple[Order, ...]:
-    if order not in _ORDERS:
-        raise ParameterError("order", "be 'worst', 'remove' or 'add'", repr(order))
-    return _ORDERS[order]

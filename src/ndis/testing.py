@@ -1,4 +1,4 @@
-"""Assertions for a mechanism's own test suite: the claim it makes is held against the auditor in every run.
+"""Assertions for the test suite of a mechanism: each run audits its claim.
 
 >>> import ndis
 >>> from ndis.testing import assert_not_refuted
@@ -10,23 +10,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ndis.auditing import audit
-
-if TYPE_CHECKING:
-    from ndis.auditing import AuditReport, Claim, ClaimedCurve, Witness
+from ndis.auditing import AuditReport, Claim, ClaimedCurve, Witness, audit
 
 __all__ = ["assert_not_refuted", "assert_refuted"]
 
 
 def assert_not_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> AuditReport:
-    """Audit a claim and fail if it is refuted. To pass is not to be private: only the pairs tested are judged.
+    """Audit a claim and fail if it is refuted. A test that passes proves nothing about pairs that were not tested.
 
     Parameters
     ----------
     claim : Claim or ClaimedCurve
-        What the mechanism promises.
+        The claim of the mechanism.
     **audit_arguments
         As for `ndis.audit`: `pairs`, or `algorithm` with `data`, or `mechanism`.
 
@@ -37,7 +34,7 @@ def assert_not_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> A
     Raises
     ------
     AssertionError
-        If the claim is refuted, with the witness and the numbers.
+        If the claim is refuted. The message has the witness and the numbers.
 
     Examples
     --------
@@ -54,6 +51,7 @@ def assert_not_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> A
       event: The privacy loss log(p/q) exceeds ε = 1. ...
       pairs tested: 1
     """
+    __tracebackhide__ = True
     report = audit(claim, **audit_arguments)
     if report.refuted and report.witness is not None:
         raise AssertionError(_refutation(report, report.witness))
@@ -61,13 +59,14 @@ def assert_not_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> A
 
 
 def assert_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> AuditReport:
-    """Audit a claim and fail unless it is refuted: for tests that a claim is tight, or that a known flaw is found.
+    """Audit a claim and fail unless it is refuted. Use it to test that a claim is tight or a known flaw is found.
 
     >>> import ndis
     >>> neighbours = ndis.GaussianPair.from_diagonal([0.0], [14.0], [1.0], [14.0])
     >>> assert_refuted(ndis.Claim(epsilon=0.9, delta=1e-5), pairs=[neighbours]).witness.neighbours
     'pair 0 of those given'
     """
+    __tracebackhide__ = True
     report = audit(claim, **audit_arguments)
     if not report.refuted:
         raise AssertionError(f"the claim was expected to be false, and was {report.verdict}\n{report}")

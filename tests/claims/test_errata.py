@@ -9,7 +9,8 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import ndis
-from ndis.spectrum.closed_forms import equal_ratio_delta, mean_shift_delta
+from ndis.paper.equal_ratio import equal_ratio_delta
+from ndis.spectrum.closed_forms import mean_shift_delta
 
 
 def printed_delta_lc(epsilon, distance, rho):

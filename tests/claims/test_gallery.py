@@ -87,7 +87,9 @@ def test_two_pages_are_written(name, tmp_path, capsys):
     script("gallery").show(exhibit(name), tmp_path)
     printed = capsys.readouterr().out
     assert "false: refuted" in printed
-    assert "not a proof of privacy" in printed
+    repaired = exhibit(name).repaired
+    assert f"repaired: {'proved by thm:' if repaired.proved else 'not refuted by'}" in printed
+    assert repaired.proved != ("not a proof of privacy" in printed)
     for version in ("false", "repaired"):
         page = (tmp_path / f"{exhibit(name).name}-{version}.html").read_text(encoding="utf-8")
         assert page.startswith("<!doctype html>")

@@ -13,10 +13,10 @@ import pytest
 
 import ndis
 from ndis import GaussianPair
-from ndis.calibrate import smallest_safe
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
-from ndis.mechanisms.worst_case import certified_worst_delta, worst_log_delta
-from ndis.mechanisms.worst_case_split import printed_bound_not_private
+from ndis._search import smallest_safe
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
+from ndis.worst_case.profile import certified_worst_delta, worst_log_delta
+from ndis.worst_case.split import printed_bound_not_private
 
 
 class Logistic:
@@ -102,7 +102,7 @@ def test_whitening_is_all_that_counts():
 
 
 def test_every_bound_covers_the_loewner_envelope():
-    """def:ndis-sensitivity-loewner — random members, both orders, under both sound bounds of the envelope."""
+    """def:ndis-sensitivity-loewner, def: m,R tuple set — random members in both orders, under both sound bounds."""
     rng = np.random.default_rng(4)
     for _ in range(25):
         d = int(rng.integers(1, 6))

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from hard_neighbours import profile_on
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF
 
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic, GaussianProcess
-from ndis.models.neighbours import profile_on
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 LOGISTIC = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5, max_records=455, dimension=30)
@@ -43,7 +43,7 @@ def test_logistic_sensitivity_is_free_of_records_and_weights():
     assert paper.log_det_bound == pytest.approx(30 * paper.log_ratio_bound)
     free = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
     assert free.sensitivity(v).ratio_bound == found.ratio_bound
-    assert free.sensitivity(v).shift_bound < found.shift_bound * 1.001  # no promise on n costs next to nothing
+    assert free.sensitivity(v).shift_bound < found.shift_bound * 1.01  # at this penalty, no promise on n costs little
 
 
 def test_logistic_ratio_is_attained_by_a_lone_record():
@@ -79,7 +79,7 @@ def test_logistic_shift_and_ratio_come_from_one_record():
 
 def test_logistic_noise_of_the_setting():
     """The worst shift and the worst ratio side by side need 4.11; that they come from one record leaves 3.875."""
-    from ndis.mechanisms.envelopes import RankOneEnvelope
+    from ndis.worst_case.envelopes import RankOneEnvelope
 
     class SideBySide:
         def __init__(self, model):
@@ -89,12 +89,15 @@ def test_logistic_noise_of_the_setting():
             return self.model.distribution(data)
 
         def sensitivity(self, noise_variance):
-            whole = self.model.sensitivity(noise_variance)
-            return RankOneEnvelope(whole.shift_bound, whole.ratio_bound)
+            least = 1 / (3 + 455 * 1.5**2 / 4)
+            ratio = self.model.sensitivity(noise_variance).ratio_bound
+            return RankOneEnvelope(0.5 * (1 + 2.0**-19) / math.sqrt(noise_variance + least), ratio)
 
     assert lift(SideBySide(LOGISTIC), **BUDGET).noise_variance == pytest.approx(4.1106, abs=1e-3)
     exact = lift(LOGISTIC, **BUDGET).noise_variance
-    assert exact == pytest.approx(3.8750, abs=1e-3)
+    assert exact == pytest.approx(3.8746, abs=1e-4)
+    free = lift(BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5), **BUDGET).noise_variance
+    assert free == pytest.approx(3.8750, abs=1e-4)
     assert exact < lift(LOGISTIC, **BUDGET, bound="renyi").noise_variance < 1.25 * exact
     assert lift(LOGISTIC, **BUDGET, bound="paper").noise_variance == pytest.approx(17.0, abs=0.1)
     floor = (0.5 * 3.730631635) ** 2 - 1 / (3 + 455 * 1.5**2 / 4)  # the mean shift alone

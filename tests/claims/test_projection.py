@@ -14,7 +14,7 @@ from scipy.special import gammaincc, ndtri
 import ndis
 from ndis.errors import NotPrivateWarning
 from ndis.gram import exact_gram
-from ndis.mechanisms.projection_family import SketchFamily
+from ndis.mechanisms.sketch_law import ProjectionLaw
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "sketch_size": 100, "row_norm_bound": 1.0}
 
@@ -40,7 +40,7 @@ def test_calibration_is_tight(epsilon, delta, sketch_size, adjacency):
         assert mechanism.profile().certify(epsilon, order=order).upper <= delta
     worst = mechanism.attained()[-1].profile.certify(epsilon)
     assert (1 - 1e-6) * delta <= worst.lower <= worst.upper <= delta
-    more = SketchFamily((1.5,), sketch_size, adjacency).profile(mechanism.ridge / 1.000001)
+    more = ProjectionLaw(sketch_size, mechanism.ridge / 1.000001, 1.5, adjacency=adjacency).profile()
     assert more.certify(epsilon).lower > delta
     assert mechanism.leverage == pytest.approx(2.25 / mechanism.ridge, rel=1e-15)
 
@@ -149,7 +149,7 @@ def test_poisson_wrapper(rate):
 
 def test_poisson_sampling_is_monotone_in_the_rate():
     """A record that enters less often than stated is only safer, in both orders."""
-    profile = SketchFamily((1.0,), 100, "add-remove").profile(10.0)
+    profile = ProjectionLaw(100, 10.0, 1.0).profile()
     for order in ("remove", "add"):
         for epsilon in (0.0, 0.05, 0.5, 1.0):
             found = [profile.subsampled(rate).delta(epsilon, order=order) for rate in (0.01, 0.1, 0.3, 0.9, 1.0)]

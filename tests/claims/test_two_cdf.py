@@ -7,8 +7,9 @@ import pytest
 from scipy.special import gammainc
 
 import ndis
-from ndis.spectrum.closed_forms import equal_ratio_delta, mean_shift_delta
-from ndis.spectrum.two_cdf import two_cdf_delta
+from ndis.paper.equal_ratio import equal_ratio_delta
+from ndis.paper.two_cdf import two_cdf_delta
+from ndis.spectrum.closed_forms import mean_shift_delta
 
 
 @pytest.mark.parametrize("seed", range(8))

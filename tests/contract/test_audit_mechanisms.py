@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import ndis
+from ndis._exact import exact_array
 from ndis.auditing import AddAdversarial, Claim, ProjectionLaw, audit
 from ndis.errors import ParameterError
-from ndis.exact import exact_array
 from ndis.mechanisms.base import Mechanism
+from ndis.mechanisms.rounds import GaussianRounds
 from ndis.pair import GaussianPair
 
 BUDGETS = [(1.0, 1e-6), (4.0, 1e-9), (0.1, 1e-3)]
@@ -33,6 +34,19 @@ def mechanisms(epsilon, delta):
         epsilon=epsilon, delta=delta, sketch_size=40, row_norm_bound=1.0, target_bound=0.5, intercept=1.0
     )
     yield ndis.PoissonProjection.calibrated(epsilon=epsilon, delta=delta, sketch_size=40, row_norm_bound=1.0, rate=0.2)
+    yield from at_the_edge(epsilon, delta)
+
+
+def at_the_edge(epsilon, delta):
+    """Mechanisms whose worst neighbours are known to all digits."""
+    for adjacency in ("add-remove", "replace-one"):
+        public = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        yield ndis.GramMechanism.calibrated(**public, row_norm_bound=2.0)
+        yield ndis.GramMechanism.calibrated(**public, row_norm_bound=2.0, target_bound=1.0, intercept=0.75)
+        yield GaussianRounds.calibrated(**public, sum_shares=[0.25] * 4)
+        yield GaussianRounds.calibrated(**public, gram_share=0.4, sum_shares=[0.125] * 4, count_shares=[0.05])
+    public = {"epsilon": epsilon, "delta": delta}
+    yield GaussianRounds.calibrated(**public, gram_share=0.1, sum_shares=[0.2] * 4, count_shares=[0.05])
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
@@ -45,6 +59,16 @@ def test_a_mechanism_at_the_edge_of_its_budget_is_not_refuted_and_a_tighter_clai
         assert report.delta_possible > 0
         tight = report.delta_possible * (1 - 1e-9)
         assert audit(Claim(epsilon, tight, mechanism.adjacency), mechanism=mechanism).refuted, name
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_gram_and_rounds_are_refuted_one_millionth_below_the_edge(epsilon, delta):
+    for mechanism in at_the_edge(epsilon, delta):
+        assert not audit(Claim(epsilon, delta, mechanism.adjacency), mechanism=mechanism).refuted
+        below = Claim(epsilon, delta * (1 - 1e-6), mechanism.adjacency)
+        assert audit(below, mechanism=mechanism).refuted, mechanism
+        tighter = Claim(epsilon * (1 - 1e-6), delta, mechanism.adjacency)
+        assert audit(tighter, mechanism=mechanism).refuted, mechanism
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -102,7 +126,7 @@ def test_a_lifted_model_on_its_data(lifted_logistic):
     assert not report.refuted
     assert report.pairs_tried > 6
     # the model by itself, with a hundredth of the noise
-    from ndis.auditing.mechanisms import Lifted
+    from ndis.auditing.guarantees import Lifted
 
     bare = Lifted(lifted_logistic.model, 0.01 * lifted_logistic.noise_variance)
     report = audit(claim, algorithm=bare, data=data)

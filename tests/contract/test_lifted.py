@@ -12,7 +12,7 @@ import pytest
 import ndis
 from ndis import GaussianMechanism, GaussianPair, PrivacyProfile
 from ndis.mechanisms.base import Attained, Mechanism, Receipt
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
 EPSILON, DELTA = 1.0, 1e-5
 
@@ -116,7 +116,8 @@ def test_receipt_is_public_and_complete(mechanism):
 
 
 def test_receipt_does_not_depend_on_the_data(mechanism):
-    receipts = {mechanism.release(values).receipt.to_json() for values in ([0.0], [1.0], [1e-30])}
+    receipts = [mechanism.release(values).receipt for values in ([0.0], [1.0], [1e-30])]
+    receipts = {replace(receipt, digest="").to_json() for receipt in receipts}  # the digest is that of the draw
     assert len(receipts) == 1
 
 

@@ -207,7 +207,6 @@ BROKEN_DATA = [
     pytest.param(np.full((4, 3), SECRET + 1j), id="complex"),
     pytest.param(np.full(4, SECRET), id="one dimension"),
     pytest.param([[SECRET, 1.0], [SECRET]], id="ragged"),
-    pytest.param([[SECRET, [SECRET]]], id="nested"),
     pytest.param({"a": SECRET}, id="dictionary"),
     pytest.param(SECRET, id="number"),
     pytest.param("no-such-file.csv", id="missing file"),

@@ -245,7 +245,7 @@ def agree(integral, directions=1):
 # The pair N(m, diag τ) against N(0, I).
 # ---------------------------------------------------------------------------------------------------------------------
 class PairLaw:
-    """exponent(s) = K(s) - s ε, theory §1, from exact inputs: lists of (t, log τ, m², copies) as balls."""
+    """exponent(s) = K(s) - s ε, def:log-moment, from exact inputs: lists of (t, log τ, m², copies) as balls."""
 
     def __init__(self, groups, epsilon):
         self.groups = [g for g in groups if g[0] != 0 or g[2] != 0]

@@ -29,7 +29,7 @@ def load_quadrature():
 
 
 class ChiLaw:
-    """exponent(s) = log E exp(s (W - x)), W = shift + Σ λ χ²_ν(ncp) + σ G, theory §4."""
+    """exponent(s) = log E exp(s (W - x)), W = shift + Σ λ χ²_ν(ncp) + σ G, thm:genchi2-contour."""
 
     def __init__(self, case, exact):
         self.terms = [

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ndis
+from ndis._search import smallest_safe
 from ndis.auditing import Claim, PairBatch, audit
-from ndis.auditing.decide import exceeds
-from ndis.calibrate import largest_safe
+from ndis.auditing.judge import exceeds
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -24,9 +24,9 @@ DATA = Path(__file__).parents[1] / "oracle" / "data"
 
 def edge(make, epsilon, delta):
     """The largest parameter whose certified δ(ε) is at most δ."""
-    return largest_safe(
-        lambda x: make(x).log_delta(epsilon),
-        lambda x: make(x).certify(epsilon, relative_width=1e-13).upper,
+    return 1 / smallest_safe(
+        lambda x: make(1 / x).log_delta(epsilon),
+        lambda x: make(1 / x).certify(epsilon, relative_width=1e-13).upper,
         delta=delta,
     )
 

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from hard_neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic, GaussianProcess
-from ndis.models.neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 
 EPSILONS = np.array([0.1, 0.5, 1.0, 2.0])
 LOGISTIC = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
@@ -40,10 +40,12 @@ def below(found, limit):
         LOGISTIC,
         BohningLogistic(l2_penalty=0.1, row_norm_bound=2.0),
         BohningLogistic(l2_penalty=1.0, row_norm_bound=1.0, max_records=40, intercept=0.5),
+        BohningLogistic(l2_penalty=10.0, row_norm_bound=1.5, max_records=40),
+        BohningLogistic(l2_penalty=40.0, row_norm_bound=2.0, max_records=40),
     ],
-    ids=["setting", "weak penalty", "intercept"],
+    ids=["setting", "weak penalty", "intercept", "promise", "strong penalty"],
 )
-@pytest.mark.parametrize("v", [0.05, 4.0])
+@pytest.mark.parametrize("v", [1e-9, 0.05, 4.0])
 def test_logistic_neighbours_lie_in_the_envelope(model, v):
     envelope = model.sensitivity(v)
     seen = set()
@@ -82,6 +84,22 @@ def test_logistic_optimised_neighbours_come_close_and_stay_below(logistic):
     assert limit - 3.0 < best <= limit
     attained = max(float(found.profile.log_delta(1.0)) for found in logistic.attained())
     assert limit - 1.0 < attained <= limit
+
+
+@pytest.mark.parametrize(("penalty", "records"), [(10.0, 40), (30.0, 40), (3.0, 8)])
+@pytest.mark.parametrize("release", ["draw", "mean"])
+def test_logistic_optimised_neighbours_of_a_promise_stay_below(penalty, records, release):
+    """Crowds that use the promised number of records, climbed; a bound that forgot ā or ρ's proof would show."""
+    model = BohningLogistic(l2_penalty=penalty, row_norm_bound=1.5, max_records=records, release=release)
+    mechanism = lift(model, epsilon=1.0, delta=1e-5)
+    v = mechanism.noise_variance if mechanism.noise_variance > 1e-50 else 1e-6
+    limit = float(lift(model, epsilon=1.0, delta=1e-5).profile().log_delta(1.0)) if v > 1e-6 else math.log(1e-5)
+    best = -math.inf
+    for share in (0.1, 0.3, 1.0):
+        crowd = np.r_[np.full((records - 1, 1), 1.5 * share), [[1.5]]], np.r_[np.full(records - 1, -1.0), [1.0]]
+        score = lambda data: float(profile_on(model, data, v).log_delta(1.0))  # noqa: E731
+        best = max(best, climb(score, crowd, steps=60, random_state=0)[0])
+    assert best <= limit
 
 
 def test_a_logistic_record_out_of_bounds_is_caught():

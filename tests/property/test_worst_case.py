@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ndis
-from ndis.mechanisms.envelopes import LoewnerEnvelope, RankOneEnvelope
-from ndis.mechanisms.worst_case_profile import dominating_pair
-from ndis.mechanisms.worst_case_rank_one import _bound, _Cells, certified_rank_one, rank_one_search
+from ndis.worst_case.envelopes import LoewnerEnvelope, RankOneEnvelope
+from ndis.worst_case.profile import dominating_pair
+from ndis.worst_case.rank_one import _bound, _Cells, certified_rank_one, rank_one_search
 
 logs = st.floats
 shifts = logs(math.log(1e-3), math.log(4.0)).map(math.exp)

@@ -34,7 +34,7 @@ def test_moments_are_centred(records):
     """
     x = records[0]
     fits = [
-        PrivateCovariance(epsilon=20.0, row_norm_bound=2.0, sketch_size=300, random_state=seed).fit(x)
+        PrivateCovariance(epsilon=20.0, row_norm_bound=2.0, method="sketch", sketch_size=300, random_state=seed).fit(x)
         for seed in range(DRAWS)
     ]
     for found, truth in (

@@ -91,7 +91,7 @@ def test_low_bits_are_fair() -> None:
         assert stats.binomtest(ones, 20_000, 0.5).pvalue > ALARM
 
 
-# --- The low-bit attack of theory §9 -----------------------------------------------------------------------------
+# --- The low-bit attack -------------------------------------------------------------------------------------------
 # A feature is zero in every record but one. Without that record the float64 sketch of this feature is fl(√λ·g) for a
 # float64 g, and not every float64 is such a product. With the record it is a sum, which may be any float64. So a single
 # entry that is no such product proves that the record is there.

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ndis
+from ndis._exact import ExactArray
 from ndis.auditing import (
     AddAdversarial,
     AddRandom,
@@ -25,15 +26,12 @@ from ndis.auditing import (
     RemoveEach,
     audit,
 )
-from ndis.auditing.accuracy import confidence
 from ndis.auditing.chart import chart
-from ndis.auditing.decide import screen
-from ndis.auditing.html import render
-from ndis.auditing.identity import fingerprint
-from ndis.auditing.laws import Law, certified_pair, screening_pair
+from ndis.auditing.judge import screen
+from ndis.auditing.laws import Law, certified_pair, confidence, screening_pair
+from ndis.auditing.page import render
 from ndis.cli import app
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -248,7 +246,7 @@ def test_many_equal_rows_are_certified_once(monkeypatch):
     import ndis.auditing.judge as judge
 
     calls = []
-    monkeypatch.setattr(judge, "exceeds", lambda *a, f=judge.exceeds: calls.append(1) or f(*a))
+    monkeypatch.setattr(judge, "_answer", lambda *a, f=judge._answer: calls.append(1) or f(*a))
     variance = edge_variance()
     data = np.zeros((40, 3))
     data[:, 0] = 1.0
@@ -290,12 +288,14 @@ def test_a_changed_function_is_not_taken_for_the_old_one(tmp_path):
         return np.zeros(1), np.array([100.0 + weight * (8 - len(data))])
 
     one, other = (functools.partial(third, weight=w) for w in (0.0, -99.0))
-    assert fingerprint(one) != fingerprint(other)
-    assert fingerprint(one) == fingerprint(functools.partial(third, weight=0.0))
+    audit(CLAIM, algorithm=one, data=ROWS, journal=tmp_path / "k")
+    audit(CLAIM, algorithm=functools.partial(third, weight=0.0), data=ROWS, journal=tmp_path / "k")
+    with pytest.raises(ParameterError, match="journal must belong"):
+        audit(CLAIM, algorithm=other, data=ROWS, journal=tmp_path / "k")
 
 
 def test_neighbours_are_run_again_on_resuming(tmp_path):
-    """A change the fingerprint cannot see, in what the function calls."""
+    """A change of a value that the function reads is seen too."""
     settings = {"noise": 100.0}
     globals()["_SETTINGS"] = settings
     audit(CLAIM, algorithm=_depends_on_a_global, data=ROWS, journal=tmp_path / "j")
@@ -465,7 +465,7 @@ def test_a_page_without_a_curve_says_so():
     assert "false claims" not in page
     assert 'class="mark"' in page
     zero = render(audit(Claim(1.0, 0.0), pairs=[LOUD]))
-    assert ">δ = 0</text>" in zero
+    assert ">claim, δ = 0</text>" in zero
 
 
 def test_how_to_reproduce_names_the_function_and_the_data():
@@ -573,7 +573,7 @@ def test_a_folder_that_cannot_be_written_is_seen_first(folder):
 
 
 def test_a_report_name_that_is_too_long_is_seen_first(folder):
-    result = run(folder / "rows.npy", "--algorithm", "hardmodule:fine", *OPTIONS, "--report", "r" * 250 + ".html")
+    result = run(folder / "rows.npy", "--algorithm", "hardmodule:fine", *OPTIONS, "--report", "r" * 251 + ".html")
     assert result.exit_code == 2
     assert result.stdout == ""
     assert "--report" in result.stderr

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndis.auditing import AuditReport, Claim, audit
+from ndis.auditing import AuditReport, Claim, Portfolio, audit, portfolio
+from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.pair import GaussianPair
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
@@ -31,15 +32,20 @@ DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 
 
-def reports() -> dict[str, AuditReport]:
+def reports() -> dict[str, AuditReport | Portfolio]:
     claim = Claim(epsilon=1.0, delta=1e-6)
     loud = GaussianPair.from_ratios(1.0, shift=0.35)
     refuted = audit(claim, pairs=[loud])
     assert refuted.witness is not None
     word = "unbroken" * 40
     witness = dataclasses.replace(refuted.witness, neighbours=word, event=word, order=word)
+    proved = audit(claim, mechanism=GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0))
+    singular = audit(claim, pairs=[GaussianPair.from_diagonal([0.0], [0.0], [1.0], [1.0])], title="A system")
     return {
         "refuted": refuted,
+        "proved": proved,
+        "singular": singular,
+        "portfolio": portfolio([refuted, proved, singular], title="All of them"),
         "not-refuted": audit(claim, pairs=[GaussianPair.from_ratios(1.02, copies=100)]),
         "curve": audit(Claim.curve([0.5, 1.0, 2.0, 3.0], [1e-2, 1e-3, 1e-4, 0.0]), pairs=[loud]),
         "tiny": audit(Claim(epsilon=1.0, delta=1.2345678901234567e-101), pairs=[loud]),
@@ -49,7 +55,7 @@ def reports() -> dict[str, AuditReport]:
     }
 
 
-NAMES = ("refuted", "not-refuted", "curve", "tiny", "long-words")
+NAMES = ("refuted", "proved", "singular", "portfolio", "not-refuted", "curve", "tiny", "long-words")
 
 
 @pytest.fixture(scope="module")

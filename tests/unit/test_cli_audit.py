@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,7 +150,8 @@ class TestPairs:
         text = convicted(write({"claim": CLAIM, "pairs": [LOUD]}), "--json")
         report = AuditReport.from_json(text)
         assert report.refuted
-        assert report.to_json() == ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)]).to_json()
+        again = ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)])
+        assert report.to_dict() == {**again.to_dict(), "command": "ndis audit audit.json --report audit.html"}
 
     def test_options_take_the_place_of_the_file(self, folder):
         file = write({"claim": CLAIM, "pairs": [LOUD]})
@@ -201,6 +205,9 @@ class TestData:
         parquet.write_table(arrow.table(columns), "rows.parquet")
         options = ("--algorithm", "model:dense", "--epsilon", 1, "--delta", 1e-6, "--json")
         found = [json.loads(passed(name, *options)) for name in ("rows.parquet", "rows.csv", "rows.npy")]
+        for one, name in zip(found, ("rows.parquet", "rows.csv", "rows.npy"), strict=True):
+            assert one.pop("data_name") == name
+            assert name in one.pop("command")
         assert found[0] == found[1] == found[2]
 
     def test_what_the_algorithm_prints_stays_out_of_the_answer(self, folder):
@@ -240,7 +247,8 @@ class TestData:
 
     def test_interrupted_and_resumed(self, folder, monkeypatch):
         options = ("rows.npy", "--algorithm", "model:slow", "--epsilon", 1, "--delta", 1e-6, "--json")
-        whole = passed(*options)
+        whole = passed(*options, "--report", "r.html")
+        os.remove("r.html")
         runs = len(sys.modules.pop("model").CALLS)
         monkeypatch.setenv("STOP_AT", "5")
         result = run(*options, "--journal", "journal.jsonl", "--report", "r.html")
@@ -475,3 +483,58 @@ class TestBadInput:
         assert refused(*options, "--epsilon", 2).startswith("journal must belong to this audit")
         (folder / "j").write_text("junk\n")
         refused(*options, "--epsilon", 1)
+
+
+class TestSavedReports:
+    def test_the_command_on_the_page_makes_the_page_again(self, folder):
+        file = write({"claim": CLAIM, "pairs": [LOUD], "title": "A system", "data_name": "its data"})
+        convicted(file, "--delta", 1e-5, "--report", "one.html", "--report", "one.json")
+        page = Path("one.html").read_text(encoding="utf-8")
+        assert "A system" in page
+        assert "its data" in page
+        command = shlex.split(json.loads(Path("one.json").read_text())["command"])
+        assert command[:2] == ["ndis", "audit"]
+        Path("one.html").unlink()
+        convicted(*command[2:])
+        assert Path("one.html").read_text(encoding="utf-8") == page
+
+    def test_a_saved_report_is_certified_and_shown_again(self, folder):
+        ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)]).save("saved.json")
+        convicted("saved.json", "--report", "again.html")
+        whole = AuditReport.from_json(Path("saved.json").read_text(encoding="utf-8"))
+        assert Path("again.html").read_text(encoding="utf-8") == whole.to_html()
+
+    @pytest.mark.parametrize("factor", [0.999, 1.001])
+    def test_a_report_that_its_witness_contradicts_is_refused(self, folder, factor):
+        found = ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)]).to_dict()
+        found["witness"]["enclosure"] = [factor * x for x in found["witness"]["enclosure"]]
+        found["delta_possible"] = found["witness"]["enclosure"][0]
+        assert "report must agree with its own witness" in refused(write(found))
+
+    def test_a_claim_that_the_witness_keeps_is_not_refuted_by_a_file(self, folder):
+        found = ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)]).to_dict()
+        (low, high) = found["witness"]["enclosure"]
+        assert high > low
+        found["claim"]["points"] = [[1.0, low]]
+        found["witness"]["delta"], found["witness"]["enclosure"] = high, [high, math.nextafter(high, 1.0)]
+        found["claim"]["points"], found["delta_possible"] = [[1.0, high]], high
+        assert "report must agree with its own witness" in refused(write(found))
+
+    def test_options_do_not_go_with_a_saved_report(self, folder):
+        ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)]).save("saved.json")
+        assert "--epsilon must be left out for a saved report" in refused("saved.json", "--epsilon", 2)
+
+    def test_a_proof_is_not_checked_again_and_the_command_says_so(self, folder):
+        mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+        ndis.audit(Claim(1.0, 1e-6), mechanism=mechanism).save("saved.json")
+        result = run("saved.json")
+        assert result.exit_code == 0
+        assert "proved by thm:mean-shift" in result.stdout
+        assert "does not check the proof" in result.stderr
+
+    def test_columns_choose_the_features(self, folder):
+        options = ("--algorithm", "model:dense", "--epsilon", 1, "--delta", 1e-6, "--json")
+        found = json.loads(passed("rows.csv", *options, "--columns", "0", "--columns", "1", "--columns", "2"))
+        assert found["witness"] == json.loads(passed("rows.csv", *options))["witness"]
+        assert "columns" in refused("rows.csv", *options, "--columns", "9")
+        assert "--columns must be left out" in refused(write({"claim": CLAIM, "pairs": [LOUD]}), "--columns", "0")

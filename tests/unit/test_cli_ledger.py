@@ -27,7 +27,7 @@ row_norm_bound = 1.0
 count = 1
 profile = "regress.json"
 """
-SKETCH = ["--epsilon", "0.5", "--delta", "1e-7", "--sketch-size", "20", "--row-norm-bound", "1", "--columns", "a,b"]
+SKETCH = ["--epsilon", "0.5", "--delta", "1e-7", "--sketch-size", "20", "--row-norm-bound", "1", "--header"]
 
 
 def call(*words, status: int = 0) -> str:
@@ -60,7 +60,19 @@ def test_a_ledger_pays_for_commands_until_it_is_empty(place):
     assert "slot 'sketch' is used up" in said
     assert "left: 1 of 'regress', 4 of 'weekly'" in said
     assert not (place / "again").exists()
-    regress = ["--target", "b", "--epsilon", "0.5", "--delta", "1e-7", "--row-norm-bound", "1", "--target-bound", "1"]
+    regress = [
+        "--header",
+        "--target",
+        "b",
+        "--epsilon",
+        "0.5",
+        "--delta",
+        "1e-7",
+        "--row-norm-bound",
+        "1",
+        "--target-bound",
+        "1",
+    ]
     call("regress", place / "data.csv", *regress, "--sketch-size", 20, *pay, "regress", "-o", place / "r.json")
     shown = json.loads(call("ledger", "show", ledger, "--json"))
     assert shown["remaining"] == {"regress": 0, "sketch": 0, "weekly": 4}

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
 from ndis.gram import GramAccumulator, RowLayout, exact_gram, leverage, worst_row
 
 LAYOUT = RowLayout(4, 1.0)

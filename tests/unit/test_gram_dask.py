@@ -65,6 +65,17 @@ def test_bad_collections_are_refused(rows: np.ndarray) -> None:
         exact_gram(dask.array.zeros(3), row_norm_bound=1.0)
     with pytest.raises(ParameterError, match="device must be left out"):
         exact_gram(dask.array.zeros((3, 3)), row_norm_bound=1.0, device="cuda")
+    with pytest.raises(ParameterError, match="header must be left out"):
+        exact_gram(dask.array.zeros((3, 3)), row_norm_bound=1.0, header=True)
+
+
+@pytest.mark.parametrize("columns", [["b", "a"], ["a"], ["a", "b", "c"]])
+def test_partitions_of_other_columns_are_refused(columns: list[str]) -> None:
+    part = dask.delayed(lambda: pd.DataFrame({name: [0.5] for name in columns}))()
+    declared = pd.DataFrame({"a": [0.5], "b": [0.5]})[:0]
+    frame = dask.dataframe.from_delayed([part], meta=declared, verify_meta=False)
+    with dask.config.set(scheduler="synchronous"), pytest.raises(ParameterError, match="the columns it declares"):
+        exact_gram(frame, row_norm_bound=1.0)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -13,10 +13,10 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout, exact_gram
-from ndis.gram.host import integer_tiles, numpy_quantiser
+from ndis.gram.host import integer_tiles
 from ndis.gram.kernel import quantise_group_into
 from ndis.gram.layout import ColumnGroup
-from ndis.gram.rows import GroupRule
+from ndis.gram.rows import GroupRule, quantise_group
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, width=64)
 NEAR_ONE = st.floats(-1.0, 1.0)
@@ -54,6 +54,12 @@ def test_gram_equals_python_integers_and_norms_keep_the_bound(x: np.ndarray, bou
     expected = [[sum(r[i] * r[j] for r in rows) for j in range(x.shape[1])] for i in range(x.shape[1])]
     gram = exact_gram(x, row_norm_bound=bound, fractional_bits=k)
     assert gram.integers.tolist() == expected
+
+
+def numpy_quantiser(x: np.ndarray, rule: GroupRule, q: np.ndarray, broken: np.ndarray) -> None:
+    """The definition, in the form of the compiled quantiser."""
+    q[...], bad = quantise_group(np, x, rule)
+    broken |= bad
 
 
 @settings(deadline=None, max_examples=200)

@@ -94,11 +94,12 @@ def folder(rows: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_folders_are_streamed_to_the_same_bits(
     folder: Path, expected: Gram, kind: str, progress: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    gram = exact_gram(folder / kind, progress=progress, **OPTIONS)
+    options = OPTIONS | {"header": kind == "csv"}
+    gram = exact_gram(folder / kind, progress=progress, **options)
     assert same_integers(gram, expected)
     assert ("reading rows" in capfd.readouterr().err) == progress
     files = sorted((folder / kind).rglob(f"part*.{kind}"), reverse=True)
-    assert same_integers(exact_gram([str(f) for f in files], progress=False, **OPTIONS), expected)
+    assert same_integers(exact_gram([str(f) for f in files], progress=False, **options), expected)
 
 
 def test_columns_by_name_in_any_order(folder: Path, rows: np.ndarray) -> None:
@@ -110,9 +111,9 @@ def test_columns_by_name_in_any_order(folder: Path, rows: np.ndarray) -> None:
 def test_second_pass_on_files(folder: Path, rows: np.ndarray, expected: Gram) -> None:
     from_rows = np.concatenate(list(leverage(rows, expected, ridge=1.0, targets=[3])))
     files = sorted((folder / "csv").glob("*.csv"))
-    streamed = np.concatenate(list(leverage([str(f) for f in files], expected, ridge=1.0, targets="y")))
+    streamed = np.concatenate(list(leverage([str(f) for f in files], expected, ridge=1.0, targets="y", header=True)))
     np.testing.assert_allclose(streamed, from_rows, rtol=1e-10)
-    found = worst_row(folder / "csv", expected, ridge=1.0, targets="y")
+    found = worst_row(folder / "csv", expected, ridge=1.0, targets="y", header=True)
     assert found is not None
     assert found.index == from_rows.argmax()
 
@@ -135,7 +136,8 @@ def test_cells_that_are_no_numbers_empty_their_row_without_a_word(tmp_path: Path
     path.write_text("a,b\n" + "".join(f"{cell},0.25\n" for cell in cells) + "1,2,3\n4\n")
     numbers = [1, 2, 3, None, None, None, None, None, None, 0.7, 0.5, 9007199254740993.0]
     kept = np.array([[v, 0.25] for v in numbers if v is not None])
-    assert same_integers(exact_gram(path, row_norm_bound=1.0, progress=False), exact_gram(kept, row_norm_bound=1.0))
+    found = exact_gram(path, row_norm_bound=1.0, header=True, progress=False)
+    assert same_integers(found, exact_gram(kept, row_norm_bound=1.0))
 
 
 def test_a_cell_never_changes_how_another_is_read(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_a_cell_never_changes_how_another_is_read(tmp_path: Path) -> None:
     for last in ("0", "word", "1e999"):
         path = tmp_path / "one.csv"
         path.write_text("a\n0.1\n9007199254740993\n+0.3\nTrue\n" + last + "\n")
-        grams.append(exact_gram(path, row_norm_bound=1.0, progress=False))
+        grams.append(exact_gram(path, row_norm_bound=1.0, header=True, progress=False))
     assert grams[0] == grams[1] == grams[2]
 
 
@@ -152,7 +154,8 @@ def test_csv_files_without_records_or_without_valid_text_raise_nothing(tmp_path:
     for content in (b"a", b"a\n", b"a\r\n", b"a\n\xff\xfe\n", b"\xef\xbb\xbfa\nabc\n\xff\n", b"a\n\x00\n"):
         path = tmp_path / "rows.csv"
         path.write_bytes(content)
-        assert np.array_equal(exact_gram(path, row_norm_bound=1.0, progress=False).integers, nothing), content
+        found = exact_gram(path, row_norm_bound=1.0, header=True, progress=False)
+        assert np.array_equal(found.integers, nothing), content
 
 
 def test_large_integers_raise_nothing() -> None:
@@ -212,14 +215,14 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
         gram(tmp_path / "rows.txt")
     pq.write_table(pa.table({"a": [1.0], "b": [1.0]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"a": [1.0]}), tmp_path / "2.parquet")
-    with pytest.raises(ParameterError, match=r"same columns in every file, .*2.parquet"):
+    with pytest.raises(ParameterError, match=r"same columns in every file; got .*2.parquet"):
         gram(tmp_path)
     (tmp_path / "broken.arrow").write_text("no Arrow file")
     with pytest.raises(ParameterError, match=r"readable file of its kind; got .*broken"):
         gram(tmp_path / "broken.arrow")
     (tmp_path / "broken.arrow").unlink()
     (tmp_path / "3.csv").write_text("a,a\n1,2\n")
-    with pytest.raises(ParameterError, match="columns of different names"):
+    with pytest.raises(ParameterError, match="name all columns of a CSV file"):
         gram(tmp_path / "3.csv")
     with pytest.raises(ParameterError, match="one kind; got csv, parquet"):
         gram(tmp_path)

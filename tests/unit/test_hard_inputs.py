@@ -10,9 +10,11 @@ from flint import arb
 
 import ndis
 from ndis import GaussianPair, ParameterError
-from ndis.spectrum.balls import precision
+from ndis._balls import precision
 from ndis.spectrum.certified import _delta_ball
-from ndis.spectrum.invariants import Groups, _clusters
+from ndis.spectrum.dense_balls import _clusters
+from ndis.spectrum.directions import Directions
+from ndis.spectrum.verified_eigen import Diagonal
 
 EYE2 = np.eye(2)
 
@@ -159,17 +161,17 @@ def test_asymmetry_is_judged_entry_by_entry() -> None:
 
 def test_uncertain_inputs_widen_the_enclosure_enough() -> None:
     with precision(200):
-        box = _delta_ball(Groups([], arb(0.01) * arb(1, 1e-9)), 6.0, 62.0)
-        end = _delta_ball(Groups([], arb(0.01) * (1 + arb(1e-9))), 6.0, 62.0)
+        box = _delta_ball(Directions([], arb(0.01) * arb(1, 1e-9)), 6.0, 62.0)
+        end = _delta_ball(Directions([], arb(0.01) * (1 + arb(1e-9))), 6.0, 62.0)
     assert box is not None
     assert end is not None
     assert box.overlaps(end)
 
 
 def test_wide_diagonal_balls_join_one_cluster() -> None:
-    zero, half = arb(0), arb(0.5)
-    table = [[arb(13.5, 9.5), zero, zero], [zero, arb(14), zero], [zero, zero, arb(20)]]
-    found = _clusters(table, [half, half, half], 0, False)
+    half = arb(0.5)
+    diagonal = Diagonal([arb(13.5, 9.5), arb(14), arb(20)], arb(0), [half, half, half], arb(0))
+    found = _clusters(diagonal, 0, False)
     assert found is not None
     assert [n for _, _, n in found.curved] == [3]
 

@@ -18,7 +18,7 @@ from ndis.learn._gp import PrivateGaussianProcess
 from ndis.learn._logistic import PrivateLogisticRegression
 
 ESTIMATORS = [
-    PrivateLogisticRegression(row_norm_bound=3.0, random_state=0),
+    PrivateLogisticRegression(row_norm_bound=3.0, method="posterior", random_state=0),
     PrivateGaussianProcess(label_bound=3.0, max_records=8, random_state=0),
 ]
 
@@ -65,7 +65,9 @@ def test_parameters_are_keywords_and_stored_as_given(estimator):
 class TestLogistic:
     def test_learns_and_says_what_it_guarantees(self, records, seeded):
         x, y = records
-        model = PrivateLogisticRegression(l2_penalty=20.0, row_norm_bound=1.5, random_state=1).fit(x, y)
+        model = PrivateLogisticRegression(method="posterior", l2_penalty=20.0, row_norm_bound=1.5, random_state=1).fit(
+            x, y
+        )
         assert model.score(x, y) > 0.85
         assert model.classes_.tolist() == ["no", "yes"]
         assert model.coef_.shape == (1, 2)
@@ -79,50 +81,64 @@ class TestLogistic:
     def test_in_a_pipeline_without_a_seed(self, records):
         x, y = records
         scale = FunctionTransformer(lambda rows: rows / 2)  # a public constant
-        model = make_pipeline(scale, PrivateLogisticRegression(l2_penalty=20.0, row_norm_bound=0.75, bound="renyi"))
+        model = make_pipeline(
+            scale, PrivateLogisticRegression(method="posterior", l2_penalty=20.0, row_norm_bound=0.75, bound="renyi")
+        )
         assert model.fit(x, y)[-1].receipt_.private
         assert model.predict(x).shape == (3000,)
 
     def test_a_seed_warns(self, records):
         with pytest.warns(NotPrivateWarning):
-            PrivateLogisticRegression(row_norm_bound=1.5, random_state=0).fit(*records)
+            PrivateLogisticRegression(method="posterior", row_norm_bound=1.5, random_state=0).fit(*records)
 
     @pytest.mark.parametrize("row_norm_bound", [None, 0.0, np.nan, "1"])
     def test_bounds_are_stated(self, records, row_norm_bound):
         with pytest.raises(ParameterError, match="a bound taken from the data would leak it"):
-            PrivateLogisticRegression(row_norm_bound=row_norm_bound).fit(*records)
+            PrivateLogisticRegression(method="posterior", row_norm_bound=row_norm_bound).fit(*records)
 
     def test_without_stated_classes_one_class_is_refused_and_with_them_it_is_not(self, seeded):
         x = np.ones((3, 1))
         with pytest.raises(ParameterError, match="one class"):
-            PrivateLogisticRegression(row_norm_bound=1.0).fit(x, [1, 1, 1])
+            PrivateLogisticRegression(method="posterior", row_norm_bound=1.0).fit(x, [1, 1, 1])
         with pytest.raises(ParameterError, match="Only binary classification"):
-            PrivateLogisticRegression(row_norm_bound=1.0).fit(x, [1, 2, 3])
-        stated = PrivateLogisticRegression(row_norm_bound=1.0, classes=(0, 1), random_state=0)
+            PrivateLogisticRegression(method="posterior", row_norm_bound=1.0).fit(x, [1, 2, 3])
+        stated = PrivateLogisticRegression(method="posterior", row_norm_bound=1.0, classes=(0, 1), random_state=0)
         for y in ([1, 1, 1], [5, 6, 7], [np.nan, 0, 1]):
             assert stated.fit(x, y).classes_.tolist() == [0, 1]
         with pytest.raises(ParameterError, match="classes must be two different labels"):
-            PrivateLogisticRegression(row_norm_bound=1.0, classes=(0, 0)).fit(x, [0, 1, 0])
+            PrivateLogisticRegression(method="posterior", row_norm_bound=1.0, classes=(0, 0)).fit(x, [0, 1, 0])
 
     def test_an_unknown_label_is_no_record(self, records, seeded):
         x, y = records
-        model = PrivateLogisticRegression(row_norm_bound=1.5, classes=("no", "yes"), random_state=0)
+        model = PrivateLogisticRegression(method="posterior", row_norm_bound=1.5, classes=("no", "yes"), random_state=0)
         plain = clone(model).fit(x, y).coef_
         more = model.fit(np.r_[x, [[0.3, 0.3]], [[np.nan, 0.0]]], np.r_[y, ["maybe", "yes"]]).coef_
         np.testing.assert_allclose(more, plain, atol=1e-4)
 
     def test_sparse_rows_and_no_intercept(self, records, seeded):
         x, y = records
-        model = PrivateLogisticRegression(row_norm_bound=1.5, fit_intercept=False, random_state=0)
+        model = PrivateLogisticRegression(method="posterior", row_norm_bound=1.5, fit_intercept=False, random_state=0)
         dense, thin = clone(model).fit(x, y), clone(model).fit(sparse.csr_array(x), y)
         np.testing.assert_allclose(dense.coef_, thin.coef_, atol=1e-4)
         assert dense.intercept_.tolist() == [0.0]
         np.testing.assert_allclose(thin.decision_function(sparse.csr_array(x)), thin.decision_function(x))
 
+    def test_the_mean_needs_less_noise_and_no_draw(self, records, seeded):
+        x, y = records
+        given = {"l2_penalty": 3.0, "row_norm_bound": 1.5, "random_state": 0}
+        draw, mean = (PrivateLogisticRegression(**given, method=m).fit(x, y) for m in ("posterior", "mean"))
+        assert mean.mechanism_.noise_variance < 0.95 * draw.mechanism_.noise_variance
+        assert mean.receipt_.parameters["model"]["release"] == "mean"
+        assert draw.receipt_.parameters["model"]["release"] == "draw"
+        with pytest.raises(ParameterError, match="method must be one of rounds, mean, posterior"):
+            PrivateLogisticRegression(**given, method="map").fit(x, y)
+
     def test_the_paper_needs_more_noise(self, records, seeded):
         x, y = records
         noise = [
-            PrivateLogisticRegression(row_norm_bound=1.5, bound=bound, max_records=3000, random_state=0)
+            PrivateLogisticRegression(
+                method="posterior", row_norm_bound=1.5, bound=bound, max_records=3000, random_state=0
+            )
             .fit(x, y)
             .mechanism_.noise_variance
             for bound in ("exact", "renyi", "paper")
@@ -138,9 +154,33 @@ class TestGaussianProcess:
             label_bound=1.0, noise_variance=25.0, query=query, max_records=30, random_state=0
         ).fit(x, np.cos(x[:, 0]))
         assert model.values_.shape == (3,)
-        k = RBF(1.0)
-        weights = np.linalg.solve(k(query) + model.mechanism_.noise_variance * np.eye(3), model.values_)
-        np.testing.assert_allclose(model.predict(x), k(x, query) @ weights)
+        assert model.receipt_.parameters["model"]["release"] == "mean"
+        other = clone(model).set_params(random_state=1).fit(x, np.zeros(30))
+        other.values_, other.weights_ = model.values_, model.weights_
+        np.testing.assert_array_equal(model.predict(x), other.predict(x))
+
+    @pytest.mark.parametrize("release", ["mean", "draw"])
+    def test_predictions_are_the_best_linear_ones_from_the_release(self, release, seeded):
+        """Where as many records as promised lie evenly at the query points, by the joint law of f(x) and z."""
+        query = np.array([[-1.0], [0.0], [1.5]])
+        x, grid = np.repeat(query, 4, axis=0), np.linspace(-2, 2, 7)[:, None]
+        model = PrivateGaussianProcess(
+            label_bound=1.0, noise_variance=3.0, query=query, max_records=12, release=release, random_state=0
+        ).fit(x, np.cos(x[:, 0]))
+        k, v = RBF(1.0), model.mechanism_.noise_variance
+        among = k(x) + 3.0 * np.eye(12)
+        mean_at = lambda points: k(points, x) @ np.linalg.solve(among, k(x, query))  # noqa: E731  Cov(μ(points), μ(Q))
+        variance = k(query) if release == "draw" else mean_at(query)
+        best = mean_at(grid) @ np.linalg.solve(variance + v * np.eye(3), model.values_)
+        np.testing.assert_allclose(model.predict(grid), best, atol=1e-9)
+
+    def test_a_draw_is_shrunk_for_its_own_spread(self, seeded):
+        """With few noisy records a draw is almost all spread; a prediction that repeats it is worse than 0."""
+        x = np.linspace(-2, 2, 10).reshape(-1, 1)
+        given = {"label_bound": 1.0, "noise_variance": 100.0, "query": [[0.0]], "max_records": 10, "random_state": 0}
+        model = PrivateGaussianProcess(**given, release="draw").fit(x, np.cos(x[:, 0]))
+        assert model.mechanism_.noise_variance < 1e-9
+        assert abs(model.predict([[0.0]])[0]) < 0.1 * abs(model.values_[0])
 
     def test_little_noise_follows_the_labels(self, seeded):
         rng = np.random.default_rng(0)

@@ -16,6 +16,8 @@ import pytest
 
 import ndis
 from ndis.errors import BudgetError, LedgerError, ParameterError
+from ndis.gram.accumulator import GramAccumulator
+from ndis.gram.sums import RecordSums
 from ndis.ledger import store as store_module
 from ndis.ledger.moments import certified_log_moment, log_budget
 
@@ -177,10 +179,34 @@ def test_an_order_at_which_a_request_is_infinite_is_refused(tmp_path):
     lower.reserve(None, wide)
 
 
-def test_sampled_requests_are_refused_in_words_by_the_renyi_filter(tmp_path):
+def test_sampled_mean_shifts_are_counted_by_their_moments(tmp_path):
+    # E[(1 − q + qw)^2] = 1 + q²(e^{μ²} − 1), and the order "add" by a sum over a fine grid
+    profile, q, m = shift(0.5).subsampled(0.5).subsampled(0.25), 0.125, 0.5
+    found = certified_log_moment(profile.repeat(3), "remove", 2.0)
+    exact = 3 * np.log1p(q**2 * np.expm1(m**2))
+    assert float(found) == pytest.approx(exact, rel=1e-12)
+    x = np.linspace(-12.0, 12.0, 20001)
+    density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+    for order in (1.25, 2.0, 9.0):
+        exact = np.log(((1 - q + q * np.exp(m * x - m * m / 2)) ** (1 - order) * density).sum() * (x[1] - x[0]))
+        assert float(certified_log_moment(profile, "add", order)) == pytest.approx(exact, rel=1e-9)
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=5.0, delta=1e-6, kind="renyi", order=8.0)
+    for _ in range(20):
+        ledger.reserve(None, profile)
+    assert ledger.verify() == 20
+    plain = ndis.Ledger.create(tmp_path / "y.db", epsilon=5.0, delta=1e-6, kind="renyi", order=8.0)
+    for _ in range(3):
+        plain.reserve(None, shift(0.5))
+    with pytest.raises(BudgetError):
+        plain.reserve(None, shift(0.5))
+
+
+def test_other_sampled_requests_are_refused_in_words_by_the_renyi_filter(tmp_path):
     ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=5.0, delta=1e-2, kind="renyi")
-    with pytest.raises(ParameterError, match="without Poisson sampling"):
-        ledger.reserve(None, shift(0.1).subsampled(0.5))
+    wide = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.01)).subsampled(0.5)
+    with pytest.raises(ParameterError, match="be a mean shift if it is sampled"):
+        ledger.reserve(None, wide)
+    assert not ledger.history()
 
 
 def test_renyi_numbers_are_on_the_safe_side():
@@ -309,8 +335,8 @@ def test_estimators_take_a_ledger_and_still_clone_and_pickle(tmp_path):
     public = {"epsilon": 1.0, "delta": 1e-6, "row_norm_bound": 1.0, "sketch_size": 30}
     rows, y = np.eye(4)[:, :2], np.ones(4)
     models = [
-        ndis.learn.PrivateCovariance(**public, ledger=path, slot="a"),
-        ndis.learn.PrivatePCA(**public, ledger=path, slot="a"),
+        ndis.learn.PrivateCovariance(**public, method="sketch", ledger=path, slot="a"),
+        ndis.learn.PrivatePCA(**public, method="sketch", ledger=path, slot="a"),
         ndis.learn.PrivateRidge(**public, target_bound=1.0, ledger=path, slot="b"),
     ]
     mechanism = models[0]._calibrate(columns=3, intercept=0.5)
@@ -327,13 +353,97 @@ def test_estimators_take_a_ledger_and_still_clone_and_pickle(tmp_path):
     assert ledger.verify() == 6
 
 
-def test_lifted_estimators_take_a_ledger(tmp_path):
+def estimators(adjacency: str) -> list:
+    public = {"row_norm_bound": 1.0, "adjacency": adjacency}
+    return [
+        ndis.learn.PrivateCovariance(**public),
+        ndis.learn.PrivatePCA(**public),
+        ndis.learn.PrivateLinearRegression(**public, target_bound=1.0, rounds=2),
+        ndis.learn.PrivateLinearRegression(**public, target_bound=1.0, method="gram"),
+        ndis.learn.PrivateLogisticRegression(**public, classes=(0, 1), rounds=2),
+    ]
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("index", range(5))
+def test_one_entry_pays_for_all_releases_of_a_fit(tmp_path, index, adjacency):
+    model, path = estimators(adjacency)[index], tmp_path / "x.db"
+    rows, y = np.eye(4)[:, :2], np.array([0, 1, 0, 1])
+    public = model.fit(np.zeros((1, 2)), np.zeros(1)).mechanism_  # it depends on public parameters only
+    plan = {"a": (public, 1)}
+    ledger = ndis.Ledger.create(path, epsilon=1.0, delta=1e-6, plan=plan, adjacency=adjacency)
+    model.set_params(ledger=path, slot="a")
+    with ndis.odometer() as spent:
+        model.fit(rows, y)
+    assert [entry.action for entry in ledger.history()] == ["reserve", "commit"]
+    assert model.receipt_.ledger == {"data_name": ledger.data_name, "entry": 1, "head": ledger.history()[0].digest}
+    assert ledger.verify(heads={1: model.receipt_.ledger["head"]}) == 2
+    assert spent.releases == 1
+    assert spent.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_a_fit_beyond_the_budget_reads_no_record(tmp_path, index, monkeypatch):
+    model, path = estimators("add-remove")[index], tmp_path / "x.db"
+    ndis.Ledger.create(path, epsilon=0.5, delta=1e-6, kind="shifts")
+    read = []
+    for place, name in ((RecordSums, "_pass"), (GramAccumulator, "update")):
+        known = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda *args, known=known, **kw: read.append(1) or known(*args, **kw))
+    model.fit(np.eye(4)[:, :2], np.array([0, 1, 0, 1]))
+    assert read
+    read.clear()
+    model.set_params(ledger=path)
+    with pytest.raises(BudgetError, match="left"):
+        model.fit(np.eye(4)[:, :2], np.array([0, 1, 0, 1]))
+    assert not read
+    assert not ndis.Ledger(path).history()
+
+
+def test_a_gram_matrix_pays_and_its_file_keeps_the_seal(tmp_path):
+    mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0)
+    path = tmp_path / "x.db"
+    ledger = ndis.Ledger.create(path, epsilon=1.0, delta=1e-6, plan={"a": (mechanism, 1)})
+    release = mechanism.release(np.eye(3), ledger=path, slot="a")
+    release.save(tmp_path / "gram.json")
+    assert ndis.GramRelease.load(tmp_path / "gram.json").receipt == release.receipt
+    assert ledger.verify(heads={1: release.receipt.ledger["head"]}) == 2
+    with pytest.raises(BudgetError):
+        mechanism.release(np.eye(3), ledger=path, slot="a")
+
+
+def test_a_gaussian_process_takes_a_ledger(tmp_path):
+    path = tmp_path / "x.db"
+    model = ndis.learn.PrivateGaussianProcess(label_bound=1.0, max_records=10, query=[[0.0, 0.0]])
+    rows, y = np.eye(4)[:, :2], np.array([0.0, 1.0, 0.0, 1.0])
+    mechanism = model.fit(rows, y).mechanism_
+    whole = mechanism.profile().compose().epsilon(1e-6)
+    ledger = ndis.Ledger.create(path, epsilon=1.1 * whole, delta=1e-6, plan={"a": (mechanism, 1)})
+    model.set_params(ledger=path, slot="a").fit(rows, y)
+    assert model.receipt_.ledger["entry"] == 1
+    assert ledger.max_records == 10
+    with pytest.raises(BudgetError):
+        model.fit(rows, y)
+
+
+@pytest.mark.parametrize("method", ["mean", "posterior"])
+def test_lifted_estimators_take_a_ledger(tmp_path, method):
     path = tmp_path / "x.db"
     model = ndis.learn.PrivateLogisticRegression(
-        row_norm_bound=1.0, l2_penalty=5.0, classes=(0, 1), bound="renyi", ledger=path, slot="a", max_records=100
+        row_norm_bound=1.0,
+        l2_penalty=5.0,
+        classes=(0, 1),
+        method=method,
+        bound="renyi",
+        ledger=path,
+        slot="a",
+        max_records=100,
     )
     rows, y = np.eye(4)[:, :2], np.array([0, 1, 0, 1])
-    public = ndis.models.BohningLogistic(l2_penalty=5.0, row_norm_bound=1.0, intercept=0.5, max_records=100)
+    drawn = "mean" if method == "mean" else "draw"
+    public = ndis.models.BohningLogistic(
+        l2_penalty=5.0, row_norm_bound=1.0, intercept=0.5, max_records=100, release=drawn
+    )
     mechanism = ndis.lift(public, epsilon=1.0, delta=1e-6, bound="renyi")
     whole = mechanism.profile().compose().epsilon(1e-6)
     ledger = ndis.Ledger.create(path, epsilon=1.1 * whole, delta=1e-6, plan={"a": (mechanism, 1)})

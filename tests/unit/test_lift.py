@@ -13,13 +13,18 @@ import pytest
 
 import ndis
 from ndis import GaussianPair
-from ndis.exact import exact_array
-from ndis.mechanisms.base import Attained
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope, as_loewner
-from ndis.mechanisms.lifted import LiftedMechanism, LiftedRelease, lift
-from ndis.mechanisms.worst_case import certified_worst_delta, extreme_pairs, worst_log_delta
-from ndis.mechanisms.worst_case_profile import EnvelopeProfile
-from ndis.mechanisms.worst_case_rank_one import certified_rank_one, rank_one_search
+from ndis._exact import exact_array
+from ndis.mechanisms.base import Attained, GaussianRelease
+from ndis.mechanisms.lifted import LiftedMechanism, lift
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope, as_loewner
+from ndis.worst_case.profile import (
+    EnvelopeProfile,
+    certified_worst_delta,
+    envelope_profile,
+    worst_log_delta,
+)
+from ndis.worst_case.rank_one import certified_rank_one, rank_one_search
+from ndis.worst_case.renyi import extreme_pairs
 
 
 @dataclass(frozen=True)
@@ -240,8 +245,6 @@ def test_lift_refuses_models():
             lift(model, epsilon=1.0, delta=1e-5)
     with pytest.raises(ndis.BudgetError):
         lift(of(lambda v: RankOneEnvelope(3.0, 0.0)), epsilon=1.0, delta=1e-5)  # noise that does not help
-    with pytest.raises(ndis.BudgetError):
-        lift(of(lambda v: RankOneEnvelope(0.0, 0.0)), epsilon=1.0, delta=1e-5)  # no noise needed
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 2.0**-1000])
@@ -293,12 +296,12 @@ def test_release_and_receipt(tmp_path):
     assert found["parameters"]["model"] == {"name": "ClippedMean", "count": 100, "spread": 0.0, "labels": ["a", "b"]}
     assert found["parameters"]["bound_used"] == "exact (branch and bound)"
     release.save(tmp_path / "release.json")
-    again = LiftedRelease.load(tmp_path / "release.json")
+    again = GaussianRelease.load(tmp_path / "release.json")
     assert again.values.tolist() == release.values.tolist()
     assert again.receipt == release.receipt
     for path in (tmp_path / "missing.json", tmp_path):
         with pytest.raises(ndis.ParameterError, match="path"):
-            LiftedRelease.load(path)
+            GaussianRelease.load(path)
 
 
 def test_seeded_release_is_not_private():
@@ -365,3 +368,20 @@ def test_attained_comes_from_the_model():
     mechanism = lift(model, epsilon=1.0, delta=1e-5)
     assert mechanism.attained()[0].profile.remove is pair
     assert mechanism.adjacency == mechanism.release(None).receipt.adjacency == "replace-one"
+
+
+def test_pieces_of_dominating_pairs_decide_and_are_checked():
+    """The worst piece counts, not the pair that dominates all; composition goes through that pair."""
+    small, large = (ndis.GaussianPair.from_ratios(1.0, shift=x) for x in (0.2, 0.25))
+    envelope = DominatingPairs(large, pieces=(DominatingPairs(small),))
+    assert worst_log_delta(envelope, 1.0, "exact") == pytest.approx(float(small.log_delta(1.0)))
+    assert (
+        certified_worst_delta(envelope, 1.0, "renyi")[0]
+        < certified_worst_delta(DominatingPairs(large), 1.0, "renyi")[0]
+    )
+    profile = envelope_profile(envelope, epsilon=1.0)
+    assert profile.certify(1.0).upper == pytest.approx(small.delta(1.0), rel=1e-9)
+    assert profile.repeat(2).delta(1.0) == pytest.approx(large.repeat(2).delta(1.0))
+    for pieces in ((large,), (envelope,)):
+        with pytest.raises(ndis.ParameterError, match="pieces must be DominatingPairs values without pieces"):
+            DominatingPairs(large, pieces=pieces)

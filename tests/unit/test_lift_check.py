@@ -10,7 +10,7 @@ import pytest
 import ndis
 from ndis import GaussianPair
 from ndis.mechanisms.check import check_sensitivity
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
 
 class Shrunk:

@@ -29,16 +29,16 @@ from ndis.enclosure import Enclosure
 from ndis.errors import BudgetError, ParameterError
 from ndis.learn import PrivateGaussianProcess, PrivateLogisticRegression
 from ndis.learn._labels import label_signs, occurring_classes, private_labels, stated_classes
-from ndis.mechanisms.envelopes import LoewnerEnvelope, RankOneEnvelope
 from ndis.mechanisms.gaussian import _finite
-from ndis.mechanisms.worst_case import worst_log_delta
-from ndis.mechanisms.worst_case_rank_one import certified_rank_one
-from ndis.mechanisms.worst_case_split import certified_split
 from ndis.models import BohningLogistic, GaussianProcess
 from ndis.models.gp import kernel_value
 from ndis.models.kernel_errors import derived_tolerance, kernel_error
 from ndis.models.newton import _refine, gradient_bound
 from ndis.models.records import read_records
+from ndis.worst_case.envelopes import LoewnerEnvelope, RankOneEnvelope
+from ndis.worst_case.profile import worst_log_delta
+from ndis.worst_case.rank_one import certified_rank_one
+from ndis.worst_case.split import certified_split
 
 ANYTHING = [
     "x", "1", b"1", None, pd.NA, 1j, math.nan, math.inf, np.array([1, 2]), np.array([]), np.array(1.0), [1, [2, 3]],
@@ -70,7 +70,9 @@ class TestLabels:
     def test_estimators_release_with_any_label(self):
         y = [0, 1, *ANYTHING]
         x = np.zeros((len(y), 1))
-        logistic = PrivateLogisticRegression(row_norm_bound=1.0, classes=(0, 1), bound="renyi").fit(x, y)
+        logistic = PrivateLogisticRegression(
+            row_norm_bound=1.0, classes=(0, 1), method="posterior", l2_penalty=1.0, bound="renyi"
+        ).fit(x, y)
         assert logistic.receipt_.private
         process = PrivateGaussianProcess(label_bound=1.0, max_records=40, noise_variance=25.0)
         assert process.fit(x, y).receipt_.private
@@ -230,10 +232,12 @@ def test_a_model_changed_after_lift_is_refused_before_the_data_are_touched():
 
 def test_a_model_that_needs_no_noise():
     model = type("Still", (Mean,), {"sensitivity": lambda self, noise_variance: RankOneEnvelope(0.01, 0.0)})()
-    with pytest.raises(BudgetError, match=r"private without calibration.*LiftedMechanism with any noise_variance"):
-        ndis.lift(model, epsilon=1.0, delta=1e-5)
-    mechanism = ndis.mechanisms.lifted.LiftedMechanism(model, noise_variance=1e-12, epsilon=1.0, delta=1e-5)
+    mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
+    assert 0 < mechanism.noise_variance < 1e-50
     assert mechanism.release([0.5]).private
+    never = type("Never", (Mean,), {"sensitivity": lambda self, noise_variance: RankOneEnvelope(9.0, 0.0)})()
+    with pytest.raises(BudgetError, match="no value of the parameter meets the budget"):
+        ndis.lift(never, epsilon=1.0, delta=1e-5)
 
 
 EXTREME = [1e308, -1e308, Decimal("1e999999"), Decimal("1e-99999999")]

@@ -8,6 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from flint import arb
 
 import ndis
 from ndis.errors import ParameterError, PrecisionError
@@ -15,6 +16,7 @@ from ndis.gram.layout import RowLayout
 from ndis.models import BohningLogistic, newton
 from ndis.models.exact_solve import exact_inverse
 from ndis.models.logistic import noisy_pair
+from ndis.models.logistic_bounds import hessian_leverage, margins
 
 MODEL = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
 
@@ -53,7 +55,7 @@ def test_the_float_certificate_bounds_the_gradient_anywhere():
     grid = np.array([float(s) for s in layout.steps])
     for seed in range(5):
         w = np.random.default_rng(seed).normal(size=3) * 10.0**seed
-        true = exact_gradient_norm(MODEL, data, ndis.exact.exact_array(w))
+        true = exact_gradient_norm(MODEL, data, ndis.exact_array(w))
         bound = newton.gradient_bound(rows, grid, w, 3.0)
         assert true <= bound <= true * (1 + 1e-9) + 1e-9
 
@@ -183,6 +185,119 @@ def test_attained_is_inside_the_envelope_and_gets_close():
         assert found.profile.add.excess.max() <= envelope.ratio_bound
         deltas.append(found.profile.delta(1.0))
     assert 5e-6 < max(deltas) <= 1e-5
+
+
+@pytest.mark.parametrize("penalty", [0.05, 0.2, 1.0])
+def test_attained_is_close_for_small_penalties_too(penalty):
+    """The record pulls its own margin back by up to l²/λ; a crowd that does not allow for it is far from the bound."""
+    model = BohningLogistic(l2_penalty=penalty, row_norm_bound=1.5)
+    mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
+    deltas = [found.profile.delta(1.0) for found in mechanism.attained()]
+    assert 3e-6 < max(deltas) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "before", "noise"),
+    [(2, 1e-5, 1.1456, 1.0856), (4, 1e-8, 0.6106, 0.5527), (8, 1e-6, 0.1293, 0.1079)],
+)
+def test_even_pieces_need_less_noise(epsilon, delta, before, noise):
+    found = ndis.lift(MODEL, epsilon=epsilon, delta=delta).noise_variance
+    assert found == pytest.approx(noise, abs=1e-4)
+    assert found < 0.95 * before
+
+
+# ---------------------------------------------------------------------- the mean
+
+
+def test_the_mean_needs_the_noise_of_the_gaussian_mechanism():
+    model = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5, release="mean")
+    x, y = cloud(20, 4)
+    mean, covariance = model.distribution((x, y))
+    assert mean == MODEL.distribution((x, y))[0]
+    assert not covariance.numerators.any()
+    mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
+    reach = (1.5 + 2 * 1.5 * 2.0**-20) / 3.0
+    gaussian = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=reach)
+    assert math.sqrt(mechanism.noise_variance) == pytest.approx(gaussian.noise_std, rel=1e-9)
+    assert mechanism.noise_variance == pytest.approx(3.4794, abs=1e-4)
+    release = mechanism.release((x, y))
+    assert release.values.shape == (4,)
+    assert release.receipt.parameters["model"]["release"] == "mean"
+    assert 5e-6 < max(found.profile.delta(1.0) for found in mechanism.attained()) <= 1e-5
+
+
+def test_the_mean_under_the_paper_bound_is_that_of_the_mean():
+    """The paper's Δ counts the least variance of the posterior, which a released mean does not have."""
+    given = {"l2_penalty": 3.0, "row_norm_bound": 1.5, "max_records": 5, "dimension": 2}
+    draw, mean = (BohningLogistic(**given, release=release).sensitivity_paper(0.01) for release in ("draw", "mean"))
+    assert mean.shift_bound > 1.5 * draw.shift_bound
+    assert mean.log_ratio_bound == 0
+
+
+# ---------------------------------------------------------------------- a promise on the number of records
+
+
+@pytest.mark.parametrize("penalty", [50.0, 100.0, 300.0])
+def test_many_penalties_need_no_noise_where_the_number_of_records_is_promised(penalty):
+    model = BohningLogistic(l2_penalty=penalty, row_norm_bound=1.5, max_records=455)
+    mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
+    assert 0 < mechanism.noise_variance < 1e-50
+    assert max(found.profile.delta(1.0) for found in mechanism.attained()) <= 1e-5
+    x, y = cloud(30, 3)
+    release = mechanism.release((x, y))
+    assert release.private
+    mean, covariance = (part.to_float() for part in model.distribution((x, y)))
+    assert np.all(np.abs(release.values - mean) < 9 * np.sqrt(np.diag(covariance)))
+
+
+def test_a_promise_never_costs_noise():
+    for penalty in (0.3, 3.0, 30.0):
+        for release in ("draw", "mean"):
+            given = {"l2_penalty": penalty, "row_norm_bound": 1.5, "release": release}
+            free, promised = (
+                ndis.lift(BohningLogistic(**given, max_records=n), epsilon=1.0, delta=1e-5).noise_variance
+                for n in (None, 100)
+            )
+            assert promised <= free * (1 + 1e-9)
+    assert promised < 0.8 * free
+
+
+def test_the_hessian_leverage_holds_for_arbitrary_matrices():
+    """xᵀH⁻¹(P⁻¹ + vI)⁻¹H⁻¹x over H between λ(1−ρ) + ρP and P, not only those of data; and it is not idle."""
+    rng = np.random.default_rng(0)
+    closest = 0.0
+    for trial in range(3000):
+        d = int(rng.integers(1, 5))
+        lam, rho = 10.0 ** rng.uniform(-1, 2), rng.uniform(0.01, 0.99)
+        top = lam * (1 + 10.0 ** rng.uniform(-1, 2))
+        v = 10.0 ** rng.uniform(-4, 1) / lam if trial % 3 else 1e-60
+        p = lam + (top - lam) * rng.uniform(size=d) ** rng.choice([0.0, 1.0, 5.0])
+        root = np.sqrt((1 - rho) * (p - lam))  # P − H₀
+        basis, _ = np.linalg.qr(rng.normal(size=(d, d)))
+        share = rng.uniform(size=d) ** rng.choice([0.0, 1.0]) * (trial % 2)
+        hessian = np.diag(lam * (1 - rho) + rho * p) + root[:, None] * ((basis * share) @ basis.T) * root
+        inverse = np.linalg.inv(hessian)
+        found = float(np.linalg.eigvalsh(inverse @ np.diag(p / (1 + v * p)) @ inverse)[-1])
+        bound = hessian_leverage(arb(lam), arb(rho), arb(v), arb(top), arb(0))
+        assert found <= float(bound) * (1 + 1e-9)
+        closest = max(closest, found / float(bound))
+    assert closest > 0.99
+
+
+@pytest.mark.parametrize(("penalty", "records"), [(30.0, 40), (5.0, 12), (0.5, 3)])
+def test_minimisers_and_margins_stay_within_the_promise(penalty, records):
+    rng = np.random.default_rng(records)
+    model = BohningLogistic(l2_penalty=penalty, row_norm_bound=1.5, max_records=records)
+    pull, curvature = (float(part) for part in margins(records, arb(penalty), arb(1.5)))
+    margin = math.log(pull / (1 - pull))
+    assert curvature == pytest.approx(4 * pull * (1 - pull))
+    closest = 0.0
+    for trial in range(40):
+        x = rng.normal(size=(records, 2)) * (1.0 if trial % 2 else [1.0, 1e-3])
+        x *= 1.5 / np.linalg.norm(x, axis=1, keepdims=True) * rng.uniform(0.2, 1.0) ** (trial % 3)
+        weights = model.distribution((x, np.sign(x[:, 0]) + (x[:, 0] == 0)))[0].to_float()
+        closest = max(closest, 1.5 * float(np.linalg.norm(weights)) / margin)
+    assert 0.3 < closest <= 1
 
 
 def test_noisy_pair_of_a_vector():

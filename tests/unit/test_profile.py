@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+import ndis
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.plotting import epsilon_grid, plot_profile
@@ -260,6 +261,22 @@ class TestGroups:
             ):
                 many.subsampled(0.5)
             assert many.subsampled(1.0) is many
+
+    @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+    def test_mechanisms_name_their_adjacency(self, adjacency):
+        public = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency}
+        sketch = ndis.RandomProjection.calibrated(sketch_size=20, row_norm_bound=1.0, **public)
+        noise = ndis.GaussianMechanism.calibrated(sensitivity=1.0, **public)
+        found = [sketch.profile(), noise.profile(), *(one.profile for one in sketch.attained())]
+        assert {profile.adjacency for profile in found} == {adjacency}
+        other = PrivacyProfile(WIDE, adjacency="replace-one" if adjacency == "add-remove" else "add-remove")
+        for profile in found:
+            assert profile.compose(profile).adjacency == adjacency
+            with pytest.raises(ParameterError, match=r"^adjacency of others must be "):
+                profile.compose(other)
+            if adjacency == "replace-one":
+                with pytest.raises(ParameterError, match=r"^adjacency must be 'add-remove' for Poisson samples"):
+                    profile.subsampled(0.1)
 
     def test_replaced_records_are_not_sampled(self):
         profile = PrivacyProfile(WIDE, adjacency="replace-one")

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 import ndis
+from ndis._rounding import up
 from ndis.errors import BudgetError, NotPrivateWarning, ParameterError
 from ndis.gram import exact_gram
 from ndis.gram.poisson import PoissonRows
 from ndis.mechanisms import ptr
-from ndis.mechanisms.projection_eigenvalue import least_eigenvalue_floor
-from ndis.mechanisms.projection_family import SketchFamily, round_up
+from ndis.mechanisms.ptr_eigenvalue import least_eigenvalue_floor
 from ndis.mechanisms.release import ProjectionRelease
+from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.profile import PrivacyProfile
 from ndis.sampling import ExactSample
 from ndis.sampling.bits import SeededBits, SystemBits
@@ -95,9 +96,9 @@ def test_wrong_columns_between_files(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n0.1,0.2\n")
     (tmp_path / "b.csv").write_text("x,z\n0.1,0.2\n")
     with pytest.raises(ParameterError, match="same columns"):
-        PLAIN.release(tmp_path)
+        PLAIN.release(tmp_path, header=True)
     with pytest.raises(ParameterError, match="existing file"):
-        PLAIN.release(tmp_path / "none.csv")
+        PLAIN.release(tmp_path / "none.csv", header=True)
 
 
 def test_text_columns_must_be_left_out():
@@ -113,7 +114,7 @@ def test_text_columns_must_be_left_out():
 def test_the_same_bits_from_files_and_arrays(mechanism, tmp_path):
     rows = RNG.normal(size=(40, 3)).round(3)
     np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c", comments="")
-    from_file, from_array = (seeded(mechanism, data) for data in (tmp_path / "rows.csv", rows))
+    from_file, from_array = seeded(mechanism, tmp_path / "rows.csv", header=True), seeded(mechanism, rows)
     assert np.array_equal(from_file.sketch, from_array.sketch)
     assert from_file.names == ("a", "b", "c")
     assert np.array_equal(seeded(mechanism, rows.tolist()).sketch, from_array.sketch)
@@ -257,7 +258,7 @@ def test_the_ridge_follows_the_test(monkeypatch):
         seen.append(mean)
         return ExactSample(np.array(round(levels[-1] / grid)), grid, private=True)
 
-    monkeypatch.setattr("ndis.sampling.exact_normal", fixed)
+    monkeypatch.setattr("ndis.mechanisms.ptr.exact_normal", fixed)
     gram = exact_gram(np.eye(2), row_norm_bound=1.0)
     shift = 10.0 * ptr._quantile(TESTED.failure_probability)
     for level, ridge in (
@@ -299,7 +300,7 @@ def test_the_floor_needs_no_help_from_floats(monkeypatch):
     found = least_eigenvalue_floor(gram, step=step)
     assert found <= np.linalg.eigvalsh(gram.to_float())[0] < found + step
     for wrong in (0, 3, 10**6):
-        monkeypatch.setattr("ndis.mechanisms.projection_eigenvalue._guess", lambda _, value=wrong: Fraction(value))
+        monkeypatch.setattr("ndis.mechanisms.ptr_eigenvalue._guess", lambda _, value=wrong: Fraction(value))
         assert least_eigenvalue_floor(gram, step=step) == found
 
 
@@ -313,8 +314,8 @@ def test_the_floor_moves_by_no_more_than_the_squared_bound():
 
 def test_round_up():
     third = Fraction(1, 3)
-    assert Fraction(math.nextafter(round_up(third), 0)) < third <= Fraction(round_up(third))
-    assert round_up(Fraction(5, 4)) == 1.25
+    assert Fraction(math.nextafter(up(third), 0)) < third <= Fraction(up(third))
+    assert up(Fraction(5, 4)) == 1.25
 
 
 # --- sampling rows --------------------------------------------------------------------------------
@@ -474,9 +475,9 @@ def test_bad_questions_about_the_size(bad):
 
 
 def test_family_is_exact_in_its_binary_inputs():
-    family = SketchFamily((0.3, 0.1), 7, "add-remove")
     ridge = 3.7
-    ratio = 1 + family.squared_bound / Fraction(ridge)
-    near = [SketchFamily((b,), 7, "add-remove").profile(ridge).delta(0.1) for b in (0.3, 0.4)]
-    assert near[0] < family.profile(ridge).delta(0.1) < near[1]
-    assert family.one_record(ridge).variance_ratio[0] == pytest.approx(float(ratio), rel=1e-15)
+    law = ProjectionLaw(7, ridge, 0.3, target_bound=0.1)
+    ratio = 1 + law.squared_bound / Fraction(ridge)
+    near = [ProjectionLaw(7, ridge, b).profile().delta(0.1) for b in (0.3, 0.4)]
+    assert near[0] < law.profile().delta(0.1) < near[1]
+    assert law.one_record().variance_ratio[0] == pytest.approx(float(ratio), rel=1e-15)

@@ -12,8 +12,7 @@ import pytest
 import ndis
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLogisticRegression
-from ndis.mechanisms.base import Receipt
-from ndis.mechanisms.lifted import LiftedRelease
+from ndis.mechanisms.base import GaussianRelease, Receipt
 from ndis.mechanisms.release import ProjectionRelease
 
 MECHANISM = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, row_norm_bound=1.0)
@@ -29,7 +28,7 @@ def sketch(folder, **options):
 def draw(folder, **options):
     folder.mkdir()
     NOISE.release(np.zeros(2), **options).save(folder / "release.json")
-    return folder / "release.json", lambda: LiftedRelease.load(folder / "release.json")
+    return folder / "release.json", lambda: GaussianRelease.load(folder / "release.json")
 
 
 both = pytest.mark.parametrize("made", [sketch, draw])
@@ -118,4 +117,4 @@ def test_an_estimator_has_the_receipt_of_its_release(tmp_path):
     model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, l2_penalty=20.0, row_norm_bound=1.0, classes=[0, 1])
     model.fit([[0.5], [-0.5]], [0, 1])
     model.release_.save(tmp_path / "release.json")
-    assert LiftedRelease.load(tmp_path / "release.json").receipt == model.receipt_
+    assert GaussianRelease.load(tmp_path / "release.json").receipt == model.receipt_

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ndis._exact import ExactArray, exact_array
 from ndis.errors import NotPrivateWarning, ParameterError
-from ndis.exact import ExactArray, exact_array
 from ndis.gram import exact_gram
 from ndis.sampling import exact_gaussian, exact_normal, grid_for
 from ndis.sampling.bits import SeededBits, SystemBits

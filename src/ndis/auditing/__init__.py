@@ -1,4 +1,4 @@
-"""The white-box auditor: refute false privacy claims, with proof (theory §10).
+"""The white-box auditor: it refutes false privacy claims, with proof (rule:audit).
 
 >>> import ndis
 >>> from ndis.auditing import Claim, audit
@@ -9,9 +9,11 @@
 """
 
 from ndis.auditing.audit import audit
-from ndis.auditing.claim import Claim, ClaimedCurve
-from ndis.auditing.explicit import PairBatch
-from ndis.auditing.neighbours import (
+from ndis.auditing.claim import Claim, ClaimedCurve, Proof
+from ndis.auditing.pairs import PairBatch
+from ndis.auditing.projection import ProjectionLaw
+from ndis.auditing.report import AuditReport, Portfolio, portfolio
+from ndis.auditing.rules import (
     AddAdversarial,
     AddRandom,
     AddRows,
@@ -19,8 +21,7 @@ from ndis.auditing.neighbours import (
     ReplaceAdversarial,
     ReplaceEach,
 )
-from ndis.auditing.projection import ProjectionLaw
-from ndis.auditing.result import AuditReport, Witness
+from ndis.auditing.witness import Curve, Witness
 
 __all__ = [
     "AddAdversarial",
@@ -29,11 +30,15 @@ __all__ = [
     "AuditReport",
     "Claim",
     "ClaimedCurve",
+    "Curve",
     "PairBatch",
+    "Portfolio",
     "ProjectionLaw",
+    "Proof",
     "RemoveEach",
     "ReplaceAdversarial",
     "ReplaceEach",
     "Witness",
     "audit",
+    "portfolio",
 ]

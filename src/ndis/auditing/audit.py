@@ -1,31 +1,35 @@
-"""`audit`: hold a claim against neighbours (theory §10)."""
+"""`audit`: compare a claim with neighbours (rule:audit)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from ndis._validate import as_scalar
-from ndis.auditing.candidates import Found, explicit
 from ndis.auditing.claim import Claim, ClaimedCurve
-from ndis.auditing.edits import digest, parts_of
-from ndis.auditing.explicit import PairBatch, from_batch
-from ndis.auditing.judge import judge
+from ndis.auditing.digits import several
+from ndis.auditing.edits import as_rows, digest, parts_of
+from ndis.auditing.guarantees import advice, from_mechanism, prove
+from ndis.auditing.judge import Shortlist, judge
 from ndis.auditing.laws import Algorithm
-from ndis.auditing.mechanisms import from_mechanism
-from ndis.auditing.progress import counter
-from ndis.auditing.result import AuditReport
-from ndis.auditing.search import as_rules, search
+from ndis.auditing.pairs import pairs_to_test
+from ndis.auditing.report import AuditReport
+from ndis.auditing.rules import as_rules, only_given
+from ndis.auditing.run import Source, counter, neighbours_to_test
 from ndis.errors import ParameterError
-from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
 
 __all__ = ["audit"]
 
 LAW_ACCURACY = 2.0**-40
+_FLOATS = "attacks on the floating-point numbers of an implementation: the laws are taken as exact Gaussians"
 _PAIRS_ONLY = "every pair of neighbours that is not among those given"
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
+_DISAGREE = (
+    "the mechanism's own bound is within the claim, but the pair shown is above it: one of the assumptions of the "
+    "mechanism is false on these data"
+)
 
 
 def audit(
@@ -36,53 +40,72 @@ def audit(
     data: Any = None,
     neighbours: Any = None,
     mechanism: Any = None,
-    samples: Any = None,
+    row_norm_bound: float | None = None,
+    target_bound: float | None = None,
+    target_values: Sequence[float] | None = None,
+    columns: Any = None,
+    targets: Any = None,
+    header: bool = False,
+    title: str = "",
+    data_name: str = "",
     workers: int = 1,
     progress: bool | None = None,
     journal: str | os.PathLike[str] | None = None,
     random_state: int | None = None,
     law_accuracy: float = LAW_ACCURACY,
 ) -> AuditReport:
-    """Try to refute a claim of differential privacy, by certified lower bounds on δ over pairs of neighbours.
+    """Try to refute a claim of differential privacy by certified lower bounds on δ over pairs of neighbours.
 
-    Give one of `pairs`, `algorithm` or `mechanism`. Every pair is tested in both orders.
+    Give one of `pairs`, `algorithm` or `mechanism`. The audit tests every pair in both orders.
+
+    The paper's lem:ndis-upper-oracle gives an over-estimate of δ. A refutation reads the certified lower end instead.
 
     Parameters
     ----------
     claim : Claim or ClaimedCurve
-        What is claimed.
+        The claim to test.
     pairs : iterable of GaussianPair or PrivacyProfile, or PairBatch, or mapping of arrays
-        The output laws on neighbours, known beforehand. A million pairs as a `PairBatch` take seconds.
+        The output laws on neighbours, if you know them. A million pairs as a `PairBatch` take seconds.
     algorithm : callable
-        data → (mean, covariance) of its Gaussian output; always the same for the same data, which is checked. A
-        covariance that is a vector means independent coordinates. It gets a copy of the data, which it may write to.
-    data : array of rows, or (X, y)
-        For `algorithm`, or for a `mechanism` whose law on these data is to be looked at as well.
+        data → (mean, covariance) of its Gaussian output. It must return the same law for the same data; the audit
+        checks this. If the covariance is a vector, the coordinates are independent. The algorithm gets its own copy of
+        the data.
+    data : array of rows, (X, y), data frame, Arrow table or path
+        For `algorithm`, or for a `mechanism` that you want to test on these data as well. A frame or a file becomes an
+        array of rows, or (X, y) if there are `targets`.
     neighbours : rule, rules, or iterable of data sets
-        How to choose neighbours of `data`: `RemoveEach` (the default), `AddRows`, `AddRandom`, `AddAdversarial`,
-        `ReplaceEach`, `ReplaceAdversarial`; or the neighbouring data sets themselves.
+        How to choose neighbours of `data`: `RemoveEach`, `AddRows`, `AddRandom`, `AddAdversarial`, `ReplaceEach`,
+        `ReplaceAdversarial`; or the neighbouring data sets themselves. By default `RemoveEach`, and the search for the
+        worst row as well if `row_norm_bound` is stated.
     mechanism : Mechanism or ProjectionLaw
-        Tested on the neighbours it says attain its guarantee, and on those of `data`.
-    samples
-        Out of scope: refused.
+        The audit tests it on the neighbours that attain its guarantee, and on those of `data`. If a theorem of the
+        package proves the claim, the report says so.
+    row_norm_bound, target_bound, target_values : optional
+        Public bounds of a row, for `algorithm` without `neighbours`: the audit then searches for the worst row within
+        them.
+    columns, targets : optional
+        Names or numbers of the columns to read, and of the targets, as for `ndis.gram.exact_gram`.
+    header : bool
+        Whether the first line of a CSV file names its columns. A CSV file needs `header=True` or the list `columns`.
+    title, data_name : str
+        Names of the audited system and of the data, for the report. A file gives its own name to the data.
     workers : int
         How many runs of `algorithm` at a time.
     progress : bool, optional
-        Show a counter; by default on a terminal.
+        Show a counter; by default only on a terminal.
     journal : path, optional
-        Where to note finished neighbours, so that an interrupted audit can be run again and goes on. Some of them are
-        run again, to see that the algorithm is still the same.
+        File for the finished neighbours. If the same audit runs again, it goes on from there. It runs a few neighbours
+        again to see that the algorithm is still the same.
     random_state : int, optional
         Seed of the rules that draw rows; 0 by default.
     law_accuracy : float
-        Relative accuracy to which the numbers returned by `algorithm` are trusted: of means and standard deviations,
-        coordinate by coordinate. What errors of that size explain is not held against the claim. 0 takes the numbers as
-        exact; fractions (`ExactArray`) are.
+        Relative accuracy of the numbers that `algorithm` returns, per coordinate, for means and standard deviations.
+        The audit allows for errors of that size. 0 takes the numbers as exact; fractions (`ExactArray`) always are.
 
     Returns
     -------
     AuditReport
-        Refuted only where δ of a pair is above the claimed δ with certainty. Not refuted is not proved.
+        Refuted only if δ of a pair is above the claimed δ with certainty. "Not refuted" does not mean proved.
 
     Examples
     --------
@@ -90,20 +113,12 @@ def audit(
     >>> from ndis.auditing import Claim, audit
     >>> noisy_mean = lambda data: (data.mean(axis=0), np.full(2, 0.01))  # 0.01 is a variance
     >>> rows = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.2, 0.1]])
-    >>> report = audit(Claim(epsilon=1.0, delta=1e-6), algorithm=noisy_mean, data=rows)
+    >>> report = audit(Claim(epsilon=1.0, delta=1e-6), algorithm=noisy_mean, data=rows, title="Noisy mean")
     >>> report.refuted, report.witness.neighbours
     (True, 'the data, and the data without row 0')
     """
     if not isinstance(claim, Claim | ClaimedCurve):
         raise ParameterError("claim", "be a Claim", type(claim).__name__, "write ndis.Claim(epsilon=…, delta=…)")
-    if samples is not None:
-        raise ParameterError(
-            "samples",
-            "be left out",
-            type(samples).__name__,
-            "auditing from samples is out of scope: samples bound δ with a probability of error, "
-            "this audit proves; give the output law as pairs, an algorithm or a mechanism",
-        )
     sources = {"pairs": pairs, "algorithm": algorithm, "mechanism": mechanism}
     chosen = [name for name, value in sources.items() if value is not None]
     if len(chosen) != 1:
@@ -115,57 +130,70 @@ def audit(
     if pairs is not None and data is not None:
         raise ParameterError("data", "be left out with pairs", type(data).__name__)
     if pairs is not None and (journal is not None or workers != 1):
-        rule = "be left out with pairs, where no algorithm runs"
+        rule = "be left out with pairs, for which no algorithm runs"
         raise ParameterError("journal and workers", rule, f"journal={journal!r}, workers={workers!r}")
     if not 0 <= as_scalar("law_accuracy", law_accuracy) < 1:
         raise ParameterError("law_accuracy", "be at least 0 and below 1", law_accuracy)
+    bounds = {"row_norm_bound": row_norm_bound, "target_bound": target_bound, "target_values": target_values}
+    if algorithm is None and any(value is not None for value in bounds.values()):
+        raise ParameterError("row_norm_bound, target_bound and target_values", "come with an algorithm", chosen[0])
+    table: dict[str, Any] = {"columns": columns, "targets": targets, "header": header}
+    if data is None and (columns is not None or targets is not None or header):
+        raise ParameterError("columns, targets and header", "come with data", "no data")
     seed = _seed(random_state)
-    found = Found()
-    notes: tuple[str, ...] = ()
+    file_name = os.path.basename(os.fspath(data)) if isinstance(data, str | os.PathLike) else ""
     options: dict[str, Any] = {"workers": workers, "progress": progress, "journal": journal, "seed": seed}
-    reproduce = _reproduce(claim, chosen[0], sources[chosen[0]], data, seed)
     if pairs is not None:
-        how, missing = _from_pairs(pairs, claim, found)
+        source = Source(pairs_to_test(pairs, claim), missing=(_PAIRS_ONLY,), given_only=True)
     elif algorithm is not None:
-        rules = as_rules(neighbours, claim)
-        notes = search(algorithm, data, rules, claim, found, law_accuracy=float(law_accuracy), **options)
-        how, missing = tuple(rule.describe() for rule in rules), (_ALL_OTHERS,)
+        data = as_rows(data, **table, progress=progress)
+        rules = as_rules(neighbours, claim, **bounds)
+        tested, notes = neighbours_to_test(algorithm, data, rules, claim, law_accuracy=float(law_accuracy), **options)
+        how = tuple(rule.describe() for rule in rules)
+        source = Source(tested, how, (_ALL_OTHERS,), notes, only_given(rules))
     else:
-        how, missing, notes = from_mechanism(mechanism, data, neighbours, claim, found, **options)
-    if found.tried == 0:
-        raise ParameterError(chosen[0], "lead to at least one pair of neighbours", "none")
+        source = from_mechanism(mechanism, data, neighbours, claim, table=table, **options)
+    shortlist = Shortlist(source.tested)
+    if shortlist.tried == 0:
+        rule = "be at least one" if pairs is not None else "lead to at least one pair of neighbours"
+        raise ParameterError(chosen[0], rule, "none")
     with counter(progress, "certificates") as advance:
-        judgement = judge(found, progress=advance)
+        judgement = judge(shortlist, progress=advance)
+    refuted = judgement.refuted
+    proof = None if mechanism is None else prove(mechanism, claim)
     return AuditReport(
         claim,
-        judgement.refuted,
+        refuted,
         judgement.witness,
         judgement.epsilon_refuted,
         judgement.delta_possible,
-        found.tried,
-        how,
-        (*missing, "attacks on the floating-point numbers of an implementation: the laws are taken as exact Gaussians"),
-        reproduce,
-        (*judgement.notes, *notes),
+        shortlist.tried,
+        source.how or _given(shortlist.tried),
+        (*source.missing, _FLOATS),
+        _reproduce(claim, chosen[0], sources[chosen[0]], data, seed),
+        (*judgement.notes, *source.notes, *((_DISAGREE,) if refuted and proof is not None else ())),
         judgement.undecided,
+        title=title,
+        data_name=data_name or file_name,
+        date=datetime.now(UTC).date().isoformat(),
+        given_only=source.given_only,
+        proof=None if refuted else proof,
+        next_steps=advice(
+            claim,
+            judgement.witness,
+            refuted=refuted,
+            epsilon_refuted=judgement.epsilon_refuted,
+            given_only=source.given_only,
+            mechanism=mechanism,
+        )
+        if refuted or proof is None
+        else ("check the assumptions above; the proof holds only if all of them do",),
     )
 
 
-def _from_pairs(pairs: Any, claim: Claim | ClaimedCurve, found: Found) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if isinstance(pairs, Mapping):
-        pairs = PairBatch.from_mapping(pairs)
-    if isinstance(pairs, PairBatch):
-        from_batch(pairs, claim, found)
-    else:
-        if isinstance(pairs, GaussianPair | PrivacyProfile):
-            pairs = [pairs]
-        explicit(pairs, claim, found)
-    if found.tried == 0:
-        raise ParameterError("pairs", "be at least one", "none")
-    if found.tried == 1:
-        return ("1 pair given as it is; that it is one of neighbours is taken at its word",), (_PAIRS_ONLY,)
-    how = f"{found.tried:,} pairs given as they are; that they are neighbours is taken at their word"
-    return (how,), (_PAIRS_ONLY,)
+def _given(tried: int) -> tuple[str, ...]:
+    verb = "it is a pair" if tried == 1 else "they are pairs"
+    return (f"{several(tried, 'pair')} given by the user; the audit takes on trust that {verb} of neighbours",)
 
 
 def _seed(random_state: Any) -> int:
@@ -176,7 +204,7 @@ def _seed(random_state: Any) -> int:
 
 
 def _reproduce(claim: Claim | ClaimedCurve, source: str, value: Any, data: Any, seed: int) -> str:
-    """The call, with the names and digests of what it was given."""
+    """The call, with the names and digests of its arguments."""
     if isinstance(claim, Claim):
         text = f"ndis.Claim(epsilon={claim.epsilon!r}, delta={claim.delta!r}, adjacency={claim.adjacency!r})"
     else:

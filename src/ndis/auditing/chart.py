@@ -1,4 +1,4 @@
-"""The claim against the certified curve, as one inline SVG picture without scripts."""
+"""The claim against the curve of the witness, as one inline SVG picture without scripts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 
-from ndis.auditing.digits import plain, superscript
-from ndis.auditing.markup import Markup, tag
+from markupsafe import Markup, escape
 
-__all__ = ["chart"]
+from ndis.auditing.digits import plain, superscript
+
+__all__ = ["chart", "tag"]
 
 Point = tuple[float, float]  # (ε, δ)
 
@@ -17,6 +18,17 @@ _WIDTH, _HEIGHT = 480.0, 320.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 466.0, 14.0, 268.0
 _PAD = 9.0  # half a marker, inside the frame
 _LEAST_DECADES = 3
+
+
+def tag(name: str, /, *children: object, **attributes: object) -> Markup:
+    """An element with escaped text. `class_` is the attribute class; other underscores stand for hyphens.
+
+    >>> print(tag("p", "δ < ", tag("b", 0.5), class_="wide"))
+    <p class="wide">δ &lt; <b>0.5</b></p>
+    """
+    pairs = ((key.rstrip("_").replace("_", "-"), escape(value)) for key, value in attributes.items())
+    head = name + "".join(f' {key}="{value}"' for key, value in pairs)
+    return Markup(f"<{head}>{''.join(map(escape, children))}</{name}>")
 
 
 def chart(
@@ -27,13 +39,14 @@ def chart(
     description: str,
     right: float = 0.0,
     longest: int = 7,
+    words: str = "",
 ) -> Markup:
-    """δ on a logarithmic axis against ε: certified points joined by a line, and what is claimed.
+    """δ on a logarithmic axis against ε: the points of the curve joined by a line, and the claim.
 
     Parameters
     ----------
     curve : sequence of (ε, δ)
-        Certified lower ends of δ, ε increasing; those with δ = 0 are left out. What lies under it is shaded in steps.
+        Lower ends of δ, in order of ε; points with δ = 0 are left out. The region under the curve is shaded in steps.
     claimed : sequence of (ε, δ)
         The claim: one point, or several that are joined. A claimed δ = 0 lies on the lower edge.
     false : (ε, δ), optional
@@ -41,9 +54,11 @@ def chart(
     description : str
         What the picture shows, for readers who do not see it.
     right : float
-        An ε up to which the axis goes at least.
+        The axis goes at least up to this ε.
     longest : int
-        Most marks along an axis.
+        Largest number of marks along an axis.
+    words : str
+        A sentence written under the upper end of the curve.
 
     Examples
     --------
@@ -75,11 +90,12 @@ def chart(
     for power in range(high, low - 1 + zero, -step):
         y = down(10.0**power)
         parts.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid"))
-        parts.append(tag("text", _power_of_ten(power), x=_LEFT - 7, y=y, dy="0.32em", text_anchor="end"))
-    for tick in _round_numbers(left, right, longest):
+        parts.append(tag("text", f"10{superscript(power)}", x=_LEFT - 7, y=y, dy="0.32em", text_anchor="end"))
+    ticks = _round_numbers(left, right, longest)
+    for tick, text in zip(ticks, _in_one_form(ticks), strict=True):
         x = across(tick)
         parts.append(tag("line", x1=x, x2=x, y1=_BOTTOM, y2=_BOTTOM + 5, class_="axis"))
-        parts.append(tag("text", plain(tick), x=x, y=_BOTTOM + 9, dy="0.8em", text_anchor="middle"))
+        parts.append(tag("text", text, x=x, y=_BOTTOM + 9, dy="0.8em", text_anchor="middle"))
     parts.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=_BOTTOM, y2=_BOTTOM, class_="axis"))
     middle = (_LEFT + _RIGHT) / 2
     parts.append(tag("text", "ε", x=middle, y=_HEIGHT - 6, text_anchor="middle", class_="name"))
@@ -87,21 +103,26 @@ def chart(
     if seen:
         parts.append(tag("polygon", points=_steps([(across(x), down(y)) for x, y in seen]), class_="false"))
         parts.append(tag("polyline", points=path(seen), class_="curve"))
+    if words:
+        parts.append(tag("text", words, x=middle, y=_TOP + 22, text_anchor="middle", class_="words"))
     if len(claimed) > 1:
         parts.append(tag("polyline", points=path(claimed), class_="claimed"))
     for x, y in claimed:
         kind = "mark refuted" if (x, y) == false else "mark"
         parts.append(_diamond(across(x), down(y), kind, size=7.0 if len(claimed) == 1 else 4.5))
-        if y == 0.0:
-            end = across(x) > (_LEFT + _RIGHT) / 2
+    named = false if false in claimed else claimed[0]
+    for x, y in claimed:
+        label = ", ".join(["claim"] * ((x, y) == named) + ["δ = 0"] * (y == 0.0))
+        if label:
+            end = across(x) > middle
             place = {"x": across(x) + (-12 if end else 12), "y": down(y), "dy": "-0.35em"}
-            parts.append(tag("text", "δ = 0", **place, text_anchor="end" if end else "start", class_="zero"))
+            parts.append(tag("text", label, **place, text_anchor="end" if end else "start", class_="label"))
     box = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
     return tag("svg", *parts, viewBox=box, role="img", aria_label=description, class_="chart")
 
 
 def _steps(points: Sequence[Point]) -> str:
-    """The region under a falling curve, in steps: δ at ε is at least that of the next point known."""
+    """The region under a falling curve, in steps: δ at ε is at least δ at the next known point."""
     corners = [(points[0][0], _BOTTOM), points[0]]
     for (left, _), (right, low) in itertools.pairwise(points):
         corners += [(left, low), (right, low)]
@@ -114,12 +135,21 @@ def _diamond(x: float, y: float, kind: str, *, size: float) -> Markup:
     return tag("polygon", points=" ".join(f"{a:.2f},{b:.2f}" for a, b in corners), class_=kind)
 
 
-def _power_of_ten(power: int) -> str:
-    return {0: "1", -1: "0.1"}.get(power, f"10{superscript(power)}")
+def _in_one_form(ticks: Sequence[float]) -> list[str]:
+    """Numbers with equally many decimals; powers of ten stay as they are.
+
+    >>> _in_one_form([0.0, 0.5, 1.0])
+    ['0.0', '0.5', '1.0']
+    """
+    texts = [plain(tick) for tick in ticks]
+    if not all(text.replace(".", "", 1).isdecimal() for text in texts):
+        return texts
+    decimals = max((len(text.partition(".")[2]) for text in texts), default=0)
+    return [f"{tick:.{decimals}f}" for tick in ticks]
 
 
 def _decades(values: Sequence[float], *, floor: bool) -> tuple[int, int]:
-    """Powers of ten below and above the values; one decade more where the lower edge must lie below all of them."""
+    """Powers of ten below and above the values; one decade more if the lower edge must lie below all of them."""
     if not values:
         return -12, 0
     low, high = math.floor(math.log10(min(values))) - floor, math.ceil(math.log10(max(values)))
@@ -127,7 +157,7 @@ def _decades(values: Sequence[float], *, floor: bool) -> tuple[int, int]:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """From the least to the largest, and from 0 unless that is far away."""
+    """From the least to the largest value, and from 0 unless 0 is far away."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     low = 0.0 if 0 <= low <= 0.6 * high else low
     return (low, high) if low < high else (min(0.0, low), max(1.0, low + 1.0))

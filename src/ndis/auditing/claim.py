@@ -1,4 +1,4 @@
-"""What is claimed: one point (ε, δ) or a whole curve, and which data sets count as neighbours."""
+"""A claim: one point (ε, δ) or a whole curve, which data sets are neighbours; and a proof of a claim."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from ndis._json import only_keys
 from ndis._validate import as_scalar, as_vector
 from ndis.errors import ParameterError
 from ndis.mechanisms.base import Adjacency, as_adjacency
 
-__all__ = ["Claim", "ClaimedCurve", "claim_from_dict"]
+__all__ = ["Claim", "ClaimedCurve", "Proof", "claim_from_dict", "claim_to_dict"]
 
 Point = tuple[float, float]
 
@@ -36,7 +37,7 @@ class Claim:
     delta : float
         0 ≤ δ < 1.
     adjacency : str
-        "add-remove" or "replace-one": between which data sets the claim is made.
+        "add-remove" or "replace-one": which data sets are neighbours.
 
     Examples
     --------
@@ -56,12 +57,12 @@ class Claim:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """The claimed (ε, δ), one of them."""
+        """The one claimed (ε, δ)."""
         return ((self.epsilon, self.delta),)
 
     @staticmethod
     def curve(epsilons: ArrayLike, deltas: ArrayLike, *, adjacency: Adjacency = "add-remove") -> ClaimedCurve:
-        """A claim of (ε, δ) at many points at once; it is refuted if any point is.
+        """A claim of (ε, δ) at several points; the audit refutes it if it refutes one point.
 
         >>> Claim.curve([0.5, 1.0], [1e-4, 1e-6]).points
         ((0.5, 0.0001), (1.0, 1e-06))
@@ -110,8 +111,6 @@ def claim_from_dict(found: Any) -> Claim | ClaimedCurve:
     >>> claim_from_dict({"adjacency": "add-remove", "points": [[1.0, 1e-06]]})
     Claim(epsilon=1.0, delta=1e-06, adjacency='add-remove')
     """
-    from ndis._json import only_keys
-
     item = only_keys("claim", found, ("adjacency", "points"))
     points = item["points"]
     if not (isinstance(points, list) and points and all(isinstance(p, list) and len(p) == 2 for p in points)):
@@ -119,3 +118,42 @@ def claim_from_dict(found: Any) -> Claim | ClaimedCurve:
     if len(points) == 1:
         return Claim(points[0][0], points[0][1], item["adjacency"])
     return ClaimedCurve(tuple((p[0], p[1]) for p in points), item["adjacency"])
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A proof that a claim is true.
+
+    Attributes
+    ----------
+    theorem : str
+        Label of the theorem in the theory page of the documentation.
+    statement : str
+        What is proved.
+    assumptions : tuple of str
+        What must hold for the theorem to apply.
+
+    Examples
+    --------
+    >>> proof = Proof("thm:mean-shift", "the mechanism is private", ("one person has one record",))
+    >>> Proof.from_dict(proof.to_dict()) == proof
+    True
+    """
+
+    theorem: str
+    statement: str
+    assumptions: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"theorem": self.theorem, "statement": self.statement, "assumptions": list(self.assumptions)}
+
+    @classmethod
+    def from_dict(cls, found: Any) -> Proof:
+        """The proof that `to_dict` wrote."""
+        item = only_keys("proof", found, ("theorem", "statement", "assumptions"))
+        texts = item["assumptions"]
+        values = (item["theorem"], item["statement"], *(texts if isinstance(texts, list) else [None]))
+        if not all(isinstance(text, str) for text in values):
+            raise ParameterError("proof", "hold sentences", "other values")
+        return cls(item["theorem"], item["statement"], tuple(texts))

@@ -1,4 +1,4 @@
-"""Numbers for readers: few digits, rounded to the side on which the sentence stays true."""
+"""Numbers for readers: few digits, rounded to the side on which a sentence stays true."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = [
     "unbroken",
 ]
 
-MINUS = "\u2212"  # as wide as a plus
-_SPACE = "\u00a0"  # that no line ends at
+MINUS = "\u2212"  # as wide as a plus sign
+_SPACE = "\u00a0"  # no line ends at this space
 
 _DIGITS = 4
 _EXACT = 800  # more digits than a float has
@@ -47,7 +47,7 @@ def few(x: float, digits: int = 6) -> str:
 
 
 def equation(name: str, x: float) -> str:
-    """Name and value, kept on one line.
+    """Name and value on one line.
 
     >>> equation("δ", 1e-6).replace("\\u00a0", " ")
     'δ = 10⁻⁶'
@@ -126,7 +126,7 @@ def _rounded(x: float, rounding: str, other: float | None) -> str:
 
 
 def _write(value: Decimal) -> str:
-    """Plainly from 10⁻⁴ up to a million, else with a power of ten."""
+    """Plain digits from 10⁻⁴ to a million; outside that range with a power of ten."""
     if value < 0:
         return MINUS + _write(-value)
     if value == 0:

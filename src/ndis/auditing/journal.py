@@ -1,12 +1,12 @@
-"""What is finished of an audit, on disk, so that it can be interrupted and resumed.
+"""The finished neighbours of an audit, on disk, so that a user can interrupt the audit and resume it.
 
-A file of JSON lines. The first names the audit; each of the others is one neighbour with its scores, which come back
-bit for bit. A last line cut short, as an interrupt may leave it, is dropped; any other damage is refused, and a file
-that is no journal is not touched. While an audit runs, the file is locked. A new one is for its user only.
+The file holds JSON lines. The first line names the audit. Each other line is one neighbour with its scores, which come
+back bit for bit. An interrupt may cut the last line short; the journal drops such a line. It refuses any other damage
+and does not touch a file that is no journal. The file is locked while an audit runs, and only its user may read it.
 
-The name of an audit is a digest of the claim, the data, the rules, the code of the algorithm and its law on the data,
-byte for byte. What the algorithm calls in other modules is not in it, so a few of the neighbours, the worst among them,
-are run again (`probes`), and must come out as they were.
+The name of an audit is a digest of the claim, the data, the rules and the law of the algorithm on the data. It does
+not cover the code of the algorithm. So a resumed audit runs a few neighbours again, the worst among them (`probes`),
+and their scores must be as before.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 from types import TracebackType
 from typing import IO, Any
 
+from ndis._json import loads
 from ndis.errors import ParameterError
 from ndis.files import lock, open_to_append
 
@@ -25,12 +26,12 @@ __all__ = ["Journal", "Scores"]
 
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 _FORMAT = "ndis.AuditJournal"
-_PROBES = 4  # neighbours run again on resuming
-_CLOSE = 1e-9  # of log δ: the laws are the same, or they are not
+_PROBES = 4  # neighbours that a resumed audit runs again
+_CLOSE = 1e-9  # of log δ: closer scores count as equal
 
 
 class Journal:
-    """Scores by the name of the neighbour; on disk if a path is given.
+    """Scores by the name of the neighbour, kept on disk if there is a path.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -44,9 +45,9 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str] | None, identity: dict[str, Any], count: int) -> None:
         self.done: dict[str, Scores] = {}
-        self.probes: set[str] = set()  # read from the file, and to be run again
+        self.probes: set[str] = set()  # read from the file and run again
         self._mark = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-        self._count = count  # of scores a neighbour
+        self._count = count  # scores per neighbour
         self._file: IO[bytes] | None = None
         if path is None:
             return
@@ -63,7 +64,7 @@ class Journal:
         self.probes = self._chosen()
 
     def add(self, name: str, scores: Scores) -> None:
-        """One neighbour is finished; one that was read from the file must be as it was."""
+        """Note a finished neighbour; if the file already has it, its scores must agree."""
         if name in self.probes:
             self.probes.discard(name)
             if not _alike(scores, self.done[name]):
@@ -103,7 +104,7 @@ class Journal:
                 raise ParameterError("journal", "be a file that can be read and written", str(error)) from error
 
     def _resume(self, file: IO[bytes]) -> None:
-        """Read and check everything; only then cut off what an interrupt left."""
+        """Read and check everything, and only then cut off a last line that an interrupt left."""
         first = {"format": _FORMAT, "audit": self._mark}
         file.seek(0)
         content = file.read()
@@ -130,7 +131,7 @@ class Journal:
             file.truncate(end)
 
     def _chosen(self) -> set[str]:
-        """The worst neighbour, and others spread over the file."""
+        """The names to run again: the worst neighbour, and others spread over the file."""
         names = list(self.done)
         if not names:
             return set()
@@ -139,7 +140,7 @@ class Journal:
 
 
 def _lock(file: IO[bytes]) -> None:
-    """Keep other audits out, where the system knows how."""
+    """Keep other audits out, if the system can."""
     try:
         lock(file)
     except BlockingIOError:
@@ -161,8 +162,6 @@ def _header(line: bytes) -> dict[str, Any]:
 
 
 def _line(line: bytes, number: int) -> dict[str, Any]:
-    from ndis._json import loads
-
     found = loads(f"line {number} of the journal", line)
     if not isinstance(found, dict):
         raise ParameterError(f"line {number} of the journal", "be a JSON object", type(found).__name__)
@@ -170,7 +169,7 @@ def _line(line: bytes, number: int) -> dict[str, Any]:
 
 
 def _scores(found: Any, number: int, count: int) -> Scores:
-    """(log δ, slack), null for −∞ in the first, where δ = 0, and for +∞ in the second, where floats could not tell."""
+    """(log δ, slack). A null log δ is −∞ (δ = 0); a null slack is +∞ (floats could not tell)."""
     pairs = isinstance(found, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in found)
     if not (pairs and len(found) == count and all(x is None or type(x) in (int, float) for p in found for x in p)):
         rule = f"hold {count} scores, each of two numbers"

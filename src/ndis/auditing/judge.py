@@ -1,35 +1,271 @@
-"""From candidates to a verdict: floats put them in order, certificates decide (theory §10).
+"""From candidates to a verdict (rule:audit): floats put the candidates in order, and certificates decide.
 
-The worst first, each candidate that floats do not put clearly below the claim is certified, until one is refuted. None
-is left out: a candidate is passed over only where its float log δ is below that of the claim by more than a margin ten
-times the accuracy of the floats. (The printed audit, lem:ndis-upper-oracle, returns an over-estimate of δ, and that
-refutes nothing; a refutation reads the lower end.)
+Producers yield `Tested` values. `Shortlist` keeps the candidates that matter, and `judge` certifies them, the worst
+first, until one is refuted. A candidate is passed over only if its float log δ lies below the claim by more than ten
+times the accuracy of the floats. (The printed audit, lem:ndis-upper-oracle, returns an over-estimate of δ. An
+over-estimate refutes nothing; a refutation reads the lower end.)
 """
 
 from __future__ import annotations
 
+import heapq
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from ndis.auditing.accuracy import harder
-from ndis.auditing.candidates import Candidate, Found, excess
-from ndis.auditing.decide import enclose, exceeds, largest_refuted_epsilon, screen
-from ndis.auditing.event import best_event
-from ndis.auditing.progress import Advance, silent
-from ndis.auditing.result import Witness
+from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.laws import Room, confidence, exactly, harder
+from ndis.auditing.witness import Side, Witness, best_event
 from ndis.enclosure import Enclosure
+from ndis.errors import ParameterError, PrecisionError
+from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
+from ndis.spectrum import certified
 
-__all__ = ["Judgement", "judge"]
+__all__ = [
+    "AS_GIVEN",
+    "EXCHANGED",
+    "KEPT",
+    "SCREEN_MARGIN",
+    "SIDES",
+    "WITH_RECORD",
+    "Advance",
+    "Candidate",
+    "Judgement",
+    "Shortlist",
+    "Tested",
+    "candidates_of",
+    "enclose",
+    "exceeds",
+    "judge",
+    "largest_refuted_epsilon",
+    "screen",
+    "silent",
+]
 
+Advance = Callable[[], None]
 Answer = Literal["above", "within", "below", "open"]
+SIDES: tuple[Side, Side] = ("remove", "add")
+AS_GIVEN = ("p and q as given", "p and q exchanged")
+WITH_RECORD = (
+    "p is the output with the record, q the output without it",
+    "p is the output without the record, q the output with it",
+)
+EXCHANGED = (
+    "p is the output on the data, q the output on the neighbour",
+    "p is the output on the neighbour, q the output on the data",
+)
+
+KEPT = 64  # candidates clearly below the claim that are kept, only for the report
+# The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
+SCREEN_MARGIN = 1e-10
+_WIDTHS = (1e-12, 1e-8, 1e-3)  # tried in this order; the first that succeeds counts
+_NARROW = 1e-14
+_FIRST_STEP, _LAST_STEP = 2.0**-33, 0.5  # relative steps of ε; nearer to the edge certificates take seconds
 _LOOKED_AT = 4  # of the worst pairs, for the largest ε refuted
+
+
+def silent() -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One order of one pair at one claimed point. `log_delta` + `slack` is above the true log δ."""
+
+    neighbours: str
+    order: str
+    make: Callable[[], PrivacyProfile]
+    side: Side
+    epsilon: float
+    delta: float
+    log_delta: float
+    slack: float
+    allowed: Room = exactly  # how far its laws may be off
+    confirm: Callable[[], None] | None = None  # raises if the laws do not come out again
+
+    @property
+    def excess(self) -> float:
+        """log δ − log(claimed δ) in floats."""
+        return _excess(self.log_delta, self.delta)
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The judge certifies the largest rank first."""
+        return self.excess, self.log_delta
+
+    @property
+    def above(self) -> bool:
+        """Whether the truth may lie above the claim."""
+        return not self.excess + self.slack <= 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Some pairs of neighbours that a producer tried, and those of their candidates that may matter."""
+
+    pairs: int
+    candidates: tuple[Candidate, ...]
+
+
+def _excess(log_delta: float, delta: float) -> float:
+    """log δ − log(claimed δ); any δ above 0 is infinitely far above a claim of 0."""
+    if log_delta == -math.inf:
+        return -math.inf
+    return log_delta - math.log(delta) if delta > 0.0 else math.inf
+
+
+class Shortlist:
+    """How many pairs were tried, and the candidates that matter.
+
+    These are all candidates that may lie above the claim, and the `KEPT` closest of the others.
+    """
+
+    def __init__(self, tested: Iterable[Tested]) -> None:
+        self.tried = 0
+        above: list[Candidate] = []
+        below: list[tuple[tuple[float, float], int, Candidate]] = []
+        number = 0
+        for some in tested:
+            self.tried += some.pairs
+            for candidate in some.candidates:
+                if candidate.above:
+                    above.append(candidate)
+                    continue
+                number -= 1  # among equals the first one stays
+                put = heapq.heappush if len(below) < KEPT else heapq.heappushpop
+                put(below, (candidate.rank, number, candidate))
+        ordered = [c for _, _, c in sorted(below, key=lambda e: e[:2], reverse=True)]
+        self.ranked = sorted([*above, *ordered], key=lambda c: c.rank, reverse=True)  # the worst first
+
+
+def candidates_of(
+    neighbours: str, words: tuple[str, str], profile: PrivacyProfile, claim: Claim | ClaimedCurve
+) -> Iterator[Candidate]:
+    """Both orders of a pair at every claimed point.
+
+    A probability of failure is an allowance that no pair of outputs shows. It is left out.
+    """
+    profile = replace(profile, failure_probability=0.0)
+    for side, order in zip(SIDES, words, strict=True):
+        for epsilon, delta in claim.points:
+            value, slack = screen(profile, side, epsilon)
+            yield Candidate(neighbours, order, lambda: profile, side, epsilon, delta, value, slack)
+
+
+def as_profile(value: Any) -> PrivacyProfile:
+    """A profile as it is, a pair as the profile of both its orders."""
+    if isinstance(value, PrivacyProfile):
+        return value
+    if isinstance(value, GaussianPair):
+        return PrivacyProfile(value)
+    raise ParameterError("pairs", "hold GaussianPair or PrivacyProfile values", type(value).__name__)
+
+
+# ---------------------------------------------------------------------- one pair against one claimed point
+
+
+def screen(profile: PrivacyProfile, side: Side, epsilon: float, room: float = 0.0) -> tuple[float, float]:
+    """(log δ, slack) in floats: log δ(ε) lies below the sum, and the verdict never rests on it.
+
+    `room` is how far in ε the pair may be off. If floats cannot tell, the slack is infinite, and the judge asks for a
+    certificate.
+    """
+    try:
+        return _screen(profile, side, epsilon, room)
+    except PrecisionError:
+        return -math.inf, math.inf
+
+
+def _screen(profile: PrivacyProfile, side: Side, epsilon: float, room: float) -> tuple[float, float]:
+    value = float(profile.log_delta(epsilon, order=side))
+    slack = 0.0 if math.isinf(value) else SCREEN_MARGIN * (1.0 + math.fabs(value))
+    pair = profile.remove if side == "remove" else profile.add
+    if pair.uncertainty > 0.0 or room > 0.0:  # whitening in floats moved the loss by about this much of its own size
+        moved = room + 4.0 * pair.uncertainty * (pair.form.mean + math.fabs(epsilon))
+        if not math.isfinite(moved):
+            return value, math.inf
+        higher = float(profile.log_delta(epsilon - moved, order=side))
+        if higher > value:
+            slack = math.inf if math.isinf(value) else slack + 4.0 * pair.uncertainty + (higher - value)
+    return value, slack
+
+
+def enclose(profile: PrivacyProfile, side: Side, epsilon: float) -> Enclosure:
+    """δ(ε) enclosed as finely as possible; [0, 1] if nothing better is certain."""
+    for width in _WIDTHS:
+        try:
+            return profile.certify(epsilon, relative_width=width, order=side)
+        except PrecisionError:
+            continue
+    return Enclosure(0.0, 1.0)
+
+
+def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -> bool | None:
+    """Whether δ(ε) > delta with certainty; None if no precision tried can tell.
+
+    >>> import ndis
+    >>> profile = PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
+    >>> box = profile.certify(1.0, relative_width=1e-20)
+    >>> [exceeds(profile, "remove", 1.0, delta) for delta in box]  # two neighbouring floats, the truth between them
+    [True, False]
+    """
+    if not profile.sampling_rates:
+        return certified.exceeds(profile.remove if side == "remove" else profile.add, epsilon, delta)
+    for width in (*_WIDTHS[::-1], _NARROW):
+        try:
+            box = profile.certify(epsilon, relative_width=width, order=side)
+        except PrecisionError:
+            return None
+        if box.lower > delta:
+            return True
+        if box.upper <= delta:
+            return False
+    return None
+
+
+def largest_refuted_epsilon(
+    profile: PrivacyProfile, side: Side, delta: float, *, known: float | None, allowed: Room = exactly
+) -> float | None:
+    """The largest ε found that is refuted at delta with certainty; `known` is one that is already certified, if any.
+
+    `profile.epsilon` lies above the edge. From there the search steps back until the certificate says yes. `allowed`
+    is the room of the two laws.
+    """
+    sampled = bool(profile.sampling_rates)
+    if (profile.remove if side == "remove" else profile.add).mutually_singular and (side == "remove" or not sampled):
+        if allowed(confidence(0.0, delta)) == math.inf:
+            return known
+        return math.inf if not sampled or exceeds(profile, side, 0.0, delta) else known  # δ is 1, or the rate, at all ε
+    if delta == 0.0:
+        return known  # δ falls to 0 at no float known in general
+    try:
+        start = float(profile.epsilon(delta, order=side))
+    except PrecisionError:
+        return known
+    if not math.isfinite(start):
+        return known
+    step = _FIRST_STEP
+    while step <= _LAST_STEP:
+        x = start * (1.0 - step)
+        if known is not None and x <= known:
+            return known
+        test = harder(allowed, x, delta)
+        if test is not None and exceeds(profile, side, *test):
+            return x
+        if x == 0.0:
+            return known
+        step *= 2.0
+    return known
+
+
+# ---------------------------------------------------------------------- the verdict
 
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """The fields of a report that hang on numbers."""
+    """The fields of a report that depend on numbers."""
 
     refuted: bool
     undecided: bool
@@ -39,11 +275,11 @@ class Judgement:
     notes: tuple[str, ...]
 
 
-def judge(found: Found, *, progress: Advance = silent) -> Judgement:
+def judge(shortlist: Shortlist, *, progress: Advance = silent) -> Judgement:
     """The verdict on all candidates."""
-    ranked = found.ranked()
+    ranked = shortlist.ranked
     undecided: Candidate | None = None
-    close: Candidate | None = None  # above the claim, by no more than its numbers are accurate
+    close: Candidate | None = None  # above the claim, by no more than the accuracy of its numbers
     worst: Candidate | None = None
     answers: dict[tuple[object, ...], Answer] = {}  # equal pairs are certified once
     for candidate in (c for c in ranked if c.above):
@@ -73,26 +309,15 @@ def judge(found: Found, *, progress: Advance = silent) -> Judgement:
         lower = max(lower, shown.delta)
     elif close is shown:
         lower = min(_least(shown, profile), shown.delta)
+    refuted = worst is not None
+    open_ = not refuted and (close is not None or undecided is not None)
+    event, odds = best_event(profile, shown.side, shown.epsilon)
     box = Enclosure(lower, max(lower, box.upper))
-    open_ = worst is None and (close is not None or undecided is not None)
-    witness = Witness(
-        shown.neighbours,
-        shown.order,
-        shown.epsilon,
-        shown.delta,
-        box,
-        best_event(profile, shown.side, shown.epsilon),
-        profile,
-        shown.side,
-    )
-    return Judgement(
-        worst is not None,
-        open_,
-        witness,
-        _epsilon_refuted(ranked, shown, refuted=worst is not None),
-        box.lower,
-        _notes(witness, refuted=worst is not None, open_=open_, within=close is not None),
-    )
+    point = (shown.epsilon, shown.delta)
+    witness = Witness(shown.neighbours, shown.order, *point, box, event, profile, shown.side, odds)
+    largest = _epsilon_refuted(ranked, shown, refuted=refuted)
+    notes = _notes(witness, refuted=refuted, open_=open_, within=close is not None)
+    return Judgement(refuted, open_, witness, largest, box.lower, notes)
 
 
 def _answer(candidate: Candidate, profile: PrivacyProfile) -> Answer:
@@ -110,7 +335,7 @@ def _answer(candidate: Candidate, profile: PrivacyProfile) -> Answer:
 
 
 def _certain(candidate: Candidate, profile: PrivacyProfile, box: Enclosure) -> bool:
-    """Whether an enclosure above the claim stays above it when the laws are as far off as they may be."""
+    """Whether an enclosure above the claim stays above it if the laws are as far off as they may be."""
     test = harder(candidate.allowed, candidate.epsilon, candidate.delta)
     if test is None:
         return False
@@ -119,7 +344,7 @@ def _certain(candidate: Candidate, profile: PrivacyProfile, box: Enclosure) -> b
 
 
 def _least(candidate: Candidate, profile: PrivacyProfile) -> float:
-    """A lower end of δ for all laws within the accuracy of the numbers: e^−r δ(ε + r), r the room."""
+    """A lower end of δ for all laws within the accuracy of the numbers: e^−r δ(ε + r), where r is the room."""
     test = harder(candidate.allowed, candidate.epsilon, candidate.delta)
     if test is None:
         return 0.0
@@ -140,14 +365,14 @@ def _mark(profile: PrivacyProfile) -> tuple[object, ...]:
 
 
 def _epsilon_refuted(ranked: list[Candidate], shown: Candidate, *, refuted: bool) -> float | None:
-    """The largest over the worst few pairs: the worst at one ε need not be the worst at another."""
+    """The largest over the worst few pairs: the worst pair at one ε need not be the worst at another."""
     best = shown.epsilon if refuted else None
     others = [c for c in ranked if c.delta == shown.delta and c.epsilon == shown.epsilon and c is not shown]
     for candidate in [shown, *others[: _LOOKED_AT - 1]]:
         if best == math.inf:
             break
         profile, side = candidate.make(), candidate.side
-        if candidate is not shown and best is not None and excess(screen(profile, side, best)[0], shown.delta) <= 0.0:
+        if candidate is not shown and best is not None and _excess(screen(profile, side, best)[0], shown.delta) <= 0.0:
             continue
         best = largest_refuted_epsilon(profile, side, shown.delta, known=best, allowed=candidate.allowed)
     return best
@@ -157,7 +382,7 @@ def _notes(witness: Witness, *, refuted: bool, open_: bool, within: bool) -> tup
     notes = []
     if refuted and witness.enclosure.lower <= witness.delta:
         notes.append(
-            "δ is above the claim with certainty, by less than the spacing of floating-point numbers: "
+            "δ is above the claim with certainty, but by less than the spacing of floating-point numbers; "
             "the lower end printed is the float below it"
         )
     if within:

@@ -1,13 +1,29 @@
-"""The output law of an algorithm on one data set, and the pair it makes with a neighbour's.
+"""The output law of an algorithm on one data set, the pair that two laws make, and how far a law may be off.
 
-Neighbours differ by little: where the covariances differ by a matrix of low rank, the pair that floats are screened
-with is made from that, O(d²) for each rank, and never from an eigenproblem of size d. What is left of the difference is
-measured in standard deviations of the output, and the screen allows for it.
+**Screening.** Neighbours differ by little. If their covariances differ by a matrix of low rank, the float screen uses
+a pair made from that matrix. It costs O(d²) per rank and solves no eigenproblem of size d. The rest of the difference
+is measured in standard deviations of the output, and the screen allows for it.
+
+**Accuracy.** Let P = N(μ, Σ) be the law in hand and P* = N(μ*, Σ*) the law that is meant. In standard deviations of P
+let the means lie at most `shift` = e apart, and let the covariances differ by a matrix of norm at most
+`spread` = η ≤ 1/5. Then for every x > 0
+
+    the mean:        L ~ N(e²/2, e²) stays below e²/2 + e√(2x),
+    the covariance:  L ≤ ½·1.2ηd + ½·1.25η·χ²_d stays below 2η(d + x), because χ²_d ≤ 2d + 3x,
+
+each except with probability e^−x. `room` is 5/4 of the sum, which also covers the order P* from P. By the triangle
+inequality of δ, with rooms r_P and r_Q and κ = 3e^−x,
+
+    δ_{P,Q}(ε + r_P + r_Q) ≤ κ + e^{r_P} (δ_{P*,Q*}(ε) + e^ε κ).
+
+So if δ_{P,Q} at ε + r_P + r_Q is above e^{r_P + r_Q}·δ, and κ is far below it, the laws that are meant break the claim
+too (rule:audit).
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,31 +33,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._exact import ExactArray, exact_array
 from ndis._validate import Floats, as_covariance
-from ndis.auditing.accuracy import ROUNDING, Room, exactly, room, rooms
 from ndis.errors import NdisError, ParameterError
-from ndis.exact import ExactArray, exact_array
-from ndis.pair import GaussianPair, Origin
+from ndis.pair import GaussianPair
+from ndis.spectrum.origins import DenseOrigin
 
-__all__ = ["Algorithm", "Law", "certified_pair", "law_of", "private_copy", "screening_pair"]
+__all__ = [
+    "Algorithm",
+    "Law",
+    "Room",
+    "certified_pair",
+    "confidence",
+    "exactly",
+    "harder",
+    "law_of",
+    "private_copy",
+    "room",
+    "rooms",
+    "screening_pair",
+]
 
 Algorithm = Callable[[Any], tuple[Any, Any]]
+Room = Callable[[float], float]  # x → ε
+
 _MOST_RANK = 8
-_EXHAUSTED = 1e-12  # of the largest correlation that changes: what is left is rounding
-_LEFT = 1e-9  # of a variance in any direction, the most that a low-rank pair may leave out
+_EXHAUSTED = 1e-12  # of the largest correlation that changes: the rest is rounding
+_LEFT = 1e-9  # of a variance in any direction: the most that a low-rank pair may leave out
+_ROUNDING = 2.0**-52  # of one rounding to a float, with a margin
+_MOST = 0.2  # from this η on nothing is said
+_CLEAR = 40.0  # e^−40 of the claimed δ does not count
+_NOTHING = 800.0  # e^−800 is below every float
+_ENOUGH = 50.0  # a larger room excludes any refutation
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """N(mean, covariance); a covariance that is a vector means independent coordinates."""
+    """N(mean, covariance). If the covariance is a vector, the coordinates are independent."""
 
     mean: Floats
     covariance: Floats
-    exact: tuple[NDArray[Any], NDArray[Any]] | None = None  # the same in fractions, where floats are rounded
+    exact: tuple[NDArray[Any], NDArray[Any]] | None = None  # the same in fractions, if the floats are rounded
 
     @cached_property
     def cholesky(self) -> Floats | None:
-        """Lower factor of the covariance; None where there is none."""
+        """Lower factor of the covariance; None if there is none."""
         try:
             return np.asarray(np.linalg.cholesky(self.covariance), dtype=np.float64)
         except np.linalg.LinAlgError:
@@ -49,12 +85,12 @@ class Law:
 
     @property
     def variances(self) -> Floats:
-        """Of each coordinate."""
+        """The variance of each coordinate."""
         return self.covariance if self.covariance.ndim == 1 else np.diagonal(self.covariance)
 
     @cached_property
     def smallest(self) -> float:
-        """A lower end of the smallest eigenvalue of the correlations; coordinates without variance are left out."""
+        """A lower end of the smallest eigenvalue of the correlations, without coordinates of variance 0."""
         if self.covariance.ndim == 1:
             return 1.0
         free = self.variances > 0
@@ -63,10 +99,10 @@ class Law:
         if count == 0:
             return 1.0
         correlations = scale[:, None] * self.covariance[np.ix_(free, free)] * scale
-        return float(np.linalg.eigvalsh(correlations)[0]) - count * count * ROUNDING
+        return float(np.linalg.eigvalsh(correlations)[0]) - count * count * _ROUNDING
 
     def agrees(self, other: Law, accuracy: float) -> bool:
-        """Whether two laws are the same but for an error of relative size `accuracy` of each number."""
+        """Whether two laws are the same up to an error of relative size `accuracy` in each number."""
         if self.mean.shape != other.mean.shape or self.covariance.shape != other.covariance.shape:
             return False
         if self.exact is not None or other.exact is not None or accuracy == 0.0:
@@ -81,7 +117,7 @@ class Law:
 
     @property
     def mark(self) -> bytes:
-        """All numbers of the law, byte for byte."""
+        """All numbers of the law, as bytes."""
         return b"|".join(
             f"{a.shape} ".encode() + ("/".join(map(str, a.ravel())).encode() if a.dtype == object else a.tobytes())
             for a in self._numbers
@@ -98,7 +134,7 @@ def private_copy(data: Any) -> Any:
 
 
 def law_of(algorithm: Algorithm, data: Any) -> Law:
-    """Run the algorithm and check what it returns; a message never quotes a number that it returned."""
+    """Run the algorithm and check its result. No message quotes a number that it returned."""
     found = algorithm(data)
     if not (isinstance(found, tuple | list) and len(found) == 2):
         raise ParameterError("algorithm", "return (mean, covariance)", type(found).__name__)
@@ -119,7 +155,7 @@ def _numbers(name: str, part: Any) -> Floats:
         raise ParameterError(name, "be an array of real numbers", "entries of different lengths") from None
     if array.dtype.kind not in "uif":
         raise ParameterError(name, "be an array of real numbers", f"entries of type {array.dtype}")
-    array = np.array(array, dtype=np.float64)  # its own memory: an algorithm may write to its result later
+    array = np.array(array, dtype=np.float64)  # a copy: an algorithm may write to its result later
     if not np.isfinite(array).all():
         raise ParameterError(name, "be finite", "entries that are not")
     return array
@@ -166,18 +202,18 @@ def _fractions(array: ExactArray) -> NDArray[Any]:
 
 
 def certified_pair(p: Law, q: Law) -> GaussianPair:
-    """The pair p from q with its exact inputs: the binary numbers, or the fractions, that the algorithm returned."""
+    """The pair p from q with its exact inputs: the floats or the fractions that the algorithm returned."""
     _same_shape(p, q)
     make = GaussianPair.from_diagonal if p.covariance.ndim == 1 else GaussianPair.from_moments
     try:
-        with np.errstate(over="ignore"):  # what leaves the floats is refused
+        with np.errstate(over="ignore"):  # numbers beyond floats are refused below
             pair = make(p.mean, p.covariance, q.mean, q.covariance)
     except ParameterError as error:
         rule = str(error).split("; got ")[0]
         raise ParameterError("algorithm", f"return laws that make a pair: {rule}", "others") from None
     if p.exact is None and q.exact is None:
         return pair
-    return replace(pair, origins=(Origin("dense", (*_as_fractions(p), *_as_fractions(q))),))
+    return replace(pair, origins=(DenseOrigin((*_as_fractions(p), *_as_fractions(q))),))
 
 
 def _as_fractions(law: Law) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -188,10 +224,10 @@ def _as_fractions(law: Law) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def screening_pair(other: Law, base: Law) -> tuple[GaussianPair, Room]:
-    """The pair `other` from `base` for floats, and the room that covers what was rounded on the way."""
+    """The pair `other` from `base` for the float screen, and the room that covers the rounding on the way."""
     _same_shape(other, base)
     rounding = (
-        exactly if other.exact is None and base.exact is None else rooms(_as_floats(other), _as_floats(base), ROUNDING)
+        exactly if other.exact is None and base.exact is None else rooms(_as_floats(other), _as_floats(base), _ROUNDING)
     )
     if base.covariance.ndim == 2 and base.mean.size > 1 and base.cholesky is not None:
         found = _low_rank(other, base)
@@ -213,10 +249,10 @@ def _same_shape(p: Law, q: Law) -> None:
 
 
 def _low_rank(other: Law, base: Law) -> tuple[GaussianPair, Room] | None:
-    """The low-rank pair and the room of what it leaves out; None where too much is left, or the pair is near singular.
+    """The low-rank pair and the room of the rest E; None if E is too large or the pair is near singular.
 
-    In correlations of the base, R = scaled Σ: what is left of the difference, E, is at most ‖E‖/λ_min(R) of a variance
-    of the base in every direction, and 1/τ of that of the other law, τ its smallest variance ratio.
+    Let R be the correlations of the base. E is at most ‖E‖/λ_min(R) of a variance of the base in every direction, and
+    1/τ of that for the other law, where τ is its smallest variance ratio.
     """
     deviation = np.sqrt(base.variances)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -238,15 +274,17 @@ def _low_rank(other: Law, base: Law) -> tuple[GaussianPair, Room] | None:
 
 
 def _factor(difference: Floats) -> tuple[Floats, int, float] | None:
-    """(F, sign, size of what is left) with F Fᵀ = sign·difference up to rounding, by Cholesky with pivots; None where
-    the rank is not low or the signs are mixed."""
+    """(F, sign, size of the rest) with F Fᵀ = sign·difference up to rounding, by Cholesky with pivots.
+
+    None if the rank is not low or the signs are mixed.
+    """
     sign = 1 if np.trace(difference) >= 0 else -1
     rest = sign * difference
     largest = float(np.abs(rest).max())
     if largest == 0.0:
         return np.zeros((len(rest), 1)), 1, 0.0
     columns: list[Floats] = []
-    rounding = 8.0 * ROUNDING * float(np.linalg.norm(rest))
+    rounding = 8.0 * _ROUNDING * float(np.linalg.norm(rest))
     for _ in range(min(_MOST_RANK, len(rest) // 2 + 1)):
         pivot = int(np.argmax(np.diagonal(rest)))
         height = float(rest[pivot, pivot])
@@ -258,3 +296,69 @@ def _factor(difference: Floats) -> tuple[Floats, int, float] | None:
         if float(np.abs(rest).max()) <= _EXHAUSTED * largest:
             return np.stack(columns, axis=1), sign, float(np.linalg.norm(rest)) + len(columns) * rounding
     return None
+
+
+# ---------------------------------------------------------------------- accuracy
+
+
+def exactly(x: float) -> float:
+    """The room of numbers that are exact."""
+    return 0.0
+
+
+def room(shift: float, spread: float, dimension: int) -> Room:
+    """The room of one law, as a function of x.
+
+    >>> room(1e-12, 0.0, 3)(50.0) < 1.3e-11
+    True
+    """
+    if not (spread <= _MOST and math.isfinite(shift)):
+        return lambda x: math.inf
+    return lambda x: 1.25 * (0.5 * shift * shift + shift * math.sqrt(2.0 * x) + 2.0 * spread * (dimension + x))
+
+
+def confidence(epsilon: float, delta: float) -> float:
+    """An x with e^−x (1 + e^ε) far below δ, or below all floats if δ = 0."""
+    return epsilon + (_CLEAR - math.log(delta) if delta > 0.0 else _NOTHING)
+
+
+def harder(allowed: Room, epsilon: float, delta: float) -> tuple[float, float] | None:
+    """(ε', δ') such that δ_{P,Q}(ε') > δ' refutes (ε, δ) for the laws that are meant; None if nothing does."""
+    r = allowed(confidence(epsilon, delta))
+    if r == 0.0:
+        return epsilon, delta
+    if not r <= _ENOUGH:
+        return None
+    raised = math.exp(r) * delta * (1.0 + 2.0**-48) if delta > 0.0 else math.ulp(0.0)
+    return math.nextafter(epsilon + r, math.inf), raised
+
+
+def rooms(p: Law, q: Law, accuracy: float) -> Room:
+    """The room of two laws whose numbers have a relative accuracy.
+
+    Each mean is accurate to `accuracy` of itself plus its standard deviation, and each covariance to `accuracy` of the
+    product of the two standard deviations. Fractions are exact, and a variance of 0 is 0. If both laws fix a coordinate
+    at places no further apart than the accuracy of the numbers, nothing can be said.
+    """
+    if accuracy == 0.0 or (p.exact is not None and q.exact is not None):
+        return exactly
+    apart = np.abs(p.mean - q.mean)
+    fixed = (p.variances == 0) & (q.variances == 0) & (apart > 0)
+    if (apart <= accuracy * (np.abs(p.mean) + np.abs(q.mean)))[fixed].any():
+        return lambda x: math.inf
+    one, other = _room(p, accuracy), _room(q, accuracy)
+    return lambda x: one(x) + other(x)
+
+
+def _room(law: Law, accuracy: float) -> Room:
+    if law.exact is not None:
+        return exactly
+    free = law.variances > 0
+    count = int(free.sum())
+    # |error of μᵢ| ≤ a(|μᵢ| + σᵢ); in correlations all errors are at most a, a matrix of norm at most a·d
+    far: Floats = np.abs(law.mean[free]) / np.sqrt(law.variances[free]) + 1.0
+    least = law.smallest
+    if not least > 0.0:
+        return lambda x: math.inf
+    size = 1 if law.covariance.ndim == 1 else count
+    return room(accuracy * float(np.linalg.norm(far)) / math.sqrt(least), accuracy * size / least, count)

@@ -1,14 +1,14 @@
-"""Neighbours of a random projection, exactly: rows by their leverage, then in ball arithmetic from their integers.
+"""Exact neighbours of a random projection: rows chosen by leverage, then ball arithmetic on their integers.
 
-A sketch of D has r columns N(0, A), A = DᵀD + λI (theory §7). Write ⟨u, v⟩ = uᵀA⁻¹v.
+A sketch of D has r rows N(0, A), A = DᵀD + λI (thm:sketch-pair). Write ⟨u, v⟩ = uᵀA⁻¹v. Then
 
     row v removed:           the sketch with it from the sketch without it has  t = h/(1 − h),  h = ⟨v, v⟩
     row w added:             the sketch with it from the sketch without it has  t = ⟨w, w⟩
     v replaced by w:         the new sketch from the old has  t± = ½(⟨w,w⟩ − ⟨v,v⟩ ± √((⟨w,w⟩ + ⟨v,v⟩)² − 4⟨v,w⟩²))
 
-each r times: the nonzero eigenvalues of S·UᵀA⁻¹U where the covariance changes by U S Uᵀ (Sylvester). δ grows as any t
-moves away from 0, so t rounded towards 0 leaves a pair whose δ is not above that of the neighbours: its certificate
-stands. In floats the leverages of all rows cost one more pass, and only choose.
+each r times. These are the nonzero eigenvalues of S·UᵀA⁻¹U if the covariance changes by U S Uᵀ (Sylvester). δ grows as
+any t moves away from 0 (thm:monotone-ratio). So a t rounded towards 0 gives a pair whose δ is not above that of the
+neighbours, and its certificate stands. The float leverages of all rows cost one more pass; they only choose rows.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from flint import arb, arb_mat, fmpq
 from numpy.typing import NDArray
 
-from ndis._validate import Floats, as_counts, as_scalar
-from ndis.auditing.candidates import EXCHANGED, WITH_RECORD
-from ndis.auditing.leverages import largest_leverages
-from ndis.errors import ParameterError
-from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout, exact_gram
+from ndis._balls import outward, precision
+from ndis._validate import Floats
+from ndis.auditing.judge import EXCHANGED, WITH_RECORD
+from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
-from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
-from ndis.mechanisms.projection import RandomProjection
+from ndis.gram.leverage import largest_leverages
+from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -41,75 +41,6 @@ _CLIMB = 200  # turns at most
 _DIRECTIONS = 3  # of rows to put in the place of one
 
 
-@dataclass(frozen=True)
-class ProjectionLaw:
-    """A random projection as it is claimed to be run, whatever its ridge: what the auditor is told by hand.
-
-    Parameters
-    ----------
-    sketch_size : int
-        r, the number of columns drawn.
-    ridge : float
-        λ, what is added to the diagonal of the Gram matrix.
-    row_norm_bound, target_bound, intercept, fractional_bits
-        The public description of a row; see `ndis.gram.exact_gram`.
-    adjacency : str
-
-    Examples
-    --------
-    >>> from ndis.auditing import Claim, audit
-    >>> law = ProjectionLaw(sketch_size=100, ridge=32.0, row_norm_bound=1.0)  # 35.54 would do
-    >>> audit(Claim(epsilon=1.0, delta=1e-6), mechanism=law).refuted
-    True
-    """
-
-    sketch_size: int
-    ridge: float
-    row_norm_bound: float
-    target_bound: float | None = None
-    intercept: float | None = None
-    fractional_bits: int = DEFAULT_FRACTIONAL_BITS
-    adjacency: Adjacency = "add-remove"
-
-    def __post_init__(self) -> None:
-        as_adjacency(self.adjacency)
-        size = as_counts("sketch_size", as_scalar("sketch_size", self.sketch_size))[0]
-        object.__setattr__(self, "sketch_size", int(size))
-        if not 0 < as_scalar("ridge", self.ridge) < math.inf:
-            raise ParameterError("ridge", "be positive and finite", self.ridge)
-        object.__setattr__(self, "ridge", float(self.ridge))
-        RowLayout(1, targets=int(self.target_bound is not None), **self.layout)
-
-    @property
-    def layout(self) -> dict[str, Any]:
-        """The arguments of `exact_gram`."""
-        return {
-            "row_norm_bound": self.row_norm_bound,
-            "target_bound": self.target_bound,
-            "intercept": self.intercept,
-            "fractional_bits": self.fractional_bits,
-        }
-
-    @classmethod
-    def of(cls, mechanism: RandomProjection) -> ProjectionLaw:
-        """The law of a mechanism of the package."""
-        names = ("sketch_size", "ridge", "row_norm_bound", "target_bound", "intercept", "fractional_bits", "adjacency")
-        return cls(**{name: getattr(mechanism, name) for name in names})
-
-    def profile(self) -> PrivacyProfile:
-        """The exact guarantee over all neighbours."""
-        return self._mechanism().profile()
-
-    def attained(self) -> tuple[Attained, ...]:
-        """The worst neighbours known, from public parameters alone."""
-        return self._mechanism().attained()
-
-    def _mechanism(self) -> RandomProjection:
-        """The mechanism with this ridge, which promises nothing."""
-        public = {**self.layout, "sketch_size": self.sketch_size, "adjacency": self.adjacency, "ridge": self.ridge}
-        return RandomProjection._draft(epsilon=0.0, delta=0.5, calibration="given", **public)
-
-
 @dataclass(frozen=True, eq=False)
 class Exact:
     """One neighbour with its exact pair, rounded to the safe side."""
@@ -120,11 +51,12 @@ class Exact:
 
 
 def projection_neighbours(
-    law: ProjectionLaw, data: Any, *, columns: Any = None, targets: Any = None
+    law: ProjectionLaw, data: Any, *, columns: Any = None, targets: Any = None, header: bool = False
 ) -> tuple[list[Exact], int, tuple[str, ...]]:
-    """The worst neighbours of the data, how many were looked at, and how they were chosen."""
-    gram = exact_gram(data, columns=columns, targets=targets, **law.layout)
-    rows, count = largest_leverages(data, gram, law.ridge, columns=columns, targets=targets)
+    """The worst neighbours of the data, how many were tried, and how they were chosen."""
+    table: dict[str, Any] = {"columns": columns, "targets": targets, "header": header}
+    gram = exact_gram(data, **table, **law.layout)
+    rows, count = largest_leverages(data, gram, law.ridge, **table)
     additions = _additions(gram, law.ridge, count=1 if law.adjacency == "add-remove" else _DIRECTIONS)
     steps = np.array(gram.layout.steps, dtype=object)
     exact = _Products(gram, law.ridge, [q.astype(object) * steps for q in (*(row for _, row in rows), *additions)])
@@ -156,7 +88,7 @@ def projection_neighbours(
 
 
 def _additions(gram: Gram, ridge: float, *, count: int) -> list[NDArray[np.int64]]:
-    """Legal rows along the smallest eigenvectors of A: the first has ⟨w, w⟩ as large as can be found."""
+    """Legal rows along the smallest eigenvectors of A; the first has the largest ⟨w, w⟩ that a climb finds."""
     values, vectors = np.linalg.eigh(gram.to_float() + ridge * np.eye(gram.layout.width))
     several = len(gram.layout.groups) > 1
     return [
@@ -166,7 +98,7 @@ def _additions(gram: Gram, ridge: float, *, count: int) -> list[NDArray[np.int64
 
 
 def _legal_row(layout: RowLayout, values: Floats, vectors: Floats, start: int, turns: int) -> NDArray[np.int64]:
-    """An eigenvector with each group of columns taken to its bound, then along A⁻¹w again and again."""
+    """An eigenvector with each group of columns taken to its bound, then improved along A⁻¹w."""
     w: Floats = vectors[:, start]
     for turn in range(turns):
         last, along = w, w if turn == 0 else vectors @ ((vectors.T @ w) / values)
@@ -198,14 +130,10 @@ class _Products:
 
         ⟨u, v⟩ = uᵀx_v + x_uᵀr_v + ⟨r_u, r_v⟩,      |⟨r_u, r_v⟩| ≤ ‖r_u‖ ‖r_v‖ / λ   as A ⪰ λI,
 
-    so that solutions in floats, or corrected once or twice, leave an error of the order of their square.
+    so solutions in floats, corrected once or twice, leave an error of the order of their square.
     """
 
     def __init__(self, gram: Gram, ridge: float, rows: list[NDArray[Any]]) -> None:
-        from flint import arb, arb_mat, fmpq
-
-        from ndis.spectrum.balls import precision
-
         d = gram.layout.width
         exact = gram.exact(ridge=ridge)
         entries = [arb(fmpq(x.numerator, x.denominator)) for row in rows for x in row]
@@ -229,7 +157,7 @@ class _Products:
                     break
 
     def leverage(self, i: int) -> float:
-        """⟨v, v⟩ of row i, a little below."""
+        """A lower end of ⟨v, v⟩ for row i."""
         return float(self._tables[-1][i, i].lower())
 
     def removal(self, i: int, copies: int) -> PrivacyProfile:
@@ -237,7 +165,7 @@ class _Products:
         return PrivacyProfile(self._pair(lambda g: [g[i, i] / (1 - g[i, i])], copies))
 
     def addition(self, i: int, copies: int) -> PrivacyProfile:
-        """With row i from without it, where it is not in the data."""
+        """With row i from without it, if it is not in the data."""
         return PrivacyProfile(self._pair(lambda g: [g[i, i]], copies))
 
     def replacement(self, i: int, j: int, copies: int) -> PrivacyProfile:
@@ -251,9 +179,7 @@ class _Products:
         return PrivacyProfile(self._pair(ratios, copies).reversed())
 
     def _pair(self, ratios: Callable[[Any], list[Any]], copies: int) -> GaussianPair:
-        """The pair with these t; one that no correction tells from 0 is left out, which is rounding it towards 0."""
-        from ndis.spectrum.balls import precision
-
+        """The pair with these t. A t that no correction tells from 0 is left out, which rounds it towards 0."""
         with precision(_BITS):
             for table in self._tables:
                 found = ratios(table)
@@ -265,13 +191,6 @@ class _Products:
 
 
 def _one_direction(t: Any) -> GaussianPair:
-    """N(0, 1 + t') against N(0, 1), t' = ±f² the nearest such number to t, not beyond it; f a float."""
-    from flint import arb
-
-    size = abs(t)
-    f = float(size.sqrt().mid())
-    while not arb(f) ** 2 <= size:
-        f = math.nextafter(f, 0.0)
-    if f == 0.0:
-        return GaussianPair.from_ratios(1.0)
-    return GaussianPair.from_low_rank(0.0, 0.0, 1.0, [[f]], sign=1 if t > 0 else -1)
+    """N(0, 1 + t') against N(0, 1), where t' is the nearest float to t that is not beyond it."""
+    low, high = outward(t)
+    return GaussianPair.from_excess(max(low, 0.0) if t > 0 else min(high, 0.0))

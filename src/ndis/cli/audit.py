@@ -1,14 +1,18 @@
-"""`ndis audit`: hold a claim of differential privacy against neighbours."""
+"""`ndis audit`: compare a claim of differential privacy with neighbours."""
 
 from __future__ import annotations
 
 import os
+import shlex
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+import ndis
 from ndis.cli.algorithm import NamedAlgorithm, workers_without_current_folder
 from ndis.cli.audit_file import Request, read_request
 from ndis.cli.errors import INTERRUPTED
@@ -38,7 +42,8 @@ def audit(
         typer.Argument(
             metavar="FILE",
             help="JSON or TOML with claim = {epsilon, delta, adjacency} and pairs, or algorithm and data; NPZ with the "
-            "same as arrays; a pair or a profile as for ndis delta; or rows of data as CSV, Parquet, Arrow or NPY. "
+            "same as arrays; a pair or a profile as for ndis delta; rows of data as CSV (the first line names the "
+            "columns), Parquet, Arrow or NPY; or a saved report, which is certified and shown again. "
             "FILE is trusted as a program is: the function that it names is run.",
             show_default=False,
         ),
@@ -61,9 +66,15 @@ def audit(
         list[str] | None,
         typer.Option("--targets", metavar="COLUMN", help="Columns that are targets; the algorithm then gets (X, y)."),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--columns", metavar="COLUMN", help="Feature columns of a table (all but the targets)."),
+    ] = None,
     row_norm_bound: Annotated[
         float | None, typer.Option("--row-norm-bound", help="Search for the worst row within this norm as well.")
     ] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Name of the audited system, for the report.")] = None,
+    data_name: Annotated[str | None, typer.Option("--data-name", help="Name of the data, for the report.")] = None,
     report: Annotated[
         list[Path] | None,
         typer.Option("--report", "-o", metavar="PATH", help="Write the report here, .html or .json; may be repeated."),
@@ -88,23 +99,29 @@ def audit(
 
     Example: ndis audit gaussians.json --epsilon 1 --delta 1e-6 --report audit.html
     """
-    from ndis.auditing import audit as run
-
     for path in report or []:
         _check_report(path)
     if journal is not None:
         check_file(journal, name="journal", append=True)
-    request = read_request(file, targets=targets)
-    claim = _claim(request, epsilon, delta, None if adjacency is None else adjacency.value)
-    running = {"--workers": workers, "--journal": journal, "--law-accuracy": law_accuracy}
-    arguments = _arguments(request, claim, algorithm, row_norm_bound, running)
-    try:
-        with workers_without_current_folder():
-            found = run(claim, **arguments)
-    except KeyboardInterrupt:
-        again = "" if journal is None else "; the same command goes on from the journal"
-        typer.echo(f"ndis: interrupted{again}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+    request = read_request(file, targets=targets, columns=columns)
+    options = {
+        "--algorithm": algorithm,
+        "--epsilon": epsilon,
+        "--delta": delta,
+        "--adjacency": None if adjacency is None else adjacency.value,
+        "--targets": targets,
+        "--columns": columns,
+        "--row-norm-bound": row_norm_bound,
+        "--title": title,
+        "--data-name": data_name,
+        "--law-accuracy": law_accuracy,
+    }
+    if request.report is not None:
+        found = _checked_again(request.report, {**options, "--workers": workers, "--journal": journal})
+    else:
+        found = _run(request, options, workers, journal)
+        pages = [str(path) for path in report or [] if path.suffix.lower() == ".html"]
+        found = replace(found, command=_command(file, options, pages[0] if pages else "audit.html"))
     typer.echo(found.to_json() if as_json else _summary(found))
     for path in report or []:
         found.save(path)
@@ -112,12 +129,52 @@ def audit(
         raise typer.Exit(REFUTED)
 
 
+def _run(request: Request, options: dict[str, Any], workers: int | None, journal: Path | None) -> Any:
+    """Audit the claim of the file and of the options."""
+    claim = _claim(request, options["--epsilon"], options["--delta"], options["--adjacency"])
+    running = {"--workers": workers, "--journal": journal, "--law-accuracy": options["--law-accuracy"]}
+    arguments = _arguments(request, claim, options["--algorithm"], options["--row-norm-bound"], running)
+    title, data_name = options["--title"], options["--data-name"]
+    arguments["title"] = request.title if title is None else title
+    arguments["data_name"] = request.data_name if data_name is None else data_name
+    try:
+        with workers_without_current_folder():
+            return ndis.audit(claim, **arguments)
+    except KeyboardInterrupt:
+        again = "" if journal is None else "; the same command goes on from the journal"
+        typer.echo(f"ndis: interrupted{again}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _checked_again(found: Any, options: dict[str, Any]) -> Any:
+    """A saved report whose witness gives the same numbers again."""
+    for option, value in options.items():
+        if value is not None:
+            raise ParameterError(option, "be left out for a saved report", value)
+    witness = found.witness
+    if witness is not None:
+        again = witness.recheck()
+        agrees = again.upper >= witness.enclosure.lower and again.lower <= witness.enclosure.upper
+        if found.refuted and agrees:
+            agrees = ndis.auditing.judge.exceeds(witness.profile, witness.side, witness.epsilon, witness.delta) is True
+        if not agrees:
+            raise ParameterError("report", "agree with its own witness", "other numbers")
+    if found.proved:
+        typer.echo("ndis: this command does not check the proof in the report again", err=True)
+    return found
+
+
+def _command(file: Path, options: dict[str, Any], page: str) -> str:
+    """The command that makes the same page again."""
+    words = ["ndis", "audit", str(file)]
+    for option, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            words += [] if one is None else [option, str(one)]
+    return shlex.join([*words, "--report", page])
+
+
 def _claim(request: Request, epsilon: float | None, delta: float | None, adjacency: str | None) -> Any:
-    """The claim of the file, with what the options say in its place."""
-    import numpy as np
-
-    from ndis.auditing import Claim
-
+    """The claim of the file; options take the place of its parts."""
     given = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     claim = {**request.claim, **{key: value for key, value in given.items() if value is not None}}
     missing = [key for key in ("epsilon", "delta") if key not in claim]
@@ -126,19 +183,19 @@ def _claim(request: Request, epsilon: float | None, delta: float | None, adjacen
                              "give --epsilon and --delta or a claim in the file")  # fmt: skip
     words = {"adjacency": claim["adjacency"]} if "adjacency" in claim else {}
     if isinstance(claim["epsilon"], list | np.ndarray) and np.ndim(claim["epsilon"]):
-        return Claim.curve(claim["epsilon"], claim["delta"], **words)
-    return Claim(claim["epsilon"], claim["delta"], **words)
+        return ndis.Claim.curve(claim["epsilon"], claim["delta"], **words)
+    return ndis.Claim(claim["epsilon"], claim["delta"], **words)
 
 
 def _arguments(
     request: Request, claim: Any, algorithm: str | None, row_norm_bound: float | None, running: dict[str, Any]
 ) -> dict[str, Any]:
-    """What `ndis.audit` is called with; `running` are the options that make sense only where an algorithm runs."""
+    """The arguments of `ndis.audit`; `running` are the options that need an algorithm."""
     if request.pairs is not None:
         options: dict[str, object] = {"--algorithm": algorithm, "--row-norm-bound": row_norm_bound, **running}
         for option, value in options.items():
             if value is not None:
-                raise ParameterError(option, "be left out where the file holds pairs", value)
+                raise ParameterError(option, "be left out if the file holds pairs", value)
         return {"pairs": request.pairs}
     name = algorithm if algorithm is not None else request.algorithm
     if request.data is None:
@@ -147,7 +204,7 @@ def _arguments(
         raise ParameterError("algorithm", "come with data", "none", "name it with --algorithm module:function")
     bound = row_norm_bound if row_norm_bound is not None else request.row_norm_bound
     named = NamedAlgorithm(name, tuple(dict.fromkeys((os.getcwd(), request.folder or os.getcwd()))))
-    _ = named.func  # fails before anything runs
+    _ = named.func  # an unknown name fails before anything runs
     return {
         "algorithm": named,
         "data": request.data,
@@ -157,24 +214,23 @@ def _arguments(
 
 
 def _rules(request: Request, claim: Any, row_norm_bound: Any) -> list[Any]:
-    from ndis.auditing import neighbours as rules
-
-    replace = claim.adjacency == "replace-one"
-    chosen: list[Any] = [] if replace else [rules.RemoveEach()]
+    rules = ndis.auditing
+    replaced = claim.adjacency == "replace-one"
+    chosen: list[Any] = [] if replaced else [rules.RemoveEach()]
     if request.candidates is not None:
-        chosen.append((rules.ReplaceEach if replace else rules.AddRows)(request.candidates))
+        chosen.append((rules.ReplaceEach if replaced else rules.AddRows)(request.candidates))
     if row_norm_bound is not None:
         bounds = {"row_norm_bound": row_norm_bound, "target_bound": request.target_bound}
         if request.target_values is not None:
             bounds["target_values"] = request.target_values
-        chosen.append((rules.ReplaceAdversarial if replace else rules.AddAdversarial)(**bounds))
+        chosen.append((rules.ReplaceAdversarial if replaced else rules.AddAdversarial)(**bounds))
     if not chosen:
         raise ParameterError("neighbours", "be given for replace-one", "none", "give candidates or row_norm_bound")
     return chosen
 
 
 def _check_report(path: Path) -> None:
-    """What would make the report impossible to write is said before the audit runs."""
+    """Refuse a path that cannot be written, before the audit runs."""
     if path.suffix.lower() not in (".html", ".json"):
         raise ParameterError("--report", "end in .html or .json", str(path))
     check_file(path, name="--report")

@@ -1,4 +1,4 @@
-"""What `ndis audit` reads: a claim with pairs, or with data and the algorithm that runs on them."""
+"""The files that `ndis audit` reads: a claim with pairs, a claim with data and an algorithm, or a saved report."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._json import loads, only_keys, pair_from_arrays
+import ndis
+from ndis._json import loads, only_keys
 from ndis._validate import as_floats
-from ndis.cli.source import content_of, is_npz, npz_arrays
+from ndis.cli.source import content_of, is_npz, npz_arrays, pair_from_arrays
 from ndis.errors import ParameterError
-from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
+
+if TYPE_CHECKING:
+    from ndis.pair import GaussianPair
 
 __all__ = ["Request", "read_request"]
 
 _TABLES = (".csv", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _CLAIM = ("epsilon", "delta", "adjacency")
-_DATA = ("algorithm", "data", "targets", "candidates", "row_norm_bound", "target_bound", "target_values")
+_NAMES = ("title", "data_name")
+_BOUNDS = ("row_norm_bound", "target_bound", "target_values")
+_DATA = ("algorithm", "data", "targets", "candidates", *_BOUNDS)
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a file asks for; what it leaves open is None."""
+    """The content of a file; a part that is not there is None."""
 
     claim: Mapping[str, Any]
     pairs: Any = None
@@ -37,18 +41,23 @@ class Request:
     row_norm_bound: Any = None
     target_bound: Any = None
     target_values: Any = None
-    folder: str | None = None  # of the file: modules are looked for there too
+    report: Any = None  # a saved AuditReport
+    title: str = ""
+    data_name: str = ""
+    folder: str | None = None  # of the file; modules beside the file are found too
 
 
-def read_request(file: Path, *, targets: list[str] | None = None) -> Request:
+def read_request(file: Path, *, targets: list[str] | None = None, columns: list[str] | None = None) -> Request:
     """Read a file by its ending and its content: a table of data, NPZ, TOML, else JSON."""
-    return replace(_read(file, targets), folder=str(file.parent.absolute()))
+    return replace(_read(file, targets, columns), folder=str(file.parent.absolute()))
 
 
-def _read(file: Path, targets: list[str] | None) -> Request:
+def _read(file: Path, targets: list[str] | None, columns: list[str] | None) -> Request:
     ending = file.suffix.lower()
     if ending in (*_TABLES, ".npy"):
-        return Request({}, data=_read_rows("data", file, targets))
+        return Request({}, data=_read_rows("data", file, targets, columns), data_name=file.name)
+    if columns is not None:
+        raise ParameterError("--columns", "be left out for a file that is no table", ", ".join(columns))
     content = content_of(file)
     if is_npz(content) or ending == ".npz":
         if targets is not None:
@@ -63,11 +72,14 @@ def _read(file: Path, targets: list[str] | None) -> Request:
 
 
 def _from_object(found: dict[str, Any], content: bytes, folder: Path, targets: list[str] | None) -> Request:
+    if found.get("format") == "ndis.AuditReport":
+        return Request({}, report=ndis.auditing.AuditReport.from_dict(found))
     if "format" in found:
-        return Request({}, pairs=[PrivacyProfile.from_json(content)])
-    if not found.keys() & {"claim", "pairs", *_DATA}:
+        return Request({}, pairs=[ndis.PrivacyProfile.from_json(content)])
+    if not found.keys() & {"claim", "pairs", *_NAMES, *_DATA}:
         return Request({}, pairs=[pair_from_arrays("the file", found)])
-    only_keys("file", found, (), ("claim", "pairs", *_DATA))
+    only_keys("file", found, (), ("claim", "pairs", *_NAMES, *_DATA))
+    names: dict[str, Any] = {key: _text(key, found.get(key, "")) for key in _NAMES}
     claim = found.get("claim", {})
     if not isinstance(claim, dict):
         raise ParameterError("claim", "be an object", f"a {type(claim).__name__}")
@@ -76,46 +88,47 @@ def _from_object(found: dict[str, Any], content: bytes, folder: Path, targets: l
         extra = [key for key in _DATA if key in found]
         if extra:
             raise ParameterError("file", "hold pairs or data, not both", f"pairs and {', '.join(extra)}")
-        return Request(claim, pairs=_pairs(found["pairs"]))
+        return Request(claim, pairs=_pairs(found["pairs"]), **names)
     algorithm = found.get("algorithm")
     if not (algorithm is None or isinstance(algorithm, str)):
         raise ParameterError("algorithm", "be written module:function", repr(algorithm))
     named = targets if targets is not None else _names(found.get("targets"))
+    bounds: dict[str, Any] = {key: found.get(key) for key in _BOUNDS}
     return Request(
         claim,
         algorithm=algorithm,
         data=_rows("data", found.get("data"), folder, named),
         candidates=_rows("candidates", found.get("candidates"), folder, named),
-        **{key: found.get(key) for key in ("row_norm_bound", "target_bound", "target_values")},
+        **bounds,
+        **names,
     )
 
 
 def _from_arrays(arrays: dict[str, Any]) -> Request:
-    """NPZ: the claim as scalars or vectors; pairs as the arguments of a constructor, perhaps stacked; or rows."""
+    """NPZ: the claim as scalars or vectors, with pairs as the (stacked) arguments of a constructor, or with rows."""
     claim = {key: arrays.pop(key) for key in _CLAIM if key in arrays}
     if "adjacency" in claim:
         claim["adjacency"] = str(claim["adjacency"])
     if "data" in arrays:
         only_keys("NPZ file", arrays, ("data",), ("candidate_targets", *(key for key in _DATA if key != "data")))
-        data = _with_targets("data", arrays["data"], arrays.get("targets"))
+        data = _edits().with_targets("data", arrays["data"], arrays.get("targets"))
         more = arrays.get("candidates")
-        extra = None if more is None else _with_targets("candidates", more, arrays.get("candidate_targets"))
+        extra = None if more is None else _edits().with_targets("candidates", more, arrays.get("candidate_targets"))
         name = arrays.get("algorithm")
         if not (name is None or isinstance(name, str)):
             raise ParameterError("algorithm", "be written module:function", f"a {type(name).__name__}")
-        bounds = {key: arrays.get(key) for key in ("row_norm_bound", "target_bound", "target_values")}
+        bounds: dict[str, Any] = {key: arrays.get(key) for key in _BOUNDS}
         return Request(claim, data=data, candidates=extra, algorithm=name, **bounds)
     if "variance_ratio" in arrays and np.ndim(arrays["variance_ratio"]) == 2:
-        from ndis.auditing import PairBatch
-
-        return Request(claim, pairs=PairBatch.from_mapping({key: as_floats(key, a) for key, a in arrays.items()}))
+        batch = {key: as_floats(key, array) for key, array in arrays.items()}
+        return Request(claim, pairs=ndis.auditing.PairBatch.from_mapping(batch))
     if np.ndim(arrays.get("mean_p", 0.0)) == 2:
         return Request(claim, pairs=_stack(arrays))
     return Request(claim, pairs=[pair_from_arrays("the file", arrays)])
 
 
 def _stack(arrays: dict[str, Any]) -> list[GaussianPair]:
-    """One pair for each entry of the first axis, which all arrays share."""
+    """One pair per entry of the first axis, which all arrays share."""
     counts = {key: len(a) if np.ndim(a) else 0 for key, a in arrays.items()}
     if len(set(counts.values())) != 1 or 0 in counts.values():
         told = ", ".join(f"{key}: {count}" for key, count in counts.items())
@@ -142,19 +155,19 @@ def _pairs(found: Any) -> list[GaussianPair]:
 
 
 def _rows(name: str, found: Any, folder: Path, targets: list[str] | None) -> Any:
-    """Rows written out, or the name of a file beside this one; None stays None."""
+    """Rows in the file itself, or the name of a file beside it; None stays None."""
     if found is None:
         return None
     if isinstance(found, str):
         return _read_rows(name, folder / found, targets)
-    matrix = _matrix(name, found)
+    matrix = _edits().matrix_of(name, found)
     if not targets:
         return matrix
     numbers = [_column(name, target, matrix.shape[1]) for target in targets]
     return _split(matrix, [i for i in range(matrix.shape[1]) if i not in numbers], numbers)
 
 
-def _read_rows(name: str, file: Path, targets: list[str] | None) -> Any:
+def _read_rows(name: str, file: Path, targets: list[str] | None, columns: list[str] | None = None) -> Any:
     ending = file.suffix.lower()
     if ending in (".npy", ".npz"):
         content = content_of(file)
@@ -170,21 +183,12 @@ def _read_rows(name: str, file: Path, targets: list[str] | None) -> Any:
         import pyarrow as pa
     except ImportError as error:
         raise ParameterError("pyarrow", "be installed to read tables", "none", "pip install 'ndis[data]'") from error
-    from ndis.gram.sources import choose_columns, open_source
-
     if not file.is_file():
         raise ParameterError(name, "name an existing file", str(file))
     try:
-        source = open_source(file, progress=False)
-        chosen = None if not targets else [_column(name, t, source.width) if t.isdecimal() else t for t in targets]
-        groups = choose_columns(source, None, chosen)
-        blocks = list(source.read(groups))
+        return _edits().as_rows(file, columns=_numbers(columns), targets=_numbers(targets), header=ending == ".csv")
     except (OSError, pa.ArrowException) as error:
         raise ParameterError(name, "be a readable file of its kind", str(file)) from error
-    if not blocks:
-        raise ParameterError(name, "hold at least one row", "none")
-    features, *others = (np.concatenate(list(part)) for part in zip(*blocks, strict=True))
-    return _with_targets(name, features, others[0] if others else None)
 
 
 def _npy(name: str, content: bytes) -> Any:
@@ -194,30 +198,6 @@ def _npy(name: str, content: bytes) -> Any:
         raise ParameterError(name, "be an NPY file of plain numbers", type(error).__name__) from error
 
 
-def _matrix(name: str, found: Any) -> Any:
-    """A finite matrix; a message about it never quotes an entry."""
-    try:
-        array = np.asarray(found)
-    except ValueError:
-        raise ParameterError(name, "be rows of equal length", "rows of different lengths") from None
-    if array.dtype.kind not in "uifb":
-        raise ParameterError(name, "be rows of numbers", f"entries of type {array.dtype}")
-    if array.ndim != 2 or 0 in array.shape:
-        raise ParameterError(name, "be rows and columns, at least one of each", f"shape {array.shape}")
-    array = array.astype(np.float64)
-    if not np.isfinite(array).all():
-        raise ParameterError(name, "be finite", "entries that are not")
-    return array
-
-
-def _with_targets(name: str, features: Any, targets: Any) -> Any:
-    matrix = _matrix(name, features)
-    if targets is None:
-        return matrix
-    column = np.asarray(targets)
-    return matrix, _vector(name, _matrix(f"targets of {name}", column.reshape(len(column), -1) if column.ndim else []))
-
-
 def _split(matrix: Any, features: list[int], targets: list[int]) -> Any:
     if not features:
         raise ParameterError("targets", "leave at least one feature", "none")
@@ -225,7 +205,7 @@ def _split(matrix: Any, features: list[int], targets: list[int]) -> Any:
 
 
 def _vector(name: str, matrix: Any) -> Any:
-    """One column as a vector, several as they are."""
+    """A single column as a vector; several columns as they are."""
     return matrix[:, 0] if matrix.shape[1] == 1 else matrix
 
 
@@ -245,6 +225,22 @@ def _column(name: str, target: str, width: int) -> int:
 
 
 # ---------------------------------------------------------------------- small parts
+
+
+def _edits() -> Any:
+    """The tables of the auditor, which Python imports only when a command reads one."""
+    return ndis.auditing.edits
+
+
+def _numbers(targets: list[str] | None) -> list[int | str] | None:
+    """Column names, and numbers as numbers."""
+    return [int(t) if t.isdecimal() else t for t in targets] if targets else None
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ParameterError(name, "be text", type(value).__name__)
+    return value
 
 
 def _toml(content: bytes) -> dict[str, Any]:

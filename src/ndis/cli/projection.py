@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ndis import __version__
-from ndis.cli.records import csv_note, reading
+from ndis.cli.records import reading
 from ndis.errors import BudgetError, ParameterError
 from ndis.files import check_file, check_new_folder, write_file
 
@@ -72,7 +72,15 @@ Failure = Annotated[
 ]
 Columns = Annotated[
     list[str] | None,
-    typer.Option("--columns", metavar="NAMES", help="Feature columns, by name or number (all but the targets)."),
+    typer.Option(
+        "--columns",
+        metavar="NAMES",
+        help="Feature columns, by name or number (all but the targets). "
+        "For CSV without --header: the names of all columns, in order.",
+    ),
+]
+Header = Annotated[
+    bool, typer.Option("--header", help="The first line of every CSV file holds column names, which are public.")
 ]
 Targets = Annotated[
     list[str] | None, typer.Option("--target", metavar="NAMES", help="Target columns, which get a bound of their own.")
@@ -153,6 +161,7 @@ def sketch(
     row_norm_bound: RowBound,
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder for sketch.npz and receipt.json.")],
     columns: Columns = None,
+    header: Header = False,
     target: Targets = None,
     target_bound: TargetBound = None,
     intercept: Intercept = None,
@@ -169,9 +178,9 @@ def sketch(
 ) -> None:
     """Release a private sketch of a file or folder, with its receipt.
 
-    In a CSV file a cell of text makes its whole row zero: name --columns where some hold text.
+    In a CSV file a cell of text makes its whole row zero: leave out the columns that hold text.
 
-    Example: ndis sketch records.csv --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
+    Example: ndis sketch records.csv --header --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
     """
     check_new_folder(output)
     public: dict[str, Any] = {
@@ -184,12 +193,13 @@ def sketch(
         "adjacency": adjacency.value,
     }
     mechanism = _mechanism(public | _variant(rate, ptr, test_noise_std, failure_probability), calibration)
-    _say_of_csv(data, columns)
-    with reading(data) as records:
+    with reading(data, columns=columns, header=header) as records:
+        _say(records.note)
         release = mechanism.release(
             records.rows,
-            columns=records.columns(columns),
+            columns=records.features(columns),
             targets=records.columns(target),
+            header=header,
             progress=progress,
             ledger=ledger,
             slot=slot,
@@ -210,6 +220,7 @@ def regress(
     row_norm_bound: RowBound,
     target_bound: NeededTargetBound,
     columns: Columns = None,
+    header: Header = False,
     alpha: Annotated[float, typer.Option("--alpha", help="Penalty on squared coefficients; 0 is least squares.")] = 0.0,
     fit_intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Learn an intercept.")] = True,
     sketch_size: SizeOrDefault = None,
@@ -225,7 +236,7 @@ def regress(
 ) -> None:
     """Private ridge regression from one sketch of a file or folder.
 
-    Example: ndis regress records.csv --target y --epsilon 1 --delta 1e-6 --row-norm-bound 3 --target-bound 2
+    Example: ndis regress records.csv --header --target y --epsilon 1 --delta 1e-6 --row-norm-bound 3 --target-bound 2
     """
     from ndis.learn import PrivateRidge
 
@@ -244,14 +255,15 @@ def regress(
         ledger=ledger,
         slot=slot,
     )
-    _say_of_csv(data, columns)
-    with reading(data) as records:
+    with reading(data, columns=columns, header=header) as records:
+        _say(records.note)
         chosen = records.columns([target])
         if chosen is None or len(chosen) != 1:
             raise ParameterError("--target", "name one column", repr(target))
-        features = records.columns(columns) or records.all_but(chosen[0])
-        model.fit_data(records.rows, target=chosen[0], columns=features, progress=progress)
-    coefficients = dict(zip(map(str, features), model.coef_.tolist(), strict=True))
+        features = records.features(columns) or records.all_but(chosen[0])
+        model.fit_data(records.rows, target=chosen[0], columns=features, header=header, progress=progress)
+        learned = getattr(model, "feature_names_in_", features)
+    coefficients = dict(zip(map(str, learned), model.coef_.tolist(), strict=True))
     found = {
         "ndis_version": __version__,
         "target": target,
@@ -271,8 +283,7 @@ def regress(
         _print_table(coefficients | {_unlike(name, coefficients): value for name, value in others.items()})
 
 
-def _say_of_csv(data: Path, columns: list[str] | None) -> None:
-    note = csv_note(data, columns)
+def _say(note: str | None) -> None:
     if note is not None:
         typer.echo(note, err=True)
 

@@ -1,4 +1,7 @@
-"""Where a command takes its records from: a file or a folder, opened by its schema."""
+"""Where a command takes its records from: a file or a folder, opened by its schema.
+
+Notes on CSV depend on the names of files and on the options only, never on a cell.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +12,42 @@ from typing import Any
 
 from ndis.errors import ParameterError
 
-__all__ = ["Records", "csv_note", "reading"]
+__all__ = ["Records", "reading"]
 
-_CSV_NOTE = "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns"
+_NOTES = {
+    True: "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns",
+    False: "note: without --header every line of a CSV file is a record and --columns names all its columns, in order",
+}
 
 
 class Records:
-    """A source of rows: the path, which the engine streams, or a mapped NPY file."""
+    """A file or folder of rows, which the engine streams, and how its options read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, columns: list[str] | None, header: bool) -> None:
         from ndis.gram.sources import open_source
 
-        self.rows: Any = path
-        if path.suffix.lower() == ".npy" and not path.is_dir():
-            import numpy as np
-
-            try:
-                self.rows = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (ValueError, EOFError):  # NumPy's message may quote the content
-                raise ParameterError("data", "be an NPY file of numbers", repr(str(path))) from None
-        source = open_source(self.rows, progress=False)
+        self.rows = path
+        self._given = _split(columns)
+        source = open_source(path, columns=self._given, header=header, progress=False)
+        self._named = source.named
         self.names: tuple[str, ...] = source.names
-        self.all: list[str | int] = list(source.names or range(source.width))
+        self.all: list[str | int] = [name or i for i, name in enumerate(source.names)] or list(range(source.width))
+        self.note = None if source.quotable or (header and columns) else _NOTES[header]
+        self._unread = source.unread
 
     def all_but(self, column: str | int) -> list[str | int]:
-        """All columns but one."""
+        """All columns that are read, but one."""
         number = self.names.index(column) if isinstance(column, str) and column in self.names else column
-        return [each for i, each in enumerate(self.all) if i != number]
+        return [each for i, each in enumerate(self.all) if i != number and i not in self._unread]
 
-    def columns(self, given: list[str] | None) -> list[str | int] | None:
+    def features(self, given: list[str] | None) -> list[Any] | None:
+        """The engine's `columns`: the names of all columns of a CSV file without a header, otherwise the chosen ones.
+
+        A column without a name is not read.
+        """
+        return self._given if self._named else self.columns(given)
+
+    def columns(self, given: list[str] | None) -> list[Any] | None:
         """Names, separated by commas or repeated, as the engine takes them; a number where it is no name."""
         if not given:
             return None
@@ -46,21 +56,20 @@ class Records:
         return [int(item) if item not in self.names and item.isdecimal() else item for item in stripped]
 
 
-def csv_note(path: Path, columns: list[str] | None) -> str | None:
-    """What to say of CSV read without named columns: by the names of files and the options alone, never by a cell.
+def _split(given: list[str] | None) -> list[Any] | None:
+    """The names of all columns of a CSV file without a header; None for a column that is not read.
 
-    >>> csv_note(Path("records.csv"), ["age"]) is None
-    True
+    >>> _split(["a,,b", "c"])
+    ['a', None, 'b', 'c']
     """
-    files = path.rglob("*") if path.is_dir() else [path]
-    return _CSV_NOTE if not columns and any(file.suffix.lower() == ".csv" for file in files) else None
+    return [item.strip() or None for item in ",".join(given).split(",")] if given else None
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[Records]:
+def reading(path: Path, *, columns: list[str] | None, header: bool) -> Iterator[Records]:
     """What goes wrong while reading, as one line that quotes no record."""
     try:
-        yield Records(path)
+        yield Records(path, columns=columns, header=header)
     except FileNotFoundError:
         raise ParameterError("data", "name an existing file or folder", repr(str(path))) from None
     except OSError:

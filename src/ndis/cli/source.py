@@ -6,16 +6,22 @@ import io
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._json import loads, pair_from_arrays
+import ndis
+from ndis._json import loads
 from ndis.errors import ParameterError
-from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
+from ndis.gram.npy import npy_header
 
-__all__ = ["content_of", "is_npz", "npz_arrays", "numbers", "profile_from", "read_profile"]
+if TYPE_CHECKING:
+    from ndis.pair import GaussianPair
+    from ndis.profile import PrivacyProfile
+
+_MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; larger ones are beyond what these commands can factor
+
+__all__ = ["content_of", "is_npz", "npz_arrays", "numbers", "pair_from_arrays", "profile_from", "read_profile"]
 
 
 def numbers(name: str, given: list[str]) -> list[float]:
@@ -51,7 +57,8 @@ def profile_from(
         got = "neither" if file is None else "both"
         raise ParameterError("input", "be either a file or --ratio, --shift, --copies", got)
     if file is None:
-        profile = PrivacyProfile(GaussianPair.from_ratios(options.pop("variance_ratio", [1.0]), **options))
+        pair = ndis.GaussianPair.from_ratios(options.pop("variance_ratio", [1.0]), **options)
+        profile = ndis.PrivacyProfile(pair)
     else:
         profile = read_profile(file)
     return profile if sampling_rate is None else profile.subsampled(sampling_rate)
@@ -61,13 +68,20 @@ def read_profile(file: Path) -> PrivacyProfile:
     """A saved profile, or the arguments of a constructor of `GaussianPair` as JSON or NPZ."""
     content = content_of(file)
     if is_npz(content):
-        return PrivacyProfile(pair_from_arrays("the file", npz_arrays(content)))
+        return ndis.PrivacyProfile(pair_from_arrays("the file", npz_arrays(content)))
     found = loads("file", content)
     if not isinstance(found, dict):
         raise ParameterError("file", "hold a JSON object", f"a {type(found).__name__}")
-    return (
-        PrivacyProfile.from_json(content) if "format" in found else PrivacyProfile(pair_from_arrays("the file", found))
-    )
+    if "format" in found:
+        return ndis.PrivacyProfile.from_json(content)
+    return ndis.PrivacyProfile(pair_from_arrays("the file", found))
+
+
+def pair_from_arrays(name: str, arrays: dict[str, Any]) -> GaussianPair:
+    """The pair made by the constructor whose arguments these are."""
+    from ndis._pair_json import pair_from_arrays as make  # loads the kernels, which `ndis --help` does without
+
+    return make(name, arrays)
 
 
 def content_of(file: Path) -> bytes:
@@ -90,8 +104,11 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
             "file", "be an NPZ archive of plain numeric arrays", "a file that is cut short, or no archive"
         )
     try:
+        _check_size(content)
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
+    except ParameterError:
+        raise
     except (
         ValueError,
         KeyError,
@@ -106,3 +123,14 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
             "file", "be an NPZ archive of plain numeric arrays", str(error) or type(error).__name__
         ) from error
     return {key: a.tolist() if np.ndim(a) < 2 else a for key, a in arrays.items() if isinstance(a, np.ndarray)}
+
+
+def _check_size(content: bytes) -> None:
+    """Refuse an archive whose arrays would fill the memory, by their headers, before anything is unpacked."""
+    total = 0
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for item in archive.infolist():
+            with archive.open(item) as file:
+                total += max(npy_header(file).size, item.file_size) if item.filename.endswith(".npy") else 0
+    if total > _MOST_BYTES:
+        raise ParameterError("file", f"hold arrays of at most {_MOST_BYTES >> 20} MiB in all", "larger ones")

@@ -6,7 +6,7 @@ import io
 import math
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,9 @@ from ndis.cli.output import print_rows
 from ndis.cli.source import numbers, profile_from
 from ndis.errors import ParameterError
 from ndis.files import check_file, write_file
-from ndis.profile import Choice, PrivacyProfile
+
+if TYPE_CHECKING:
+    from ndis.profile import Choice, PrivacyProfile
 
 __all__ = ["register"]
 

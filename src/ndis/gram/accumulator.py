@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._exact import ExactArray, exact_array
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
+from ndis.gram.device import DeviceProduct
 from ndis.gram.host import check_block, exact_products
 from ndis.gram.layout import RowLayout
 
@@ -19,16 +20,16 @@ __all__ = ["Gram", "GramAccumulator"]
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """The exact Gram matrix of clipped rows on their grid. **Private**: release only what is drawn from it.
+    """The exact Gram matrix of clipped rows on their grid. **Private**: release only draws from it.
 
-    It knows the public layout and the integers, and nothing else: no row count, no statistics of the rows.
+    It holds only the public layout and the integers: no row count, no statistics of the rows.
 
     Attributes
     ----------
     integers : (d, d) array
-        Σ q qᵀ over the integer rows q; int64, or Python integers where int64 would overflow.
+        Σ q qᵀ over the integer rows q; int64, or Python integers if int64 would overflow.
     layout : RowLayout
-        Columns, bounds and grid; `RowLayout.joint_norm_bound` is the norm no row exceeds.
+        Columns, bounds and grid. `RowLayout.joint_norm_bound` is the norm that no row exceeds.
     """
 
     integers: NDArray[Any]
@@ -67,8 +68,8 @@ class Gram:
 class GramAccumulator:
     """Sums q qᵀ over blocks of rows, exactly and in any order.
 
-    Products of blocks are float64 and exact (see `RowLayout.block_rows`); they are added into int64, and those into
-    Python integers before int64 could overflow. Accumulators of the same layout merge, and pickle.
+    Products of blocks are float64 and exact (see `RowLayout.block_rows`). They are added into int64, and these into
+    Python integers before int64 could overflow. Accumulators of the same layout merge, and they can be pickled.
 
     Parameters
     ----------
@@ -94,8 +95,6 @@ class GramAccumulator:
         self.layout = layout
         self._engine: Any = None
         if device is not None:
-            from ndis.gram.device import DeviceProduct
-
             self._engine = DeviceProduct(layout, device)
         width = layout.width
         self._exact_float = np.zeros((width, width))
@@ -119,10 +118,19 @@ class GramAccumulator:
             self._engine.update(parts)
             return
         for product, rows in exact_products(parts, self.layout, threads=threads):
-            if self._float_rows + rows > self.layout.block_rows:
-                self._flush()
-            self._exact_float += product
-            self._float_rows += rows
+            self._add_product(product, rows)
+
+    def update_integers(self, rows: NDArray[np.float64]) -> None:
+        """Add integer rows that are on the grid already: integers as floats, of norm at most 2ᵏ per group."""
+        for start in range(0, len(rows), self.layout.block_rows):
+            block = rows[start : start + self.layout.block_rows]
+            self._add_product(block.T @ block, len(block))
+
+    def _add_product(self, product: NDArray[np.float64], rows: int) -> None:
+        if self._float_rows + rows > self.layout.block_rows:
+            self._flush()
+        self._exact_float += product
+        self._float_rows += rows
 
     def merge(self, other: GramAccumulator) -> None:
         """Add all rows of ``other``, which stays as it is."""
@@ -146,7 +154,7 @@ class GramAccumulator:
         return Gram(total._narrow(), self.layout)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What travels between machines is the sum alone, wherever it was computed.
+        # Only the sum travels between machines.
         plain = GramAccumulator(self.layout)
         plain.merge(self)
         return plain.__dict__.copy()
@@ -181,7 +189,7 @@ class GramAccumulator:
         self._int64_rows = 0
 
     def _narrow(self) -> NDArray[Any]:
-        """The sum as int64 where every entry fits, as Python integers otherwise."""
+        """The sum as int64 if every entry fits, otherwise as Python integers."""
         if self._wide is None:
             return self._int64.copy()
         total = self._wide + self._int64.astype(object)

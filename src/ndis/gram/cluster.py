@@ -1,23 +1,36 @@
 """Dask arrays and data frames: every partition becomes an accumulator where it lives, and a tree merges them.
 
-Tasks are pure, so a partition lost with its worker is simply computed again, to the same bits. Only the d×d result
+Tasks are pure, so dask computes a partition again, to the same bits, if it is lost with its worker. Only the d×d result
 travels to the client.
 """
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator
+from ndis.gram.cells import read_cells
 from ndis.gram.layout import RowLayout
 from ndis.gram.poisson import PoissonRows
-from ndis.gram.sources import Groups, Parts, Source, choose_columns, open_source
+from ndis.gram.schema import Groups, Parts, Source, choose_columns, layout_for, rows_per_read
+from ndis.gram.sources import open_source
 
-__all__ = ["dask_gram", "open_dask", "read_partition", "tree"]
+__all__ = ["computed", "dask_gram", "is_dask", "open_dask", "read_partition", "tree"]
 
 _FAN_IN = 8
+
+
+def is_dask(data: Any) -> bool:
+    """Whether ``data`` is a dask collection."""
+    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")
 
 
 def open_dask(data: Any) -> tuple[Source, list[Any]]:
@@ -33,16 +46,46 @@ def dask_gram(data: Any, *, columns: Any, targets: Any, sample: PoissonRows | No
     """The exact Gram matrix of a dask collection, on the scheduler in use."""
     if sample is not None and not sample.private:
         raise ParameterError("random_state", "be left out for a sample of a dask collection", "a seed")
-    from ndis.gram.engine import layout_for
-
     schema, partitions = open_dask(data)
     groups = choose_columns(schema, columns, targets)
     layout = layout_for(schema, groups, **public)
+    declared = schema.names or schema.width
     total = tree(
-        partitions, lambda part: _accumulate(part, groups, layout, sample), lambda parts: _merge(parts, layout)
+        partitions,
+        lambda part: _accumulate(part, declared, groups, layout, sample),
+        lambda parts: _merge(parts, layout),
     )
-    accumulator: GramAccumulator = total.compute()
+    accumulator: GramAccumulator = computed(total)
     return accumulator.finish()
+
+
+def computed(delayed: Any) -> Any:
+    """The result, or one fixed message: the errors, warnings and logs of other tasks may quote a cell or a size."""
+    try:
+        with _silence():
+            return delayed.compute()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 -- the tasks of others may raise anything, and quote what they like
+        remedy = "compute the collection by itself to see why"
+        rule = "be a collection that dask can compute, with the columns it declares in every partition"
+        raise ParameterError("data", rule, "a task that failed", remedy) from None
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """No warnings, and no log records of dask's own loggers in this process."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in ("dask", "distributed")]
+    loggers = [logger for logger in map(logging.getLogger, names) if not logger.disabled]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger in loggers:
+            logger.disabled = False
 
 
 def tree(partitions: list[Any], each: Callable[[Any], Any], join: Callable[[list[Any]], Any]) -> Any:
@@ -55,24 +98,47 @@ def tree(partitions: list[Any], each: Callable[[Any], Any], join: Callable[[list
     return level[0]
 
 
-def _accumulate(part: Any, groups: Groups, layout: RowLayout, sample: PoissonRows | None) -> GramAccumulator:
+def _accumulate(
+    part: Any, columns: int | tuple[str, ...], groups: Groups, layout: RowLayout, sample: PoissonRows | None
+) -> GramAccumulator:
     accumulator = GramAccumulator(layout)
-    for parts in read_partition(part, groups):
+    for parts in read_partition(part, columns, groups):
         for block in (parts,) if sample is None else sample.blocks(parts):
             accumulator.update(*block, threads=1)  # the scheduler already keeps every core busy
     return accumulator
 
 
-def read_partition(part: Any, groups: Groups) -> Iterator[Parts]:
-    """Rows of one partition, whose columns must be of the kinds the collection declares. No message quotes a cell."""
-    try:
-        source = open_source(part)
-        if not any(column in source.refused for group in groups for column in group):
-            yield from source.read(groups)
-            return
-    except (IndexError, TypeError, ValueError):  # what a partition of other columns or kinds gives
-        pass
-    raise ParameterError("data", "have partitions of the columns and kinds it declares", "another partition") from None
+def read_partition(part: Any, columns: int | tuple[str, ...], groups: Groups) -> Iterator[Parts]:
+    """Rows of one partition, each cell read on its own. No cell raises anything, whatever its type.
+
+    `columns` are the names that the collection declares, or the number of its columns. Other columns are refused.
+
+    >>> import pandas as pd
+    >>> [block.tolist() for (block,) in read_partition(pd.DataFrame({"a": [0.5, "x"]}), ("a",), ((0,),))]
+    [[[0.5], [nan]]]
+    """
+    shape = tuple(getattr(part, "shape", ()))
+    found = tuple(map(str, part.columns)) if hasattr(part, "columns") else shape[1:]
+    if len(shape) != 2 or found != (columns if isinstance(columns, tuple) else (columns,)):
+        raise ParameterError("data", "have partitions of the columns it declares", "another partition")
+    step = rows_per_read(shape[1])
+    for start in range(0, shape[0], step):
+        rows = part.iloc[start : start + step] if hasattr(part, "iloc") else part[start : start + step]
+        rows = rows.toarray() if hasattr(rows, "toarray") else rows
+        yield tuple(np.stack([_column(rows, i) for i in group], axis=1) for group in groups)
+
+
+def _column(rows: Any, i: int) -> NDArray[np.float64]:
+    """A column as float64: by its type if the type is numeric, otherwise cell by cell."""
+    cells = rows.iloc[:, i] if hasattr(rows, "iloc") else rows[:, i]
+    kind = getattr(cells.dtype, "kind", "O")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        if kind in "fiub" and cells.dtype.itemsize <= 8:
+            if hasattr(cells, "iloc"):
+                return np.asarray(cells.to_numpy(dtype=np.float64, na_value=np.nan))
+            return np.asarray(cells, dtype=np.float64)
+        return read_cells(np.fromiter(iter(cells), dtype=object, count=len(cells)))
 
 
 def _merge(parts: list[GramAccumulator], layout: RowLayout) -> GramAccumulator:

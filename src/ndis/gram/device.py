@@ -1,8 +1,8 @@
 """Products of integer blocks on a torch device.
 
-Rows from the host cross through two pinned buffers on a stream of their own, so that copying the next block overlaps
-computing this one. Sums are exact, so the long inner dimension may be cut into as many products as keep the device
-busy: the bits cannot change.
+Rows from the host cross through two pinned buffers on a stream of their own. So the next block is copied while this
+one is computed. Sums are exact, so the long inner dimension may be cut into as many products as keep the device busy.
+The bits do not change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DeviceProduct:
     """
 
     def __init__(self, layout: RowLayout, device: str) -> None:
-        torch = self._torch = import_torch()
+        torch = self.torch = import_torch()
         self.layout = layout
         self.device = torch.device(device)
         self._rules = [GroupRule.of(group, layout.fractional_bits) for group in layout.groups]
@@ -54,7 +54,7 @@ class DeviceProduct:
 
     def check_block(self, block: Any, *, columns: int, name: str) -> Any:
         """Check type and shape of a block, an array on the host or a tensor anywhere."""
-        if not isinstance(block, self._torch.Tensor):
+        if not isinstance(block, self.torch.Tensor):
             return host.check_block(block, columns=columns, name=name)
         if block.is_complex() or block.ndim != 2 or block.shape[1] != columns:
             raise ParameterError(name, f"be a real matrix with {columns} column(s)", f"{block.dtype}, {block.ndim}-d")
@@ -62,8 +62,8 @@ class DeviceProduct:
 
     def update(self, parts: tuple[Any, ...]) -> None:
         """Add the rows of ``parts``: the features, then the targets if any."""
-        for block in self._resident(tuple(self._tensor(part) for part in parts)):
-            tile = self._integer_rows(block)
+        for block in self.resident(tuple(self.tensor(part) for part in parts)):
+            tile = self.integer_rows(block)
             if self._float_rows + len(tile) > self.layout.block_rows:
                 self._flush()
             self._add_product(tile)
@@ -74,15 +74,15 @@ class DeviceProduct:
         self._flush()
         return [*self._spilled, (self._int64.cpu().numpy(), self._int64_rows)]
 
-    def _tensor(self, part: Any) -> Any:
-        if isinstance(part, self._torch.Tensor):
+    def tensor(self, part: Any) -> Any:
+        if isinstance(part, self.torch.Tensor):
             return part
         if not part.dtype.isnative or (part.dtype.kind == "u" and part.dtype.itemsize > 1):
             part = part.astype(np.float64)  # what torch does not know, as NumPy converts it
-        return self._torch.from_numpy(part if part.flags.writeable and min(part.strides) > 0 else part.copy())
+        return self.torch.from_numpy(part if part.flags.writeable and min(part.strides) > 0 else part.copy())
 
-    def _integer_rows(self, parts: tuple[Any, ...]) -> Any:
-        torch, layout = self._torch, self.layout
+    def integer_rows(self, parts: tuple[Any, ...]) -> Any:
+        torch, layout = self.torch, self.layout
         out = torch.empty((len(parts[0]), layout.width), dtype=torch.float64, device=self.device)
         broken, start = None, 0
         for part, rule in zip(parts, self._rules, strict=False):
@@ -106,16 +106,16 @@ class DeviceProduct:
         if pieces > 1:
             inner = len(q) // pieces
             body = q[: pieces * inner].view(pieces, inner, -1)
-            self._exact_float += self._torch.bmm(body.transpose(1, 2), body).sum(0)
+            self._exact_float += self.torch.bmm(body.transpose(1, 2), body).sum(0)
             rest = q[pieces * inner :]
         if len(rest):
-            self._torch.addmm(self._exact_float, rest.T, rest, out=self._exact_float)
+            self.torch.addmm(self._exact_float, rest.T, rest, out=self._exact_float)
 
     def _inner_splits(self) -> int:
         """Products to run side by side, so that narrow matrices still occupy every multiprocessor."""
         if self.device.type != "cuda":
             return 1
-        processors = self._torch.cuda.get_device_properties(self.device).multi_processor_count
+        processors = self.torch.cuda.get_device_properties(self.device).multi_processor_count
         tiles = (-(-self.layout.width // _OUTPUT_TILE)) ** 2
         return int(max(1, processors // tiles))
 
@@ -124,12 +124,12 @@ class DeviceProduct:
             self._spilled.append((self._int64.cpu().numpy().copy(), self._int64_rows))
             self._int64.zero_()
             self._int64_rows = 0
-        self._int64 += self._exact_float.to(self._torch.int64)
+        self._int64 += self._exact_float.to(self.torch.int64)
         self._int64_rows += self._float_rows
         self._exact_float.zero_()
         self._float_rows = 0
 
-    def _resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    def resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """Cut ``parts`` into blocks that lie on the device."""
         rows = len(parts[0])
         if self.device.type != "cuda" or all(part.device.type == "cuda" for part in parts):
@@ -138,7 +138,7 @@ class DeviceProduct:
                 yield tuple(part[start : start + height].to(self.device) for part in parts)
             return
         cuts = [(start, min(start + self._height, rows)) for start in range(0, rows, self._height)]
-        torch = self._torch
+        torch = self.torch
         copying, computing = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
         lanes = [_Lane(torch, parts, self._height, self.device) for _ in range(2)]
         copying.wait_stream(computing)  # the lanes' memory may have been in use there
@@ -190,7 +190,7 @@ class _Lane:
 
 
 def _import_fused() -> Any:
-    """The one-pass kernel, where torch came with its compiler; otherwise say that the same bits take several passes."""
+    """The one-pass kernel, if torch came with its compiler. Otherwise warn that the same bits take several passes."""
     try:
         from ndis.gram import fused
     except ModuleNotFoundError:

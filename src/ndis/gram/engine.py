@@ -6,11 +6,13 @@ from typing import Any
 
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator
-from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
+from ndis.gram.cluster import dask_gram, is_dask
+from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import PoissonRows
-from ndis.gram.sources import Groups, Source, choose_columns, open_source
+from ndis.gram.schema import choose_columns, layout_for
+from ndis.gram.sources import open_source
 
-__all__ = ["exact_gram", "is_dask", "layout_for"]
+__all__ = ["exact_gram"]
 
 
 def exact_gram(
@@ -19,6 +21,7 @@ def exact_gram(
     row_norm_bound: float,
     columns: Any = None,
     targets: Any = None,
+    header: bool = False,
     target_bound: float | None = None,
     intercept: float | None = None,
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
@@ -28,19 +31,23 @@ def exact_gram(
 ) -> Gram:
     """Clip rows, round them onto their grid and return the exact integer Gram matrix.
 
-    The result has the same bits however the rows are stored, split or ordered, and on whatever engine they are summed.
+    The result has the same bits however the rows are stored, split or ordered, and on every engine (thm:exact-gram).
 
     Parameters
     ----------
     data : array, sparse matrix, data frame, Arrow table, tensor, dask collection, path, list of paths, or pair (X, y)
-        The private rows. A folder is read file by file; dask collections are reduced where they live; a tensor on a
-        CUDA device is reduced there. A row with a missing, NaN or infinite entry becomes a zero row.
+        The private rows. A folder stands for the files that `ndis.gram.paths` names. Dask collections are reduced
+        where they live, and so is a tensor on a CUDA device. A row with a missing, NaN or infinite entry becomes a
+        zero row.
     row_norm_bound : float
         Public bound: the features of a row are clipped to this Euclidean norm.
     columns : names or numbers, optional
-        The feature columns; by default all but the targets.
+        The feature columns; by default all but the targets. For CSV files without a header: the names of all columns,
+        from left to right, with None for a column that is not read.
     targets : names or numbers, optional
         The target columns, which are clipped on their own.
+    header : bool
+        The first line of every CSV file holds names, which are public. Without it every line is a record.
     target_bound : float, optional
         Public bound of the target part of a row.
     intercept : float, optional
@@ -50,7 +57,7 @@ def exact_gram(
     device : str, optional
         A torch device to send the rows to, ``"cuda"``.
     progress : bool, optional
-        Show a progress bar for files; by default when standard error is a terminal.
+        Show a progress bar for files; by default if standard error is a terminal.
     sample : PoissonRows, optional
         Keep each row on its own with a probability; by default all rows.
 
@@ -78,30 +85,13 @@ def exact_gram(
     if is_dask(data):
         if device is not None:
             raise ParameterError("device", "be left out for dask collections", device)
-        from ndis.gram.cluster import dask_gram
-
+        if header:
+            raise ParameterError("header", "be left out for data other than CSV files", header)
         return dask_gram(data, columns=columns, targets=targets, sample=sample, **public)
-    source = open_source(data, progress=progress)
+    source = open_source(data, columns=columns, header=header, progress=progress)
     groups = choose_columns(source, columns, targets)
     accumulator = GramAccumulator(layout_for(source, groups, **public), device=device or source.device)
     for parts in source.read(groups):
         for block in (parts,) if sample is None else sample.blocks(parts):
             accumulator.update(*block)
     return accumulator.finish()
-
-
-def layout_for(source: Source, groups: Groups, *, intercept: float | None, **public: Any) -> RowLayout:
-    """The layout of the chosen columns of ``source``."""
-    names = tuple(source.names[i] for group in groups for i in group) if source.names else ()
-    if names and intercept is not None:
-        constant = "intercept"
-        while constant in names:
-            constant += "_"
-        names += (constant,)
-    targets = len(groups[1]) if len(groups) > 1 else 0
-    return RowLayout(len(groups[0]), targets=targets, intercept=intercept, names=names, **public)
-
-
-def is_dask(data: Any) -> bool:
-    """Whether ``data`` is a dask collection."""
-    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")

@@ -1,278 +1,218 @@
-"""Parquet, Arrow and CSV files and folders, streamed with bounded memory.
+"""Parquet, Arrow, CSV and NPY files and folders, streamed with bounded memory.
 
-CSV has no types. Whether a cell is a number is a private value, so it raises nothing: a cell that is not a number
-counts as missing, and its row becomes zero, like any row with a non-finite entry. Every cell is read on its own, so
-one record cannot change how another one is read (a column's type is never inferred).
+Opening a file reads its schema only. CSV has no schema: the caller names its columns, or promises with `header` that
+the first line of every file holds public names. No message quotes that line.
 """
 
 from __future__ import annotations
 
-import csv
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
+from ndis.gram.arrow import arrow_matrix, arrow_schema
 from ndis.gram.cells import number
-from ndis.gram.sources import Groups, Parts, Source, rows_per_read
+from ndis.gram.lines import cells_of, first_line, row_blocks
+from ndis.gram.npy import npy_blocks, npy_header
+from ndis.gram.paths import files_of, kind_of_files
+from ndis.gram.reading import ahead, fixed_steps, readable, stamps, unchanged
+from ndis.gram.schema import Groups, Parts, Source, check_dtype, matrix_width, rows_per_read
 
-__all__ = ["arrow_matrix", "arrow_schema", "file_source"]
+__all__ = ["file_source"]
 
-_KINDS = {
-    ".parquet": "parquet", ".pq": "parquet",
-    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-    ".csv": "csv",
-}  # fmt: skip
-_MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
+Blocks = Iterator[tuple[NDArray[np.float64], float]]  # rows, and the share of the file that is done after them
 
-_CSV_BLOCK = 1 << 23  # bytes; a record must fit in one
-
-Schema = tuple[tuple[str, ...], dict[int, str]]
-T = TypeVar("T")
-Batches = Iterator[tuple[Any, float]]  # a record batch, and the share of its file that is done after it
+_PAGES = 1 << 20  # bytes of a Parquet column that are read at a time
 
 
-def file_source(data: Any, *, progress: bool | None = None) -> Source:
-    """Open a file, a folder (searched for files of one kind, in sorted order) or a list of files.
+@dataclass(frozen=True)
+class _Table:
+    """One file: its public schema, and a way to read columns by their numbers in blocks of about so many rows."""
+
+    width: int
+    blocks: Callable[[tuple[int, ...], int], Blocks]
+    names: tuple[str, ...] = ()
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+def file_source(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Source:
+    """Open a file, a folder (searched for files of one kind, in sorted order) or a list of files and folders.
 
     Parameters
     ----------
     data : path or list of paths
+    columns : names, optional
+        The names of all columns of a CSV file without a header, from left to right; None for a column that is not
+        read. Other files name their columns themselves.
+    header : bool
+        The first line of every CSV file holds public names.
     progress : bool, optional
-        Show a progress bar; by default when standard error is a terminal.
+        Show a progress bar; by default if standard error is a terminal.
     """
-    paths = _paths(data)
-    kinds = {_KINDS[p.suffix.lower()] for p in paths}
-    if len(kinds) != 1:
-        raise ParameterError("data", "hold files of one kind", ", ".join(sorted(kinds)))
-    schema_of, batches_of = _READERS[kinds.pop()]
-    names, refused = _schema(paths[0], schema_of)
-    for path in paths[1:]:
-        these, also_refused = _schema(path, schema_of)
-        if these != names:
-            raise ParameterError("data", f"have the same columns in every file, {list(names)}", path)
-        refused |= also_refused
-    step = rows_per_read(len(names))
+    paths = files_of(data)
+    kind = kind_of_files(paths)
+    if header and kind != "csv":
+        raise ParameterError("header", "be left out for files other than CSV", header)
+    before = stamps(paths)
+    given = _given_names(columns) if kind == "csv" and not header else None
+    tables = [_open(kind, path, given) for path in paths]
+    names, width = tables[0].names, tables[0].width
+    for path, table in zip(paths, tables, strict=True):
+        if (table.names, table.width) != (names, width):
+            raise ParameterError("data", "have the same columns in every file", path)
+    step = rows_per_read(width)
+    refused = {i: why for table in tables for i, why in table.refused.items()}
 
     def read(groups: Groups) -> Iterator[Parts]:
-        wanted = tuple(dict.fromkeys(i for g in groups for i in g))
-        place = {column: i for i, column in enumerate(wanted)}
+        wanted = tuple(i for g in groups for i in g)
+        cuts = [sum(map(len, groups[:i])) for i in range(len(groups) + 1)]
+        with fixed_steps(progress) as show:
+            for block, share in ahead(_all_blocks(paths, tables, wanted, step)):
+                yield tuple(block[:, a:b] for a, b in pairwise(cuts))
+                show(share)
+            unchanged(paths, before)
 
-        def batches() -> Batches:
-            sizes = [p.stat().st_size for p in paths]
-            for done, (path, size) in enumerate(zip(paths, sizes, strict=True)):
-                with _readable(path):
-                    for batch, share in batches_of(path, [names[i] for i in wanted], step):
-                        yield batch, (sum(sizes[:done]) + share * size) / max(sum(sizes), 1)
-
-        for batch in _with_progress(_ahead(batches()), progress):
-            with _readable(data):
-                parts = tuple(arrow_matrix(batch, tuple(place[i] for i in g)) for g in groups)
-            yield parts
-
-    return Source(len(names), read, names, refused)
+    unread = frozenset() if given is None else frozenset(i for i, name in enumerate(given) if not name)
+    return Source(width, read, names, refused, unread=unread, named=given is not None, quotable=kind != "csv")
 
 
-def arrow_schema(schema: Any, where: object) -> Schema:
-    """Return the column names and the types of those columns that do not hold real numbers."""
-    import pyarrow.types as t
-
-    numeric = (t.is_integer, t.is_floating, t.is_boolean, t.is_decimal)
-    refused = {i: f"type {f.type}" for i, f in enumerate(schema) if not any(is_a(f.type) for is_a in numeric)}
-    return _different(tuple(schema.names), where), refused
+def _all_blocks(paths: list[Path], tables: list[_Table], wanted: tuple[int, ...], step: int) -> Blocks:
+    for done, (path, table) in enumerate(zip(paths, tables, strict=True)):
+        with readable(path):
+            for block, share in table.blocks(wanted, step):
+                yield block, (done + share) / len(paths)
 
 
-def arrow_matrix(batch: Any, columns: tuple[int, ...]) -> NDArray[np.float64]:
-    """Columns of a record batch as float64, nulls and unreadable cells as NaN."""
+def _open(kind: str, path: Path, names: tuple[str, ...] | None) -> _Table:
+    with readable(path):
+        if kind == "parquet":
+            return _open_parquet(path)
+        if kind == "arrow":
+            return _open_arrow(path)
+        return _open_npy(path) if kind == "npy" else _open_csv(path, names)
+
+
+# ---------------------------------------------------------------------- Parquet, Arrow, NPY
+
+
+def _open_parquet(path: Path) -> _Table:
+    import pyarrow.parquet as pq
+
+    names, refused = arrow_schema(pq.read_schema(path), path)
+
+    def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
+        chosen = [names[i] for i in wanted]
+        # A buffered reader takes a column page by page: otherwise the whole row group would be in memory.
+        with pq.ParquetFile(path, buffer_size=_PAGES, pre_buffer=False) as file:
+            groups = file.num_row_groups
+            for g in range(groups):
+                for batch in file.iter_batches(batch_size=step, row_groups=[g], columns=chosen):
+                    yield arrow_matrix(batch.select(chosen), range(len(chosen))), g / groups
+
+    return _Table(len(names), blocks, names, refused)
+
+
+def _open_arrow(path: Path) -> _Table:
     import pyarrow as pa
 
-    matrix = np.empty((len(columns), batch.num_rows))  # column by column; the quantiser turns it row by row in cache
-    for j, column in enumerate(columns):
-        array = batch.column(column)
-        if pa.types.is_string(array.type):
-            matrix[j] = _numbers(array)
-            continue
-        if array.type != pa.float64():
-            array = array.cast(pa.float64(), safe=False)  # a safe cast raises on large integers
-        matrix[j] = array.to_numpy(zero_copy_only=False)  # nulls become NaN
-    return matrix.T
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+        names, refused = arrow_schema(reader.schema, path)
+
+    def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
+        chosen = [names[i] for i in wanted]
+        options = pa.ipc.IpcReadOptions(included_fields=sorted(wanted))
+        # Not mapped: a mapped file that another process cuts short kills this one.
+        with pa.OSFile(str(path)) as file, pa.ipc.open_file(file, options=options) as reader:
+            count = reader.num_record_batches
+            for i in range(count):
+                batch = reader.get_batch(i).select(chosen)
+                for start in range(0, batch.num_rows, step):
+                    yield arrow_matrix(batch.slice(start, step), range(len(chosen))), i / count
+
+    return _Table(len(names), blocks, names, refused)
 
 
-def _numbers(cells: Any) -> NDArray[np.float64]:
-    """Read text cells; the two ways agree on every cell, the second also takes what the first refuses."""
-    import pyarrow as pa
+def _open_npy(path: Path) -> _Table:
+    with path.open("rb") as file:
+        try:
+            header = npy_header(file)
+        except (ValueError, EOFError, SyntaxError, TypeError):  # NumPy's message may quote the content
+            raise ParameterError("data", "be an NPY file of numbers", path) from None
+        width = matrix_width(header.shape)
+        check_dtype(header.dtype)
+        if header.start + header.size > file.seek(0, 2):
+            raise ParameterError("data", "be an NPY file of numbers", "a file that is cut short")
 
-    try:
-        array = cells.cast(pa.float64())
-    except pa.ArrowInvalid:
-        raw = cells.view(pa.binary()).to_pylist()  # as bytes, which need not be valid text
-        return np.array([number(cell) for cell in raw], dtype=np.float64)
-    return np.asarray(array.fill_null(np.nan).to_numpy(zero_copy_only=False), dtype=np.float64)
+    def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
+        rows = max(header.shape[0], 1)
+        for i, block in enumerate(npy_blocks(path, header, wanted, step)):
+            yield block, min(i * step / rows, 1.0)
 
-
-def _paths(data: Any) -> list[Path]:
-    given = [Path(p) for p in (data if isinstance(data, list) else [data])]
-    paths: list[Path] = []
-    for path in given:
-        if path.is_dir():
-            inside = sorted(
-                p for p in path.rglob("*") if p.suffix.lower() in _KINDS and p.name[0] not in "._" and p.is_file()
-            )
-            if not inside:
-                raise ParameterError("data", f"hold files named {', '.join(_KINDS)}", path)
-            paths += inside
-        elif not path.is_file():
-            raise ParameterError("data", "name an existing file or folder", path)
-        elif path.suffix.lower() not in _KINDS:
-            raise ParameterError("data", f"be named {', '.join(_KINDS)}", path)
-        else:
-            paths.append(path)
-    return paths
+    return _Table(width, blocks)
 
 
-def _schema(path: Path, schema_of: Callable[[Path], Schema]) -> Schema:
-    with _readable(path):
-        return schema_of(path)
+# ---------------------------------------------------------------------- CSV
 
 
-@contextmanager
-def _readable(path: Any) -> Iterator[None]:
-    """Whatever goes wrong while reading, in words that quote no cell, as Arrow's own do."""
-    import pyarrow as pa
+def _open_csv(path: Path, given: tuple[str, ...] | None) -> _Table:
+    names = _header_names(path) if given is None else given
 
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise ParameterError("data", "be a readable file of its kind", path) from None
+    def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
+        size = max(path.stat().st_size, 1)
+        with path.open("rb") as file:
+            if given is None:
+                first_line(file)
+            for block in row_blocks(file, len(names), wanted):
+                yield block, min(file.tell() / size, 1.0)
+
+    return _Table(len(names), blocks, names, {i: "a column without a name" for i, name in enumerate(names) if not name})
 
 
-def _different(names: tuple[str, ...], where: object) -> tuple[str, ...]:
-    if not names:
-        raise ParameterError("data", "have at least one column", where)
-    if len(set(names)) < len(names):
-        raise ParameterError("data", "have columns of different names", where)
+def _given_names(columns: Any) -> tuple[str, ...]:
+    """The caller's names for the columns of a CSV file; empty for a column that is not read."""
+    items = [columns] if columns is None or isinstance(columns, str) else list(columns)
+    if items == [None]:
+        remedy = "or say header=True (--header) if the first line of every file holds public names"
+        raise ParameterError("columns", "name all columns of a CSV file, from left to right", None, remedy)
+    names = tuple("" if item is None else item for item in items)
+    called = [name for name in names if name != ""]
+    if not called or not _are_names(called):
+        remedy = "numbers choose columns only with header=True (--header)"
+        rule = "name all columns of a CSV file without a header by different printable words that are no numbers"
+        raise ParameterError("columns", rule, "something else", remedy)
     return names
 
 
-def _parquet_schema(path: Path) -> Schema:
-    import pyarrow.parquet as pq
-
-    return arrow_schema(pq.read_schema(path), path)
-
-
-def _parquet_batches(path: Path, names: list[str], step: int) -> Batches:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        groups = file.num_row_groups
-        for g in range(groups):
-            for batch in file.iter_batches(batch_size=step, row_groups=[g], columns=names):
-                yield batch.select(names), (g + 1) / groups
-
-
-def _arrow_schema(path: Path) -> Schema:
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-        return arrow_schema(reader.schema, path)
-
-
-def _arrow_batches(path: Path, names: list[str], step: int) -> Batches:
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-        count = reader.num_record_batches
-        for i in range(count):
-            batch = reader.get_batch(i).select(names)
-            for start in range(0, batch.num_rows, step):
-                yield batch.slice(start, step), (i + 1) / count
-
-
-def _csv_header(path: Path) -> bytes:
-    """The first line with its end, which is \\n, \\r\\n or \\r; this line alone, for the rest is private."""
+def _header_names(path: Path) -> tuple[str, ...]:
+    """The names in the first line. Every fault has the same message, because the line may be a record after all."""
     with path.open("rb") as file:
-        line = file.readline(_CSV_BLOCK)
-    head, end, rest = line.partition(b"\r")
-    return line if rest == b"\n" else head + end
-
-
-def _csv_schema(path: Path) -> Schema:
-    line = _csv_header(path).rstrip(b"\r\n")
+        line = first_line(file)
+    cells = None if line is None else cells_of(line)
     try:
-        return _different(tuple(next(csv.reader([line.decode("utf-8-sig")]), ())), path), {}
-    except (csv.Error, UnicodeDecodeError):
-        raise ParameterError("data", "begin with one line of column names in UTF-8", path) from None
+        names = [] if cells is None else [cell.decode("utf-8") for cell in cells]
+    except UnicodeDecodeError:
+        names = []
+    if not _are_names(names):
+        rule = "begin with a line of different printable column names in UTF-8, none of them empty or a number"
+        raise ParameterError("data", rule, path, "without such a line leave header out and name the columns")
+    return tuple(names)
 
 
-def _csv_batches(path: Path, names: list[str], step: int) -> Batches:
-    import pyarrow as pa
-    import pyarrow.csv as pc
+def _are_names(names: list[Any]) -> bool:
+    words = all(isinstance(name, str) and name.strip() and name.isprintable() for name in names)
+    return bool(names) and words and len(set(names)) == len(names) and not any(map(_is_number, names))
 
-    total = path.stat().st_size
-    if len(_csv_header(path)) == total:  # Arrow refuses a file without records
-        return
+
+def _is_number(name: str) -> bool:
+    """Whether a name reads as a number, NaN and infinity included: a line of data may hold those."""
     try:
-        with (
-            path.open("rb") as file,
-            pc.open_csv(
-                file,
-                read_options=pc.ReadOptions(block_size=_CSV_BLOCK),
-                parse_options=pc.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
-                convert_options=pc.ConvertOptions(
-                    column_types={name: pa.string() for name in names},
-                    include_columns=names,
-                    null_values=_MISSING,
-                    strings_can_be_null=True,
-                    check_utf8=False,
-                ),
-            ) as reader,
-        ):
-            for batch in reader:
-                yield batch, file.tell() / total
-    except (pa.ArrowInvalid, pa.ArrowKeyError):
-        # Arrow's own message quotes the cell it stopped at.
-        raise ParameterError("data", "be a well-formed CSV file", path) from None
-
-
-_READERS: dict[str, tuple[Callable[[Path], Schema], Callable[[Path, list[str], int], Batches]]] = {
-    "parquet": (_parquet_schema, _parquet_batches),
-    "arrow": (_arrow_schema, _arrow_batches),
-    "csv": (_csv_schema, _csv_batches),
-}
-
-
-def _ahead(items: Iterator[T]) -> Iterator[T]:
-    """Read the next item in a thread while the caller works on this one."""
-    end = object()
-    with ThreadPoolExecutor(1, thread_name_prefix="ndis-read") as pool:
-        try:
-            coming = pool.submit(next, items, end)
-            while (item := coming.result()) is not end:
-                coming = pool.submit(next, items, end)
-                yield item  # type: ignore[misc]
-        finally:
-            coming.cancel()
-            pool.submit(getattr(items, "close", lambda: None)).result()
-
-
-def _with_progress(batches: Batches, progress: bool | None) -> Iterator[Any]:
-    """Show the share of the files that is read: a share tells nothing about the number of rows."""
-    if not (os.isatty(2) if progress is None else progress):
-        for batch, _ in batches:
-            yield batch
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    bar = (TextColumn("reading rows"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*bar, console=Console(stderr=True)) as shown:
-        task = shown.add_task("rows", total=1.0)
-        for batch, share in batches:
-            yield batch
-            shown.update(task, completed=share)
+        float(name)
+    except ValueError:
+        return not np.isnan(number(name))
+    return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -14,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import kind_of
+from ndis.gram.kernel import quantise_group_into
 from ndis.gram.layout import RowLayout
-from ndis.gram.rows import GroupRule, quantise_group
+from ndis.gram.rows import GroupRule
 
-__all__ = ["check_block", "exact_products", "integer_tiles"]
+__all__ = ["check_block", "exact_products", "integer_tiles", "over_strips", "own_tile_entries"]
 
 # Entries of a tile: large enough to feed a threaded BLAS, small enough to stay in the last-level cache.
 _TILE_ENTRIES = 1 << 21
@@ -26,11 +27,11 @@ _ROWS_PER_THREAD = 1024
 
 
 def check_block(block: Any, *, columns: int, name: str) -> NDArray[Any]:
-    """Check type and shape of a block of rows; its values are never looked at."""
+    """Check type and shape of a block of rows. No check looks at a value."""
     if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
         raise ParameterError(name, "be a NumPy array", type(block).__name__)
     if block.dtype.kind not in "fiub" or block.dtype.itemsize > 8:
-        raise ParameterError(name, "hold real numbers of at most 64 bits", f"dtype {block.dtype}")
+        raise ParameterError(name, "hold real numbers of at most 64 bits", kind_of(block.dtype))
     if block.ndim != 2 or block.shape[1] != columns:
         got = f"{block.shape[1]} column(s)" if block.ndim == 2 else f"{block.ndim} dimension(s)"
         raise ParameterError(name, f"be a matrix with {columns} column(s)", got)
@@ -60,31 +61,45 @@ def integer_tiles(
 def exact_products(
     parts: tuple[NDArray[Any], ...], layout: RowLayout, *, threads: int | None = None
 ) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """Yield Σ q qᵀ over strips of rows, each exact in float64, with the rows it covers.
+    """Yield Σ q qᵀ over strips of rows, each exact in float64, with the rows it covers."""
+    yield from over_strips(parts, layout, _strip_product, height=layout.block_rows, threads=threads)
 
-    Every thread rounds a small tile and multiplies it while it is in its own cache; BLAS starts no threads meanwhile.
+
+Work = Callable[[tuple[NDArray[Any], ...], RowLayout], NDArray[Any]]
+
+
+def over_strips(
+    parts: tuple[NDArray[Any], ...], layout: RowLayout, work: Work, *, height: int, threads: int | None = None
+) -> Iterator[tuple[NDArray[Any], int]]:
+    """Yield ``work(strip, layout)`` for strips of at most ``height`` rows, with the rows each strip covers.
+
+    Every thread rounds a small tile and works on it while it is in its own cache; BLAS starts no threads meanwhile.
     """
     rows = len(parts[0])
     workers = _cores() if threads is None else threads
-    height = min(max(-(-rows // workers), _ROWS_PER_THREAD), layout.block_rows)
-    strips = [tuple(part[a : a + height] for part in parts) for a in range(0, rows, height)]
+    step = min(max(-(-rows // workers), _ROWS_PER_THREAD), height)
+    strips = [tuple(part[a : a + step] for part in parts) for a in range(0, rows, step)]
     if len(strips) == 1 or workers == 1:
-        products = (_strip_product(strip, layout) for strip in strips)
-        yield from zip(products, (len(strip[0]) for strip in strips), strict=True)
+        results = (work(strip, layout) for strip in strips)
+        yield from zip(results, (len(strip[0]) for strip in strips), strict=True)
         return
     with _blas().limit(limits=1, user_api="blas"):
         for start in range(0, len(strips), workers):
-            jobs = [_pool(os.getpid()).submit(_strip_product, s, layout) for s in strips[start + 1 : start + workers]]
-            yield _strip_product(strips[start], layout), len(strips[start][0])
+            jobs = [_pool(os.getpid()).submit(work, s, layout) for s in strips[start + 1 : start + workers]]
+            yield work(strips[start], layout), len(strips[start][0])
             for job, strip in zip(jobs, strips[start + 1 :], strict=False):
                 yield job.result(), len(strip[0])
+
+
+def own_tile_entries(width: int) -> int:
+    """Entries of a tile that one thread keeps to itself."""
+    return min(max(_OWN_TILE_ENTRIES, 4 * width**2), _TILE_ENTRIES)
 
 
 def _strip_product(parts: tuple[NDArray[Any], ...], layout: RowLayout) -> NDArray[np.float64]:
     total = np.zeros((layout.width, layout.width))
     product = np.empty_like(total)
-    entries = min(max(_OWN_TILE_ENTRIES, 4 * layout.width**2), _TILE_ENTRIES)
-    for tile in integer_tiles(parts, layout, threads=1, entries=entries):
+    for tile in integer_tiles(parts, layout, threads=1, entries=own_tile_entries(layout.width)):
         np.add(total, np.matmul(tile.T, tile, out=product), out=total)
     return total
 
@@ -99,15 +114,13 @@ def _blas() -> Any:
 def _fill(
     tile: NDArray[np.float64], parts: tuple[NDArray[Any], ...], layout: RowLayout, rules: list[GroupRule], workers: int
 ) -> None:
-    quantise = _quantiser()
-
     def strip(start: int, stop: int) -> None:
         broken = np.zeros(stop - start, dtype=np.bool_)
         out = tile[start:stop]
         for part, group, rule in zip(parts, layout.groups, rules, strict=False):
             with np.errstate(all="ignore"):
                 x = np.ascontiguousarray(part[start:stop], dtype=np.float64)
-                quantise(x, rule, out[:, group.start : group.stop], broken)
+                quantise_group_into(x, rule, out[:, group.start : group.stop], broken)
         if layout.intercept is not None:
             out[:, -1] = 2.0**layout.fractional_bits
         out[broken] = 0.0  # a NaN in any group empties the whole row, the intercept included
@@ -119,28 +132,6 @@ def _fill(
     strip(cuts[0], cuts[1])
     for job in jobs:
         job.result()
-
-
-Quantiser = Callable[[NDArray[np.float64], GroupRule, NDArray[np.float64], NDArray[np.bool_]], None]
-
-
-@cache
-def _quantiser() -> Quantiser:
-    """Return the compiled quantiser; say so where numba is missing and NumPy must do, with the same bits."""
-    try:
-        from ndis.gram.kernel import quantise_group_into
-    except ModuleNotFoundError as error:
-        if error.name != "numba":
-            raise
-        warnings.warn("numba is not installed: rows are quantised by NumPy, some times slower", stacklevel=2)
-        return numpy_quantiser
-    return quantise_group_into
-
-
-def numpy_quantiser(x: NDArray[np.float64], rule: GroupRule, q: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
-    """The same map through NumPy."""
-    q[...], bad = quantise_group(np, x, rule)
-    broken |= bad
 
 
 @cache

@@ -1,7 +1,7 @@
 """The map of `ndis.gram.rows` compiled: one pass over a row while it is in cache.
 
-The bits are those of `quantise_group`, which stays the definition; a test holds the two together. The compiler may
-reorder sums of squares alone, because those are exact in any order.
+The bits are those of `quantise_group`, the definition, and a test compares the two. The compiler may reorder only sums
+of squares, because these are exact in any order.
 """
 
 from __future__ import annotations

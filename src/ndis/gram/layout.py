@@ -15,6 +15,7 @@ from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
 
+from ndis._exact import root_up
 from ndis.errors import ParameterError
 
 __all__ = ["DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "RowLayout"]
@@ -40,7 +41,7 @@ class ColumnGroup:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """What the public may know about a row.
+    """The public description of a row.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class RowLayout:
     fractional_bits : int
         k: each group lies on the grid bound·2⁻ᵏ.
     names : tuple of str
-        Names of the columns, empty where the source has none.
+        Names of the columns, empty if the source has none.
 
     Examples
     --------
@@ -122,19 +123,13 @@ class RowLayout:
 
     @property
     def joint_norm_bound_squared(self) -> Fraction:
-        """Σ b² over the groups, exactly: the squared norm no row exceeds."""
+        """Σ b² over the groups, exactly: the squared norm that no row exceeds."""
         return sum((Fraction(g.bound) ** 2 for g in self.groups), Fraction(0))
 
     @property
     def joint_norm_bound(self) -> float:
         """The smallest float not below √(Σ b²)."""
-        exact = self.joint_norm_bound_squared
-        root = math.hypot(*(g.bound for g in self.groups))
-        while Fraction(root) ** 2 < exact:
-            root = math.nextafter(root, math.inf)
-        while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= exact:
-            root = below
-        return root
+        return root_up(self.joint_norm_bound_squared)
 
     @property
     def block_rows(self) -> int:
@@ -146,7 +141,7 @@ class RowLayout:
 
 
 def _bound(name: str, value: Any) -> float:
-    """Check a public bound; the range leaves room for x·2ᵏ/b and for the square of b."""
+    """Check a public bound. The range leaves room for x·2ᵏ/b and for the square of b."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterError(name, "be a number", type(value).__name__)
     try:

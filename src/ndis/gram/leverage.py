@@ -1,12 +1,14 @@
 """Leverage scores of all rows in a second pass, for the auditor.
 
-The leverage of a row v in its own Gram is vᵀ(DᵀD + λI)⁻¹v = ‖Wq‖², with LLᵀ = DᵀD + λI, W = L⁻¹·diag(steps) and q the
-integer row. Removing v moves the law of a projection by h/(1 − h) in this one direction (theory §7), so the row of
-largest leverage is the worst one to remove. The scores are float64 and **private**.
+The leverage of a row v in its own Gram matrix is h = vᵀ(DᵀD + λI)⁻¹v = ‖Wq‖². Here LLᵀ = DᵀD + λI, W = L⁻¹·diag(steps),
+and q is the integer row. Removing v moves the law of a projection by t = h/(1 − h) in one direction (thm:sketch-pair).
+So the row of largest leverage is the worst one to remove. The scores are float64 and **private**.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +18,13 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError, PrecisionError
 from ndis.gram.accumulator import Gram
-from ndis.gram.engine import is_dask
+from ndis.gram.cluster import computed, is_dask, open_dask, read_partition, tree
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
-from ndis.gram.sources import Groups, Parts, choose_columns, open_source, rows_per_read
+from ndis.gram.schema import Groups, Parts, choose_columns, rows_per_read
+from ndis.gram.sources import open_source
 
-__all__ = ["WorstRow", "leverage", "worst_row"]
+__all__ = ["WorstRow", "largest_leverages", "leverage", "worst_row"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +36,9 @@ class WorstRow:
     index : int
         Its number in the order of the source.
     leverage : float
-        vᵀ(DᵀD + λI)⁻¹v, the row included in D.
+        vᵀ(DᵀD + λI)⁻¹v, with the row in D.
     integers : (d,) int64 array
-        The integer row, so that an audit can go on exactly.
+        The integer row, with which an audit can go on exactly.
     """
 
     index: int
@@ -44,18 +47,18 @@ class WorstRow:
 
 
 def leverage(
-    data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None
+    data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None, header: bool = False
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the leverage scores of all rows, block by block in the order of the source.
 
     Parameters
     ----------
     data : any source of `exact_gram`
-        The same rows ``gram`` was made of, or others of the same layout.
+        The rows of ``gram``, or others of the same layout.
     gram : Gram
     ridge : float
         λ, positive.
-    columns, targets : names or numbers, optional
+    columns, targets, header : optional
         As for `exact_gram`.
 
     Examples
@@ -67,11 +70,13 @@ def leverage(
     array([0.666667, 0.25    , 0.25    ])
     """
     W = _whitener(gram, ridge)
-    for tile in _tiles(data, gram.layout, columns, targets):
+    for tile in _tiles(data, gram.layout, columns, targets, header):
         yield _scores(tile, W)
 
 
-def worst_row(data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None) -> WorstRow | None:
+def worst_row(
+    data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None, header: bool = False
+) -> WorstRow | None:
     """Return the row of largest leverage, the first one among equals; None without rows.
 
     Takes the arguments of `leverage`; a dask collection is searched where it lives.
@@ -86,13 +91,12 @@ def worst_row(data: Any, gram: Gram, *, ridge: float, columns: Any = None, targe
     W = _whitener(gram, ridge)
     layout = gram.layout
     if not is_dask(data):
-        return _worst(_tiles(data, layout, columns, targets), W)[1]
-    from ndis.gram.cluster import open_dask, tree
-
+        return _worst(_tiles(data, layout, columns, targets, header), W)[1]
     schema, partitions = open_dask(data)
     groups = _checked(choose_columns(schema, columns, targets), layout)
-    found = tree(partitions, lambda part: _worst(_part_tiles(part, groups, layout, 1), W), _worst_of).compute()
-    worst: WorstRow | None = found[1]
+    declared = schema.names or schema.width
+    found = tree(partitions, lambda part: _worst(_part_tiles(part, declared, groups, layout, 1), W), _worst_of)
+    worst: WorstRow | None = computed(found)[1]
     return worst
 
 
@@ -112,16 +116,14 @@ def _scores(tile: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.flo
     return np.asarray(np.einsum("ij,ij->i", z, z))
 
 
-def _tiles(data: Any, layout: RowLayout, columns: Any, targets: Any) -> Iterator[NDArray[np.float64]]:
+def _tiles(data: Any, layout: RowLayout, columns: Any, targets: Any, header: bool) -> Iterator[NDArray[np.float64]]:
     if is_dask(data):
-        from ndis.gram.cluster import open_dask
-
         schema, partitions = open_dask(data)
         groups = _checked(choose_columns(schema, columns, targets), layout)
         for part in partitions:
-            yield from _part_tiles(part.compute(), groups, layout)
+            yield from _part_tiles(computed(part), schema.names or schema.width, groups, layout)
         return
-    source = open_source(data)
+    source = open_source(data, columns=columns, header=header)
     groups = _checked(choose_columns(source, columns, targets), layout)
     for parts in source.read(groups):
         for block in [parts] if source.device is None else _on_host(parts, layout.width):
@@ -136,11 +138,9 @@ def _on_host(parts: Parts, width: int) -> Iterator[Parts]:
 
 
 def _part_tiles(
-    part: Any, groups: Groups, layout: RowLayout, threads: int | None = None
+    part: Any, columns: int | tuple[str, ...], groups: Groups, layout: RowLayout, threads: int | None = None
 ) -> Iterator[NDArray[np.float64]]:
-    from ndis.gram.cluster import read_partition
-
-    for parts in read_partition(part, groups):
+    for parts in read_partition(part, columns, groups):
         yield from integer_tiles(parts, layout, threads=threads)
 
 
@@ -173,3 +173,90 @@ def _worst_of(parts: list[Found]) -> Found:
             worst = WorstRow(rows + found.index, found.leverage, found.integers)
         rows += count
     return rows, worst
+
+
+# ---------------------------------------------------------------------- the few rows of largest leverage
+
+# A row v of leverage h = vᵀA⁻¹v, A = DᵀD + λI, has h ≤ ‖v‖²/μ, where μ is the smallest eigenvalue of A. Rounding onto
+# the grid moves a row by at most half a step per column, and clipping takes it to its bound. A row is passed over if
+# its norm plus that much cannot reach the leverages already found. The other rows go through the integers.
+
+_FEW = 4
+_CHUNK = 1 << 15
+_FIRST = 32
+_SLACK = 1e-6  # of a leverage: far above the rounding of floats, so it adds rows to look at and drops none
+_Best = list[tuple[float, int, list[int]]]
+
+
+def largest_leverages(
+    data: Any, gram: Gram, ridge: float, *, columns: Any = None, targets: Any = None, header: bool = False
+) -> tuple[list[tuple[int, NDArray[np.int64]]], int]:
+    """Return (number, integer row) of the rows of largest leverage in floats, largest first, and the number of rows.
+
+    >>> from ndis.gram import exact_gram
+    >>> rows = np.array([[0.0, 0.5], [1.0, 0.0], [0.0, 0.5]])
+    >>> found, count = largest_leverages(rows, exact_gram(rows, row_norm_bound=1.0), 0.5)
+    >>> [number for number, _ in found], count
+    ([1, 0, 2], 3)
+    """
+    if is_dask(data):
+        row = worst_row(data, gram, ridge=ridge, columns=columns, targets=targets)
+        return ([] if row is None else [(row.index, row.integers)]), len(data)
+    layout, whitener = gram.layout, _whitener(gram, ridge)
+    smallest = float(np.linalg.eigvalsh(gram.to_float() + ridge * np.eye(layout.width))[0])
+    reach = 1.0 / max((1.0 - _SLACK) * smallest, ridge)  # A ⪰ λI, whatever floats say
+    source = open_source(data, columns=columns, header=header)
+    groups = _checked(choose_columns(source, columns, targets), layout)
+    count = 0
+    best: _Best = []
+    for parts in source.read(groups):
+        for block in [parts] if source.device is None else _on_host(parts, layout.width):
+            for start in range(0, len(block[0]), _CHUNK):
+                chunk = tuple(part[start : start + _CHUNK] for part in block)
+                most = reach * _squared_norms(chunk, layout)  # no leverage is above it
+                first = np.argpartition(most, -_FIRST)[-_FIRST:] if most.size > _FIRST else np.arange(most.size)
+                for look in (first, None):  # the longest rows raise the bar for the others
+                    bar = best[0][0] if len(best) == _FEW else -1.0
+                    worth = np.flatnonzero(most >= bar) if look is None else look[most[look] >= bar]
+                    if worth.size:
+                        _take(best, count, worth, tuple(part[worth] for part in chunk), layout, whitener)
+                    most[first] = -np.inf
+                count += most.size
+    best.sort(reverse=True)
+    return [(-number, np.array(row, dtype=np.int64)) for _, number, row in best], count
+
+
+def _squared_norms(parts: Parts, layout: RowLayout) -> NDArray[np.float64]:
+    """An upper end of the squared norm of every row, clipped and rounded."""
+    total = np.full(parts[0].shape[0], (layout.intercept or 0.0) ** 2)
+    for part, group in zip(parts, layout.groups, strict=False):
+        if type(part) is not np.ndarray or part.dtype.kind != "f":
+            total += group.bound**2
+            continue
+        step = math.ldexp(group.bound, -layout.fractional_bits)
+        with np.errstate(all="ignore"):
+            norm = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64)) + math.sqrt(group.width) * step
+        total += np.fmin(norm, group.bound) ** 2  # NaN counts as the bound
+    return total * (1.0 + _SLACK)
+
+
+def _take(
+    best: _Best,
+    before: int,
+    numbers: NDArray[np.intp],
+    parts: Parts,
+    layout: RowLayout,
+    whitener: NDArray[np.float64],
+) -> None:
+    """Put the largest of these rows among the best, a heap whose first entry is the smallest."""
+    seen = 0
+    for tile in integer_tiles(parts, layout):
+        scores = _scores(tile, whitener)
+        few = min(_FEW, len(scores))
+        for i in np.argpartition(scores, -few)[-few:].tolist():
+            entry = (float(scores[i]), -(before + int(numbers[seen + i])), tile[i].astype(np.int64).tolist())
+            if len(best) < _FEW:
+                heapq.heappush(best, entry)
+            else:
+                heapq.heappushpop(best, entry)
+        seen += len(tile)

@@ -1,4 +1,4 @@
-"""Poisson sampling of rows while they stream: each row enters on its own, decided by random bits alone."""
+"""Poisson sampling of rows while they stream: each row enters on its own, and only random bits decide."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.sources import Parts, rows_per_read
+from ndis.gram.schema import Parts, rows_per_read
 
 if TYPE_CHECKING:
     from ndis.sampling.bits import RandomBits

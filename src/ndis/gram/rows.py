@@ -1,4 +1,4 @@
-"""Rows → integer rows: clip to the bound, round onto the grid (theory §9.1).
+"""Rows → integer rows: clip to the bound, round onto the grid (thm:integer-rows).
 
 For a row x, bound b, k fractional bits and d columns, the integer row q is
 
@@ -6,20 +6,20 @@ For a row x, bound b, k fractional bits and d columns, the integer row q is
     q = rint(y·f),  f = R·2^(B−1) / (√Σp² + √d/2),        otherwise      (it is pulled in)
         y = x / 2^⌊log₂ max|x|⌋,   p = rint(y·2^(B−1)),   R = 2ᵏ − ⌈√d/2⌉ − 1
 
-and q = 0 where any entry of the row is NaN or infinite.
+and q = 0 if any entry of the row is NaN or infinite.
 
-*The norm is at most 2ᵏ.* First case: it was tested. The sum of squares in the test is right whatever the order of
-summation, with or without fused operations: partial sums of integers are exact up to 2⁵³, rounding is monotone, and
-2²ᵏ < 2⁵³, so a sum beyond 2⁵³ still compares as larger. Second case: |p| ≤ 2^B with d·2^(2B) ≤ 2⁵³ makes Σp² exact;
-‖y·2^(B−1)‖ ≤ ‖p‖ + √d/2, so ‖y·f‖ ≤ R; the handful of roundings adds less than 2⁻²⁰ in all, and rounding to the grid
-adds at most √d/2: ‖q‖ ≤ R + √d/2 + 2⁻²⁰ < 2ᵏ.
+*The norm is at most 2ᵏ.* In the first case the test says so. Its sum of squares is right in any order of summation,
+with or without fused operations. Partial sums of integers are exact up to 2⁵³, rounding is monotone, and 2²ᵏ < 2⁵³. So
+a sum beyond 2⁵³ still compares as larger. In the second case |p| ≤ 2^B with d·2^(2B) ≤ 2⁵³ makes Σp² exact. Now
+‖y·2^(B−1)‖ ≤ ‖p‖ + √d/2, so ‖y·f‖ ≤ R. The few roundings add less than 2⁻²⁰ in all, and rounding to the grid adds at
+most √d/2. So ‖q‖ ≤ R + √d/2 + 2⁻²⁰ < 2ᵏ.
 
-*The same bits everywhere.* Beyond those exact sums only single IEEE operations are used (product, quotient, square
-root, round to nearest even), each correctly rounded in NumPy, in compiled code and on a CUDA device.
+*The same bits everywhere.* Beyond these exact sums the map uses only single IEEE operations: product, quotient, square
+root, round to nearest even. NumPy, compiled code and a CUDA device round each of them correctly.
 
-*Bias.* Rounding is to nearest, so a row within the bound moves by at most half a grid step in every column, upwards as
-readily as downwards. A row beyond the bound, which clipping moves anyway, ends within √d + 2 + 2^(k−B)·√d steps of its
-point on the sphere.
+*Bias.* Rounding is to nearest. So a row within the bound moves by at most half a grid step per column, upwards as
+often as downwards. Clipping moves a row beyond the bound anyway. It ends within √d + 2 + 2^(k−B)·√d steps of its point
+on the sphere.
 """
 
 from __future__ import annotations

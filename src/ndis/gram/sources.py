@@ -1,69 +1,43 @@
-"""Where rows come from: one small value per source, opened by its schema alone.
+"""Where rows come from: arrays, frames, tables, tensors and files, each opened as a `Source`.
 
-A `Source` knows the names and the number of its columns, which are public, and can be read more than once. Opening
-checks types and shapes; no check ever looks at a value.
+Opening checks types and shapes. No check looks at a value.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
+from ndis.gram.arrow import arrow_matrix, arrow_schema, decimal_numbers
+from ndis.gram.files import file_source
+from ndis.gram.schema import Groups, Parts, Source, check_dtype, choose_columns, matrix_width, pick, rows_per_read
 
-__all__ = ["Groups", "Parts", "Source", "choose_columns", "open_source", "rows_per_read"]
-
-Groups = tuple[tuple[int, ...], ...]  # column numbers of the features, then of the targets if any
-Parts = tuple[Any, ...]  # one matrix per group
-
-
-@dataclass(frozen=True)
-class Source:
-    """Rows with a public schema.
-
-    Parameters
-    ----------
-    width : int
-        Number of columns.
-    read : callable
-        ``read(groups)`` yields blocks: for every group of column numbers a matrix with those columns.
-    names : tuple of str
-        Names of the columns, or empty.
-    refused : mapping
-        Column number → type of the columns that do not hold real numbers, and so cannot be chosen.
-    target_width : int
-        How many of the last columns came as separate targets.
-    device : str, optional
-        The torch device the rows live on.
-    """
-
-    width: int
-    read: Callable[[Groups], Iterator[Parts]]
-    names: tuple[str, ...] = ()
-    refused: Mapping[int, str] = field(default_factory=dict)
-    target_width: int = 0
-    device: str | None = None
+__all__ = ["open_source"]
 
 
-def open_source(data: Any, *, progress: bool | None = None) -> Source:
+def open_source(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Source:
     """Open arrays, sparse matrices, frames, tables, tensors or file paths.
+
+    `columns` and `header` say what the columns of a CSV file are called; see `ndis.gram.files.file_source`.
 
     >>> open_source(np.zeros((3, 2))).width
     2
     """
+    if isinstance(data, Source):
+        return data
     if isinstance(data, tuple) and len(data) == 2:
         if any(isinstance(part, str | os.PathLike) for part in data):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
         return _pair(*(open_source(part) for part in map(_as_matrix, data)))
     if isinstance(data, str | os.PathLike) or _is_paths(data):
-        from ndis.gram.files import file_source
-
-        return file_source(data, progress=progress)
+        return file_source(data, columns=columns, header=header, progress=progress)
+    if header:
+        raise ParameterError("header", "be left out for data other than CSV files", header)
     module = type(data).__module__.partition(".")[0]
     if isinstance(data, np.ndarray):
         return _array(data)
@@ -78,67 +52,6 @@ def open_source(data: Any, *, progress: bool | None = None) -> Source:
         "be an array, a sparse matrix, a data frame, an Arrow table, a tensor, a dask collection or a path",
         type(data).__name__,
     )
-
-
-def choose_columns(source: Source, columns: Any, targets: Any) -> Groups:
-    """Return the column numbers of the features and the targets.
-
-    >>> choose_columns(open_source(np.zeros((3, 4))), None, [2])
-    ((0, 1, 3), (2,))
-    """
-    groups = _groups(source, columns, targets)
-    for i in (i for group in groups for i in group):
-        if i in source.refused:
-            label = repr(source.names[i]) if source.names else str(i)
-            raise ParameterError(f"column {label}", "hold real numbers", source.refused[i], "choose columns without it")
-    return groups
-
-
-def _groups(source: Source, columns: Any, targets: Any) -> Groups:
-    if source.target_width:
-        if columns is not None or targets is not None:
-            raise ParameterError("columns and targets", "be left out when data is a pair (X, y)", "columns or targets")
-        cut = source.width - source.target_width
-        return tuple(range(cut)), tuple(range(cut, source.width))
-    chosen = () if targets is None else _indices(source, targets, "targets")
-    features = (
-        tuple(i for i in range(source.width) if i not in set(chosen))
-        if columns is None
-        else _indices(source, columns, "columns")
-    )
-    if not features:
-        raise ParameterError("columns", "leave at least one feature", "none")
-    if len(set(features + chosen)) != len(features) + len(chosen):
-        raise ParameterError("columns and targets", "name each column once", "a column named twice")
-    return (features, chosen) if chosen else (features,)
-
-
-def rows_per_read(width: int) -> int:
-    """Rows of one read: about 2²⁰ entries, so that memory does not grow with the data."""
-    return max(1024, (1 << 20) // max(width, 1))
-
-
-def pick(matrix: Any, columns: tuple[int, ...]) -> Any:
-    """Columns of a matrix; a view where they are consecutive."""
-    if columns == tuple(range(columns[0], columns[0] + len(columns))):
-        return matrix[:, columns[0] : columns[0] + len(columns)]
-    if str(matrix.dtype) in ("torch.uint16", "torch.uint32", "torch.uint64"):
-        matrix = matrix.double()  # torch selects columns of these on no device; the rows become float64 in any case
-    return matrix[:, list(columns)]
-
-
-def _indices(source: Source, wanted: Any, name: str) -> tuple[int, ...]:
-    items: list[Any] = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
-    result = []
-    for item in items:
-        if isinstance(item, str) and item in source.names:
-            result.append(source.names.index(item))
-        elif isinstance(item, int | np.integer) and not isinstance(item, bool) and 0 <= item < source.width:
-            result.append(int(item))
-        else:
-            known = f"names among {list(source.names)}" if source.names else f"numbers from 0 to {source.width - 1}"
-            raise ParameterError(name, f"be column {known}", repr(item))
-    return tuple(result)
 
 
 def _is_paths(data: Any) -> bool:
@@ -175,25 +88,11 @@ def _join(blocks: list[Any], width: int) -> Any:
     return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty((0, width)), *blocks])
 
 
-def _matrix_width(shape: tuple[int, ...]) -> int:
-    if len(shape) != 2:
-        remedy = "a single column is data.reshape(-1, 1)" if len(shape) == 1 else ""
-        raise ParameterError("data", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
-    if shape[1] == 0:
-        raise ParameterError("data", "have at least one column", "none")
-    return shape[1]
-
-
-def _check_dtype(dtype: Any, name: str = "data") -> None:
-    if not isinstance(dtype, np.dtype) or dtype.kind not in "fiub" or dtype.itemsize > 8:
-        raise ParameterError(name, "hold real numbers of at most 64 bits", f"dtype {dtype}")
-
-
 def _array(x: NDArray[Any]) -> Source:
     if isinstance(x, np.ma.MaskedArray):
         raise ParameterError("data", "be a plain array", "a masked array", "fill masked entries with NaN")
-    width = _matrix_width(x.shape)
-    _check_dtype(x.dtype)
+    width = matrix_width(x.shape)
+    check_dtype(x.dtype)
     plain = np.asarray(x)
 
     def read(groups: Groups) -> Iterator[Parts]:
@@ -207,8 +106,8 @@ def _sparse(x: Any) -> Source:
 
     if not issparse(x):
         raise ParameterError("data", "be a SciPy sparse matrix or array", type(x).__name__)
-    width = _matrix_width(x.shape)
-    _check_dtype(x.dtype)
+    width = matrix_width(x.shape)
+    check_dtype(x.dtype)
     rows = x.tocsr()
     step = rows_per_read(width)
 
@@ -224,7 +123,7 @@ def _pandas(frame: Any) -> Source:
     import pandas as pd
     from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
-    width = _matrix_width(frame.shape)
+    width = matrix_width(frame.shape)
     names = tuple(str(c) for c in frame.columns)
     refused = {
         i: f"dtype {dtype}"
@@ -253,26 +152,28 @@ def _polars(frame: Any) -> Source:
 
     if not isinstance(frame, pl.DataFrame):
         raise ParameterError("data", "be a polars DataFrame", type(frame).__name__, "collect it, or pass the path")
-    width = _matrix_width(frame.shape)
+    width = matrix_width(frame.shape)
     kinds = enumerate(frame.dtypes)
-    refused = {i: f"dtype {kind}" for i, kind in kinds if not (kind.is_numeric() or kind == pl.Boolean)}
+    # The base type, for the type of categories would list them.
+    refused = {i: f"dtype {kind.base_type()}" for i, kind in kinds if not (kind.is_numeric() or kind == pl.Boolean)}
     step = rows_per_read(width)
+
+    def column(rows: Any, i: int) -> Any:
+        cells = rows.to_series(i)
+        if cells.dtype == pl.Decimal:
+            return decimal_numbers(cells.to_arrow())  # one rule for decimals, wherever they come from
+        return cells.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
 
     def read(groups: Groups) -> Iterator[Parts]:
         for start in range(0, frame.height, step):
             rows = frame.slice(start, step)
-            yield tuple(
-                rows.select(pl.nth(*g).cast(pl.Float64, strict=False).fill_null(float("nan"))).to_numpy()
-                for g in groups
-            )
+            yield tuple(np.stack([column(rows, i) for i in g], axis=1) for g in groups)
 
     return Source(width, read, tuple(frame.columns), refused)
 
 
 def _arrow(table: Any) -> Source:
     import pyarrow as pa
-
-    from ndis.gram.files import arrow_matrix, arrow_schema
 
     if not isinstance(table, pa.Table | pa.RecordBatch):
         raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
@@ -292,7 +193,7 @@ def _torch(tensor: Any) -> Source:
 
     if not isinstance(tensor, torch.Tensor):
         raise ParameterError("data", "be a torch tensor", type(tensor).__name__)
-    width = _matrix_width(tuple(tensor.shape))
+    width = matrix_width(tuple(tensor.shape))
     if tensor.is_complex() or tensor.layout != torch.strided:
         raise ParameterError("data", "be a dense tensor of real numbers", f"{tensor.dtype}, {tensor.layout}")
     rows = tensor.detach()

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from ndis.learn._linear import PrivateRidge
     from ndis.learn._logistic import PrivateLogisticRegression
     from ndis.learn._pca import PrivatePCA
+    from ndis.learn._regression import PrivateLinearRegression
 
 __all__ = [
     "PrivateCovariance",
     "PrivateGaussianProcess",
+    "PrivateLinearRegression",
     "PrivateLogisticRegression",
     "PrivatePCA",
     "PrivateRidge",
@@ -37,6 +39,7 @@ __all__ = [
 _HOMES = {
     "PrivateCovariance": "_covariance",
     "PrivateGaussianProcess": "_gp",
+    "PrivateLinearRegression": "_regression",
     "PrivateLogisticRegression": "_logistic",
     "PrivatePCA": "_pca",
     "PrivateRidge": "_linear",

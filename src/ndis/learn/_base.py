@@ -1,4 +1,4 @@
-"""What the estimators that learn from a sketch share: stated bounds, rows by their schema alone, one release."""
+"""What all estimators that learn from a sketch share: stated bounds, rows by their schema, one release."""
 
 from __future__ import annotations
 
@@ -6,36 +6,31 @@ import math
 import os
 from functools import lru_cache
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from ndis._validate import STATE_A_BOUND, as_scalar
+from ndis._validate import STATE_A_BOUND, Floats, as_scalar, as_size
 from ndis.errors import ParameterError
-from ndis.gram.cells import nested_cells, read_cells
+from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
-from ndis.mechanisms.projection_family import as_calibration, as_size
-from ndis.mechanisms.release import ProjectionRelease
+from ndis.mechanisms.sketch_law import as_calibration
 
 __all__ = [
     "INTERCEPT_SHARE",
     "READ_ROWS",
-    "Moments",
+    "Floats",
     "SketchEstimator",
-    "moments",
     "private_rows",
     "private_targets",
     "stated_bound",
 ]
 
-Floats = NDArray[np.float64]
-
-# The constant column is this multiple of `row_norm_bound`. A larger one costs the features noise, a smaller one loses
-# the mean in noise; between 0.4 and 0.7 the errors measured on real data hardly change.
+# The constant column is this multiple of `row_norm_bound`. A larger one adds noise to the features, and a smaller one
+# loses the mean in noise. Between 0.4 and 0.7 the errors measured on real data hardly change.
 INTERCEPT_SHARE = 0.5
 
 # With r rows of sketch, sampling alone adds about columns/r to the squared error: one per cent.
@@ -51,7 +46,7 @@ READ_ROWS: dict[str, Any] = {
 
 
 def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
-    """A public bound, which must be a number: one that depends on the data would leak it. `clipped` says what it clips.
+    """A public bound. It must be a number: a bound from the data would leak them. `clipped` names what it clips.
 
     >>> stated_bound("row_norm_bound", None)
     Traceback (most recent call last):
@@ -70,12 +65,12 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
 
 
 def private_rows(estimator: Any, X: Any) -> Any:
-    """The rows in a form the release engine reads; sets `n_features_in_` and `feature_names_in_`.
+    """The rows in a form that the release engine reads. Sets `n_features_in_` and `feature_names_in_`.
 
-    Types and shapes are checked. No check looks at a value: a cell that is not a number becomes NaN, and the engine
+    Types and shapes are checked, and no check looks at a value. A cell that is not a number becomes NaN, and the engine
     turns its row into zeros.
     """
-    rows = _by_schema("X", X)
+    rows = listed_rows("X", X) if isinstance(X, list | tuple) else _by_schema("X", X)
     shape = getattr(rows, "shape", None)
     if shape is not None and len(shape) != 2:
         remedy = "Reshape your data: one feature is X.reshape(-1, 1)"
@@ -88,13 +83,13 @@ def private_rows(estimator: Any, X: Any) -> Any:
 
 
 def private_targets(estimator: Any, y: Any) -> Floats:
-    """The targets as a float64 vector or matrix; cells that are not numbers become NaN, a type of text is refused."""
+    """The targets as a float64 vector or matrix. Cells that are not numbers become NaN; a text type is refused."""
     if y is None:
         raise ParameterError(
             "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
     _check_target_types(y)
-    with np.errstate(all="ignore"):  # a warning would tell of the values
+    with np.errstate(all="ignore"):  # a warning would reveal something about the values
         found = _by_schema("y", y if isinstance(y, list | tuple) else np.asarray(y)).astype(np.float64)
     if found.ndim not in (1, 2):
         raise ParameterError("y", "have one or two dimensions", f"{found.ndim} dimension(s)")
@@ -102,14 +97,14 @@ def private_targets(estimator: Any, y: Any) -> Floats:
 
 
 def _check_target_types(y: Any) -> None:
-    """Refuse targets whose type says that they are text, before a cell is read; a type is public.
+    """Refuse targets of a text type before a cell is read. The type is public.
 
-    Lists, and arrays of objects, say nothing of the kind and are read cell by cell.
+    Lists and arrays of objects have no such type. They are read cell by cell.
 
     >>> _check_target_types(np.array(["low", "high"]))
     Traceback (most recent call last):
     ...
-    ndis.errors.ParameterError: y must hold real numbers; got dtype <U4; convert it first (a list is read cell by cell)
+    ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
     frame = hasattr(y, "dtypes") and len(y.shape) == 2
     types: list[Any] = list(y.dtypes) if frame else [getattr(y, "dtype", None)]
@@ -119,13 +114,13 @@ def _check_target_types(y: Any) -> None:
             kind = "f" if dtype.is_numeric() or str(dtype) == "Boolean" else "O"
         if kind in "US" or (kind == "O" and not isinstance(y, np.ndarray)):
             remedy = "convert it first (a list is read cell by cell)"
-            raise ParameterError("y", "hold real numbers", f"dtype {dtype}", remedy)
+            raise ParameterError("y", "hold real numbers", kind_of(dtype), remedy)
 
 
 def _by_schema(name: str, data: Any) -> Any:
-    """Sequences and arrays of objects or text cell by cell, so that one record cannot change how another is read."""
+    """Read sequences and arrays of objects or text cell by cell: no record changes how another one is read."""
     if isinstance(data, str | os.PathLike):
-        remedy = "RandomProjection.release and PrivateRidge.fit_data read files"
+        remedy = "fit_data and the release of a mechanism read files"
         raise ParameterError(name, "be rows in memory", "a path", remedy)
     if isinstance(data, list | tuple):
         return nested_cells(name, data)
@@ -137,7 +132,7 @@ def _by_schema(name: str, data: Any) -> Any:
     if not isinstance(data, np.ndarray) or kind in "fiub":
         return data
     if kind not in "OSU":
-        raise ParameterError(name, "hold real numbers", f"dtype {data.dtype}")
+        raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
     return read_cells(data)
 
 
@@ -155,7 +150,7 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
     slot: Any
 
     def _calibrate(self, *, columns: int, **layout: Any) -> RandomProjection:
-        """The mechanism for rows of this many columns, from public parameters alone."""
+        """The mechanism for rows of this many columns, from public parameters only."""
         size = _ROWS_PER_COLUMN * columns if self.sketch_size is None else self.sketch_size
         return _calibrated(
             epsilon=as_scalar("epsilon", self.epsilon),
@@ -171,46 +166,19 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
         """How to release: whose bits, and which ledger pays."""
         return {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
 
-    def _keep(self, release: ProjectionRelease) -> ProjectionRelease:
+    def _keep(self, release: Any) -> Any:
         """Keep what was released, and return it."""
         self.release_, self.receipt_, self.mechanism_ = release, release.receipt, release.mechanism
         return release
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True  # a row with a non-finite entry counts as zero: an error would leak it
+        tags.input_tags.allow_nan = True  # a row with a non-finite entry counts as zero; an error would leak it
         tags.input_tags.sparse = True
         return tags
 
 
 @lru_cache(maxsize=64)
 def _calibrated(**public: Any) -> RandomProjection:
-    """The mechanism, which depends on public parameters alone and so may be kept."""
+    """The mechanism. It depends only on public parameters, so it may be kept."""
     return RandomProjection.calibrated(**public)
-
-
-class Moments(NamedTuple):
-    """Number of records, mean and covariance, as estimated from a sketch."""
-
-    records: float
-    location: Floats
-    covariance: Floats
-
-
-def moments(release: ProjectionRelease, *, features: int, records: float | None, centered: bool) -> Moments:
-    """Count, mean and covariance of the features, from the released Gram estimate alone.
-
-    With a constant column c, [XᵀX  Xᵀ1c; ·  nc²] gives n, the mean and the covariance XᵀX/n − mean·meanᵀ. The noise
-    may leave the last one with negative eigenvalues; they are set to zero, which brings it nearer to any covariance.
-    """
-    gram, location = release.gram(), np.zeros(features)
-    constant = release.mechanism.intercept or math.nan
-    count = records
-    if count is None:
-        # Below its own standard error, √(2/r)·(nc² + ridge)/c², the count is noise; and there is no less than one row.
-        noise = math.sqrt(2 / len(release.sketch)) * (gram[-1, -1] + release.ridge) / constant**2
-        count = max(release.count(), float(noise), 1.0)
-    if not centered:
-        location = gram[:features, -1] / (constant * count)
-    values, vectors = np.linalg.eigh(gram[:features, :features] / count - np.outer(location, location))
-    return Moments(count, location, (vectors * np.maximum(values, 0.0)) @ vectors.T)

@@ -1,4 +1,4 @@
-"""Mean and covariance from a private sketch."""
+"""Mean and covariance from one private release."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 from sklearn.covariance import EmpiricalCovariance
 
-from ndis.learn._base import INTERCEPT_SHARE, SketchEstimator, moments, private_rows, stated_bound
+from ndis.learn._moments import MomentEstimator
 
 __all__ = ["PrivateCovariance"]
 
 
-class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[misc]
+class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[misc]
     """Differentially private mean and covariance, in the manner of `sklearn.covariance`.
 
-    The rows, with a constant column, are released as one sketch (`RandomProjection`); count, mean and covariance are
-    read off its unbiased Gram estimate. Everything learnt is a function of that release.
+    One release holds the Gram matrix of the rows and a constant column, with noise (`GramMechanism`). Count, mean and
+    covariance come from this unbiased estimate. The estimator learns nothing beyond the release.
 
     Parameters
     ----------
@@ -23,19 +23,22 @@ class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[m
         The guarantee.
     row_norm_bound : float
         Public bound of the Euclidean norm of a row; longer rows are clipped to it. Must be stated.
+    method : {"gram", "sketch"}
+        "gram" releases the Gram matrix with symmetric noise: the least error if only the matrix is wanted. "sketch"
+        releases a random projection (`RandomProjection`), whose rows others can analyse in their own ways.
     sketch_size : int, optional
-        Rows of the sketch; by default 100 for every column, so that sampling adds little to the privacy noise.
+        Rows of a sketch; by default 100 per column, so that sampling adds little to the privacy noise.
     adjacency : {"add-remove", "replace-one"}
         Which data sets are neighbours. Under add/remove the number of records is private.
     records : float, optional
-        The number of records, where it is public (replace-one, or published elsewhere); estimated from the sketch
-        otherwise.
+        The number of records, if it is public (replace-one, or published elsewhere); otherwise it is estimated from
+        the release.
     assume_centered : bool
         Take the mean to be zero.
     store_precision : bool
         Keep the (pseudo-)inverse as `precision_`.
     calibration : {"exact", "paper", "lsv", "renyi"}
-        See `RandomProjection.calibrated`.
+        The calibration of a sketch; see `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     ledger : path, optional
@@ -67,6 +70,7 @@ class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[m
         epsilon: float = 1.0,
         delta: float = 1e-6,
         row_norm_bound: float | None = None,
+        method: str = "gram",
         sketch_size: int | None = None,
         adjacency: str = "add-remove",
         records: float | None = None,
@@ -80,6 +84,7 @@ class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[m
         self.epsilon = epsilon
         self.delta = delta
         self.row_norm_bound = row_norm_bound
+        self.method = method
         self.sketch_size = sketch_size
         self.adjacency = adjacency
         self.records = records
@@ -90,24 +95,8 @@ class PrivateCovariance(SketchEstimator, EmpiricalCovariance):  # type: ignore[m
         self.ledger = ledger
         self.slot = slot
 
-    def fit(self, X: Any, y: Any = None) -> PrivateCovariance:
-        """Release a sketch of the rows and estimate from it.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, features)
-            The private rows.
-        y : ignored
-        """
-        bound = stated_bound("row_norm_bound", self.row_norm_bound)
-        records = None if self.records is None else stated_bound("records", self.records, clipped="")
-        # A constant column counts the records and carries the mean; without need of either it would only cost noise.
-        intercept = None if self.assume_centered and records is not None else INTERCEPT_SHARE * bound
-        rows = private_rows(self, X)
-        width = self.n_features_in_
-        mechanism = self._calibrate(columns=width + (intercept is not None), intercept=intercept)
-        release = self._keep(mechanism.release(rows, **self._how()))
-        found = moments(release, features=width, records=records, centered=self.assume_centered)
+    def _learn(self, data: Any, how: dict[str, Any]) -> PrivateCovariance:
+        found = self._moments(data, how, centered=self.assume_centered)
         self.records_, self.location_ = found.records, found.location
         self._set_covariance(found.covariance)
         return self

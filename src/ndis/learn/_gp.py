@@ -1,4 +1,4 @@
-"""Gaussian process regression as one private draw from its posterior at public points."""
+"""Private Gaussian process regression: the posterior mean at public points, or a draw from it, plus noise."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["PrivateGaussianProcess"]
 
 
 class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Differentially private Gaussian process regression: the posterior at public points, drawn once, plus noise.
+    """Differentially private Gaussian process regression: the posterior at public points, plus the least noise.
 
-    What is private is seen once, by `fit`: it releases z, one value for each query point, by `ndis.lift` of
-    `ndis.models.GaussianProcess`. `predict` reads z alone: z is taken for values of the process at the query points
-    Q under noise of the known variance v, and the prediction is the posterior mean k(x, Q)(k(Q, Q) + vI)⁻¹z. It shrinks
-    towards zero as v grows, at the query points too; the draw itself is `values_`.
+    Only `fit` sees what is private. It releases z, one value per query point, by `ndis.lift` of
+    `ndis.models.GaussianProcess`. `predict` reads only z: it is the best linear prediction from z under the model,
+    where `max_records` records lie evenly at the query points. So it shrinks towards zero for the noise added, and for
+    the spread of a draw; docs/models.md has the formula. What was released is `values_`.
 
     Parameters
     ----------
@@ -51,7 +51,10 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         See `ndis.models.GaussianProcess`; must be stated for kernels whose errors are not known.
     analysis : {"posterior", "prior"}
         See `ndis.models.GaussianProcess`. "posterior", the default here, never needs more noise, and mostly far less;
-        "prior" reproduces the numbers of the theory.
+        "prior" reproduces the numbers of the theory. It concerns a draw only.
+    release : {"mean", "draw"}
+        What z is before noise: the posterior's mean, or one draw from the posterior. "mean" predicts
+        better at its best `noise_variance`; docs/models.md compares them.
     bound : {"exact", "renyi", "paper"}
         See `ndis.lift`.
     random_state : optional
@@ -64,7 +67,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
     Attributes
     ----------
     values_ : (q,) array
-        The draw at the query points.
+        What was released at the query points.
     query_ : (q, features) array
     release_, receipt_, mechanism_
         What was released, what it guarantees, and how.
@@ -92,6 +95,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         point_bound: float = 1e6,
         kernel_tolerance: float | None = None,
         analysis: str = "posterior",
+        release: str = "mean",
         bound: str = "exact",
         random_state: Any = None,
         ledger: Any = None,
@@ -108,13 +112,14 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.point_bound = point_bound
         self.kernel_tolerance = kernel_tolerance
         self.analysis = analysis
+        self.release = release
         self.bound = bound
         self.random_state = random_state
         self.ledger = ledger
         self.slot = slot
 
     def fit(self, X: Any, y: Any) -> PrivateGaussianProcess:
-        """Release one draw from the posterior at the query points.
+        """Release the posterior at the query points.
 
         Parameters
         ----------
@@ -143,6 +148,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             point_bound=self.point_bound,
             kernel_tolerance=self.kernel_tolerance,
             analysis=self.analysis,  # type: ignore[arg-type]
+            release=self.release,  # type: ignore[arg-type]
         )
         self.mechanism_ = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
         how = {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
@@ -150,8 +156,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.receipt_ = self.release_.receipt
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
-        prior = np.asarray(model.kernel(self.query_, self.query_)) + self.mechanism_.noise_variance * np.eye(len(query))
-        self.weights_: Floats = np.asarray(np.linalg.solve(prior, self.values_), dtype=np.float64)
+        self.weights_: Floats = prediction_weights(model, self.values_, noise_variance=self.mechanism_.noise_variance)
         self.kernel_ = copy.deepcopy(model.kernel)
         return self
 
@@ -168,3 +173,25 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         tags.input_tags.allow_nan = True  # a record with a non-finite entry counts as none: an error would leak it
         tags.input_tags.sparse = True
         return tags
+
+
+def prediction_weights(model: GaussianProcess, values: Floats, *, noise_variance: float) -> Floats:
+    """Weights a of the best linear prediction k(x, Q)a from the released values.
+
+    With n records evenly at q query points, in the eigenbasis of K = k(Q, Q) with eigenvalues k and τ = qσ²/n, the mean
+    μ has the variances G = k²/(k+τ) before noise, and Cov(f, z) = G. A draw z has the variance k + v, a mean G + v:
+
+        draw    a = k/((k+τ)(k+v)) z,        mean    a = k/(k² + v(k+τ)) z.
+
+    >>> one = GaussianProcess(
+    ...     kernel=RBF(1.0), noise_variance=2.0, label_bound=1.0, prior_variance_bound=1.0, query=[[0.0]],
+    ...     max_records=2, release="draw",
+    ... )
+    >>> prediction_weights(one, np.array([1.0]), noise_variance=0.25)  # half of it is spread, a fifth is noise
+    array([0.4])
+    """
+    k, basis = np.linalg.eigh(np.asarray(model.kernel(model.query, model.query), dtype=np.float64))
+    k = np.maximum(k, 0.0)
+    tau = len(k) * model.noise_variance / model.max_records
+    below = (k + tau) * (k + noise_variance) if model.release == "draw" else k * k + noise_variance * (k + tau)
+    return np.asarray(basis @ (k / below * (basis.T @ values)), dtype=np.float64)

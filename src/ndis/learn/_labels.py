@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import kind_of
 from ndis.models.records import column_of_cells
 
-__all__ = ["label_signs", "occurring_classes", "private_labels", "stated_classes"]
+__all__ = ["label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
 
 
 def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
@@ -27,7 +28,7 @@ def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
         warnings.warn(words, DataConversionWarning, stacklevel=3)
     labels = column_of_cells(y)
     if labels.dtype.kind not in "biufOUS":
-        raise ParameterError("y", "hold numbers or text", f"dtype {labels.dtype}")
+        raise ParameterError("y", "hold numbers or text", kind_of(labels.dtype))
     return labels
 
 
@@ -42,33 +43,55 @@ def label_signs(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float
     return np.array([float(_same(cell, positive)) - float(_same(cell, negative)) for cell in cells], dtype=np.float64)
 
 
-def stated_classes(classes: Any) -> NDArray[Any]:
-    """Two different labels, text or numbers; public."""
+def label_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """The number of each label's class; NaN, which is no record, for everything else.
+
+    >>> label_codes(np.array([7, "x", 5.0, None], dtype=object), np.array([5, 7])).tolist()
+    [1.0, nan, 0.0, nan]
+    """
+    known = {(_kind(c), c): float(code) for code, c in enumerate(map(_plain, classes.tolist()))}
+    cells = map(_plain, labels.tolist())
+    return np.array([known.get((_kind(c), c), np.nan) if _kind(c) else np.nan for c in cells], dtype=np.float64)
+
+
+def stated_classes(classes: Any, *, several: bool = False) -> NDArray[Any]:
+    """Two different labels, or with ``several`` any number of them from two on, text or numbers; public."""
     sequence = isinstance(classes, Iterable) and not isinstance(classes, str | bytes)
     found = [_plain(c) for c in classes] if sequence else []
-    if len(found) != 2 or not all(_same(c, c) for c in found) or _same(*found):
-        raise ParameterError("classes", "be two different labels, text or numbers", repr(classes))
+    enough = len(found) == 2 or (several and len(found) > 2)
+    if not enough or not all(_same(c, c) for c in found) or len({(_kind(c), c) for c in found}) < len(found):
+        count = "two or more" if several else "two"
+        raise ParameterError("classes", f"be {count} different labels, text or numbers", repr(classes))
     return _class_array(found)
 
 
-def occurring_classes(labels: NDArray[Any]) -> NDArray[Any]:
-    """The labels that occur, sorted, which are then public; what is neither text nor a number is none."""
+def occurring_classes(labels: NDArray[Any], *, several: bool = False) -> NDArray[Any]:
+    """The labels that occur, sorted by value, which are then public; what is neither text nor a number is none.
+
+    Equal labels of several types are one class, of the type of a typed array and otherwise an integer: its type does
+    not tell which of them came first.
+
+    >>> occurring_classes(np.array([True, 0.0, 1], dtype=object))
+    array([0, 1])
+    """
     found = {cell for cell in map(_plain, labels.tolist()) if _same(cell, cell)}
     if any(isinstance(c, float) and not c.is_integer() for c in found):
         raise ParameterError("y", "hold classes", "other numbers", "Unknown label type: continuous")
-    if len(found) > 2:
+    if len(found) > 2 and not several:
         raise ParameterError(
             "y", "have two classes", "more (Only binary classification is supported)", "drop or join the others"
         )
     if len(found) < 2:
         raise ParameterError("y", "have two classes", "at most one class", "state both as classes=(negative, positive)")
-    return _class_array(sorted(found, key=lambda c: (_kind(c), c)))
+    typed = labels.dtype.kind in "biuf"
+    classes = [c if typed or _kind(c) != "number" else int(c) for c in found]
+    return _class_array(sorted(classes, key=lambda c: (_kind(c), c)))
 
 
 def _class_array(classes: list[Any]) -> NDArray[Any]:
     if len({_kind(c) for c in classes}) == 1:
         return np.array(classes)
-    array = np.empty(2, dtype=object)  # a common type would change one of them
+    array = np.empty(len(classes), dtype=object)  # a common type would change one of them
     array[:] = classes
     return array
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import as_scalar
+from ndis._validate import as_not_negative
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import GramAccumulator
-from ndis.gram.engine import layout_for
-from ndis.gram.sources import Groups, Source, choose_columns, open_source
+from ndis.gram.schema import Groups, Parts, Source, choose_columns
+from ndis.gram.sources import open_source
 from ndis.learn._base import (
     INTERCEPT_SHARE,
     READ_ROWS,
@@ -23,24 +23,22 @@ from ndis.learn._base import (
     private_targets,
     stated_bound,
 )
-from ndis.ledger.charging import charged
-from ndis.mechanisms.release import draw_release
-from ndis.sampling.bits import random_bits
 
 __all__ = ["TARGET_SHARE", "PrivateRidge", "ridge_from_gram"]
 
-# Targets are scaled so that their bound is this multiple of `row_norm_bound`, whatever their unit: noise is the same
-# in every column, so a target with a far larger bound than the rows would drown them, and one with a far smaller bound
-# would drown. Between 0.4 and 1 the errors measured on real data hardly change.
+# Targets are scaled so that their bound is this multiple of `row_norm_bound`, whatever their unit. The noise is the
+# same in every column. So a target with a far larger bound would drown the rows, and one with a far smaller bound would
+# drown itself. Between 0.4 and 1 the errors measured on real data hardly change.
 TARGET_SHARE = 0.75
 
 
 class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: ignore[misc]
     """Differentially private least squares and ridge regression, from one sketch of [X, y, 1].
 
-    The rows, the targets and a constant are released as one sketch (`RandomProjection`), and the normal equations are
-    solved with its unbiased Gram estimate. Noise may leave that indefinite, so the penalty is `alpha` or the least one
-    that lifts its smallest eigenvalue to the noise level, whichever is larger (see `ridge_from_gram`).
+    The estimator releases the rows, the targets and a constant as one sketch (`RandomProjection`). It solves the normal
+    equations with the unbiased Gram estimate of the sketch. Noise may make this estimate indefinite. So the penalty is
+    `alpha`, or the least one that lifts the smallest eigenvalue to the noise level if that is larger (see
+    `ridge_from_gram`).
 
     Parameters
     ----------
@@ -54,10 +52,10 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
     alpha : float
         Penalty on the squared coefficients, as in `sklearn.linear_model.Ridge`; 0 is least squares.
     fit_intercept : bool
-        Release a constant column too, and learn an intercept. It bears the noise penalty like a coefficient: subtract
-        a public centre from the targets where one is known.
+        Release a constant column too, and learn an intercept. It bears the noise penalty like a coefficient: if a
+        public centre of the targets is known, subtract it first.
     sketch_size : int, optional
-        Rows of the sketch; by default 100 for every column, so that sampling adds little to the privacy noise.
+        Rows of the sketch; by default 100 per column, so that sampling adds little to the privacy noise.
     adjacency : {"add-remove", "replace-one"}
         Which data sets are neighbours.
     calibration : {"exact", "paper", "lsv", "renyi"}
@@ -139,7 +137,9 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         source = open_source((rows, targets[:, None] if one else targets))
         return self._learn(source, choose_columns(source, None, None), scale=scale, one=one)
 
-    def fit_data(self, data: Any, *, target: Any, columns: Any = None, progress: bool | None = None) -> PrivateRidge:
+    def fit_data(
+        self, data: Any, *, target: Any, columns: Any = None, header: bool = False, progress: bool | None = None
+    ) -> PrivateRidge:
         """The same from files or frames that hold the target in a column of their own, read in one pass.
 
         Parameters
@@ -149,12 +149,15 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         target : str or int
             The target column.
         columns : names or numbers, optional
-            The feature columns; by default all but the target.
+            The feature columns; by default all but the target. For CSV files without a header: the names of all
+            columns, from left to right, the target among them.
+        header : bool
+            The first line of every CSV file holds names, which are public. Without it every line is a record.
         progress : bool, optional
             Show a progress bar for files; by default when standard error is a terminal.
         """
         scale = self._check()
-        source = open_source(data, progress=progress)
+        source = open_source(data, columns=columns, header=header, progress=progress)
         groups = choose_columns(source, columns, [target])
         self.n_features_in_ = len(groups[0])
         if source.names:
@@ -164,13 +167,12 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         return self._learn(source, groups, scale=scale, one=True)
 
     def _check(self) -> float:
-        """Public parameters, before any private value is read; returns the scale of the targets."""
+        """Check the public parameters before any private value is read, and return the scale of the targets."""
         bound = stated_bound("row_norm_bound", self.row_norm_bound)
         scale = TARGET_SHARE * bound / stated_bound("target_bound", self.target_bound, clipped="targets")
         if not 0 < scale < math.inf:
             raise ParameterError("target_bound", "be comparable with row_norm_bound", self.target_bound)
-        if not as_scalar("alpha", self.alpha) >= 0:
-            raise ParameterError("alpha", "not be negative", self.alpha)
+        as_not_negative("alpha", self.alpha)
         return scale
 
     def _learn(self, source: Source, groups: Groups, *, scale: float, one: bool) -> PrivateRidge:
@@ -180,23 +182,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         mechanism = self._calibrate(
             columns=features + targets + (intercept is not None), target_bound=TARGET_SHARE * bound, intercept=intercept
         )
-        bits = random_bits(self.random_state)
-        layout = layout_for(
-            source,
-            groups,
-            row_norm_bound=mechanism.row_norm_bound,
-            target_bound=mechanism.target_bound,
-            intercept=mechanism.intercept,
-            fractional_bits=mechanism.fractional_bits,
-        )
-        with charged(mechanism, ledger=self.ledger, slot=self.slot, private=bits.private) as charge:
-            accumulator = GramAccumulator(layout, device=source.device)
-            for rows, values in source.read(groups):
-                with np.errstate(all="ignore"):  # a warning would tell of the values
-                    scaled = np.asarray(values, dtype=np.float64) * scale
-                accumulator.update(rows, scaled)
-            gram = accumulator.finish()
-            release = self._keep(draw_release(mechanism, gram, ridge=mechanism.ridge, bits=bits, seal=charge.seal()))
+        release = self._keep(mechanism.release(_scaled(source, groups, scale), **self._how()))
         weights, self.penalty_ = ridge_from_gram(
             release.gram(),
             features=features,
@@ -222,6 +208,19 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         return tags
 
 
+def _scaled(source: Source, groups: Groups, scale: float) -> Source:
+    """The chosen features, and the chosen targets times a public number, as a source of their own."""
+
+    def read(_: Groups) -> Iterator[Parts]:
+        for rows, values in source.read(groups):
+            with np.errstate(all="ignore"):  # a warning would reveal something about the values
+                scaled = np.asarray(values, dtype=np.float64) * scale
+            yield rows, scaled
+
+    names = tuple(source.names[i] for group in groups for i in group) if source.names else ()
+    return Source(sum(map(len, groups)), read, names, target_width=len(groups[1]), device=source.device)
+
+
 def ridge_from_gram(gram: Floats, *, features: int, targets: int, alpha: float, noise: float) -> tuple[Floats, float]:
     """Solve the normal equations of [features, targets, constant] with an unbiased Gram estimate.
 
@@ -230,10 +229,10 @@ def ridge_from_gram(gram: Floats, *, features: int, targets: int, alpha: float, 
         (Â + diag(penalty)) w = b̂,     penalty = max(alpha, ρ) on features, ρ on the constant,
         ρ = max(0, √p·noise − λ_min(Â)).
 
-    The error of Â is a symmetric matrix with entries of standard deviation about `noise` = ridge/√r, so its smallest
-    eigenvalue is as low as −2√p·noise. The least ρ that lifts λ_min to √p·noise keeps the solution stable, vanishes
-    where the data outweigh the noise, and reads released values only. Solving with the sketch itself instead,
-    penalty = ridge, has a bias that grows as √r.
+    The error of Â is a symmetric matrix whose entries have a standard deviation of about `noise` = ridge/√r. So its
+    smallest eigenvalue is as low as −2√p·noise. The least ρ that lifts λ_min to √p·noise keeps the solution stable. It
+    vanishes if the data outweigh the noise, and it reads only released values. To solve with the sketch itself
+    (penalty = ridge) has a bias that grows as √r.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Logistic regression as one private draw from its posterior."""
+"""Private logistic regression: in rounds of gradients, or from the posterior of a Gaussian model."""
 
 from __future__ import annotations
 
@@ -7,56 +7,83 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, as_size
+from ndis.errors import ParameterError
+from ndis.gram.cluster import open_dask
+from ndis.gram.engine import is_dask
+from ndis.gram.sources import choose_columns, open_source
+from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE, READ_ROWS, Floats, private_rows, stated_bound
-from ndis.learn._labels import label_signs, occurring_classes, private_labels, stated_classes
+from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
+from ndis.learn._softmax import CONSTANT_SHARE, GradientReleases, calibrated_gradients, fit_gradients
+from ndis.ledger.charging import charged
+from ndis.mechanisms.base import as_adjacency
+from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic
+from ndis.sampling.bits import random_bits
 
 __all__ = ["PrivateLogisticRegression"]
 
+METHODS = ("rounds", "mean", "posterior")
+
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Differentially private logistic regression of two classes: one draw from the posterior, plus the least noise.
+    """Differentially private logistic regression, of several classes by softmax.
 
-    The posterior is Böhning's Gaussian (`ndis.models.BohningLogistic`), released by `ndis.lift`.
+    `method="rounds"`, the default, releases a noisy Gram matrix and then, in a few rounds, sums of clipped gradients at
+    the weights so far. It needs no penalty, and its error falls as records are added. The other two methods release
+    Böhning's Gaussian posterior (`ndis.models.BohningLogistic`) once, by `ndis.lift`: its mean plus noise, or a draw
+    plus noise. Their noise does not fall as records are added; they have two classes only.
 
     Parameters
     ----------
     epsilon, delta : float
         The guarantee, for records (row, label).
-    l2_penalty : float
-        λ, the penalty on the squared weights, that of the intercept included. The noise falls as 1/λ.
     row_norm_bound : float
         Public bound of the Euclidean norm of a row; longer rows are clipped to it. Must be stated.
     fit_intercept : bool
-        Append a constant column of half the norm bound and learn its weight.
-    classes : pair, optional
-        The two labels, text or numbers, the positive one last; public. None takes them from `y`: **the set of labels
-        that occur is then treated as public knowledge**, and the guarantee holds for data sets with the same two
+        Append a constant column and learn its weight.
+    classes : sequence, optional
+        The labels, text or numbers; public. Of two, the positive one is last. None takes them from `y`: **the set of
+        labels that occur is then treated as public knowledge**, and the guarantee holds for data sets with the same
         labels. With `classes` given it holds for all, and a record with another label counts as no record.
+    method : {"rounds", "mean", "posterior"}
+    rounds : int
+        Of "rounds": passes over the data beside the one for the Gram matrix.
+    adjacency : {"add-remove", "replace-one"}
+        Of "rounds": which data sets are neighbours. The other methods have "add-remove" only.
+    l2_penalty : float, optional
+        Of "mean" and "posterior": λ, the penalty on the squared weights, the intercept included. The noise falls
+        as 1/λ. None takes l²/μ, with l the norm bound of a row and μ the shift that the budget allows: with it the
+        noise moves the log-odds of a row by about one.
     max_records : int, optional
-        See `BohningLogistic`; None, the default, needs no promise.
+        Of "mean" and "posterior"; see `BohningLogistic`. None needs no promise.
     bound : {"exact", "renyi", "paper"}
-        See `ndis.lift`.
+        Of "mean" and "posterior"; see `ndis.lift`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     ledger : path, optional
-        The `ndis.Ledger` that pays for the release. It reserves before data is read.
+        The `ndis.Ledger` that pays for all releases of a fit together. It reserves before data is read.
     slot : str, optional
         The slot of a plan in the ledger.
 
     Attributes
     ----------
-    coef_ : (1, features) array
-    intercept_ : (1,) array
-    classes_ : (2,) array
-    release_, receipt_, mechanism_
-        What was released, what it guarantees, and how. The receipt's parameter `classes_stated` is false where the
-        classes were taken from `y`.
+    coef_ : (1, features) or (classes, features) array
+    intercept_ : (1,) or (classes,) array
+    classes_ : array
+    profile_ : PrivacyProfile
+        The certified guarantee of all releases together, at every ε; of "rounds".
+    receipt_, mechanism_
+        What is guaranteed, and how. The receipt's parameter `classes_stated` is false where the classes were taken from
+        `y`.
+    release_, l2_penalty_
+        Of "mean" and "posterior": what was released, and the penalty used.
 
     Examples
     --------
@@ -64,8 +91,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-1, 1, size=(4000, 2))
     >>> y = (x @ [2.0, -1.0] > 0).astype(int)
-    >>> model = PrivateLogisticRegression(row_norm_bound=1.5, l2_penalty=20.0, classes=(0, 1), bound="renyi").fit(x, y)
-    >>> model.score(x, y) > 0.8
+    >>> model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1)).fit(x, y)
+    >>> model.score(x, y) > 0.9
     True
     >>> PrivateLogisticRegression().fit(x, y)
     Traceback (most recent call last):
@@ -78,10 +105,13 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        l2_penalty: float = 1.0,
         row_norm_bound: float | None = None,
         fit_intercept: bool = True,
         classes: Any = None,
+        method: str = "rounds",
+        rounds: int = 8,
+        adjacency: str = "add-remove",
+        l2_penalty: float | None = None,
         max_records: int | None = None,
         bound: str = "exact",
         random_state: Any = None,
@@ -90,10 +120,13 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.l2_penalty = l2_penalty
         self.row_norm_bound = row_norm_bound
         self.fit_intercept = fit_intercept
         self.classes = classes
+        self.method = method
+        self.rounds = rounds
+        self.adjacency = adjacency
+        self.l2_penalty = l2_penalty
         self.max_records = max_records
         self.bound = bound
         self.random_state = random_state
@@ -101,7 +134,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.slot = slot
 
     def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
-        """Release one draw from the posterior.
+        """Release the weights.
 
         Parameters
         ----------
@@ -110,53 +143,148 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         y : array of shape (n,)
             The private labels.
         """
-        row_norm_bound = stated_bound("row_norm_bound", self.row_norm_bound)
-        intercept = INTERCEPT_SHARE * row_norm_bound if self.fit_intercept else None
+        row_norm_bound = self._check()
         rows = private_rows(self, X)
         labels = private_labels(self, y)
-        self.classes_ = occurring_classes(labels) if self.classes is None else stated_classes(self.classes)
+        several = self.method == "rounds"
+        if self.classes is None:
+            self.classes_ = occurring_classes(labels, several=several)
+        else:
+            self.classes_ = stated_classes(self.classes, several=several)
+        if not several:
+            return self._lift(rows, labels, row_norm_bound)
+        codes = label_codes(labels, self.classes_)[:, None]
+        return self._descend((rows, codes), range(len(self.classes_)), row_norm_bound)
+
+    def fit_data(
+        self, data: Any, *, target: Any, columns: Any = None, header: bool = False, progress: bool | None = None
+    ) -> PrivateLogisticRegression:
+        """The same in rounds from files, folders, frames or dask collections, read once per release.
+
+        Parameters
+        ----------
+        data : path, list of paths, data frame, Arrow table, dask collection or array
+            The private records; a folder is read file by file, with bounded memory.
+        target : str or int
+            The column of labels, which are numbers. `classes` must be stated.
+        columns : names or numbers, optional
+            The feature columns; by default all but the target. For CSV files without a header: the names of all
+            columns, from left to right.
+        header : bool
+            For CSV files: the first line of every file holds public names.
+        progress : bool, optional
+            Show a progress bar for files; by default when standard error is a terminal.
+        """
+        row_norm_bound = self._check()
+        if self.method != "rounds":
+            raise ParameterError("method", "be 'rounds' for files", repr(self.method))
+        self.classes_ = stated_classes(self.classes, several=True)
+        if self.classes_.dtype.kind not in "biuf":
+            raise ParameterError("classes", "be numbers for files", repr(self.classes))
+        source = open_dask(data)[0] if is_dask(data) else open_source(data, columns=columns, header=header)
+        groups = choose_columns(source, columns, [target])
+        self.n_features_in_ = len(groups[0])
+        if source.names:
+            self.feature_names_in_ = np.array([source.names[i] for i in groups[0]], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        where = {"columns": columns, "targets": [target], "header": header, "progress": progress}
+        return self._descend(data, self.classes_.astype(np.float64).tolist(), row_norm_bound, **where)
+
+    def _check(self) -> float:
+        """Check public parameters before any private value is read."""
+        row_norm_bound = stated_bound("row_norm_bound", self.row_norm_bound)
+        if self.method not in METHODS:
+            raise ParameterError("method", f"be one of {', '.join(METHODS)}", repr(self.method))
+        adjacency = as_adjacency(self.adjacency)
+        if self.method == "rounds":
+            for name in ("l2_penalty", "max_records"):
+                if getattr(self, name) is not None:
+                    raise ParameterError(name, "be left out with method='rounds'", getattr(self, name))
+            if not 2 <= as_size("rounds", self.rounds) <= 100:
+                raise ParameterError("rounds", "be from 2 to 100", self.rounds)
+        elif adjacency != "add-remove":
+            raise ParameterError("adjacency", f"be 'add-remove' with method={self.method!r}", repr(adjacency))
+        return row_norm_bound
+
+    def _descend(self, data: Any, codes: Any, row_norm_bound: float, **where: Any) -> PrivateLogisticRegression:
+        """In rounds of gradients."""
+        intercept = CONSTANT_SHARE * row_norm_bound if self.fit_intercept else None
+        budget = calibrated_gradients(
+            epsilon=as_scalar("epsilon", self.epsilon),
+            delta=as_scalar("delta", self.delta),
+            adjacency=as_adjacency(self.adjacency),
+            rounds=as_size("rounds", self.rounds),
+        )
+        bits = random_bits(self.random_state)
+        sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes, intercept=intercept, **where)
+        releases = GradientReleases(sums, budget, bits, term_unit=1.0, constant=intercept is not None)
+        with charged(budget, ledger=self.ledger, slot=self.slot, private=bits.private) as charge:
+            theta = fit_gradients(releases, classes=len(self.classes_), rounds=len(budget.sum_shares)) / row_norm_bound
+            receipt = releases.receipt(
+                charge.seal(),
+                row_norm_bound=row_norm_bound,
+                intercept=intercept,
+                classes_stated=self.classes is not None,
+            )
+        self.mechanism_: Any = budget
+        self.profile_, self.receipt_ = budget.profile(), receipt
+        self._set_weights(theta.T, intercept)
+        return self
+
+    def _lift(self, rows: Any, labels: Any, row_norm_bound: float) -> PrivateLogisticRegression:
+        """From the posterior."""
+        intercept = INTERCEPT_SHARE * row_norm_bound if self.fit_intercept else None
         signs = label_signs(labels, self.classes_)
         weights = self.n_features_in_ + (intercept is not None)
+        budget = as_scalar("epsilon", self.epsilon), as_scalar("delta", self.delta)
+        if self.l2_penalty is None:
+            squared = row_norm_bound**2 + (intercept or 0.0) ** 2
+            self.l2_penalty_ = squared * _noise(*budget)
+        else:
+            self.l2_penalty_ = as_scalar("l2_penalty", self.l2_penalty)
         model = BohningLogistic(
-            l2_penalty=self.l2_penalty,
+            l2_penalty=self.l2_penalty_,
             row_norm_bound=row_norm_bound,
             max_records=self.max_records,
             intercept=intercept,
             dimension=weights if self.bound == "paper" else None,
+            release="mean" if self.method == "mean" else "draw",
         )
-        budget = as_scalar("epsilon", self.epsilon), as_scalar("delta", self.delta)
-        self.mechanism_ = _lifted(model, *budget, str(self.bound))
+        mechanism = _lifted(model, *budget, str(self.bound))
+        self.mechanism_ = mechanism
         how = {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
-        release = self.mechanism_.release((rows, signs), **how)
+        release = mechanism.release((rows, signs), **how)
         parameters = {**release.receipt.parameters, "classes_stated": self.classes is not None}
         self.release_ = replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))
         self.receipt_ = self.release_.receipt
-        w = np.asarray(self.release_.values, dtype=np.float64).reshape(1, weights)
-        self.coef_: Floats = w[:, : self.n_features_in_]
-        self.intercept_: Floats = np.zeros(1) if intercept is None else w[:, -1] * intercept
+        self._set_weights(np.asarray(self.release_.values, dtype=np.float64).reshape(1, weights), intercept)
         return self
 
+    def _set_weights(self, weights: Floats, intercept: float | None) -> None:
+        self.coef_: Floats = weights[:, : self.n_features_in_]
+        self.intercept_: Floats = np.zeros(len(weights)) if intercept is None else weights[:, -1] * intercept
+
     def decision_function(self, X: Any) -> Floats:
-        """Log-odds of the second class under the draw."""
+        """Log-odds of the second class, or a score for each of several classes."""
         check_is_fitted(self)
         rows = validate_data(self, X, **READ_ROWS)
-        return np.asarray(rows @ self.coef_[0] + self.intercept_[0])
+        scores = np.asarray(rows @ self.coef_.T + self.intercept_)
+        return scores[:, 0] if len(self.coef_) == 1 else scores
 
     def predict(self, X: Any) -> Any:
-        """The likelier class of each row."""
-        odds = self.decision_function(X)
-        return self.classes_[(odds > 0).astype(int)]
+        """The likeliest class of each row."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the two classes under the draw."""
-        from scipy.special import expit
-
-        odds = self.decision_function(X)
-        return np.stack([expit(-odds), expit(odds)], axis=1)
+        """Probabilities of the classes under the released weights."""
+        scores = self.decision_function(X)
+        return np.asarray(np.stack([expit(-scores), expit(scores)], 1) if scores.ndim == 1 else softmax(scores, axis=1))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self.method == "rounds"
         tags.classifier_tags.poor_score = True  # on the few rows of a check, noise outweighs the data
         tags.input_tags.allow_nan = True  # a row with a non-finite entry counts as no record: an error would leak it
         tags.input_tags.sparse = True
@@ -164,6 +292,12 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
 
 @lru_cache(maxsize=64)
+def _noise(epsilon: float, delta: float) -> float:
+    """1/μ: the noise that a sensitivity of 1 needs."""
+    return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0).noise_std
+
+
+@lru_cache(maxsize=64)
 def _lifted(model: BohningLogistic, epsilon: float, delta: float, bound: Any) -> Any:
-    """The calibrated mechanism, which depends on public parameters alone and so may be kept."""
+    """The calibrated mechanism, which depends on public parameters only and so may be kept."""
     return lift(model, epsilon=epsilon, delta=delta, bound=bound)

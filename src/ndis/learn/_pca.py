@@ -1,4 +1,4 @@
-"""Principal components from a private sketch."""
+"""Principal components from one private release."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ndis.errors import ParameterError
-from ndis.learn._base import INTERCEPT_SHARE, READ_ROWS, Floats, SketchEstimator, moments, private_rows, stated_bound
+from ndis.learn._base import READ_ROWS, Floats
+from ndis.learn._moments import MomentEstimator
 
 __all__ = ["PrivatePCA"]
 
 
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstimator):  # type: ignore[misc]
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstimator):  # type: ignore[misc]
     """Differentially private principal component analysis.
 
-    The eigenvectors of the covariance that `PrivateCovariance` learns. `transform` applies the map that was learnt;
-    what it makes of private rows is as private as they are.
+    It finds the eigenvectors of the covariance that `PrivateCovariance` learns. `transform` applies this map. The image
+    of private rows is as private as the rows.
 
     Parameters
     ----------
     n_components : int, optional
         How many components to keep; all by default.
-    epsilon, delta, row_norm_bound, sketch_size, adjacency, records, calibration, random_state, ledger, slot
+    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, calibration, random_state, ledger, slot
         As in `PrivateCovariance`.
 
     Attributes
@@ -53,6 +54,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstima
         epsilon: float = 1.0,
         delta: float = 1e-6,
         row_norm_bound: float | None = None,
+        method: str = "gram",
         sketch_size: int | None = None,
         adjacency: str = "add-remove",
         records: float | None = None,
@@ -65,6 +67,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstima
         self.epsilon = epsilon
         self.delta = delta
         self.row_norm_bound = row_norm_bound
+        self.method = method
         self.sketch_size = sketch_size
         self.adjacency = adjacency
         self.records = records
@@ -73,27 +76,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SketchEstima
         self.ledger = ledger
         self.slot = slot
 
-    def fit(self, X: Any, y: Any = None) -> PrivatePCA:
-        """Release a sketch of the rows and take the principal components of its covariance estimate.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, features)
-            The private rows.
-        y : ignored
-        """
-        bound = stated_bound("row_norm_bound", self.row_norm_bound)
-        records = None if self.records is None else stated_bound("records", self.records, clipped="")
-        rows = private_rows(self, X)
+    def _learn(self, data: Any, how: dict[str, Any]) -> PrivatePCA:
         width, kept = self.n_features_in_, self.n_components
         if kept is None:
             kept = width
         if isinstance(kept, bool) or not (isinstance(kept, int | np.integer) and 1 <= kept <= width):
             raise ParameterError("n_components", f"be an integer from 1 to the {width} features, or None", repr(kept))
-        intercept = INTERCEPT_SHARE * bound
-        mechanism = self._calibrate(columns=width + 1, intercept=intercept)
-        release = self._keep(mechanism.release(rows, **self._how()))
-        found = moments(release, features=width, records=records, centered=False)
+        found = self._moments(data, how, centered=False)
         self.records_, self.mean_ = found.records, found.location
         variances, vectors = np.linalg.eigh(found.covariance)
         variances, vectors = np.maximum(variances[::-1], 0.0), vectors[:, ::-1].T

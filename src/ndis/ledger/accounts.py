@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
 
+from ndis._search import budget
 from ndis._validate import Adjacency
-from ndis.calibrate import budget
 from ndis.errors import LedgerError, ParameterError
 from ndis.ledger.filters import Renyi, Shifts
 from ndis.ledger.plan import Plan, Slot

@@ -95,7 +95,7 @@ def _scan(a: Curve, b: Curve) -> _Scan:
     points = max(a.scale, b.scale) * _GRID
     for curve in (a, b):
         if curve.directions.bounded:
-            edge = float(curve.directions.edge())
+            edge = float(curve.directions.highest())
             points = np.append(points, edge * (1.0 - 0.5 ** np.arange(1, 12)))
     points = np.unique(points)
     found = _Scan(points, a.logs(points), b.logs(points))
@@ -142,9 +142,9 @@ def _beyond_edge(a: Directions, b: Directions) -> float | None:
     if not a.bounded or b.trivial:
         return None
     with precision(_WORK):
-        edge = a.edge()
+        edge = a.highest()
         end = _at_least(edge)
-        return end if b.singular or not b.bounded or b.edge() > arb(end) else None
+        return end if b.mutually_singular or not b.bounded or b.highest() > arb(end) else None
 
 
 def _at_least(value: Ball) -> float:
@@ -166,9 +166,9 @@ def exceeds(b: Curve, a: Curve, epsilon: float, width: float) -> bool:
 
 def prove(a: Curve, b: Curve) -> bool:
     """True if δ_A(ε) ≥ δ_B(ε) was proved for every ε ≥ 0. False decides nothing."""
-    if b.directions.trivial or a.directions.singular:
+    if b.directions.trivial or a.directions.mutually_singular:
         return True
-    if b.directions.singular or a.directions.trivial:
+    if b.directions.mutually_singular or a.directions.trivial:
         return False
     scan = _scan(a, b)
     if not scan.gap.size or not scan.gap.min() > 0.0:
@@ -185,7 +185,7 @@ def _end(a: Curve, b: Curve, scan: _Scan) -> float | None:
     """A point E with δ_A ≥ δ_B proved for all ε ≥ E."""
     mine, theirs = a.directions, b.directions
     if theirs.bounded:
-        return _at_least(theirs.edge())
+        return _at_least(theirs.highest())
     if any(t > 0 for t, _, _ in mine.curved):
         return _end_by_decay(a, b, scan)
     if all(t < 0 for t, _, _ in theirs.curved) and mine.flat > theirs.flat:
@@ -195,7 +195,7 @@ def _end(a: Curve, b: Curve, scan: _Scan) -> float | None:
 
 def _end_by_shift(a: Directions, b: Directions) -> float | None:
     """lem:shift-tail: the densities of the two shifts, B's moved by the edge of its other directions."""
-    e, big, small = b.edge(), a.flat, b.flat
+    e, big, small = b.highest(), a.flat, b.flat
     if not small > 0:
         return None
     start = float((e * big / (big - small)).upper())

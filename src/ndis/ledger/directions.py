@@ -11,12 +11,13 @@ from typing import Any
 
 from flint import arb
 
-from ndis._json import pair_from_json, pair_to_json
+from ndis._balls import Ball, climb, precision
+from ndis._pair_json import pair_from_json, pair_to_json
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.spectrum.balls import Ball, precision
+from ndis.spectrum import directions as kernel
 from ndis.spectrum.certified import certify_log
-from ndis.spectrum.invariants import enclose
+from ndis.spectrum.origins import enclose
 
 __all__ = ["Ball", "Directions", "certify_log", "enclosed", "precision", "table", "up", "without_common"]
 
@@ -26,56 +27,40 @@ Table = dict[Fraction, tuple[int, Fraction]]
 
 
 @dataclass(frozen=True)
-class Directions:
-    """Directions with t ≠ 0 as (t, m² of one copy, copies), the total m² of those with t = 0, in balls."""
-
-    curved: list[tuple[Ball, Ball, int]]
-    flat: Ball
-    singular: bool
+class Directions(kernel.Directions):
+    """The invariants of a pair in balls, and where its loss ends."""
 
     @property
     def trivial(self) -> bool:
         """True if the two laws are equal."""
-        return not self.singular and not self.curved and bool(self.flat == 0)
+        return not self.mutually_singular and not self.curved and bool(self.flat == 0)
 
     @property
     def bounded(self) -> bool:
         """True if the loss is bounded above (thm:bounded-loss)."""
-        return not self.singular and bool(self.flat == 0) and all(t < 0 for t, _, _ in self.curved)
+        return not self.mutually_singular and bool(self.flat == 0) and all(t < 0 for t, _, _ in self.curved)
 
-    def edge(self) -> Ball:
+    def highest(self) -> Ball:
         """Σ n[−½ log(1+t) − m²/(2t)] over the directions with t < 0: the most that they add to the loss."""
-        total = arb(0)
-        for t, m2, n in self.curved:
-            if t < 0:
-                total -= n * ((1 + t).log() + m2 / t) / 2
-        return total
-
-    def log_moment(self, s: Ball) -> Ball | None:
-        """K(s) at a real s > 0 (def:log-moment); None if it is infinite, or if the ball touches the pole."""
-        both = s * (1 + s) / 2
-        total = self.flat * both
-        for t, m2, n in self.curved:
-            v = 1 - s * t
-            if not v > 0:
-                return None
-            total += n * (m2 * both / v - (s * (1 + t).log() + v.log()) / 2)
-        return total
+        return kernel.Directions([one for one in self.curved if one[0] < 0], arb(0)).edge()
 
 
 def enclosed(pair: GaussianPair) -> Directions:
     """The invariants of a pair in balls of at least 200 good bits."""
     if not pair.origins:
         raise ParameterError("pair", "know its exact inputs", "none", "make it with one of the from_ constructors")
-    for bits in _BITS:
-        with precision(bits):
-            found = enclose(pair.origins, bits)
-            if found is None:
-                continue
-            fine = all(t.rel_accuracy_bits() >= 200 for t, _, _ in found.curved)
-            if found.mutually_singular or fine:
-                return Directions(list(found.curved), found.flat, found.mutually_singular)
-    raise PrecisionError("the invariants of a pair could not be enclosed to 200 bits")
+
+    def attempt(bits: int) -> Directions | None:
+        found = enclose(pair.origins, bits)
+        if found is None:
+            return None
+        fine = found.mutually_singular or all(t.rel_accuracy_bits() >= 200 for t, _, _ in found.curved)
+        return Directions(found.curved, found.flat, found.mutually_singular) if fine else None
+
+    found = climb(attempt, _BITS)
+    if found is None:
+        raise PrecisionError("the invariants of a pair could not be enclosed to 200 bits")
+    return found
 
 
 def up(value: Ball) -> Fraction:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from ndis._search import smallest_safe
 from ndis._validate import as_scalar
-from ndis.calibrate import smallest_safe
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.ledger.directions import enclosed, up
 from ndis.ledger.moments import certified_log_moment, log_budget
@@ -145,7 +145,7 @@ def squared_shift(profile: PrivacyProfile) -> Fraction:
     total = Fraction(0)
     for group in profile.groups:
         found = [enclosed(pair) for pair in (group.remove, group.add)]
-        if group.sampled or any(one.curved or one.singular for one in found):
+        if group.sampled or any(one.curved or one.mutually_singular for one in found):
             raise ParameterError(
                 "request",
                 "be a Gaussian mean shift without sampling",

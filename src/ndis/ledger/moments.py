@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from flint import arb, fmpq
+from flint import arb
 
-from ndis.errors import BudgetError, ParameterError
-from ndis.ledger.directions import Ball, enclosed, precision, up
+from ndis._balls import exact_ball
+from ndis.errors import BudgetError, ParameterError, PrecisionError
+from ndis.ledger.directions import enclosed, precision, up
 from ndis.profile import Group, Order, PrivacyProfile
+from ndis.spectrum.sampled_certified_parts import product
+from ndis.spectrum.sampled_moment_balls import ShiftStep
 
 __all__ = ["certified_log_moment", "log_budget"]
 
 _BITS = 320
+_DIGITS = 90.0  # the moment of a sampled step is meant to be known to e^-90
 
 
 def certified_log_moment(profile: PrivacyProfile, way: Order, order: float) -> Fraction:
@@ -51,7 +55,7 @@ def log_budget(order: float, epsilon: float, delta: float) -> Fraction:
     True
     """
     with precision(_BITS):
-        s = _ball(Fraction(order) - 1)
+        s = exact_ball(Fraction(order) - 1)
         found = arb(delta).log() + s * arb(epsilon) - s * s.log() + (1 + s) * (1 + s).log()
         return -up(-found)
 
@@ -59,24 +63,36 @@ def log_budget(order: float, epsilon: float, delta: float) -> Fraction:
 def _plain(group: Group, way: Order, order: float) -> Fraction:
     found = enclosed(group.pair(way))
     with precision(_BITS):
-        value = None if found.singular else found.log_moment(_ball(Fraction(order) - 1))
+        value = None if found.mutually_singular else found.log_moment(exact_ball(Fraction(order) - 1))
         if value is None:
-            raise BudgetError(
-                f"the request must have a finite Rényi divergence of order {order!r} to be counted; got a request for "
-                f"which it is infinite in the direction {way!r}; make a ledger with a smaller order, or a plan"
-            )
+            raise _infinite(way, order)
         return max(up(value), Fraction(0))
 
 
 def _sampled(group: Group, way: Order, order: float) -> Fraction:
-    """K(s) of one sampled release. The ball moments of sampled steps are not part of this version."""
-    raise ParameterError(
-        "request",
-        "be without Poisson sampling for a ledger of kind 'renyi'",
-        f"a release with sampling rate {group.rate!r}",
-        "declare it in a plan",
+    """K(s) of one sampled mean shift (`ndis.spectrum.sampled_moment_balls`); other sampled pairs are refused."""
+    found = enclosed(group.pair(way))
+    if found.mutually_singular:
+        raise _infinite(way, order)
+    if found.curved:
+        raise ParameterError(
+            "request",
+            "be a mean shift if it is sampled, for a ledger of kind 'renyi'",
+            f"a release with sampling rate {group.rate!r} and unequal variances",
+            "declare it in a plan",
+        )
+    if found.trivial:
+        return Fraction(0)
+    with precision(_BITS):
+        step = ShiftStep(product(group.rates), found.flat.sqrt(), remove=way == "remove")
+        value = step.moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
+        if not value.is_finite():
+            raise PrecisionError(f"the Rényi divergence of order {order!r} of a sampled release could not be enclosed")
+        return max(up(value), Fraction(0))
+
+
+def _infinite(way: Order, order: float) -> BudgetError:
+    return BudgetError(
+        f"the request must have a finite Rényi divergence of order {order!r} to be counted; got a request for which it "
+        f"is infinite in the direction {way!r}; make a ledger with a smaller order, or a plan"
     )
-
-
-def _ball(value: Fraction) -> Ball:
-    return arb(fmpq(value.numerator, value.denominator))

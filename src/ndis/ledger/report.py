@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ndis._version import __version__
 from ndis.ledger.store import Entry
 from ndis.profile import Order, PrivacyProfile
 
@@ -37,8 +38,6 @@ class LedgerReport:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> LedgerReport:
         """The report of these values, with the version of the package."""
-        from ndis import __version__
-
         return cls({"version": __version__, **values})
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,21 +1,34 @@
-"""What every mechanism has in common: a guarantee, a receipt, and neighbours on which the guarantee is met."""
+"""What all mechanisms have in common: a guarantee, a receipt, a release, and neighbours that attain the guarantee."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ndis._validate import ADJACENCIES, Adjacency, as_adjacency
+from ndis._json import loads, only_keys
+from ndis._validate import ADJACENCIES, Adjacency, Floats, as_adjacency
+from ndis._version import __version__
 from ndis.errors import ParameterError
+from ndis.files import write_file
 from ndis.profile import PrivacyProfile
 
-__all__ = ["ADJACENCIES", "ARITHMETICS", "Adjacency", "Attained", "Mechanism", "Receipt", "as_adjacency"]
+__all__ = [
+    "ADJACENCIES",
+    "ARITHMETICS",
+    "Adjacency",
+    "Attained",
+    "GaussianRelease",
+    "Mechanism",
+    "Receipt",
+    "as_adjacency",
+]
 
 ARITHMETICS = ("exact", "exact draw, law computed in floats")
 
@@ -24,8 +37,8 @@ ARITHMETICS = ("exact", "exact draw, law computed in floats")
 class Attained:
     """Two neighbouring data sets, in words, and the exact profile of the mechanism's output on them.
 
-    A profile of a mechanism is an upper bound of its privacy loss over all neighbours. This is a lower bound: a claim
-    that it contradicts is false.
+    The profile of a mechanism is an upper bound over all neighbours. This profile is a lower bound: a claim that
+    contradicts it is false.
     """
 
     neighbours: str
@@ -41,15 +54,15 @@ class Mechanism(Protocol):
         """Which data sets are neighbours."""
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee: at least as bad as any neighbours, in either order."""
+        """The guarantee: no neighbours are worse, in either order."""
 
     def attained(self) -> tuple[Attained, ...]:
-        """The worst neighbours known, from public parameters alone."""
+        """The worst known neighbours, from public parameters only."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a release guarantees and how it was made, for the reader of the release. Only public values.
+    """What a release guarantees and how it was made. It holds only public values.
 
     Attributes
     ----------
@@ -58,21 +71,21 @@ class Receipt:
     parameters : mapping
         Its public parameters.
     epsilon, delta : float
-        The guarantee asked for, which the mechanism meets.
+        The guarantee that was asked for. The mechanism meets it.
     adjacency : str
         "add-remove" or "replace-one".
     private : bool
-        False where a seed made the randomness reproducible: such a release must not be published.
+        False if a seed made the randomness reproducible. Do not publish such a release.
     arithmetic : str
-        "exact": the output is the ideal draw, rounded to a public grid. "exact draw, law computed in floats": so it is,
-        of a mean and covariance that came from a model as floats, whose rounding the guarantee does not cover.
+        "exact": the output is the ideal draw, rounded to a public grid. "exact draw, law computed in floats": the same,
+        but the mean and covariance came from a model as floats. The guarantee does not cover their rounding.
     version : str
-        Of the package.
+        The version of the package.
     ledger : mapping, optional
         If a budget ledger paid: the name of its data set, the number of the entry and its digest (`ndis.Ledger`).
     digest : str
-        SHA-256 of the other fields and of the values released with them; empty until they are put together. It tells
-        a receipt that was changed, or that lies beside other values. Whoever changes both can compute it anew.
+        SHA-256 of the other fields and of the released values; empty until they are put together. It shows if the
+        receipt was changed, or belongs to other values. Whoever changes both can compute it again.
 
     Examples
     --------
@@ -88,7 +101,7 @@ class Receipt:
     adjacency: Adjacency
     private: bool
     arithmetic: str = "exact"
-    version: str = field(default_factory=lambda: _version())
+    version: str = __version__
     ledger: Mapping[str, Any] | None = None
     digest: str = ""
 
@@ -113,9 +126,7 @@ class Receipt:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Receipt:
-        """The receipt that `to_json` wrote; anything else is refused."""
-        from ndis._json import loads, only_keys
-
+        """Read the receipt that `to_json` wrote, and refuse anything else."""
         optional = ("ledger", "digest")
         required = tuple(name for name in cls.__dataclass_fields__ if name not in optional)
         found = {"digest": "", **only_keys("receipt", loads("receipt", text), required, optional)}
@@ -134,7 +145,7 @@ class Receipt:
 
     @classmethod
     def from_saved(cls, text: str | bytes) -> Receipt:
-        """The receipt of a saved release; one that says `private` must have a digest, so nobody can just cut it off.
+        """The receipt of a saved release. If it says `private`, it must have a digest, so nobody can just cut it off.
 
         >>> Receipt.from_saved(Receipt("M", {}, 1.0, 1e-6, "add-remove", private=True).to_json())
         Traceback (most recent call last):
@@ -146,7 +157,7 @@ class Receipt:
         return found
 
     def bound_to(self, **values: Any) -> Receipt:
-        """The receipt with the digest of itself and the released values; refused if it has that of others.
+        """The receipt with the digest of itself and the released values; refused if it has a digest of others.
 
         >>> receipt = Receipt("M", {}, 1.0, 1e-6, "add-remove", private=False).bound_to(values=np.zeros(2))
         >>> receipt.bound_to(values=np.zeros(2)) == receipt
@@ -180,8 +191,6 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
 
 def _check_seal(found: Any) -> None:
     """Refuse what no ledger writes into a receipt."""
-    from ndis._json import only_keys
-
     seal = only_keys("ledger of the receipt", found, ("data_name", "entry", "head"))
     good = isinstance(seal["data_name"], str) and type(seal["entry"]) is int and isinstance(seal["head"], str)
     if not (good and re.fullmatch("[0-9a-f]{64}", seal["head"])):
@@ -192,7 +201,7 @@ def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:
     """Named arrays as bytes that do not depend on the machine."""
     for name in sorted(values):
         array = np.asarray(values[name])
-        if array.dtype.kind == "U":  # its width follows from the longest
+        if array.dtype.kind == "U":  # the width of its type follows from the longest entry
             yield json.dumps([name, array.tolist()]).encode()
         else:
             array = array.astype(array.dtype.newbyteorder("<"))
@@ -200,7 +209,57 @@ def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:
             yield array.tobytes()
 
 
-def _version() -> str:
-    from ndis import __version__
+@dataclass(frozen=True, eq=False)
+class GaussianRelease:
+    """One draw with Gaussian noise, and its receipt. All mechanisms with Gaussian noise on an answer return it.
 
-    return __version__
+    Attributes
+    ----------
+    values : array
+        The draw, rounded to the grid of the receipt. Read-only.
+    receipt : Receipt
+    """
+
+    values: Floats
+    receipt: Receipt
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "receipt", self.receipt.bound_to(values=values))
+
+    @property
+    def private(self) -> bool:
+        """False if a seed made the draw reproducible."""
+        return self.receipt.private
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance added to every coordinate; the factor of the covariance if the noise has a public one."""
+        return float(self.receipt.parameters["noise_variance"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write values and receipt as one JSON file: all of it under its name, or nothing."""
+        content = {"values": self.values.tolist(), "receipt": self.receipt.to_dict()}
+        write_file(path, json.dumps(content, allow_nan=False, indent=2).encode() + b"\n", name="path")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> GaussianRelease:
+        """Read the release that `save` wrote. The digest of its receipt must be that of receipt and values.
+
+        >>> import tempfile
+        >>> receipt = Receipt("lift(Mean)", {"noise_variance": 1.0}, 1.0, 1e-5, "add-remove", private=True)
+        >>> release = GaussianRelease([0.5], receipt)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release.save(f"{folder}/release.json")
+        ...     GaussianRelease.load(f"{folder}/release.json").receipt == release.receipt
+        True
+        """
+        try:
+            with open(path, "rb") as file:
+                text = file.read()
+        except OSError as error:
+            raise ParameterError("path", "be a file that can be read", f"{str(path)!r}: {error.strerror}") from error
+        found = only_keys("release", loads("release", text), ("values", "receipt"))
+        return cls(found["values"], Receipt.from_saved(json.dumps(found["receipt"])))

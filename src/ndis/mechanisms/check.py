@@ -1,6 +1,6 @@
-"""A search for neighbours that break a declared sensitivity: a test of a model, not a proof of it.
+"""A search for neighbours that break a declared sensitivity: a test of a model, not a proof.
 
-For made-up data only. What it reports quotes the data sets it found.
+Use it on made-up data only: the report quotes the data sets that it found.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndis._validate import as_counts, as_positive, as_scalar
+from ndis._exact import exact_array
+from ndis._validate import as_count, as_positive
 from ndis.errors import ParameterError
-from ndis.exact import exact_array
-from ndis.mechanisms.envelopes import DominatingPairs, Envelope, RankOneEnvelope, as_envelope
 from ndis.pair import GaussianPair
+from ndis.worst_case.envelopes import DominatingPairs, Envelope, RankOneEnvelope, as_envelope
 
 __all__ = ["Finding", "SensitivityReport", "check_sensitivity"]
 
-_ROUNDING = 1e-7  # what floats may add to a quantity, relatively
-_NOISE = 1e-9  # and absolutely, where it should be 0
+_ROUNDING = 1e-7  # the relative error that floats may add to a quantity
+_NOISE = 1e-9  # the absolute error, if the quantity should be 0
 _EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 _LEAST_LOG_DELTA = -50.0
 
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
 
     @property
     def usage(self) -> float:
-        """value/allowed; above 1 the declared sensitivity is wrong. Where 0 is allowed, 0 or infinity."""
+        """value/allowed. Above 1 the declared sensitivity is wrong. If 0 is allowed, the answer is 0 or infinity."""
         if self.allowed > 0:
             return self.value / self.allowed
         return 0.0 if self.value <= _NOISE else math.inf
@@ -46,16 +46,16 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class SensitivityReport:
-    """What `check_sensitivity` found.
+    """The result of `check_sensitivity`.
 
     Attributes
     ----------
     ok : bool
-        True where no pair broke the envelope. That proves nothing; False does.
+        True if no pair broke the envelope. True proves nothing; False does.
     pairs : int
-        Pairs of neighbours looked at, each in both orders.
+        Number of pairs of neighbours that were tried, each in both orders.
     closest : Finding
-        The one that used most of what is allowed.
+        The finding that used most of what is allowed.
     counterexample : Finding or None
         The worst violation.
     usage : dict
@@ -103,7 +103,7 @@ def check_sensitivity(
 
     Examples
     --------
-    >>> from ndis.mechanisms.envelopes import RankOneEnvelope
+    >>> from ndis.worst_case.envelopes import RankOneEnvelope
     >>> class Sum:  # says that records lie in [0, 1], and does not clip them
     ...     def distribution(self, data):
     ...         return [sum(data)], [[0.0]]
@@ -116,8 +116,8 @@ def check_sensitivity(
     (False, [1.0, 3.0], 'shift', 3.0)
     """
     variances = as_positive("noise_variance", noise_variance).tolist()
-    count = int(as_counts("trials", as_scalar("trials", trials))[0])
-    moves = int(as_counts("steps", as_scalar("steps", steps))[0]) if perturb is not None else 0
+    count = as_count("trials", trials)
+    moves = as_count("steps", steps) if perturb is not None else 0
     rng = np.random.default_rng(random_state)
     worst: dict[str, Finding] = {}
     pairs = 0
@@ -163,12 +163,14 @@ def _whitened(first: tuple[Any, Any], second: tuple[Any, Any], v: float) -> Gaus
 
 
 def _quantities(envelope: Envelope, pair: GaussianPair) -> Iterator[tuple[str, float, float]]:
-    """(name, value, what is allowed) for each thing the envelope bounds, both orders."""
+    """(name, value, bound) of each quantity that the envelope bounds, in both orders."""
     if pair.mutually_singular:
         raise ParameterError("distribution", "return finite moments with a positive semidefinite covariance", "others")
     if isinstance(envelope, DominatingPairs):
-        for name, one, limit in (("remove", pair, envelope.remove), ("add", pair.reversed(), envelope.add)):
-            found, allowed = one.log_delta(_EPSILONS), limit.log_delta(_EPSILONS)
+        pieces = envelope.pieces or (envelope,)
+        for name, one in (("remove", pair), ("add", pair.reversed())):
+            found = one.log_delta(_EPSILONS)
+            allowed = np.max([getattr(piece, name).log_delta(_EPSILONS) for piece in pieces], axis=0)
             seen = allowed >= _LEAST_LOG_DELTA
             excess = float(np.max(found[seen] - allowed[seen], initial=-math.inf))
             yield f"delta ({name})", math.exp(excess), 1.0

@@ -1,8 +1,9 @@
 """The Gaussian mechanism: a query of bounded sensitivity and the least Gaussian noise, exactly calibrated.
 
-It is the simplest lift: a covariance that does not depend on the data. The worst pair is the mean shift
-μ = sensitivity/noise_std, and δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (prop:ndis-mean-analytic-form), which is exact
-for every query that attains its sensitivity: Balle and Wang's analytic Gaussian mechanism.
+It is the simplest lift: its covariance does not depend on the data. The worst pair is the mean shift
+μ = sensitivity/noise_std (thm:mean-shift), with δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)
+(prop:ndis-mean-analytic-form). This is exact for every query that attains its sensitivity: Balle and Wang's analytic
+Gaussian mechanism.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from ndis._validate import Floats, as_covariance, as_floats, as_scalar
-from ndis.calibrate import budget, smallest_safe
+from ndis._exact import ExactArray, exact_array
+from ndis._search import budget, smallest_safe
+from ndis._validate import Floats, as_covariance, as_floats, as_within
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
 from ndis.ledger.charging import charged
-from ndis.mechanisms.base import Adjacency, Attained, Receipt, as_adjacency
-from ndis.mechanisms.lifted import LiftedRelease
+from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
+from ndis.sampling import exact_gaussian, exact_normal, grid_for
+from ndis.sampling.bits import random_bits
 
 __all__ = ["GaussianMechanism"]
 
+_BITS = 200  # noise and sensitivity lie between 2^-200 and 2^200
 _LARGEST = 2.0**1000  # of an entry: with its noise it is still a float
 
 
@@ -35,19 +38,19 @@ _LARGEST = 2.0**1000  # of an entry: with its noise it is still a float
 class GaussianMechanism:
     """Add N(0, noise_std²) to every entry of a query, or N(0, noise_std²·covariance) to a vector.
 
-    Make one with `calibrated`. A mechanism whose noise does not meet its ε and δ, certified, cannot be made.
+    Make one with `calibrated`. The constructor refuses noise that does not meet its ε and δ with a certificate.
 
     Parameters
     ----------
     noise_std : float
         Standard deviation of the noise; with a `covariance`, the factor of its root.
     sensitivity : float
-        Public bound on ‖q(D) − q(D')‖₂ over neighbours. With a `covariance` C the norm is Mahalanobis',
-        √(xᵀC⁻¹x): in the coordinates in which the noise is the same in all directions.
+        Public bound on ‖q(D) − q(D')‖₂ over neighbours. With a `covariance` C the norm is √(xᵀC⁻¹x) of Mahalanobis:
+        in its coordinates the noise is the same in all directions.
     epsilon, delta : float
         The guarantee.
     adjacency : str
-        Which data sets are neighbours: the ones over which the sensitivity was taken.
+        Which data sets are neighbours. The sensitivity must be taken over these.
     covariance : (d, d) array, optional
         Public, symmetric and positive definite: the shape of the noise.
 
@@ -73,8 +76,8 @@ class GaussianMechanism:
         values: dict[str, Any] = {
             "epsilon": epsilon,
             "delta": delta,
-            "sensitivity": _positive("sensitivity", self.sensitivity),
-            "noise_std": _positive("noise_std", self.noise_std),
+            "sensitivity": as_within("sensitivity", self.sensitivity, _BITS),
+            "noise_std": as_within("noise_std", self.noise_std, _BITS),
             "adjacency": as_adjacency(self.adjacency),
             "covariance": None if self.covariance is None else _as_shape(self.covariance),
         }
@@ -108,7 +111,7 @@ class GaussianMechanism:
         (2,)
         """
         epsilon, delta = budget(epsilon, delta)
-        reach = _positive("sensitivity", sensitivity)
+        reach = as_within("sensitivity", sensitivity, _BITS)
         ratio = smallest_safe(
             lambda x: float(_pair(1.0, x).log_delta(epsilon)),
             lambda x: _pair(reach, reach * x).certify(epsilon).upper,
@@ -128,7 +131,7 @@ class GaussianMechanism:
         return PrivacyProfile(_pair(self.sensitivity, self.noise_std), adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
-        """Two data sets whose answers are as far apart as the sensitivity allows, where the query has such."""
+        """Two data sets whose answers are as far apart as the sensitivity allows, if the query has such data sets."""
         return (Attained("answers that differ by the whole sensitivity", self.profile()),)
 
     def release(
@@ -138,15 +141,15 @@ class GaussianMechanism:
         random_state: Any = None,
         ledger: str | os.PathLike[str] | None = None,
         slot: str | None = None,
-    ) -> LiftedRelease:
-        """The answer plus noise, drawn exactly and rounded to a grid that depends on the noise alone.
+    ) -> GaussianRelease:
+        """The answer plus noise, drawn exactly and rounded to a grid that depends only on the noise.
 
         Parameters
         ----------
         value : number or array
-            The query's answer, private: integers, fractions or floats, taken as exact, or an `ExactArray`. An entry
-            that is not a finite number, or beyond ±2^1000, counts as 0, so the sensitivity must hold with that rule. A
-            vector where there is a covariance.
+            The query's answer, private: integers, fractions or floats, taken as exact, or an `ExactArray`. With a
+            covariance it is a vector. An entry that is not a finite number, or beyond ±2^1000, counts as 0. The
+            sensitivity must hold with this rule.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
         ledger : path, optional
@@ -154,9 +157,6 @@ class GaussianMechanism:
         slot : str, optional
             The slot of a plan. For the other kinds a label, or None.
         """
-        from ndis.sampling import exact_gaussian, exact_normal, grid_for
-        from ndis.sampling.bits import random_bits
-
         bits = random_bits(random_state)
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
             answer = _finite(value)
@@ -188,19 +188,12 @@ class GaussianMechanism:
                 private=sample.private,
                 ledger=charge.seal(),
             )
-            return LiftedRelease(drawn, receipt)
+            return GaussianRelease(drawn, receipt)
 
 
 def _pair(sensitivity: float, noise_std: float) -> GaussianPair:
     """The worst pair: a shift of sensitivity/noise_std standard deviations, rounded up."""
     return GaussianPair.from_ratios(1.0, shift=math.nextafter(sensitivity / noise_std, math.inf))
-
-
-def _positive(name: str, value: Any) -> float:
-    x = as_scalar(name, value)
-    if not 2.0**-200 <= x <= 2.0**200:
-        raise ParameterError(name, "be positive and between 2^-200 and 2^200", x)
-    return x
 
 
 def _as_shape(value: Any) -> Floats:
@@ -220,7 +213,7 @@ def _least_variance(covariance: Floats) -> float:
 
 
 def _finite(value: Any) -> ExactArray:
-    """The answer, each entry that is not a finite number as 0: an error would tell of it."""
+    """The answer, with 0 for each entry that is not a finite number. An error would reveal such an entry."""
     if isinstance(value, ExactArray):
         fractions = [Fraction(int(n), value.denominator) for n in value.numerators.ravel()]
         return exact_array(_object_array([_entry(x) for x in fractions], value.shape))
@@ -240,7 +233,7 @@ def _object_array(entries: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _entry(x: Any) -> Fraction:
-    """An entry, exactly; 0 where it is not a finite number within ±2^1000.
+    """An entry, exactly; 0 if it is not a finite number within ±2^1000.
 
     >>> [str(_entry(x)) for x in (3, 0.5, float("nan"), 10**400, None, "a", Decimal("0.1"))]
     ['3', '1/2', '0', '0', '0', '0', '1/10']

@@ -1,13 +1,12 @@
 """Make any Gaussian-output algorithm private with the least isotropic noise (alg::ndis wrapper, corrected).
 
-A Gaussian-output algorithm (def:gaussian-output-alg) maps data to a mean μ and a covariance Σ. It is released as a draw
-from N(μ, Σ + vI), the additive-noise family of def:additive-noise-family with N = vI. By prop:mr-reduction δ depends on
-neighbours only through the whitened shift and ratios, and the model bounds those by an envelope at each v.
+A Gaussian-output algorithm (def:gaussian-output-alg) maps data to a mean μ and a covariance Σ. The mechanism releases a
+draw from N(μ, Σ + vI), the additive-noise family of def:additive-noise-family with N = vI. By prop:mr-reduction δ
+depends on neighbours only through the whitened shift and ratios. At each v the model bounds these by an envelope.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -15,49 +14,52 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndis._validate import as_scalar
-from ndis.calibrate import budget, smallest_safe
+from ndis._exact import ExactArray, exact_array, plus_diagonal
+from ndis._search import budget, smallest_safe
+from ndis._validate import as_within
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
-from ndis.files import write_file
 from ndis.ledger.charging import charged
-from ndis.mechanisms.base import ARITHMETICS, Adjacency, Attained, Receipt, as_adjacency
-from ndis.mechanisms.envelopes import Envelope, LoewnerEnvelope, as_envelope
-from ndis.mechanisms.worst_case import Bound, as_bound, certified_worst_delta, worst_log_delta
-from ndis.mechanisms.worst_case_profile import envelope_profile
+from ndis.mechanisms.base import ARITHMETICS, Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
 from ndis.profile import PrivacyProfile
+from ndis.sampling import exact_gaussian, grid_for
+from ndis.sampling.bits import random_bits
+from ndis.worst_case.envelopes import Envelope, LoewnerEnvelope, as_envelope
+from ndis.worst_case.profile import Bound, as_bound, certified_worst_delta, envelope_profile, worst_log_delta
 
-__all__ = ["GaussianOutput", "LiftedMechanism", "LiftedRelease", "lift"]
+__all__ = ["GaussianOutput", "LiftedMechanism", "lift"]
+
+
+_NO_NOISE = 2.0**-200  # for a model that needs no noise: it only sets a public grid for the draw
 
 
 @runtime_checkable
 class GaussianOutput(Protocol):
-    """What `lift` asks of a model. Everything about the model but its `distribution` of the data is public.
+    """What `lift` asks of a model (def:gaussian-output-alg). Only its `distribution` of the data is private.
 
-    Optional members: `adjacency` ("add-remove" unless given); `sensitivity_paper(noise_variance)`, a LoewnerEnvelope
-    for bound="paper"; `attained(noise_variance)`, a tuple of `Attained`, the worst neighbours known.
+    Optional members: `adjacency` ("add-remove" by default); `sensitivity_paper(noise_variance)`, a LoewnerEnvelope for
+    bound="paper"; `attained(noise_variance)`, a tuple of `Attained`, the worst known neighbours.
     """
 
     def distribution(self, data: Any) -> tuple[Any, Any]:
         """Mean (d,) and covariance (d, d), private: integers, fractions or floats, taken as exact, or ExactArrays.
 
-        The receipt calls the law exact where both are ExactArrays (`ndis.exact.exact_array` makes one), and else says
-        that it was computed in floats. So return one type whatever the data: the receipt tells which. In one dimension
-        the mean may be a number. It must return for every data set of the right shape; what it raises must not depend
-        on private values.
+        If both are ExactArrays (`ndis.exact_array` makes one), the receipt calls the law exact. Otherwise it says that
+        the law was computed in floats. The receipt tells which, so return one type whatever the data are. In one
+        dimension the mean may be a number. The method must return for every data set of the right shape, and what it
+        raises must not depend on private values.
         """
 
     def sensitivity(self, noise_variance: float) -> Envelope:
-        """What neighbours can do at this noise variance, as bounds rounded up. Public."""
+        """How far neighbours can be apart at this noise variance, as bounds rounded up. Public."""
 
 
 def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = "exact") -> LiftedMechanism:
     """The mechanism that releases `model` with the smallest noise variance for the budget.
 
-    The worst δ over neighbours falls as the noise grows, because more noise is post-processing. The search relies on it
-    only to come out small: the noise variance it returns was certified, in both orders, and is safe in any case.
+    It draws from the additive-noise family (def:additive-noise-family). The worst δ over neighbours falls as the noise
+    grows, because more noise is post-processing. The search needs this only to find a small noise. The noise variance
+    that it returns is certified in both orders, and safe in any case.
 
     Parameters
     ----------
@@ -66,21 +68,24 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
     epsilon, delta : float
         The budget.
     bound : str
-        - ``"exact"``: the worst case over the envelope itself; for a LoewnerEnvelope, where none is known, the best of
-          the other two. `bound_used` says which.
-        - ``"renyi"``: closed form over the envelope; sound, fast, a little more noise.
+        - ``"exact"``: the worst case over the envelope itself. None is known for a LoewnerEnvelope, which gets the
+          better of the other two. `bound_used` says which.
+        - ``"renyi"``: a closed form over the envelope; sound, fast, a little more noise.
         - ``"paper"``: mean and covariance apart, with the paper's covariance term corrected.
 
     Raises
     ------
     BudgetError
-        If no noise variance meets the budget, or every one does: a model that is private without noise needs no search,
-        and `LiftedMechanism` takes any `noise_variance`.
+        If no noise variance meets the budget.
+
+    Notes
+    -----
+    A model that is private without noise gets a noise variance of 2⁻²⁰⁰, which only sets the grid of the draw.
 
     Examples
     --------
     >>> import ndis
-    >>> from ndis.mechanisms.envelopes import RankOneEnvelope
+    >>> from ndis.worst_case.envelopes import RankOneEnvelope
     >>> class Mean:
     ...     '''The mean of at most 100 numbers in [0, 1], each 0 to begin with.'''
     ...     def distribution(self, data):
@@ -100,15 +105,16 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
         lambda v: worst_log_delta(_declared(model, v, chosen), epsilon, chosen),
         lambda v: certified_worst_delta(_declared(model, v, chosen), epsilon, chosen)[0],
         delta=delta,
+        least=_NO_NOISE,
     )
     return LiftedMechanism(model, noise_variance=noise_variance, epsilon=epsilon, delta=delta, bound=chosen)
 
 
 @dataclass(frozen=True, eq=False)
 class LiftedMechanism:
-    """A Gaussian-output algorithm with noise that makes it (ε, δ)-private. Made by `lift`.
+    """A Gaussian-output algorithm with noise that makes it (ε, δ)-private. `lift` makes one.
 
-    A mechanism whose noise does not meet its ε and δ, certified over the declared envelope, cannot be made.
+    The constructor refuses noise that does not meet its ε and δ with a certificate over the declared envelope.
 
     Attributes
     ----------
@@ -132,9 +138,7 @@ class LiftedMechanism:
 
     def __post_init__(self) -> None:
         epsilon, delta = budget(self.epsilon, self.delta)
-        noise = as_scalar("noise_variance", self.noise_variance)
-        if not 2.0**-900 <= noise <= 2.0**900:
-            raise ParameterError("noise_variance", "be positive and between 2^-900 and 2^900", noise)
+        noise = as_within("noise_variance", self.noise_variance, 900)
         _check_model(self.model)
         bound = as_bound(self.bound)
         used = _within_budget(self.model, noise, epsilon, delta, bound)
@@ -144,19 +148,19 @@ class LiftedMechanism:
 
     @property
     def adjacency(self) -> Adjacency:
-        """Which data sets are neighbours, as the model says."""
+        """Which data sets are neighbours; the model says so."""
         return as_adjacency(getattr(self.model, "adjacency", "add-remove"))
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee at every ε: the worst case over the model's envelope, whichever bound the noise came from.
+        """The guarantee at every ε: the worst case over the model's envelope, whichever bound gave the noise.
 
-        Where the model knows its worst pairs the profile is that of the pairs; else see `EnvelopeProfile`.
+        If the model knows its worst pairs, it is the profile of the pairs. Otherwise see `EnvelopeProfile`.
         """
         envelope = as_envelope(self.model.sensitivity(self.noise_variance))
         return envelope_profile(envelope, epsilon=self.epsilon, adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
-        """The worst neighbours the model knows of; none where it says nothing."""
+        """The worst neighbours that the model knows, if it knows any."""
         known = getattr(self.model, "attained", None)
         return tuple(known(self.noise_variance)) if callable(known) else ()
 
@@ -167,8 +171,8 @@ class LiftedMechanism:
         random_state: Any = None,
         ledger: str | os.PathLike[str] | None = None,
         slot: str | None = None,
-    ) -> LiftedRelease:
-        """One draw from N(μ, Σ + vI) of `data`, exactly, on a grid that depends on v alone.
+    ) -> GaussianRelease:
+        """One draw from N(μ, Σ + vI) of `data`, exactly, on a grid that depends only on v.
 
         Parameters
         ----------
@@ -183,16 +187,13 @@ class LiftedMechanism:
 
         Notes
         -----
-        Of a covariance that is not quite symmetric the symmetric part counts. Σ + vI must be positive definite, which
-        it is for every covariance of a model; an error that says otherwise means that the model is broken, and tells
-        of the data. A model that was changed after `lift` and no longer meets the budget is refused before the data are
-        touched. How long a release takes may depend on the data, and is not protected.
+        Only (Σ+Σᵀ)/2 is used. Σ + vI must be positive definite, and it is for every covariance. An error that says
+        otherwise means that the model is broken, and it tells something about the data. If the model was changed after
+        `lift` and no longer meets the budget, the release is refused before the data are touched. The time that a
+        release takes may depend on the data, and is not protected.
         """
-        from ndis.sampling import exact_gaussian, grid_for
-        from ndis.sampling.bits import random_bits
-
         bits = random_bits(random_state)
-        # what the model declares now: it may have been changed since
+        # check what the model declares now, because it may have been changed
         _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
             mean, covariance = self.model.distribution(data)
@@ -205,7 +206,7 @@ class LiftedMechanism:
                 raise ParameterError("distribution", rule, f"shapes {centre.shape} and {spread.shape}")
             sample = exact_gaussian(
                 centre,
-                _plus_noise(spread, self.noise_variance),
+                plus_diagonal(spread, self.noise_variance),
                 size=1,
                 grid=grid_for(math.sqrt(self.noise_variance)),
                 random_state=bits,
@@ -217,7 +218,7 @@ class LiftedMechanism:
                 "bound_used": self.bound_used,
                 "grid": sample.grid,
             }
-            # by the two types alone: whether a list holds integers or floats may depend on the data (sum([]) is 0)
+            # only the two types decide: whether a list holds integers or floats may depend on the data (sum([]) is 0)
             arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
             receipt = Receipt(
                 f"lift({type(self.model).__name__})",
@@ -229,65 +230,7 @@ class LiftedMechanism:
                 arithmetic=arithmetic,
                 ledger=charge.seal(),
             )
-            return LiftedRelease(sample.values[0], receipt)
-
-
-@dataclass(frozen=True, eq=False)
-class LiftedRelease:
-    """One private draw, and its receipt.
-
-    Attributes
-    ----------
-    values : array
-        The draw, rounded to the grid of the receipt. Read-only.
-    receipt : Receipt
-    """
-
-    values: NDArray[np.float64]
-    receipt: Receipt
-
-    def __post_init__(self) -> None:
-        values = np.array(self.values, dtype=np.float64)
-        values.setflags(write=False)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "receipt", self.receipt.bound_to(values=values))
-
-    @property
-    def private(self) -> bool:
-        """False where a seed made the draw reproducible."""
-        return self.receipt.private
-
-    @property
-    def noise_variance(self) -> float:
-        """Variance added to every coordinate; the factor of the covariance where the noise has a public one."""
-        return float(self.receipt.parameters["noise_variance"])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write values and receipt as one JSON file: all of it under its name, or nothing."""
-        content = {"values": self.values.tolist(), "receipt": self.receipt.to_dict()}
-        write_file(path, json.dumps(content, allow_nan=False, indent=2).encode() + b"\n", name="path")
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LiftedRelease:
-        """The release that `save` wrote; the digest of its receipt must be that of receipt and values.
-
-        >>> import tempfile
-        >>> receipt = Receipt("lift(Mean)", {"noise_variance": 1.0}, 1.0, 1e-5, "add-remove", private=True)
-        >>> release = LiftedRelease([0.5], receipt)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     release.save(f"{folder}/release.json")
-        ...     LiftedRelease.load(f"{folder}/release.json").receipt == release.receipt
-        True
-        """
-        from ndis._json import loads, only_keys
-
-        try:
-            with open(path, "rb") as file:
-                text = file.read()
-        except OSError as error:
-            raise ParameterError("path", "be a file that can be read", f"{str(path)!r}: {error.strerror}") from error
-        found = only_keys("release", loads("release", text), ("values", "receipt"))
-        return cls(found["values"], Receipt.from_saved(json.dumps(found["receipt"])))
+            return GaussianRelease(sample.values[0], receipt)
 
 
 # ---------------------------------------------------------------------- the model
@@ -301,7 +244,7 @@ def _check_model(model: Any) -> None:
 
 
 def _declared(model: Any, noise_variance: float, bound: Bound) -> Envelope:
-    """The envelope the bound is taken over: the paper's own where the model has one and it is asked for."""
+    """The envelope for the bound. For bound="paper" it is the paper's own, if the model has one."""
     paper = getattr(model, "sensitivity_paper", None)
     if bound != "paper" or not callable(paper):
         return as_envelope(model.sensitivity(noise_variance))
@@ -312,7 +255,7 @@ def _declared(model: Any, noise_variance: float, bound: Bound) -> Envelope:
 
 
 def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: float, bound: Bound) -> str:
-    """What certified δ(ε) ≤ δ over the envelope that the model declares, in words; refused where nothing does."""
+    """The name of the bound that certifies δ(ε) ≤ δ over the declared envelope; refused if no bound does."""
     reached, used = certified_worst_delta(_declared(model, noise_variance, bound), epsilon, bound)
     if not reached <= delta:
         raise ParameterError(
@@ -324,17 +267,8 @@ def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: flo
     return used
 
 
-def _plus_noise(covariance: ExactArray, noise_variance: float) -> ExactArray:
-    """½(Σ + Σᵀ) + vI, without rounding."""
-    up, down = noise_variance.as_integer_ratio()
-    N, n = covariance.numerators, covariance.denominator
-    noise = np.zeros(N.shape, dtype=object)
-    np.fill_diagonal(noise, 2 * n * up)
-    return ExactArray(np.asarray((N + N.T) * down + noise, dtype=object), 2 * n * down)
-
-
 def _parameters(model: Any) -> dict[str, Any]:
-    """The public parameters of a model, for the receipt: the fields of a dataclass, else its name alone."""
+    """The public parameters of a model, for the receipt: the fields of a dataclass, otherwise only its name."""
     found: dict[str, Any] = {"name": type(model).__name__}
     if is_dataclass(model):
         found |= {one.name: _plain(getattr(model, one.name)) for one in fields(model)}
@@ -342,7 +276,7 @@ def _parameters(model: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A public parameter in full, in the types of JSON; as text where there is none for it.
+    """A public parameter in full, in the types of JSON, or as text if JSON has no type for it.
 
     >>> _plain(np.array([[0.1], [float("inf")]]))
     [[0.1], ['inf']]

@@ -1,4 +1,4 @@
-"""What a random projection gives out: a sketch, its receipt, and what can be computed from the two."""
+"""The release of a random projection: a sketch, its receipt, and the estimates that follow from the two."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import as_probability, as_scalar
+from ndis._validate import as_one_probability
 from ndis.errors import ParameterError, PrecisionError
 from ndis.files import write_folder
+from ndis.gram.accumulator import Gram
 from ndis.mechanisms.base import Receipt
+from ndis.mechanisms.moments import MomentEstimates
+from ndis.mechanisms.sketch_law import ProjectionLaw
+from ndis.sampling import exact_gaussian, grid_for
+from ndis.sampling.bits import RandomBits
 
-if TYPE_CHECKING:
-    from ndis.gram.accumulator import Gram
-    from ndis.mechanisms.projection import RandomProjection
-    from ndis.sampling.bits import RandomBits
-
-__all__ = ["ProjectionRelease", "draw_release"]
+__all__ = ["ProjectionRelease", "Sketching", "draw_release", "loadable", "receipt_of"]
 
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
 
@@ -47,21 +47,62 @@ _UNREADABLE = (
 )
 
 
+class Sketching(Protocol):
+    """What a release asks of the mechanism that made it. All of it is public."""
+
+    @property
+    def sketch_size(self) -> int:
+        """Number of rows of the sketch."""
+
+    @property
+    def intercept(self) -> float | None:
+        """Value of the constant column, if there is one."""
+
+    @property
+    def target_bound(self) -> float | None:
+        """Bound of the targets, if there are any."""
+
+    @property
+    def ridge(self) -> float:
+        """The ridge without a test."""
+
+    @property
+    def joint_norm_bound(self) -> float:
+        """The norm that no row exceeds."""
+
+    @property
+    def law(self) -> ProjectionLaw:
+        """The law of the sketch."""
+
+    def ridge_in(self, released: Mapping[str, Any]) -> float:
+        """The ridge of a release, from the values in its receipt."""
+
+
+_KINDS: dict[str, type[Any]] = {}
+Kind = TypeVar("Kind", bound=type[Any])
+
+
+def loadable(kind: Kind) -> Kind:
+    """Let `ProjectionRelease.load` make mechanisms of this class from their receipts."""
+    _KINDS[kind.__name__] = kind
+    return kind
+
+
 @dataclass(frozen=True, eq=False)
-class ProjectionRelease:
-    """A sketch and everything the public may know about it. Whatever is computed from it is as private as it is.
+class ProjectionRelease(MomentEstimates):
+    """A sketch and everything that the public may know about it. Anything computed from it is as private as it is.
 
     Attributes
     ----------
     sketch : (r, d) array
         Synthetic rows: independent draws from N(0, DᵀD + ridge·I), rounded to a public grid. Read-only.
-    mechanism : RandomProjection
+    mechanism : RandomProjection, PoissonProjection or PTRProjection
         The mechanism with its public parameters.
     ridge : float
-        The ridge in the sketch: the mechanism's own, or less where a private test allowed it.
+        The ridge in the sketch: the mechanism's own, or less if a private test allowed it.
     receipt : Receipt
     names : tuple of str
-        Names of the columns, empty where the data had none.
+        Names of the columns, empty if the data had none.
     targets : int
         How many of the columns, behind the features, are targets.
 
@@ -75,7 +116,7 @@ class ProjectionRelease:
     """
 
     sketch: NDArray[np.float64]
-    mechanism: RandomProjection
+    mechanism: Sketching
     ridge: float
     receipt: Receipt
     names: tuple[str, ...] = ()
@@ -99,7 +140,7 @@ class ProjectionRelease:
     @property
     def rate(self) -> float:
         """Probability with which a record entered; 1 without sampling."""
-        return float(getattr(self.mechanism, "rate", 1.0))
+        return self.mechanism.law.rate
 
     # ------------------------------------------------------------------ estimates
 
@@ -111,79 +152,39 @@ class ProjectionRelease:
         r, d = self.sketch.shape
         return np.asarray((self.sketch.T @ self.sketch / r - self.ridge * np.eye(d)) / self.rate)
 
-    def count(self) -> float:
-        """The number of records as the constant column estimates it; it may be off by the error of the sketch."""
-        if self.mechanism.intercept is None:
-            raise ParameterError("intercept", "be part of the mechanism to estimate the number of records", None)
-        return float(self.gram()[-1, -1]) / self.mechanism.intercept**2
-
-    def mean(self, *, records: float | None = None) -> NDArray[np.float64]:
-        """The mean row, the constant column left out, from the sketch alone or with a public number of `records`."""
-        n = self._records(records, need_intercept=True)
-        return np.asarray(self.gram()[:-1, -1] / (n * float(self.mechanism.intercept or 1.0)))
-
-    def covariance(self, *, records: float | None = None) -> NDArray[np.float64]:
-        """The covariance of the clipped rows.
-
-        With a constant column in the sketch: DᵀD/n − mean·meanᵀ over the other columns, n = `records` or the sketch's
-        own count. Without one a public number of `records` is needed, and the result is DᵀD/n: moments about zero,
-        which are the covariance of rows whose mean is known to be zero.
-        """
-        if self.mechanism.intercept is None:
-            return self.gram() / self._records(records, need_intercept=False)
-        n = self._records(records, need_intercept=True)
-        mean = self.mean(records=n)
-        return np.asarray(self.gram()[:-1, :-1] / n - np.outer(mean, mean))
-
-    def _records(self, records: float | None, *, need_intercept: bool) -> float:
-        if need_intercept and self.mechanism.intercept is None:
-            raise ParameterError("intercept", "be part of the mechanism to estimate a mean", None)
-        if records is None and self.mechanism.intercept is None:
-            raise ParameterError(
-                "records",
-                "be given, public, for a sketch without a constant column",
-                None,
-                "or calibrate with intercept",
-            )
-        n = self.count() if records is None else as_scalar("records", records)
-        if not n > 0:
-            got = "an estimate that is not positive" if records is None else n
-            raise ParameterError("records", "be a positive number", got, "give a public number of records")
-        return n
-
     def error_bound(self, confidence: float = 0.95) -> float:
-        """A number that ‖gram() − DᵀD‖ exceeds with probability at most 1 − `confidence`; released values only.
+        """A number that ‖gram() − DᵀD‖ exceeds with probability at most 1 − `confidence`, from released values only.
 
         With A = DᵀD + ridge·I and Â = MMᵀ/r of the ideal draw, the singular values of A^(−½)M/√r lie within 1 ± η with
         probability 1 − β, η = √(d/r) + √(2 ln(2/β)/r) (Davidson and Szarek). So Â/(1+η)² ⪯ A ⪯ Â/(1−η)², and
 
             ‖Â − A‖ ≤ (1/(1−η)² − 1)·‖Â‖,        infinite unless η < 1
 
-        (thm:mech-rp-utility has (2η+η²)·‖A‖ in this form, ‖A‖ being private.) Rounding to the grid is allowed for.
+        (In thm:mech-rp-utility this is (2η+η²)·‖A‖, and ‖A‖ is private.) The bound allows for rounding to the grid.
 
-        A Poisson sample has an error of its own, and it is in the bound. With S the Gram of the sample and x = q·‖DᵀD‖,
-        a third of β goes to each of: the above; Chernoff's bound along the top eigenvector, x − √(2x·l²·ln(3/β)) ≤ ‖S‖,
-        which bounds x; and Bernstein's bound for matrices, ‖S − q·DᵀD‖ ≤ l²L/3 + √((l²L/3)² + 2(1−q)·l²·x·L),
-        L = ln(6d/β). All is divided by q.
+        A Poisson sample has an error of its own, and the bound includes it. Let S be the Gram matrix of the sample and
+        x = q·‖DᵀD‖. A third of β goes to each of three events:
 
-        DᵀD is that of the clipped and rounded rows; what clipping does to the rows is not in it.
+        - the error above;
+        - Chernoff's bound along the top eigenvector, x − √(2x·l²·ln(3/β)) ≤ ‖S‖, which bounds x;
+        - Bernstein's bound for matrices, ‖S − q·DᵀD‖ ≤ l²L/3 + √((l²L/3)² + 2(1−q)·l²·x·L), L = ln(6d/β).
+
+        All is divided by q. DᵀD is that of the clipped and rounded rows; the bound does not cover the clipping.
         """
-        beta = 1.0 - float(as_probability("confidence", as_scalar("confidence", confidence)))
+        beta = 1.0 - as_one_probability("confidence", confidence)
         q, (r, d) = self.rate, self.sketch.shape
         share = beta if q == 1.0 else beta / 3
         eta = math.sqrt(d / r) + math.sqrt(2.0 * math.log(2.0 / share) / r)
         if not eta < 1.0:
             return math.inf
-        from ndis.sampling import grid_for
-
         norm = float(np.linalg.norm(self.sketch, 2))
-        off = 0.5 * grid_for(math.sqrt(self.ridge)) * math.sqrt(r * d)  # ‖rounded − ideal sketch‖, at most
-        largest = (norm + off) ** 2 / r / (1.0 - eta) ** 2  # of ‖A‖
+        off = 0.5 * grid_for(math.sqrt(self.ridge)) * math.sqrt(r * d)  # at least ‖rounded − ideal sketch‖
+        largest = (norm + off) ** 2 / r / (1.0 - eta) ** 2  # at least ‖A‖
         error = largest - (norm + off) ** 2 / r + (2.0 * norm + off) * off / r
         if q < 1.0:
             bound = self.mechanism.joint_norm_bound**2
             c, tail = bound * math.log(3.0 / beta), bound * math.log(6.0 * d / beta)
-            root = 0.5 * (math.sqrt(2.0 * c) + math.sqrt(2.0 * c + 4.0 * max(largest - self.ridge, 0.0)))  # √x, at most
+            root = 0.5 * (math.sqrt(2.0 * c) + math.sqrt(2.0 * c + 4.0 * max(largest - self.ridge, 0.0)))  # at least √x
             error += tail / 3 + math.sqrt((tail / 3) ** 2 + 2.0 * (1.0 - q) * root**2 * tail)
         return float(error / q)
 
@@ -208,9 +209,9 @@ class ProjectionRelease:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> ProjectionRelease:
-        """The release that `save` wrote; anything else is refused. Its mechanism is made, and so certified, again.
+        """Read the release that `save` wrote, and refuse anything else. The mechanism is certified again.
 
-        The digest of the receipt must be that of receipt and sketch. It finds damage and mistaken edits; it does not
+        The digest of the receipt must be that of receipt and sketch. It finds damage and mistaken edits. It does not
         prove who made the release, nor that the sketch is the draw that the receipt describes.
         """
         place = Path(folder)
@@ -240,7 +241,7 @@ class ProjectionRelease:
 
 
 def draw_release(
-    mechanism: RandomProjection,
+    mechanism: Sketching,
     gram: Gram,
     *,
     ridge: float,
@@ -248,13 +249,11 @@ def draw_release(
     released: Mapping[str, float] = MappingProxyType({}),
     seal: Mapping[str, Any] | None = None,
 ) -> ProjectionRelease:
-    """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends on the ridge alone.
+    """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends only on the ridge.
 
-    `released` goes into the receipt: what else the mechanism gives out, and accounts for. So does `seal`, the entry of
-    the ledger that paid.
+    `released` goes into the receipt: whatever else the mechanism gives out, and accounts for. So does `seal`, the entry
+    of the ledger that paid.
     """
-    from ndis.sampling import exact_gaussian, grid_for
-
     sample = exact_gaussian(
         0, gram.exact(ridge=ridge), size=mechanism.sketch_size, grid=grid_for(math.sqrt(ridge)), random_state=bits
     )
@@ -264,28 +263,20 @@ def draw_release(
 
 
 def receipt_of(
-    mechanism: RandomProjection,
-    *,
-    private: bool,
-    released: Mapping[str, Any],
-    seal: Mapping[str, Any] | None = None,
+    mechanism: Any, *, private: bool, released: Mapping[str, Any], seal: Mapping[str, Any] | None = None
 ) -> Receipt:
-    """The receipt of one release: the mechanism's fields, and values that came out along with the sketch."""
+    """The receipt of one release: the mechanism's fields, and values that came out with the release."""
     values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
     parameters = {**values, **released}
     return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private, ledger=seal)
 
 
-def _mechanism(receipt: Receipt) -> tuple[RandomProjection, float]:
+def _mechanism(receipt: Receipt) -> tuple[Sketching, float]:
     """The mechanism of a receipt, certified, and the ridge of the release."""
-    from ndis.mechanisms.projection import PoissonProjection, RandomProjection
-    from ndis.mechanisms.ptr import PTRProjection
-
-    kinds = {kind.__name__: kind for kind in (RandomProjection, PoissonProjection, PTRProjection)}
-    if receipt.mechanism not in kinds:
-        raise ParameterError("mechanism of the receipt", f"be one of {', '.join(kinds)}", repr(receipt.mechanism))
-    kind = kinds[receipt.mechanism]
+    if receipt.mechanism not in _KINDS:
+        raise ParameterError("mechanism of the receipt", f"be one of {', '.join(_KINDS)}", repr(receipt.mechanism))
+    kind = _KINDS[receipt.mechanism]
     own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
     needed = [field.name for field in fields(kind) if field.name not in own]
     released = dict(receipt.parameters)
@@ -293,10 +284,10 @@ def _mechanism(receipt: Receipt) -> tuple[RandomProjection, float]:
         raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(needed))}", "some are missing")
     values: dict[str, Any] = {name: released.pop(name) for name in needed}
     try:
-        mechanism: RandomProjection = kind(**values, **own)
+        mechanism: Sketching = kind(**values, **own)
     except PrecisionError as error:
         raise ParameterError("parameters of the receipt", "be those of a certified mechanism", error) from error
-    ridge = mechanism._ridge_in(released)
+    ridge = mechanism.ridge_in(released)
     if type(released["released_ridge"]) is not float or released["released_ridge"] != ridge:
         raise ParameterError("released_ridge of the receipt", f"be {ridge!r}", repr(released["released_ridge"]))
     return mechanism, ridge

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ndis._validate import as_probability, as_scalar
+from ndis._validate import as_not_negative, as_one_probability, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.mechanisms.base import Adjacency
 from ndis.mechanisms.projection import RandomProjection
-from ndis.mechanisms.projection_family import as_size
 
 __all__ = ["SketchSizeRow", "SketchSizes", "choose_sketch_size"]
 
@@ -28,7 +27,7 @@ class SketchSizeRow:
     ridge : float
         The smallest one for the budget.
     error_bound : float
-        ‖gram() − DᵀD‖ stays below it with the confidence asked for, if ‖DᵀD‖ ≤ `gram_norm_bound`.
+        ‖gram() − DᵀD‖ stays below it with the given confidence, if ‖DᵀD‖ ≤ `gram_norm_bound`.
     ridge_ratio : float
         This ridge over the one of the paper, l²/p*.
     """
@@ -41,22 +40,22 @@ class SketchSizeRow:
 
 @dataclass(frozen=True)
 class SketchSizes:
-    """A table of choices, smallest sketch first, with the one recommended.
+    """A table of choices, smallest sketch first, and the recommended one.
 
     Attributes
     ----------
     rows : tuple of SketchSizeRow
     recommended : int
-        The smallest sketch that meets the target error; without a target, the smallest one whose bound is within 10 %
-        of the best on the table. The bound falls slowly, so without a target that is mostly the largest or the one
-        before. A release draws d·r numbers, about 15 µs each: pass `target_error`, or `sketch_sizes` you can afford.
+        The smallest sketch that meets the target error. Without a target, the smallest one whose bound is within 10 %
+        of the best on the table. The bound falls slowly, so this is mostly the largest size or the one before. A
+        release draws d·r numbers at about 15 µs each: pass `target_error`, or the `sketch_sizes` that you can afford.
     """
 
     rows: tuple[SketchSizeRow, ...]
     recommended: int
 
     def to_rows(self) -> list[dict[str, float]]:
-        """The table as plain values, one dictionary a row."""
+        """The table as plain values, one dictionary per row."""
         return [vars(row).copy() for row in self.rows]
 
     def __repr__(self) -> str:
@@ -98,21 +97,21 @@ def choose_sketch_size(
     target_bound: float | None = None,
     intercept: float | None = None,
 ) -> SketchSizes:
-    """Ridge and error bound of a random projection against its size, from public numbers alone.
+    """Ridge and error bound of a random projection against its size, from public numbers only.
 
     A larger sketch needs more ridge, about in proportion to √r, and averages more draws. The bound is
     (2η + η²)·(‖DᵀD‖ + ridge) with η = √(d/r) + √(2 ln(2/β)/r) (thm:mech-rp-utility with the constants of Davidson and
-    Szarek), so it falls with r towards a floor that the budget sets.
+    Szarek). It falls with r towards a floor that the budget sets.
 
     Parameters
     ----------
     columns : int
-        d, features and targets, the constant column not counted.
+        d: features and targets, without the constant column.
     sketch_sizes : iterable of int, optional
-        The sizes to compare; by default powers of two from about 4·d to 4096·d. A release draws d·r numbers, about
-        15 µs each; without `target_error` nearly the largest size is recommended, so name those you can afford.
+        The sizes to compare; by default powers of two from about 4·d to 4096·d. A release draws d·r numbers at about
+        15 µs each. Without `target_error` nearly the largest size is recommended, so name the sizes you can afford.
     gram_norm_bound : float
-        A public guess of ‖DᵀD‖, at most records·l². At 0, its default, the table shows what the ridge alone costs.
+        A public guess of ‖DᵀD‖, at most records·l². At the default, 0, the table shows the cost of the ridge alone.
     confidence : float
         1 − β.
     target_error : float, optional
@@ -134,10 +133,8 @@ def choose_sketch_size(
     (10000, [35.54, 99.99, 304.2])
     """
     d = as_size("columns", columns) + (intercept is not None)
-    beta = 1.0 - float(as_probability("confidence", as_scalar("confidence", confidence)))
-    norm = as_scalar("gram_norm_bound", gram_norm_bound)
-    if not norm >= 0:
-        raise ParameterError("gram_norm_bound", "not be negative", norm)
+    beta = 1.0 - as_one_probability("confidence", confidence)
+    norm = as_not_negative("gram_norm_bound", gram_norm_bound)
     start = 4 << max(d - 1, 1).bit_length()
     wanted: Any = [start << k for k in range(11)] if sketch_sizes is None else sketch_sizes
     if not isinstance(wanted, Iterable):
@@ -146,16 +143,17 @@ def choose_sketch_size(
     if not sizes:
         raise ParameterError("sketch_sizes", "name at least one size", "none")
 
+    public: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "row_norm_bound": row_norm_bound,
+        "adjacency": adjacency,
+        "target_bound": target_bound,
+        "intercept": intercept,
+    }
+
     def row(r: int) -> SketchSizeRow:
-        mechanism = RandomProjection.calibrated(
-            epsilon=epsilon,
-            delta=delta,
-            sketch_size=r,
-            row_norm_bound=row_norm_bound,
-            adjacency=adjacency,
-            target_bound=target_bound,
-            intercept=intercept,
-        )
+        mechanism = RandomProjection.calibrated(sketch_size=r, **public)
         eta = math.sqrt(d / r) + math.sqrt(2.0 * math.log(2.0 / beta) / r)
         paper = mechanism.ridge * (1.0 + mechanism.leverage)  # l²/p* = λ + l²
         error = (2.0 * eta + eta**2) * (norm + mechanism.ridge)

@@ -1,4 +1,4 @@
-"""Gaussian-output algorithms as maps data → (mean, covariance), with what one record can do to them (theory §8).
+"""Gaussian-output algorithms as maps data → (mean, covariance), with bounds on the change by one record.
 
 >>> import ndis
 >>> model = ndis.models.BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)

@@ -1,4 +1,4 @@
-"""Exact linear algebra over the rationals: neighbours then differ by exactly what the theory says."""
+"""Exact linear algebra over the rationals, so that neighbours differ by exactly what the theorems say."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from flint import fmpq_mat, fmpz_mat
 from numpy.typing import NDArray
 
-from ndis.exact import ExactArray
+from ndis._exact import ExactArray
 
-__all__ = ["exact_inverse", "posterior"]
+__all__ = ["exact_inverse", "posterior", "posterior_mean"]
 
 
 def exact_inverse(matrix: ExactArray) -> ExactArray:
     """The inverse of a regular matrix, exactly.
 
-    >>> from ndis.exact import exact_array
+    >>> from ndis._exact import exact_array
     >>> exact_inverse(exact_array([[2.0, 0.0], [0.0, 0.5]])).to_float()
     array([[0.5, 0. ],
            [0. , 2. ]])
@@ -58,13 +58,31 @@ def posterior(
     n, q = across.shape
     if n == 0:
         return ExactArray(np.zeros(q, dtype=object)), ExactArray(queries)
-    A = among * noise.denominator
-    A[np.diag_indices(n)] += noise.numerator
-    sides = fmpz_mat(np.concatenate([across, labels[:, None]], axis=1).tolist())
-    solved = fmpz_mat(A.tolist()).solve(sides) * noise.denominator  # K + σ²I is positive definite
-    product = _scaled(fmpq_mat(fmpz_mat(across.T.tolist())) * solved, Fraction(1))
+    product = _scaled(fmpq_mat(fmpz_mat(across.T.tolist())) * _solved(among, across, labels, noise), Fraction(1))
     N, denominator = product.numerators, product.denominator
     return ExactArray(N[:, q].copy(), denominator), ExactArray(queries * denominator - N[:, :q], denominator)
+
+
+def posterior_mean(among: NDArray[Any], across: NDArray[Any], labels: NDArray[Any], noise: Fraction) -> ExactArray:
+    """Only the mean of `posterior`: one solve in place of one per query point.
+
+    >>> one = np.array([[1]], dtype=object)
+    >>> posterior_mean(one, one, np.array([3], dtype=object), Fraction(1, 2)).to_float()
+    array([2.])
+    """
+    n, q = across.shape
+    if n == 0:
+        return ExactArray(np.zeros(q, dtype=object))
+    weights = _scaled(_solved(among, across[:, :0], labels, noise), Fraction(1))
+    return ExactArray(across.T @ weights.numerators[:, 0], weights.denominator)
+
+
+def _solved(among: NDArray[Any], across: NDArray[Any], labels: NDArray[Any], noise: Fraction) -> Any:
+    """(K + σ²I)⁻¹ of the columns of `across` and of the labels; K + σ²I is positive definite."""
+    A = among * noise.denominator
+    A[np.diag_indices(len(A))] += noise.numerator
+    sides = fmpz_mat(np.concatenate([across, labels[:, None]], axis=1).tolist())
+    return fmpz_mat(A.tolist()).solve(sides) * noise.denominator
 
 
 def _scaled(matrix: Any, factor: Fraction) -> ExactArray:

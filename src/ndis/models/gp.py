@@ -1,7 +1,8 @@
 """Gaussian process regression at public points (def:gpr-gaussian-output), and what one record can do to it.
 
-With s, r, γ from the Schur complement of a new record, Σ = Σ' − γγᵀ/s and μ − μ' = γr/s: rank one, shift and change of
-covariance along the same line, m² = (r²/s)·t. One pair dominates all neighbours. Proofs: docs/models.md.
+With s, r, γ from the Schur complement of a new record, Σ = Σ' − γγᵀ/s and μ − μ' = γr/s. The change has rank one, and
+shift and change of covariance lie along the same line: m² = (r²/s)·t. So one pair dominates all neighbours. The model
+releases a draw from N(μ, Σ) plus noise, or μ plus noise. The proofs are in docs/models.md.
 """
 
 from __future__ import annotations
@@ -14,20 +15,23 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+from flint import arb, fmpq
 from numpy.typing import ArrayLike, NDArray
 
-from ndis._validate import as_floats, as_scalar
+from ndis._balls import outward, precision
+from ndis._exact import ExactArray
+from ndis._validate import Floats, as_floats, as_not_negative, as_one_positive, as_size, as_within
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
 from ndis.mechanisms.base import Attained
-from ndis.mechanisms.envelopes import DominatingPairs, LoewnerEnvelope
-from ndis.models.exact_solve import posterior
-from ndis.models.gp_bounds import label_leverage, largest_eigenvalue
+from ndis.models.exact_solve import posterior, posterior_mean
+from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.kernel_errors import derived_tolerance
-from ndis.models.logistic import noisy_pair, positive_number
-from ndis.models.records import Floats, read_records, whole_number
+from ndis.models.logistic import noisy_pair
+from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
+from ndis.models.records import read_records
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope
 
 __all__ = ["GaussianProcess", "kernel_value"]
 
@@ -35,20 +39,21 @@ _BITS = 128
 _GRID_BITS = 44  # kernel values lie on a grid of 2⁻⁴⁴ of the bound, labels on one of 2⁻⁴⁰ of theirs
 _LABEL_BITS = 40
 _HOPELESS = 2.0**20  # a shift that no ε of interest hides
+_LARGEST = 1e60  # of ratios and shifts
 Analysis = Literal["prior", "posterior"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GaussianProcess:
-    """Gaussian process regression as a Gaussian-output algorithm.
+    """Gaussian process regression as a Gaussian-output algorithm (def:gpr-gaussian-output).
 
     Parameters
     ----------
     kernel : callable
-        A scikit-learn kernel, or any function of two matrices of points. It is called on one pair of points at a time,
-        in an order that the two points decide, so that a value depends on nothing else: k(A, B) of whole matrices may
-        round by where a row stands. It must return a number for all points within `point_bound`. A `WhiteKernel` counts
-        as zero. The model keeps a copy.
+        A scikit-learn kernel, or any function of two matrices of points. The model calls it on one pair of points at a
+        time, in an order that the two points decide. So a value depends on nothing else: k(A, B) of whole matrices may
+        round differently by the place of a row. The kernel must return a number for all points within `point_bound`. A
+        `WhiteKernel` counts as zero. The model keeps a copy.
     noise_variance : float
         σ², the variance of the labels' noise (not of the noise added for privacy).
     label_bound : float
@@ -58,26 +63,30 @@ class GaussianProcess:
     query : (q, features) array
         The public points at which the posterior is released.
     max_records : int
-        A public promise on the number of records. Records after the first `max_records` are not read, and nothing says
-        so; docs/models.md says what holds where the promise is broken.
+        A public promise on the number of records. Records after the first `max_records` are silently not read.
+        docs/models.md says what holds if the promise is broken.
     point_bound : float
         Public bound of the absolute coordinates of points. A record beyond it counts as no record; a query point beyond
         it is refused.
     kernel_tolerance : float, optional
         A public promise: a computed kernel value is at most this far from that of a positive semidefinite kernel, for
-        all points within `point_bound`. **The guarantee hangs on it**, and the sensitivity pays for it. None derives
-        it for scikit-learn's kernels whose rounding is proved (`ndis.models.kernel_errors`): 2⁻⁴⁰ of
-        `prior_variance_bound`, or more where that does not cover. For any other kernel it must be stated.
+        all points within `point_bound`. **The guarantee hangs on it**, and the sensitivity pays for it. With None the
+        model derives it for the scikit-learn kernels whose rounding is proved (`ndis.models.kernel_errors`): 2⁻⁴⁰ of
+        `prior_variance_bound`, or more if that is too little. State it for any other kernel.
     analysis : {"prior", "posterior"}
-        What bounds the change by one record. "prior": the variance before is at most the prior's, and that after at
-        least zero; this is the pair of the theory, and the default so that its numbers come out. "posterior": also, one
-        label with noise σ² leaves at least σ²/(σ² + prior_variance_bound) of the variance. **Use "posterior" in
-        practice**: it is never worse, and needs far less noise where labels are noisy.
+        What bounds the change by one record. "prior": the variance before is at most that of the prior, and the
+        variance after is at least zero. It is the default, because it gives the numbers of the paper. "posterior" also
+        uses that one label with noise σ² leaves at least σ²/(σ² + prior_variance_bound) of the variance. **Use
+        "posterior" in practice**: it is never worse, and needs far less noise if labels are noisy. It concerns only
+        the draw.
+    release : {"draw", "mean"}
+        "draw": one draw from the posterior plus the least noise. "mean": μ plus the least noise. **At its best label
+        noise "mean" predicts better**: a draw adds the spread of the posterior.
 
     Notes
     -----
-    A record with a value that is not finite counts as no record: an error would tell of it. How long the computation
-    takes may depend on the data, and is not protected.
+    A record with a value that is not finite counts as no record: an error would reveal it. The time of the computation
+    may depend on the data, and is not protected.
 
     Examples
     --------
@@ -91,6 +100,9 @@ class GaussianProcess:
     (array([0.5]), array([[0.33333333]]))
     >>> model.sensitivity(4.0).add.variance_ratio.round(9)
     array([1.25])
+    >>> from dataclasses import replace
+    >>> replace(model, release="mean").sensitivity(4.0).add.shift.round(4)  # the mean moves by 1.72 at most
+    array([0.8588])
     """
 
     kernel: Callable[[Any, Any], Any]
@@ -102,18 +114,17 @@ class GaussianProcess:
     kernel_tolerance: float | None = None
     analysis: Analysis = "prior"
     point_bound: float = 1e6
+    release: Release = "draw"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "release", as_release(self.release))
         for name in ("noise_variance", "label_bound", "prior_variance_bound", "point_bound"):
-            value = positive_number(name, getattr(self, name))
-            if not 2.0**-400 <= value <= 2.0**400:
-                raise ParameterError(name, "be between 2^-400 and 2^400", value)
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, as_within(name, getattr(self, name), 400))
         if not callable(self.kernel):
             raise ParameterError("kernel", "be a scikit-learn kernel or a function of two matrices", repr(self.kernel))
         if self.analysis not in ("prior", "posterior"):
             raise ParameterError("analysis", "be 'prior' or 'posterior'", repr(self.analysis))
-        object.__setattr__(self, "max_records", whole_number("max_records", self.max_records))
+        object.__setattr__(self, "max_records", as_size("max_records", self.max_records))
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))  # a change to the original must not reach it
         points = as_floats("query", self.query) + 0.0  # −0 becomes 0
         if points.ndim != 2 or not points.size:
@@ -155,10 +166,7 @@ class GaussianProcess:
                 point_bound=self.point_bound,
                 prior_variance_bound=self.prior_variance_bound,
             )
-        tolerance = as_scalar("kernel_tolerance", self.kernel_tolerance)
-        if not tolerance >= 0:
-            raise ParameterError("kernel_tolerance", "not be negative", tolerance)
-        return tolerance
+        return as_not_negative("kernel_tolerance", self.kernel_tolerance)
 
     @property
     def _grid(self) -> Fraction:
@@ -178,7 +186,9 @@ class GaussianProcess:
     # ------------------------------------------------------------------ the map
 
     def distribution(self, data: Any) -> tuple[ExactArray, ExactArray]:
-        """Mean and covariance of the posterior at the query points, exactly. **Private.**
+        """Mean and covariance of what is released at the query points, exactly, before noise. **Private.**
+
+        With release="mean" the covariance is zero.
 
         Parameters
         ----------
@@ -200,8 +210,11 @@ class GaussianProcess:
             )
             among, across = self._kernel_matrix(x, x), self._kernel_matrix(x, self.query)
         noise = Fraction(self.noise_variance) / self._grid
+        per_label = Fraction(self.label_bound) / 2**_LABEL_BITS
+        if self.release == "mean":
+            return _times(posterior_mean(among, across, labels, noise), per_label), no_covariance(len(self.query))
         mean, covariance = posterior(among, across, self._prior, labels, noise)  # type: ignore[attr-defined]
-        return _times(mean, Fraction(self.label_bound) / 2**_LABEL_BITS), _times(covariance, self._grid)
+        return _times(mean, per_label), _times(covariance, self._grid)
 
     def _kernel_matrix(self, left: Floats, right: Floats) -> NDArray[Any]:
         same = left is right
@@ -214,9 +227,9 @@ class GaussianProcess:
         return matrix
 
     def _units(self, a: Floats, b: Floats) -> int:
-        """k(a, b) in units of the grid, cut just beyond the bound. What is not a number is −1 for a variance, else 0.
+        """k(a, b) in units of the grid, cut just beyond the bound. NaN becomes −1 for a variance, otherwise 0.
 
-        The promise of `kernel_tolerance` is broken then, but an error would tell of it.
+        NaN breaks the promise of `kernel_tolerance`, but an error would reveal it.
         """
         limit = self._largest + 1
         value = kernel_value(self.kernel, a, b) / float(self._grid)
@@ -227,74 +240,97 @@ class GaussianProcess:
     # ------------------------------------------------------------------ what one record can do
 
     def sensitivity(self, noise_variance: float) -> DominatingPairs:
-        """The pair that dominates all neighbours (prop:gpr-ndis-sens, made exact).
+        """The pairs that dominate all neighbours (prop:gpr-ndis-sens, made exact).
 
-        With the allowance e for kernel errors, v → v − e, σ² → σ² − e, Λ → Λ + e, L → L + e, the dominating pair of
-        (without, with) is one direction with
+        Let e be the allowance for kernel errors, and replace v by v − e, σ² by σ² − e, Λ by Λ + e and L by L + e. A
+        dominating pair of (without, with) is one direction with
 
-            "prior"      t = Λ/v,                  m² = t·nB²/σ²
-            "posterior"  t = κΛ/(v + (1−κ)Λ),      m² = t·`label_leverage`,       κ = L/(L + σ²)
+            "prior"      t = Λ/v,                                  m² = t·nB²/σ²
+            "posterior"  t = ωΛw/(σ²Λw + v(ω + σ²)),               m² = t·r²/s
 
-        Λ is the largest eigenvalue of the prior covariance at the query points, L the bound on prior variances. All
-        is rounded up. Below 2e nothing is claimed, and the pair says so.
+        Λ is the largest eigenvalue of the prior covariance at the query points, and L the bound on prior variances.
+        For "posterior" there is one pair for each cell of (ω, w) (see `ndis.models.gp_bounds`), and one pair for all.
+        All numbers are rounded up. If v is below 2e, the pair claims nothing.
+
+        The mean alone moves by at most √(Λ·`mean_leverage`), with the same e but with v itself.
         """
-        from flint import arb
-
-        from ndis.spectrum.balls import outward, precision
-
         with precision(_BITS):
             v, noise, prior, largest = self._balls(noise_variance)
+            if self.release == "mean":
+                return mean_envelope(self._mean_sensitivity, arb(noise_variance))
             if not v > arb(_fmpq(self._allowance)):
                 return DominatingPairs(GaussianPair.from_ratios(1.0, shift=_HOPELESS))
-            kappa = largest / (largest + noise)
             if self.analysis == "prior":
-                t, leverage = prior / v, self.max_records * arb(self.label_bound) ** 2 / noise
-            else:
-                t = kappa * prior / (v + (1 - kappa) * prior)
-                leverage = label_leverage(self.max_records, arb(self.label_bound), largest, noise)
-            ratio = outward(1 + t).upper
-            shift = outward((leverage * (arb(ratio) - 1)).sqrt()).upper
-        hard = GaussianPair.from_ratios(ratio, shift=shift)
-        return DominatingPairs(hard.reversed(), hard)
+                return _aligned(prior / v, self.max_records * arb(self.label_bound) ** 2 / noise)
+            t, leverage = ratios_and_leverages(
+                self.max_records,
+                self.label_bound,
+                variance=outward(largest).upper,
+                noise=outward(noise).lower,
+                prior=outward(prior).upper,
+                noise_variance=outward(v).lower,
+            )
+            pieces = tuple(_aligned(arb(x), arb(y)) for x, y in zip(t.tolist(), leverage.tolist(), strict=True))
+            whole = _aligned(arb(float(t[0])), arb(float(leverage[-1])))
+        return DominatingPairs(whole.remove, whole.add, pieces)
 
     def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
         """The paper's Δ, ρ, ν (prop:gpr-ndis-sens), with a public number of records and the allowance for errors."""
-        from flint import arb
-
-        from ndis.spectrum.balls import outward, precision
-
         with precision(_BITS):
             v, noise, prior, _ = self._balls(noise_variance)
+            if self.release == "mean":
+                return mean_loewner(self._mean_sensitivity, arb(noise_variance), len(self.query))
             if not v > arb(_fmpq(self._allowance)):
                 return LoewnerEnvelope(_HOPELESS, 1.0, 1.0, len(self.query))
             shift = outward((prior * self.max_records / (noise * v)).sqrt() * arb(self.label_bound)).upper
             log_ratio = outward((1 + prior / v).log()).upper
         return LoewnerEnvelope(shift, log_ratio, log_ratio, len(self.query))
 
+    @property
+    def _bounds(self) -> tuple[Fraction, Fraction]:
+        """L + e and σ² − e."""
+        e = self._allowance
+        return Fraction(self.prior_variance_bound) + e, Fraction(self.noise_variance) - e
+
+    @property
+    def _mean_sensitivity(self) -> Any:
+        """The farthest that one record moves the mean, as a ball."""
+        prior = self._prior_eigenvalue + self._allowance  # type: ignore[attr-defined]
+        leverage = mean_leverage(self.max_records, self.label_bound, *self._bounds)
+        return (arb(_fmpq(prior)) * arb(leverage)).sqrt()
+
     def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any]:
         """v − e, σ² − e, Λ + e and L + e at the working precision."""
-        from flint import arb
-
-        v = Fraction(positive_number("noise_variance", noise_variance))
+        v = Fraction(as_one_positive("noise_variance", noise_variance))
         e = self._allowance
-        prior = self._prior_eigenvalue + e  # type: ignore[attr-defined]
-        largest = Fraction(self.prior_variance_bound) + e
-        return tuple(arb(_fmpq(x)) for x in (v - e, Fraction(self.noise_variance) - e, prior, largest))
+        largest, noise = self._bounds
+        return tuple(arb(_fmpq(x)) for x in (v - e, noise, self._prior_eigenvalue + e, largest))  # type: ignore[attr-defined]
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
-        """The worst neighbours known: records at the first query point, with their exact profiles."""
+        """The worst known neighbours, with their exact profiles: records at the first query point or towards it.
+
+        For a linear kernel, records at a fraction of the query point are short. Their mean at the point is then far
+        beyond the labels.
+        """
         found = []
-        for count in sorted({0, self.max_records - 1}):
+        for count, share in _crowds(self.max_records - 1, self.noise_variance / self.prior_variance_bound):
             x = np.repeat(self.query[:1], count + 1, axis=0)
+            x[:-1] *= share
             y = np.append(np.full(count, -self.label_bound), self.label_bound)
             with_it, without = self.distribution((x, y)), self.distribution((x[:-1], y[:-1]))
-            words = f"{count} records at the first query point, label −B; one more there, label +B"
+            words = f"{count} records at {share:.3g} of the first query point, label −B; one more there, label +B"
             found.append(Attained(words, PrivacyProfile(noisy_pair(*with_it, *without, noise_variance))))
         return tuple(found)
 
 
+def _crowds(others: int, noise: float) -> list[tuple[int, float]]:
+    """(number of other records, their share of the query point); near σ/√(NL) a linear mean moves far."""
+    shares = [1.0] if others == 0 else sorted({1.0, *(min(c * math.sqrt(noise / others), 1.0) for c in (0.6, 0.85))})
+    return [(0, 1.0), *((others, share) for share in shares if others)]
+
+
 def kernel_value(kernel: Callable[[Any, Any], Any], a: ArrayLike, b: ArrayLike) -> float:
-    """k(a, b) of two points alone, in an order that they decide: symmetric, and the same whatever else is computed.
+    """k(a, b) of two points, in an order that the points decide. It is symmetric and depends on nothing else.
 
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> kernel_value(RBF(1.0), [0.0], [1.0]) == kernel_value(RBF(1.0), [1.0], [0.0])
@@ -305,11 +341,22 @@ def kernel_value(kernel: Callable[[Any, Any], Any], a: ArrayLike, b: ArrayLike) 
         return float(np.asarray(kernel(np.array([first]), np.array([second]))).item())
 
 
+def _aligned(t: Any, leverage: Any) -> DominatingPairs:
+    """One direction with the ratio 1 + t and m² = leverage·t, both rounded up, and the same in the other order.
+
+    If they are too large to be of use, the pairs claim nothing.
+    """
+    ratio = outward(1 + t).upper
+    shift = outward((leverage * (arb(ratio) - 1)).sqrt()).upper
+    if not max(ratio, shift) <= _LARGEST:
+        return DominatingPairs(GaussianPair.from_ratios(1.0, shift=_HOPELESS))
+    hard = GaussianPair.from_ratios(ratio, shift=shift)
+    return DominatingPairs(hard.reversed(), hard)
+
+
 def _times(array: ExactArray, factor: Fraction) -> ExactArray:
     return ExactArray(array.numerators * factor.numerator, array.denominator * factor.denominator)
 
 
 def _fmpq(value: Fraction) -> Any:
-    from flint import fmpq
-
     return fmpq(value.numerator, value.denominator)

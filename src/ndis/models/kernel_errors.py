@@ -9,7 +9,7 @@ coordinates within ±`point_bound`, and k(x, x) ≤ M there. With u = 2⁻⁵³,
     sum                         ρ = max(ρ₁, ρ₂) + 2u    product                  ρ = ρ₁ + ρ₂ + ρ₁ρ₂ + 2u
     power n                     ρ = (1 + ρ₁)ⁿ − 1 + 40u
 
-α is for underflow. The proof is in docs/models.md. Kernels of other types, and classes derived from these, are unknown.
+α covers underflow. The proof is in docs/models.md. Kernels of other types, and classes derived from these, are unknown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class KernelError(NamedTuple):
 
 
 def kernel_error(kernel: Any, *, features: int, point_bound: float) -> KernelError | None:
-    """The error bound of a kernel over all points of the box, or None where none is known.
+    """The error bound of a kernel over all points of the box, or None if none is known.
 
     >>> from sklearn.gaussian_process.kernels import RBF, PairwiseKernel
     >>> kernel_error(2.0 * RBF(0.5), features=3, point_bound=1e6).relative < 2.0**-46
@@ -58,7 +58,7 @@ def kernel_error(kernel: Any, *, features: int, point_bound: float) -> KernelErr
 def derived_tolerance(kernel: Any, *, features: int, point_bound: float, prior_variance_bound: float) -> float:
     """A bound on |k̂ − k| over all points of the box with variances at most L = `prior_variance_bound`.
 
-    2⁻⁴⁰L, or more where that does not cover. Integer constants in the kernel become floats, in place.
+    It is 2⁻⁴⁰L, or more if that is too little. Integer constants in the kernel become floats, in place.
 
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> derived_tolerance(RBF(1.0), features=2, point_bound=1e6, prior_variance_bound=1.0) == 2.0**-40
@@ -84,7 +84,7 @@ def derived_tolerance(kernel: Any, *, features: int, point_bound: float, prior_v
 
 
 def _float_constants(kernel: Any) -> None:
-    """Constants of a kernel as floats, in place: integers would overflow."""
+    """Turn the constants of a kernel into floats, in place. Integers would overflow."""
     from sklearn.gaussian_process.kernels import ConstantKernel, Exponentiation, KernelOperator
 
     if isinstance(kernel, KernelOperator):

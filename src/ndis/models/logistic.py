@@ -2,8 +2,9 @@
 
     μ = argmin Σ log(1 + exp(−yᵢxᵢᵀw)) + (λ/2)‖w‖²,        Σ⁻¹ = λI + ¼ Σ xᵢxᵢᵀ
 
-One record changes Σ⁻¹ by ¼xxᵀ, rank one, and μ by at most ‖x‖/λ. Both come from the same x: where the covariance
-changes most, it is wide, and the same shift counts for less. Proofs: docs/models.md.
+One record changes Σ⁻¹ by ¼xxᵀ, of rank one, and μ by at most ‖x‖/λ. Both come from the same x. The covariance changes
+most in a direction in which it is wide, and there the same shift counts for less. The model releases a draw from
+N(μ, Σ) plus noise, or μ plus noise. The proofs are in docs/models.md.
 """
 
 from __future__ import annotations
@@ -15,43 +16,42 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+from flint import arb
 from numpy.typing import NDArray
 
-from ndis._validate import as_scalar
+from ndis._balls import outward, precision
+from ndis._exact import ExactArray, exact_array, plus_diagonal
+from ndis._validate import Floats, as_one_positive, as_scalar, as_size
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
+from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.mechanisms.base import Attained
-from ndis.mechanisms.envelopes import LoewnerEnvelope, RankOneEnvelope
 from ndis.models.exact_solve import exact_inverse
+from ndis.models.logistic_bounds import Margins, hessian_leverage, margins
+from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
 from ndis.models.newton import minimise
-from ndis.models.records import Floats, max_records_or_none, read_records, whole_number
+from ndis.models.records import read_records
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
+from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
-__all__ = ["BohningLogistic", "noisy_pair", "positive_number"]
+__all__ = ["BohningLogistic", "noisy_pair"]
 
 _BITS = 128
-_PIECES = 14  # of the range of t
+_EVEN, _TOP = 32, 14  # pieces of the range of t: even ones, and ones that shrink towards its end
+_ROUNDED = 2.0**-38  # by how much of itself `_covariance` may round λ up
 _DEFAULT_TOLERANCE = 2.0**-20  # of the norm bound: costs 4·10⁻⁶ of the noise
 _PENALTY_BITS = 20
 _CROWD = 2000  # records of the worst neighbours known, where max_records allows
-
-
-def positive_number(name: str, value: Any) -> float:
-    """One finite number above zero."""
-    number = as_scalar(name, value)
-    if not number > 0:
-        raise ParameterError(name, "be positive", number)
-    return number
+_MARGINS = (2.0, 3.0, 4.0, 6.0)  # of the record among them, once it has pulled
 
 
 @dataclass(frozen=True, kw_only=True)
 class BohningLogistic:
-    """Bayesian logistic regression as a Gaussian-output algorithm.
+    """Bayesian logistic regression as a Gaussian-output algorithm (def:blr-gaussian-output).
 
-    **Labels are −1 and +1. A label 0 counts as no record, and nothing says so**: write labels 0 and 1 as 2·y − 1.
+    **Labels are −1 and +1. A record with label 0 silently counts as no record**: write labels 0 and 1 as 2·y − 1.
     `ndis.learn.PrivateLogisticRegression` takes any two classes.
 
     Parameters
@@ -61,21 +61,24 @@ class BohningLogistic:
     row_norm_bound : float
         Public bound of the Euclidean norm of a row; longer rows are clipped to it.
     max_records : int, optional
-        A public promise on the number of records. None promises nothing and holds for every number, at the same noise:
-        leave it so, unless you compare with the paper's sensitivity. Where it is given, records after the first
-        `max_records` are not read; docs/models.md says what holds where the promise is broken.
+        A public promise on the number of records. None promises nothing and holds for every number. If λ is large, a
+        promise saves noise, up to all of it. If λ is small, it saves next to nothing. With a promise, records after
+        the first `max_records` are not read. docs/models.md says what holds if the promise is broken.
     gradient_tolerance : float, optional
         g: the computed minimiser has a gradient of norm at most g, with certainty. By default 2⁻²⁰ of the norm bound.
     intercept : float, optional
         Value of a constant column to append. Its square counts in the norm bound, and its weight is penalised too.
     dimension : int, optional
         Number of weights; only the paper's sensitivity asks for it.
+    release : {"draw", "mean"}
+        "draw": one draw from the posterior plus the least noise. "mean": μ plus the least noise. **"mean" predicts
+        better**: the spread of the posterior is noise that hides less than it costs.
 
     Notes
     -----
-    A record with a label other than −1 or +1, or with a value that is not finite, counts as no record: an error would
-    tell of it. Rows are rounded to the grid of `ndis.gram`, so that all arithmetic on them is exact. How long a fit
-    takes may depend on the data, and is not protected.
+    A record counts as no record if its label is not −1 or +1, or if a value is not finite: an error would reveal it.
+    Rows are rounded to the grid of `ndis.gram`, so that all arithmetic on them is exact. The time of a fit may depend
+    on the data, and is not protected.
 
     Examples
     --------
@@ -86,6 +89,10 @@ class BohningLogistic:
            [0.      , 0.333333]]))
     >>> round(model.sensitivity(4.0).ratio_bound, 6)
     0.012295
+    >>> import ndis
+    >>> mean_only = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5, release="mean")
+    >>> [round(ndis.lift(one, epsilon=1.0, delta=1e-5).noise_variance, 4) for one in (model, mean_only)]
+    [3.875, 3.4794]
     """
 
     l2_penalty: float
@@ -94,14 +101,16 @@ class BohningLogistic:
     gradient_tolerance: float | None = None
     intercept: float | None = None
     dimension: int | None = None
+    release: Release = "draw"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "release", as_release(self.release))
         for name in ("l2_penalty", "row_norm_bound", "intercept"):
             if getattr(self, name) is not None or name != "intercept":
-                object.__setattr__(self, name, positive_number(name, getattr(self, name)))
-        object.__setattr__(self, "max_records", max_records_or_none(self.max_records))
-        if self.dimension is not None:
-            object.__setattr__(self, "dimension", whole_number("dimension", self.dimension))
+                object.__setattr__(self, name, as_one_positive(name, getattr(self, name)))
+        for name in ("max_records", "dimension"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, as_size(name, getattr(self, name)))
         bound = self.norm_bound  # checks the bounds too
         # In this range floats and their refinement always reach the tolerance; see ndis.models.newton.
         if not 2.0**-20 <= self.l2_penalty / bound**2 <= 2.0**60:
@@ -132,16 +141,22 @@ class BohningLogistic:
     # ------------------------------------------------------------------ the map
 
     def distribution(self, data: Any) -> tuple[ExactArray, ExactArray]:
-        """Mean and covariance of the posterior, exactly as released before noise. **Private.**
+        """Mean and covariance of what is released, exactly, before noise. **Private.**
+
+        With release="mean" the covariance is zero.
 
         Parameters
         ----------
         data : pair (X, y)
-            Rows, and labels −1 or +1; any other label, 0 too, makes its record count as none.
+            Rows, and labels −1 or +1. A record with any other label, 0 included, counts as no record.
         """
         rows, layout = self._signed_rows(data)
         mean = minimise(rows, layout.steps, l2_penalty=self.l2_penalty, tolerance=self._tolerance)
-        return mean, _covariance(_integer_gram(rows, layout), layout, Fraction(self.l2_penalty))
+        if self.release == "mean":
+            return mean, no_covariance(layout.width)
+        gram = GramAccumulator(layout)
+        gram.update_integers(rows)
+        return mean, _covariance(gram.finish().integers.astype(object), layout, Fraction(self.l2_penalty))
 
     def _signed_rows(self, data: Any) -> tuple[Floats, RowLayout]:
         """Integer rows times their label; a record that does not count is a zero row."""
@@ -153,47 +168,52 @@ class BohningLogistic:
 
     # ------------------------------------------------------------------ what one record can do
 
-    def sensitivity(self, noise_variance: float) -> RankOneEnvelope:
-        """The change by one record, free of the number of records and of weights (prop:blr-ndis-sens, corrected).
+    def sensitivity(self, noise_variance: float) -> RankOneEnvelope | DominatingPairs:
+        """The change by one record, free of the number of weights (prop:blr-ndis-sens, corrected).
 
-        With l the norm bound, v the noise variance, n the promised number of records (∞ without a promise):
+        Let l be the norm bound, v the noise variance, and n the promised number of records (∞ without a promise). Let
+        ā be 1 without a promise, otherwise that of `ndis.models.logistic_bounds`. Then
 
-            T = (v + 1/λ)/(v + 1/(λ + l²/4)) − 1,      Δ = (l + 2g)/λ / √(v + 1/(λ + nl²/4)),
+            T = (v + 1/λ)/(v + 1/(λ + l²/4)) − 1,      Δ = (āl + 2g)/λ / √(v + 1/(λ + nl²/4)),
 
-        and where the ratio is 1 + t, with q = t/(1+t) and β = 4q/(1 − q(1+λv)), also
+        and if the ratio is 1 + t, with q = t/(1+t) and β = 4q/(1 − q(1+λv)), also
 
-            ‖m‖ ≤ √((1+t)(l² − λβ)/(λ²v)) + (2g/λ)/√(v + 1/(λ + nl²/4)).
+            ‖m‖ ≤ ā√((1+t)·min((l² − λβ)/(λ²v), l²G)) + (2g/λ)/√(v + 1/(λ + nl²/4)),
 
-        All are rounded up. The range of t is cut into pieces, each with the bound on ‖m‖ at its lower end; they shrink
-        towards T, where the worst case of every small δ is.
+        with G from `hessian_leverage`. All numbers are rounded up. The range of t is cut into
+        pieces, each with the bound on ‖m‖ at its lower end. Some pieces are even, and some shrink towards T, the place
+        of the worst case for every small δ. The mean alone moves by at most (āl + 2g)/λ (thm:logistic-mean).
         """
-        from flint import arb
-
-        from ndis.spectrum.balls import outward, precision
-
         with precision(_BITS):
             v, lam, bound, drift, least = self._balls(noise_variance)
-            shift = outward((bound / lam + drift) / (v + least).sqrt()).upper
+            pull, curvature = self._margins
+            if self.release == "mean":
+                return mean_envelope(pull * bound / lam + drift, v)
+            shift = outward((pull * bound / lam + drift) / (v + least).sqrt()).upper
             ratio = outward((v + 1 / lam) / (v + 1 / (lam + bound**2 / 4)) - 1).upper
-            ends = [ratio * (1 - 2.0**-k) for k in range(_PIECES)] + [ratio]
+            leverage = None
+            if self.max_records is not None:
+                leverage = hessian_leverage(lam, curvature, v, 1 / least, lam * arb(_ROUNDED))
+            ends = {ratio * (k / _EVEN) for k in range(_EVEN)} | {ratio * (1 - 2.0**-k) for k in range(_TOP)} | {ratio}
             pieces = []
-            for low, high in pairwise(ends):
+            for low, high in pairwise(sorted(ends)):
                 q = arb(low) / (1 + arb(low))
                 beta = 4 * q / (1 - q * (1 + lam * v))
-                joint = ((1 + arb(high)) * (bound**2 - lam * beta) / (lam * lam * v)).sqrt() + drift / (
-                    v + least
-                ).sqrt()
+                square = (bound**2 - lam * beta) / (lam * lam * v)
+                if leverage is not None and bound**2 * leverage < square:
+                    square = bound**2 * leverage
+                joint = pull * ((1 + arb(high)) * square).sqrt() + drift / (v + least).sqrt()
                 pieces.append(RankOneEnvelope(min(shift, outward(joint).upper), high))
-        return RankOneEnvelope(shift, ratio, tuple(pieces))
+        return RankOneEnvelope(max(piece.shift_bound for piece in pieces), ratio, tuple(pieces))
 
     def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
         """The paper's Δ, ρ, ν (prop:blr-ndis-sens), with a public number of records and the solver's tolerance."""
-        from ndis.spectrum.balls import outward, precision
-
         if self.dimension is None:
             raise ParameterError("dimension", "be given for the paper's sensitivity, which grows with it", None)
         with precision(_BITS):
             v, lam, bound, drift, least = self._balls(noise_variance)
+            if self.release == "mean":
+                return mean_loewner(bound / lam + drift, v, self.dimension)
             shift = outward((bound / lam + drift) / (v + least).sqrt()).upper
             log_ratio = ((v + 1 / lam) / (v + least)).log()
             return LoewnerEnvelope(
@@ -202,25 +222,29 @@ class BohningLogistic:
 
     def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any, Any]:
         """v, λ, l, 2g/λ and the least eigenvalue of Σ, at the working precision."""
-        from flint import arb
-
-        v = arb(positive_number("noise_variance", noise_variance))
+        v = arb(as_one_positive("noise_variance", noise_variance))
         lam, bound = arb(self.l2_penalty), arb(self.norm_bound)
         least = arb(0)
         if self.max_records is not None:
-            least = 1 / (lam * (1 + arb(2) ** -38) + self.max_records * bound**2 / 4)  # λ as `_covariance` rounds it
+            least = 1 / (lam * (1 + arb(_ROUNDED)) + self.max_records * bound**2 / 4)
         return v, lam, bound, 2 * arb(self._tolerance) / lam, least
 
-    def attained(self, noise_variance: float) -> tuple[Attained, ...]:
-        """The worst neighbours known, along one feature, with their exact profiles.
+    @property
+    def _margins(self) -> Margins:
+        return margins(self.max_records, arb(self.l2_penalty), arb(self.norm_bound))
 
-        A lone record changes the covariance most but moves the mean by less than half of l/λ, because it is as likely
-        as not. A crowd of short rows of the other label makes it unlikely, at little cost to the covariance.
+    def attained(self, noise_variance: float) -> tuple[Attained, ...]:
+        """The worst known neighbours, along one feature, with their exact profiles.
+
+        A lone record changes the covariance most. But it moves the mean by less than half of l/λ, because its label is
+        as likely as not. A crowd of short rows of the other label makes its label unlikely, at little cost to the
+        covariance. The record pulls its own margin back by up to l²/λ, so the crowd must push it that much further.
         """
         crowd = min(_CROWD, (self.max_records or _CROWD + 1) - 1)
         one = self.row_norm_bound
         found = [self._neighbours(noise_variance, "no record; one record of the largest norm", np.empty((0, 1)))]
-        for margin in (2.0, 3.0, 4.0, 6.0) if crowd else ():
+        pulled = one**2 / self.l2_penalty
+        for margin in sorted({*_MARGINS, *(pulled + extra for extra in _MARGINS)}) if crowd else ():
             # λw = −Σ σ c with σ ≈ ½ puts the long row at the margin −l|w|
             share = min(2.0 * margin * self.l2_penalty / (crowd * one**2), 1.0)
             words = f"{crowd} records of label −1 at {share:.3g} of the norm bound; one more of label +1 at the bound"
@@ -239,31 +263,18 @@ class BohningLogistic:
 
 
 def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:
-    """N(μ, Σ + vI) on two data sets, as an ordered pair; exact moments, each number rounded once.
+    """N(μ, Σ + vI) on two data sets, as an ordered pair. The moments are exact, and each number is rounded once.
 
     >>> noisy_pair([0.5], [[1.0]], [0], [[3.0]], 1.0).variance_ratio
     array([0.5])
     """
-    v = Fraction(noise_variance)
     numbers = []
     for mean, cov in ((mean_p, cov_p), (mean_q, cov_q)):
-        sigma = exact_array(cov)
-        extra = np.eye(len(sigma.numerators), dtype=int).astype(object) * (v.numerator * sigma.denominator)
-        noisy = ExactArray(sigma.numerators * v.denominator + extra, sigma.denominator * v.denominator)
-        numbers += [exact_array(mean).to_float(), noisy.to_float()]
+        numbers += [exact_array(mean).to_float(), plus_diagonal(exact_array(cov), noise_variance).to_float()]
     mu_p, sigma_p, mu_q, sigma_q = numbers
     if len(mu_p) == 1:
         return GaussianPair.from_diagonal(mu_p, sigma_p[0], mu_q, sigma_q[0])
     return GaussianPair.from_moments(mu_p, sigma_p, mu_q, sigma_q)
-
-
-def _integer_gram(rows: Floats, layout: RowLayout) -> NDArray[Any]:
-    """Σ q qᵀ as Python integers: float64 products of blocks short enough to be exact."""
-    total = np.zeros((layout.width, layout.width), dtype=int).astype(object)
-    for start in range(0, len(rows), layout.block_rows):
-        block = rows[start : start + layout.block_rows]
-        total += (block.T @ block).astype(np.int64).astype(object)
-    return total
 
 
 def _covariance(gram: NDArray[Any], layout: RowLayout, l2_penalty: Fraction) -> ExactArray:

@@ -2,10 +2,10 @@
 
     L(w) = Σ log(1 + exp(−zᵢᵀw)) + (λ/2)‖w‖²,    ∇L(w) = λw − Σ σ(−zᵢᵀw) zᵢ,    zᵢ = yᵢxᵢ
 
-L is λ-strongly convex, so ‖∇L(w)‖ ≤ g puts w within g/λ of the minimiser. The point is found in floats by Newton's
-method with halved steps, which converges from anywhere: L is strongly convex with a Lipschitz Hessian. Its gradient is
-then bounded with certainty, in two ways: floats with a proved rounding bound where that is small enough, else ball
-arithmetic, where the point is refined until it passes. So the outcome of the certificate tells nothing of the data.
+L is λ-strongly convex, so ‖∇L(w)‖ ≤ g puts w within g/λ of the minimiser. Newton's method with halved steps finds the
+point in floats. It converges from anywhere, because L is strongly convex with a Lipschitz Hessian. Then the gradient is
+bounded with certainty in one of two ways. The first is floats with a proved rounding bound, if that is small enough.
+The second is ball arithmetic, which refines the point until it passes. So the outcome reveals nothing about the data.
 
 *Rounding bound.* Rows are integers times a power-of-two fraction of the bound. With u = 2⁻⁵³, γₖ = ku/(1−ku),
 p columns and rows z:
@@ -23,10 +23,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from flint import arb, arb_mat, fmpz
 
+from ndis._balls import precision
+from ndis._exact import ExactArray, exact_array
+from ndis._validate import Floats
 from ndis.errors import PrecisionError
-from ndis.exact import ExactArray, exact_array
-from ndis.models.records import Floats
 
 __all__ = ["gradient_bound", "minimise"]
 
@@ -41,7 +43,7 @@ _TAYLOR = [1.0 / math.factorial(i) for i in range(15)][::-1]
 
 
 def minimise(signed_rows: Floats, steps: tuple[Fraction, ...], *, l2_penalty: float, tolerance: float) -> ExactArray:
-    """A point with ‖∇L‖ ≤ `tolerance`, certified; exact as it stands.
+    """A point with a certified ‖∇L‖ ≤ `tolerance`, as exact numbers.
 
     Parameters
     ----------
@@ -57,8 +59,8 @@ def minimise(signed_rows: Floats, steps: tuple[Fraction, ...], *, l2_penalty: fl
     Raises
     ------
     PrecisionError
-        If no certified point is found. Newton's method converges and ball arithmetic refines without end, so this takes
-        parameters outside the range that `BohningLogistic` accepts; the message says nothing of the data.
+        If no certified point is found. Newton's method converges and ball arithmetic refines without end. So this
+        happens only outside the range that `BohningLogistic` accepts, and the message says nothing about the data.
     """
     grid = np.array([float(step) for step in steps])
     rows = signed_rows[signed_rows.any(axis=1)]  # a zero row adds a constant to L
@@ -72,7 +74,7 @@ def minimise(signed_rows: Floats, steps: tuple[Fraction, ...], *, l2_penalty: fl
 
 
 def gradient_bound(rows: Floats, grid: Floats, w: Floats, l2_penalty: float) -> float:
-    """A certified upper bound of ‖∇L(w)‖, in floats; NaN or infinity where floats cannot tell.
+    """A certified upper bound of ‖∇L(w)‖, in floats; NaN or infinity if floats cannot tell.
 
     >>> z = np.array([[1.0, 0.0], [0.0, 2.0]])
     >>> 0.559 < gradient_bound(z, np.array([0.5, 0.5]), np.zeros(2), 3.0) < 0.5591
@@ -152,16 +154,12 @@ def _hessian(z: Floats, a: Floats, l2_penalty: float) -> Floats:
 def _solve(hessian: Floats, gradient: Floats) -> Floats:
     try:
         return np.asarray(np.linalg.solve(hessian, gradient), dtype=np.float64)
-    except np.linalg.LinAlgError:  # singular to working precision: a step along the gradient, which L bounds
+    except np.linalg.LinAlgError:  # singular to working precision: take a step along the gradient
         return np.asarray(gradient / np.trace(hessian))
 
 
 def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance: float) -> ExactArray | None:
     """Newton's method on gradients enclosed in ball arithmetic, until the enclosure passes."""
-    from flint import arb, arb_mat, fmpz
-
-    from ndis.precision import precision
-
     bits = 192
     scale = [arb(x) for x in grid.tolist()]
     point = arb_mat([[arb(x)] for x in w.tolist()])

@@ -1,6 +1,6 @@
 """Private records (X, y) in memory, read cell by cell so that one record cannot change how another is read.
 
-Types and shapes are checked; no check looks at a value. What is not a number becomes NaN, and a record with a NaN
+Types and shapes are checked; no check looks at a value. A cell that is no number becomes NaN, and a record with a NaN
 counts as no record.
 """
 
@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import Floats
 from ndis.errors import ParameterError
-from ndis.gram.cells import nested_cells, read_cells
-from ndis.gram.sources import choose_columns, open_source
+from ndis.gram.cells import kind_of, nested_cells, read_cells
+from ndis.gram.schema import choose_columns
+from ndis.gram.sources import open_source
 
-__all__ = ["Floats", "column_of_cells", "max_records_or_none", "read_records", "whole_number"]
-
-Floats = NDArray[np.float64]
+__all__ = ["column_of_cells", "read_records"]
 
 
 def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]:
-    """The first `max_records` rows and labels as float64; how many there were shows in no error.
+    """The first `max_records` rows and labels as float64. No error shows how many there were.
 
     >>> read_records(([[1, "a"], [2.0, 3.0]], [1, 0]), max_records=None)
     (array([[ 1., nan], [ 2.,  3.]]), array([1., 0.]))
@@ -32,18 +32,6 @@ def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]
     if len(x) != len(y):
         raise ParameterError("data", "be a pair (X, y) with equally many rows", "another number in y")
     return x[:max_records], y[:max_records]
-
-
-def max_records_or_none(value: Any) -> int | None:
-    """A public number of records, or None for no promise."""
-    return None if value is None else whole_number("max_records", value)
-
-
-def whole_number(name: str, value: Any) -> int:
-    """A public whole number of at least one."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= 2**53:
-        raise ParameterError(name, "be a whole number of at least 1", repr(value))
-    return int(value)
 
 
 def _rows(rows: Any) -> Floats:
@@ -69,7 +57,7 @@ def _column(labels: Any) -> Floats:
 
 
 def column_of_cells(labels: Any) -> NDArray[Any]:
-    """Labels as one column, each cell as it stands; only the type and the shape of an array can be refused.
+    """Labels as one column, each cell as it stands. Only the type and the shape of an array can be refused.
 
     >>> column_of_cells([1, "x", None, [2, 3]]).tolist()
     [1, 'x', None, [2, 3]]
@@ -93,5 +81,5 @@ def _holds_one(cell: Any) -> bool:
 
 def _cells(name: str, array: NDArray[Any]) -> Floats:
     if array.dtype.kind not in "OUS":
-        raise ParameterError(name, "hold real numbers", f"dtype {array.dtype}")
+        raise ParameterError(name, "hold real numbers", kind_of(array.dtype))
     return read_cells(array)

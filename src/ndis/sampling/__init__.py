@@ -1,4 +1,4 @@
-"""Exact rounded Gaussians from the operating system's random bits (theory §9).
+"""Exact rounded Gaussians from the operating system's random bits (thm:exact-draw).
 
 >>> from ndis.sampling import exact_normal
 >>> exact_normal(10, noise_std=2.0).private

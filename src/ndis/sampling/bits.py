@@ -1,4 +1,4 @@
-"""Where random bits come from: the operating system, or a seed that marks everything built from it as not private."""
+"""Random bits from the operating system, or from a seed that marks everything built from it as not private."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class SeededBits:
 
 
 def random_bits(random_state: Any = None) -> RandomBits:
-    """Return the operating system's bits for None, and seeded bits, with a warning, for anything else.
+    """The operating system's bits for None. For anything else, seeded bits and a warning.
 
     Parameters
     ----------
     random_state : None, int, numpy.random.Generator, RandomState, BitGenerator, SeedSequence, or bits made here
-        A RandomState gives a seed, and moves on by it.
+        A RandomState gives a seed, and so moves on.
     """
     if random_state is None:
         return SystemBits()

@@ -1,13 +1,13 @@
-"""Exact rounded Gaussians: the ideal real-valued draw, rounded to a public grid (theory §9.4).
+"""Exact rounded Gaussians: the ideal real-valued draw, rounded to a public grid (thm:exact-draw).
 
 With L the root of the covariance, z the normals and g the grid, the released integers are ⌊(μ + Lz)/g + ½⌋. In fixed
 point, with Lᶠ, zᶠ, μᶠ integers within one unit of 2^q·L, 2^p·z, 2^(p+q)·μ,
 
     | 2^(p+q)·(μ + Lz)ᵢ − (μᶠ + Lᶠzᶠ)ᵢ |  ≤  Eᵢ = Σⱼ |Lᶠᵢⱼ| + Σⱼ |zᶠⱼ| + d + 1,
 
-because (Lᶠ + a)(zᶠ + b) − Lᶠzᶠ = Lᶠb + azᶠ + ab with |a|, |b| ≤ 1. Where both ends of that interval round to the same
-integer, it is the answer. Where they do not, p and q grow by 64 until they do, with further digits of the same reals.
-A tie has probability zero. Nothing on this path is a float.
+because (Lᶠ + a)(zᶠ + b) − Lᶠzᶠ = Lᶠb + azᶠ + ab with |a|, |b| ≤ 1. If both ends of this interval round to the same
+integer, that integer is the answer. Otherwise p and q grow by 64 until they do, with further digits of the same reals.
+A tie has probability zero. No number on this path is a float.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 from flint import fmpz_mat
 from numpy.typing import NDArray
 
+from ndis._exact import ExactArray, exact_array
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray, exact_array
 from ndis.sampling.bits import RandomBits, random_bits
 from ndis.sampling.normals import LazyNormals
 from ndis.sampling.root import CovarianceRoot
@@ -42,11 +42,11 @@ class ExactSample:
     Attributes
     ----------
     integers : array
-        int64, or Python integers where int64 would overflow.
+        int64, or Python integers if int64 would overflow.
     grid : float
         A power of two.
     private : bool
-        False where a seed made the draw; such a sample must not be released.
+        False if a seed made the draw. Do not release such a sample.
     """
 
     integers: NDArray[Any]
@@ -84,7 +84,7 @@ def exact_gaussian(mean: Any, covariance: Any, *, size: int, grid: float, random
         Number of independent vectors.
     grid : float
         A public power of two, far below the noise: ``grid_for(noise_std)`` of a *public* noise level, such as the
-        square root of the ridge. It has no default, because one taken from the covariance would leak it.
+        square root of the ridge. It has no default, because a grid from the covariance would leak it.
     random_state : optional
         None draws from the operating system. Anything else is reproducible, warns, and is not private.
 
@@ -157,7 +157,7 @@ def exact_normal(
 
 
 def draw_rounded(mean: ExactArray, root: CovarianceRoot, count: int, exponent: int, bits: RandomBits) -> NDArray[Any]:
-    """⌊(μ + Lz)/2^exponent + ½⌋ for ``count`` columns z of fresh normals; ``mean`` has one column, or one for each."""
+    """⌊(μ + Lz)/2^exponent + ½⌋ for ``count`` columns z of fresh normals. ``mean`` has one column, or one per z."""
     step = max(_NORMALS_AT_ONCE // root.size, 1)
     columns = [
         _draw_columns(
@@ -225,7 +225,7 @@ def _exponent(grid: Any) -> int:
 
 
 def _narrow(integers: NDArray[Any]) -> NDArray[Any]:
-    """As int64 where every entry fits; the integers are released, so this may depend on them."""
+    """As int64 if every entry fits. The integers are released, so this may depend on them."""
     try:
         return integers.astype(np.int64)
     except OverflowError:

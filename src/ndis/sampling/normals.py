@@ -1,8 +1,8 @@
-"""Standard normals as real numbers that are known to as many digits as anyone asks for.
+"""Standard normals as real numbers, known to as many digits as the caller asks for.
 
-A normal is z = ±√2·erfc⁻¹(V) for a fair sign and a uniform real V in (0, 1). Only a prefix of V's binary digits has
-been drawn at any time; asking for z more precisely draws further digits behind it. The real number never changes: what
-shrinks is its enclosure.
+A normal is z = ±√2·erfc⁻¹(V) for a fair sign and a uniform real V in (0, 1). At any time only a prefix of V's binary
+digits has been drawn. If the caller asks for more precision, further digits are drawn behind it. The real number never
+changes; only its enclosure shrinks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 
 from flint import arb
 
-from ndis.precision import precision
+from ndis._balls import precision
 from ndis.sampling.bits import RandomBits
 
 __all__ = ["LazyNormals", "nearest_integer"]
@@ -78,7 +78,7 @@ def _power_of_two(exponent: int) -> arb:
 
 
 def nearest_integer(x: arb) -> int | None:
-    """An integer within one unit of every point of the ball, or None where the ball is wider than that.
+    """An integer within one unit of every point of the ball, or None if the ball is wider than that.
 
     >>> nearest_integer(arb(7.3, 0.25)), nearest_integer(arb(7.3, 2))
     (7, None)

@@ -8,9 +8,9 @@ import numpy as np
 from flint import arb, arb_mat, fmpz, fmpz_mat
 from numpy.typing import NDArray
 
+from ndis._balls import cholesky, precision
+from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.exact import ExactArray
-from ndis.precision import precision
 from ndis.sampling.normals import nearest_integer
 
 __all__ = ["CovarianceRoot"]
@@ -20,17 +20,17 @@ Rows = list[list[arb]]
 
 
 class CovarianceRoot:
-    """L with L·Lᵀ = covariance, lower triangular, known to as many digits as anyone asks for.
+    """L with L·Lᵀ = covariance, lower triangular, known to as many digits as the caller asks for.
 
     Parameters
     ----------
     covariance : ExactArray
-        Symmetric and positive definite. A Gram matrix plus a positive ridge always is; for anything else the error
-        that says otherwise depends on the covariance.
+        Symmetric and positive definite. A Gram matrix plus a positive ridge always is. For any other matrix the error
+        depends on the covariance.
 
     Examples
     --------
-    >>> from ndis.exact import exact_array
+    >>> from ndis._exact import exact_array
     >>> CovarianceRoot(exact_array([[4, 2], [2, 10]])).fixed_point(4).tolist()
     [[32, 0], [16, 48]]
     """
@@ -77,7 +77,7 @@ class CovarianceRoot:
 
 
 def _cholesky(A: Rows) -> Rows | None:
-    """Blocked Cholesky in ball arithmetic; None where the precision leaves a pivot's sign open."""
+    """Blocked Cholesky in ball arithmetic; None if the precision leaves a pivot's sign open."""
     n = len(A)
     L: Rows = [[] for _ in range(n)]
     for start in range(0, n, _PANEL):
@@ -85,7 +85,7 @@ def _cholesky(A: Rows) -> Rows | None:
         S = [row[start:stop] for row in A[start:]]
         if start:
             S = (arb_mat(S) - arb_mat(L[start:]) * arb_mat(L[start:stop]).transpose()).tolist()
-        corner = _cholesky_unblocked(S[: stop - start])
+        corner = cholesky(S[: stop - start], _not_positive)
         if corner is None:
             return None
         for i, row in enumerate(corner):
@@ -97,21 +97,6 @@ def _cholesky(A: Rows) -> Rows | None:
                 return None
             for i, row in enumerate(below.tolist()):
                 L[stop + i] = L[stop + i] + row
-    return L
-
-
-def _cholesky_unblocked(S: Rows) -> Rows | None:
-    n = len(S)
-    L = [[arb(0)] * n for _ in range(n)]
-    for j in range(n):
-        pivot = S[j][j] - sum((x * x for x in L[j][:j]), arb(0))
-        if not pivot > 0:
-            if pivot <= 0:
-                raise _not_positive()
-            return None
-        L[j][j] = pivot.sqrt()
-        for i in range(j + 1, n):
-            L[i][j] = (S[i][j] - sum((x * y for x, y in zip(L[i][:j], L[j][:j], strict=True)), arb(0))) / L[j][j]
     return L
 
 

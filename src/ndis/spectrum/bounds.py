@@ -1,7 +1,7 @@
-"""Upper bounds on δ(ε) for proofs and for cheap first looks (the paper's Tool 2).
+"""Upper bounds on δ(ε) from the moments of the loss.
 
-Every bound here is an infimum over a parameter at any value of which the inequality already holds. So a search needs
-no certificate: where it stops too early the bound is a little larger, never wrong. What is left is rounding, and each
+Every bound here is an infimum over a parameter, and the inequality holds at every value of the parameter. So a search
+needs no certificate: if it stops too early, the bound is a little larger, never wrong. Only rounding is left, and each
 result is rounded up past it.
 """
 
@@ -9,35 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._validate import Floats, as_floats
-from ndis.errors import ParameterError
-from ndis.loss import log_moment, moment_domain
-from ndis.spectrum.closed_forms import mean_shift_delta
+from ndis._search import least_point
+from ndis._validate import Floats, as_floats, shaped
+from ndis.spectrum.invariants import Invariants
 
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair, Origin
-
-__all__ = ["covariance_bound", "renyi_bound", "renyi_log_bound", "split_bound", "triangle_bound"]
+__all__ = ["ULP", "Curve", "best_exponent", "chernoff", "over", "renyi_bound", "renyi_log_bound", "round_up"]
 
 Curve = Callable[[float], float]
-_ULP = 2.0**-52
-_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+ULP = 2.0**-52
 
 
 # --- Rényi (Chernoff) -----------------------------------------------------------------------------
 
 
-def renyi_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
+def renyi_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
     """The sharp bound from one moment of the loss: δ(ε) ≤ inf over s > 0 of e^{K(s) − sε} sˢ/(1+s)^{1+s}.
 
     (1 − e^{−x})₊ ≤ e^{sx} · max over x of e^{−sx}(1 − e^{−x}), and that maximum, at e^x = (1+s)/s, is sˢ/(1+s)^{1+s};
-    take the mean over L − ε. Sound for every pair, every real ε and every s, so for whatever s the search ends on.
+    take the mean over L − ε. The bound holds for every pair, every real ε and every s, so for the s of the search too.
 
     Parameters
     ----------
@@ -58,11 +51,11 @@ def renyi_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
     >>> f"{pair.delta(4.0):.4e} <= {renyi_bound(pair, 4.0):.4e}"
     '4.3869e-05 <= 6.4836e-04'
     """
-    return _over(epsilon, lambda e: _up(math.exp(_chernoff(pair, e, _hinge))))
+    return over(epsilon, lambda e: round_up(math.exp(chernoff(pair, e, _hinge))))
 
 
-def renyi_log_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
-    """Logarithm of `renyi_bound`, finite where the bound itself underflows.
+def renyi_log_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
+    """Logarithm of `renyi_bound`, finite even if the bound itself underflows.
 
     Examples
     --------
@@ -71,217 +64,60 @@ def renyi_log_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
     >>> f"{pair.log_delta(50.0):.3f} <= {renyi_log_bound(pair, 50.0):.3f}"
     '-2313.627 <= -2307.827'
     """
-    return _over(epsilon, lambda e: _chernoff(pair, e, _hinge))
+    return over(epsilon, lambda e: chernoff(pair, e, _hinge))
 
 
 def _hinge(s: float) -> float:
-    """log of sˢ/(1+s)^{1+s}, what the hinge (1 − e^{ε−L})₊ is worth beside the indicator of L > ε."""
+    """log of sˢ/(1+s)^{1+s}: the gain of the hinge (1 − e^{ε−L})₊ over the indicator of L > ε."""
     return -math.log1p(s) - s * math.log1p(1.0 / s)
 
 
-def _chernoff(pair: GaussianPair, epsilon: float, weight: Curve) -> float:
+def chernoff(pair: Invariants, epsilon: float, weight: Curve) -> float:
     """The least K(s) − sε + weight(s) over s > 0, each value rounded up; at most 0."""
+    return _least_exponent(pair, epsilon, weight)[1]
+
+
+def best_exponent(pair: Invariants, epsilon: float) -> tuple[float, float]:
+    """(s, log bound): an s > 0 at which the Rényi bound is about the least, and the logarithm of the bound there.
+
+    >>> import ndis
+    >>> s, log_bound = best_exponent(ndis.GaussianPair.from_ratios(1.0, shift=1.0), 2.0)
+    >>> round(s, 2), round(log_bound, 4)
+    (1.92, -2.9134)
+    """
+    s = _least_exponent(pair, epsilon, _hinge)[0]
+    return s, 0.0 if pair.mutually_singular else min(0.0, pair.form.value(s) - s * epsilon + _hinge(s))
+
+
+def _least_exponent(pair: Invariants, epsilon: float, weight: Curve) -> tuple[float, float]:
+    """(s, K(s) − sε + weight(s), rounded up and at most 0), by a search over log s."""
     if pair.mutually_singular:
-        return 0.0
-    pole = moment_domain(pair)[1]
+        return 1.0, 0.0
+    pole = pair.form.domain[1]
     size = max(epsilon, -epsilon)
 
+    def exponent(y: float) -> float:
+        return math.exp(y) if math.isinf(pole) else pole / (1.0 + math.exp(-y))
+
     def log_bound(y: float) -> float:
-        # s = e^y, or pole/(1 + e^{−y}); a rounding error in s·t is magnified by at most 1/`room`, room = 1 − s/pole
-        s, room = (math.exp(y), 1.0) if math.isinf(pole) else (pole / (1.0 + math.exp(-y)), 1.0 / (1.0 + math.exp(y)))
-        moment = float(log_moment(pair, s))
-        return moment - s * epsilon + weight(s) + (pair.copies.size + 16) * _ULP * (moment + s * size + 1.0) / room
+        # a rounding error in s·t is magnified by at most 1/room, with room = 1 − s/pole
+        s, room = exponent(y), 1.0 if math.isinf(pole) else 1.0 / (1.0 + math.exp(y))
+        moment = pair.form.value(s) if s < pole else math.inf
+        return moment - s * epsilon + weight(s) + (pair.copies.size + 16) * ULP * (moment + s * size + 1.0) / room
 
-    return min(0.0, _least(log_bound, -80.0, 80.0 if math.isinf(pole) else 36.0))
-
-
-# --- covariances only, the easy order -------------------------------------------------------------
+    y, value = least_point(log_bound, -80.0, 80.0 if math.isinf(pole) else 36.0)
+    return exponent(y), min(0.0, value)
 
 
-def covariance_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
-    """The covariance lemma in the order in which it is proved: p the *narrower* law (lem:ndis-cov-analytic-form).
-
-    With w = 1 − τ, w' = (1 − τ)/τ, f = −Σ log τ − 2ε: δ(ε) = 0 where f ≤ 0, and otherwise, for all v ≥ 0 and
-    0 < u < 1/(2 max w'),
-
-        δ(ε) ≤ exp(v f − ½ Σ log(1 + 2vw)) − e^ε (1 − exp(−u f − ½ Σ log(1 − 2uw'))).
-
-    For ε ≥ 0 the second term is idle: its exponent grows with u from the start, Σ w' ≥ −Σ log τ ≥ f, so the infimum is
-    at u → 0 and the term vanishes. The first is e^{K(s) − sε} at s = 2v, Chernoff's bound on Pr[L > ε] alone. So the
-    lemma is never better than `renyi_bound`, which is smaller by sˢ/(1+s)^{1+s} at every s; it is here as the paper's.
-
-    The other order is the harder one and this is *not* a bound for it: N(0, 2) from N(0, 1) has δ(1) = 0.0456, while
-    the formula for the reverse gives 0. Use `renyi_bound`, or the exact value, there.
-
-    Parameters
-    ----------
-    pair
-        A pair with equal means and no variance ratio above 1.
-    epsilon
-        Any real ε.
-
-    Returns
-    -------
-    float or array
-        An upper bound on `pair.delta(epsilon)`, at most 1; exactly 0 from ε = −½ Σ log τ on.
-
-    Examples
-    --------
-    >>> import ndis
-    >>> pair = ndis.GaussianPair.from_ratios(0.1, copies=20)
-    >>> f"{pair.delta(20.0):.4f} <= {covariance_bound(pair, 20.0):.4f}, {covariance_bound(pair, 24.0)}"
-    '0.0007 <= 0.0141, 0.0'
-    """
-    t, n = pair.excess, pair.copies
-    if pair.mutually_singular or not (t <= 0).all():
-        rule = "have every variance ratio at most 1 (the easy order)"
-        raise ParameterError("pair", rule, pair.variance_ratio, "use renyi_bound or pair.delta")
-    if not (pair.shift == 0).all():
-        raise ParameterError("pair", "have equal means", pair.shift, "use split_bound, renyi_bound or pair.delta")
-    edge = -0.5 * math.fsum(n * np.where(t < -0.5, np.log(pair.variance_ratio), np.log1p(t)))
-    edge += (n.size + 16) * _ULP * edge
-
-    def bound(e: float) -> float:
-        return 0.0 if e >= edge else _up(math.exp(_chernoff(pair, e, lambda _: 0.0)))
-
-    return _over(epsilon, bound)
+# --- rounding ---------------------------------------------------------------------------------------
 
 
-# --- both -----------------------------------------------------------------------------------------
+def round_up(value: float) -> float:
+    """A little above `value`: past the rounding of a few operations, and above zero if it underflowed."""
+    return min(1.0, value * (1.0 + 16 * ULP) + 2.0**-1070)
 
 
-def triangle_bound(first: Curve, second: Curve, epsilon: ArrayLike) -> float | Floats:
-    """δ of X from Z through a law Y between them (prop: triangle for DP divergence): the best split of ε.
-
-    δ_XZ(ε₁ + ε₂) ≤ δ_XY(ε₁) + e^{ε₁} δ_YZ(ε₂) holds for all real ε₁, ε₂, not only non-negative ones as printed, and
-    the best split often has one of them below zero. The right side falls and then rises in ε₁ (its slope is e^{ε₁}
-    [Pr_Y(L_YZ > ε₂) − Pr_Y(L_XY > ε₁)]); every split is sound.
-
-    Parameters
-    ----------
-    first, second
-        δ_XY and δ_YZ, or upper bounds on them, as functions of one real ε of either sign.
-    epsilon
-        Any real ε.
-
-    Returns
-    -------
-    float or array
-        An upper bound on δ_XZ(ε), at most 1.
-
-    Examples
-    --------
-    >>> from ndis.spectrum.closed_forms import mean_shift_delta
-    >>> def step(epsilon):
-    ...     return mean_shift_delta(epsilon, 0.5)
-    >>> f"{mean_shift_delta(1.0, 1.0):.6f} <= {triangle_bound(step, step, 1.0):.6f}"  # nothing lost on a line
-    '0.126937 <= 0.126937'
-    """
-
-    def bound(epsilon: float) -> float:
-        def total(split: float) -> float:
-            return float(first(split)) + math.exp(split) * float(second(epsilon - split)) if split < 700.0 else math.inf
-
-        low, high = min(0.0, epsilon), max(0.0, epsilon)
-        return _up(min(total(0.0), total(epsilon), _least(total, low - 4.0, high + 4.0)))
-
-    return _over(epsilon, bound)
-
-
-def split_bound(
-    pair: GaussianPair, epsilon: ArrayLike, covariance: Callable[[GaussianPair, float], float] | None = None
-) -> float | Floats:
-    """Mean and covariance apart (thm:ndis-analytic-form): the better of two paths, each with its best split of ε.
-
-        mean first:        N(μ₁, Σ₁) → N(μ₂, Σ₁) → N(μ₂, Σ₂)
-        covariance first:  N(μ₁, Σ₁) → N(μ₁, Σ₂) → N(μ₂, Σ₂)
-
-    The covariance step keeps the pair's own order and the mean step the covariance it really happens under, so
-    nothing beyond the triangle inequality is used: no Loewner order and no asymmetry lemma. The printed bounds put
-    Σ_min under both means and the harder order on the covariances; they are never smaller than these. What is printed
-    after them — that lem:ndis-cov-analytic-form covers their covariance terms — is false: it bounds the easier order.
-
-    Parameters
-    ----------
-    pair
-        Any pair.
-    epsilon
-        Any real ε.
-    covariance
-        Upper bound on δ of a pair with equal means, called as ``covariance(pair, epsilon)`` for real ε of either
-        sign; the exact value by default. For a rigorous result pass ``lambda pair, epsilon:
-        pair.certify(epsilon).upper``; for a closed form, `renyi_bound`.
-
-    Returns
-    -------
-    float or array
-        An upper bound on `pair.delta(epsilon)`, at most 1.
-
-    Examples
-    --------
-    >>> import ndis
-    >>> pair = ndis.GaussianPair.from_ratios([1.2, 1.1], shift=[0.5, 0.0])
-    >>> f"{pair.delta(1.0):.4f} <= {split_bound(pair, 1.0):.4f} <= {split_bound(pair, 1.0, renyi_bound):.4f}"
-    '0.0242 <= 0.0336 <= 0.0686'
-    """
-    if pair.mutually_singular:
-        return _over(epsilon, lambda _: 1.0)
-    centred = _centred(pair)
-    under_p = math.sqrt(math.fsum(pair.copies * pair.shift**2 / pair.variance_ratio)) * (1.0 + 8 * _ULP)
-    under_q = math.sqrt(math.fsum(pair.copies * pair.shift**2)) * (1.0 + 8 * _ULP)
-
-    def spread(e: float) -> float:
-        return float(centred.delta(e)) if covariance is None else covariance(centred, e)
-
-    def mean(distance: float) -> Curve:
-        return lambda e: _up(float(mean_shift_delta(e, distance)))
-
-    def bound(e: float) -> float:
-        return min(float(triangle_bound(mean(under_p), spread, e)), float(triangle_bound(spread, mean(under_q), e)))
-
-    return _over(epsilon, bound)
-
-
-def _centred(pair: GaussianPair) -> GaussianPair:
-    """The pair with both means moved to that of q, in its invariants and in what it was made from."""
-
-    def still(origin: Origin) -> Origin:
-        a = origin.arrays
-        if origin.kind == "ratios":
-            return replace(origin, arrays=(a[0], np.zeros_like(a[1]), a[2]))
-        place = 1 if origin.kind == "low-rank" else 2  # where mean_q stands behind mean_p
-        return replace(origin, arrays=(a[place], *a[1:]))
-
-    return replace(pair, shift=np.zeros_like(pair.shift), origins=tuple(still(o) for o in pair.origins))
-
-
-# --- search and rounding --------------------------------------------------------------------------
-
-
-def _least(f: Curve, low: float, high: float) -> float:
-    """The smallest value seen by a golden-section search; the minimum itself, nearly, where f falls and then rises."""
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = f(left), f(right)
-    best = min(at_left, at_right)
-    for _ in range(64):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = f(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = f(right)
-        best = min(best, at_left, at_right)
-    return best
-
-
-def _up(value: float) -> float:
-    """A little above `value`: past the rounding of a few operations, and past zero where it underflowed."""
-    return min(1.0, value * (1.0 + 16 * _ULP) + 2.0**-1070)
-
-
-def _over(epsilon: ArrayLike, bound: Curve) -> float | Floats:
+def over(epsilon: ArrayLike, bound: Curve) -> float | Floats:
+    """The bound at each ε."""
     points = as_floats("epsilon", epsilon)
-    values = np.array([bound(float(e)) for e in points.ravel()]).reshape(points.shape)
-    return float(values) if points.ndim == 0 else values
+    return shaped(np.array([bound(e) for e in points.ravel().tolist()]), points.shape)

@@ -1,95 +1,86 @@
-"""Certified enclosures of δ(ε), by ball arithmetic from the exact binary inputs.
+"""Certified enclosures of δ(ε), by ball arithmetic from the exact inputs.
 
-The trapezoid rule of `ndis.spectrum.contour`, with every error bounded by proof. The float64 kernel only proposes the
-path, the step and the width of
-the strip below; nothing rests on its proposals being good. Write Φ(u) = F(s(u)) s'(u) with F(s) = e^{K(s)−sε}/(s(s+1))
-and
-s(u) = c + bw(cosh u − 1) + iw sinh u. By conjugate symmetry 2πi δ = ∫Φ du over the whole path, and it is enclosed as
+This is the trapezoid rule of `ndis.spectrum.contour`, with every error bounded by proof. The float64 kernel only
+proposes the path, the step and the width of the strip below. The proof does not need the proposals to be good. Write
+Φ(u) = F(s(u)) s'(u) with F(s) = e^{K(s)−sε}/(s(s+1)) and s(u) = c + bw(cosh u − 1) + iw sinh u. By conjugate symmetry
+2πi δ = ∫Φ du over the whole path. The code encloses it as
 
     h Σ_{|k|≤N} Φ(kh)   ±   (trapezoid error)   ±   (rest of the path beyond u = ±R),      R = (N + ½) h.
 
-Trapezoid error. Let Φ be analytic on the rectangle |Re u| ≤ R, |Im u| ≤ a. Integrating Φ(u) cot(πu/h)/2i around it
-gives the sum by residues.
-In the upper half cot(πu/h)/2i = −½ − 1/(e^{−2πiu/h} − 1), in the lower ½ + 1/(e^{2πiu/h} − 1); the halves add up to
-∫_{−R}^{R} Φ. On Im u = ±a the
-remaining factors are at most 1/(e^{2πa/h} − 1) in modulus; on Re u = ±R, where e^{∓2πiu/h} is negative, at most ½.
-Hence
+Trapezoid error. Let Φ be analytic on the rectangle |Re u| ≤ R, |Im u| ≤ a. The integral of Φ(u) cot(πu/h)/2i around
+the rectangle gives the sum by residues. In the upper half cot(πu/h)/2i = −½ − 1/(e^{−2πiu/h} − 1). In the lower half
+it is ½ + 1/(e^{2πiu/h} − 1). The halves ∓½ add up to ∫_{−R}^{R} Φ. On Im u = ±a the remaining factors are at most
+1/(e^{2πa/h} − 1) in modulus. On Re u = ±R, where e^{∓2πiu/h} is negative, they are at most ½. Hence
 
-    | h Σ Φ(kh) − ∫_{−R}^{R} Φ |  ≤  (N₊ + N₋)/(e^{2πa/h} − 1) + ∫_{−a}^{a} |Φ(R + iv)| dv,      N± = ∫_{−R}^{R} |Φ(u ±
-    ia)| du.
+    | h Σ Φ(kh) − ∫_{−R}^{R} Φ |  ≤  (N₊ + N₋)/(e^{2πa/h} − 1) + ∫_{−a}^{a} |Φ(R + iv)| dv,
 
-The integrals of |Φ| are bounded by covering the lines with cells and evaluating Φ on each in balls. Analyticity
-inside: s(u) for 0 < Re u ≤ R lies in the
-upper half-plane if cos a + b sin a and cos a − b sin a are positive; on Re u = 0 it is real and between s(ia) and
-s(−ia), which must lie strictly
+    N± = ∫_{−R}^{R} |Φ(u ± ia)| du.
+
+The code bounds the integrals of |Φ|: it covers the lines with cells and evaluates Φ on each cell in balls. Φ is
+analytic inside for two reasons. For 0 < Re u ≤ R, s(u) lies in the upper half-plane if cos a + b sin a and
+cos a − b sin a are positive. On Re u = 0, s(u) is real and lies between s(ia) and s(−ia), which must lie strictly
 between 0 and 1/max(t)₊.
 
-Tail bound. Let the path end at σ + iY, Y > 0, and go on vertically to infinity. With t, m as in lemma: ndis and s = σ
-+ iy, y ≥ Y:
+Tail bound. Let the path end at σ + iY, Y > 0, and go on vertically to infinity. With t, m as in lemma: ndis and
+s = σ + iy, y ≥ Y:
 
   1. |1−st|² = (1−σt)² + t²y² grows with y, so every factor |1−st|^{−n/2} is largest at y = Y.
   2. The mean terms are ½m² s(1+s)/(1−st) = ½m² [ −s/t − (1+t)/t² + (1+t)/(t²(1−st)) ]. On the ray the first two have
-  constant real part, and
-     Re 1/(1−st) = (1−σt)/|1−st|² falls with y when 1−σt ≥ 0, and rises to 0 when 1−σt < 0. So the real part of the
-     whole term is at
-     most its value at Y, increased by ½m²(1+t)/t² · max(0, −Re 1/(1−s_Y t)).
+     constant real part. Re 1/(1−st) = (1−σt)/|1−st|² falls with y if 1−σt ≥ 0, and rises to 0 if 1−σt < 0. So the real
+     part of the whole term is at most its value at Y, increased by ½m²(1+t)/t² · max(0, −Re 1/(1−s_Y t)).
   3. For t = 0 the real part ½m²(σ + σ² − y²) falls with y.
   4. |s| |s+1| ≥ y².
 
-Hence |e^{K(s)−sε}| ≤ B on the ray, B the product of the bounds at Y, and ∫ |e^{K(s)−sε}| / |s(s+1)| |ds| ≤ B ∫_Y^∞
-dy/y² = B/Y.
+Hence |e^{K(s)−sε}| ≤ B on the ray, where B is the product of the bounds at Y, and
+∫ |e^{K(s)−sε}| / |s(s+1)| |ds| ≤ B ∫_Y^∞ dy/y² = B/Y.
 
-Why this path. The formula δ(ε) = (1/2πi) ∫ e^{K(s)−sε}/(s(s+1)) ds holds on the vertical line through any c in (0,
-1/max(t)₊). The integrand
-is analytic in the upper half-plane, where no 1 − st vanishes, and by 1–4 (with any σ between the two) it is O(y⁻²) on
-horizontal
-segments between the vertical line through c and the ray, so the upper half of the line may be moved to the path; the
-lower half is its
-mirror image.
+Why this path. The formula δ(ε) = (1/2πi) ∫ e^{K(s)−sε}/(s(s+1)) ds holds on the vertical line through any c in
+(0, 1/max(t)₊). The integrand is analytic in the upper half-plane, where no 1 − st vanishes. By 1–4 (with any σ between
+the two) it is O(y⁻²) on horizontal segments between the vertical line through c and the ray. So the upper half of the
+line may be moved to the path. The lower half is its mirror image.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from flint import acb, arb
 
+from ndis._balls import Ball, climb, outward, precision
 from ndis._validate import as_scalar
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
-from ndis.spectrum.balls import Ball, outward, precision
 from ndis.spectrum.contour import DELTA, LOOK, path, strip
-from ndis.spectrum.invariants import Groups, enclose
-
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair
+from ndis.spectrum.directions import Directions
+from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.origins import enclose
 
 __all__ = ["certify", "certify_log", "exceeds"]
 
 _ATTEMPTS = 6
 _STRIPS = (1.1, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06, 0.03)
-_CELLS = 4  # a unit of u, to begin with
+_CELLS = 4  # per unit of u, to begin with
 _DEPTH = 10
 _DECIDING_WIDTHS = (1e-10, 1e-17, 1e-20, 1e-25, 1e-32)
 
 
-def certify(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
-    """lower ≤ δ(ε) ≤ upper with certainty, upper − lower ≤ relative_width · δ (and the spacing of floats).
+def certify(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
+    """lower ≤ δ(ε) ≤ upper with certainty, and upper − lower ≤ relative_width · δ up to the spacing of floats.
 
     Raises
     ------
     PrecisionError
-        If the width asked for is not reached.
+        If the enclosure does not reach that width.
     """
     ball = _enclose_delta(pair, epsilon, relative_width)
     low, high = outward(ball)
     return Enclosure(max(low, 0.0), min(high, 1.0))  # 0 ≤ δ ≤ 1 holds always
 
 
-def certify_log(pair: GaussianPair, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
-    """Certified enclosure of log δ(ε), for values below the smallest float; −inf where δ is exactly zero."""
+def certify_log(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
+    """Certified enclosure of log δ(ε), for values below the smallest float; −inf if δ is exactly zero."""
     ball = _enclose_delta(pair, epsilon, relative_width)
     if ball == 0:
         return Enclosure(-math.inf, -math.inf)
@@ -98,16 +89,16 @@ def certify_log(pair: GaussianPair, epsilon: float, *, relative_width: float = 1
     return Enclosure(low, min(high, 0.0))
 
 
-def exceeds(pair: GaussianPair, epsilon: float, delta: float) -> bool | None:
-    """Whether δ(ε) > delta, on the ball itself and not on the floats around it; None where no width tried decides.
+def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:
+    """Whether δ(ε) > delta; None if no width tried decides.
 
-    The truth lies strictly between two floats as a rule, and this tells them apart.
+    The ball itself decides, not the floats around it: as a rule δ lies strictly between two floats.
     """
     claimed = as_scalar("delta", delta)
     for width in _DECIDING_WIDTHS:
         try:
             ball = _enclose_delta(pair, epsilon, width)
-        except PrecisionError:  # a path planned for another width may do
+        except PrecisionError:  # a path planned for another width may succeed
             continue
         if ball > claimed:
             return True
@@ -116,7 +107,7 @@ def exceeds(pair: GaussianPair, epsilon: float, delta: float) -> bool | None:
     return None
 
 
-def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) -> Ball:
+def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> Ball:
     e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
     if not 0 < width < 1:
         raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
@@ -124,64 +115,64 @@ def _enclose_delta(pair: GaussianPair, epsilon: float, relative_width: float) ->
         raise ParameterError(
             "pair", "know its exact inputs to be certified", "none", "make it with one of the from_ constructors"
         )
-    bits = 80 - round(math.log2(width))
     reached = math.inf
-    for attempt in range(_ATTEMPTS):
-        with precision(bits):
-            groups = enclose(pair.origins, bits)
-            ball = None if groups is None else _delta_ball(groups, e, 6.0 * (1 + attempt) - math.log(width), attempt)
-            if ball is not None and ball == 0:
-                return ball
-            if ball is not None and ball > 0:
-                reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
-                if reached <= width:
-                    return ball
-        bits = bits * 7 // 4
+
+    def attempt(bits: int) -> Ball | None:
+        nonlocal reached
+        number = ladder.index(bits)
+        directions = enclose(pair.origins, bits)
+        if directions is None:
+            return None
+        ball = _delta_ball(directions, e, 6.0 * (1 + number) - math.log(width), number)
+        if ball is None or ball == 0:
+            return ball
+        if ball > 0:
+            reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
+        return ball if ball > 0 and reached <= width else None
+
+    ladder = [80 - round(math.log2(width))]
+    while len(ladder) < _ATTEMPTS:
+        ladder.append(ladder[-1] * 7 // 4)
+    ball = climb(attempt, ladder)
+    if ball is not None:
+        return ball
     raise PrecisionError(
         f"the enclosure of delta at epsilon = {e!r} did not shrink to relative width {width:g}; reached {reached:.3g}",
         reached=reached,
     )
 
 
-def _delta_ball(groups: Groups, epsilon: float, digits: float, narrower: int = 0) -> Ball | None:
-    """δ(ε) as a ball at the working precision, without the `narrower` widest strips; None where this cannot decide."""
-    if groups.mutually_singular:
+def _delta_ball(directions: Directions, epsilon: float, digits: float, narrower: int = 0) -> Ball | None:
+    """δ(ε) as a ball at the working precision, without the `narrower` widest strips; None if this cannot decide."""
+    if directions.mutually_singular:
         return arb(1)
     eps = arb(epsilon)
-    negative = all(t < 0 for t, _, _ in groups.curved) and groups.flat == 0
-    positive = all(t > 0 for t, _, _ in groups.curved) and groups.flat == 0
-    if not groups.curved and groups.flat == 0:
+    if not directions.curved and directions.flat == 0:
         return arb(0) if epsilon >= 0 else -eps.expm1()
-    if negative or positive:
-        gap = -eps
-        for t, m2, n in groups.curved:
-            gap -= n * ((1 + t).log() + m2 / t) / 2
-        if negative and gap <= 0:
+    gap = None
+    if directions.side:
+        gap = directions.edge() - eps
+        if directions.side < 0 and gap <= 0:
             return arb(0)
-        if positive and gap >= 0 and epsilon < 0:
+        if directions.side > 0 and gap >= 0 and epsilon < 0:
             return -eps.expm1()
         if not (gap > 0 or gap < 0):
             return None
-    else:
-        gap = None
-    return _Integral(groups, eps, gap).value(digits, narrower)
+    return _Integral(directions, eps, gap).value(digits, narrower)
 
 
 class _Integral:
     """The contour integral of one pair at one ε, at the working precision."""
 
-    def __init__(self, groups: Groups, eps: Ball, gap: Ball | None) -> None:
-        self.curved, self.flat = groups.curved, groups.flat
-        linear, mean = (
-            -eps,
-            -eps + self.flat / 2,
-        )  # coefficient of s outside the logarithms and the mean terms; K'(0) − ε
+    def __init__(self, directions: Directions, eps: Ball, gap: Ball | None) -> None:
+        self.curved, self.flat = directions.curved, directions.flat
+        # the coefficient of s outside the logarithms and the mean terms, and K'(0) − ε
+        linear, mean = -eps, -eps + self.flat / 2
         for t, m2, n in self.curved:
             log_ratio = (1 + t).log()
             linear -= n * log_ratio / 2
             mean += n * (t - log_ratio + m2) / 2
-        # near the end of a bounded support the mean terms are taken less their linear part, which has joined −ε in the
-        # gap
+        # near the end of a bounded support, the linear part of the mean terms joins −ε in the gap
         self.near_edge = gap is not None and bool(4 * abs(gap) < abs(mean))
         self.linear: Ball = gap if self.near_edge else linear
         self.centre: Ball = gap if self.near_edge else mean
@@ -209,9 +200,10 @@ class _Integral:
         return (arb(h) * total + arb(0, error.upper())) * self.w * self.scale / arb.pi()
 
     def _plan(self, digits: float, narrower: int) -> tuple[float, float, float, float, float, int] | None:
-        """Path, half-width a of the strip, step h and number of nodes meant for a relative error of e^−digits, from
-        the float64 kernel; they only
-        have to be good, not right."""
+        """Path, half-width a of the strip, step h and number of nodes for a relative error of about e^−digits.
+
+        They come from the float64 kernel. They should be good; the proof does not need them to be.
+        """
         t, ratio, nu, q = (np.array(x) for x in zip(*self._floats(), strict=True))
         lin, edge = float(self.centre), self.near_edge
         c, w, bend, looks, base, _ = path(-digits, lin, t, ratio, nu, q, edge, DELTA)
@@ -237,7 +229,7 @@ class _Integral:
         return self.c + self.w * (self.bend * (cosh - 1) + i * sinh), self.bend * sinh + i * cosh
 
     def _trapezoid_error(self, a: Ball, h: Ball, end: Ball) -> Ball:
-        """The bound of the module docstring, over w·scale; infinite where Φ is not shown analytic on the rectangle."""
+        """The bound of the module docstring, over w·scale; infinite if Φ is not shown analytic on the rectangle."""
         crossings = [self._place(acb(0, side * a))[0].real for side in (1, -1)]
         tilt = self.bend * a.sin()
         if not (all(x > 0 and x < self.high for x in crossings) and a.cos() + tilt > 0 and a.cos() - tilt > 0):
@@ -248,9 +240,10 @@ class _Integral:
         return lines / damping + self._modulus_integral(acb(end, -a), acb(end, a), enough / damping)
 
     def _modulus_integral(self, start: Any, stop: Any, enough: Ball) -> Ball:
-        """Upper bound of ∫ |Φ| / (w·scale) along a straight line in u, cell by cell; a cell whose bound is loose and
-        above
-        `enough` is halved."""
+        """Upper bound of ∫ |Φ| / (w·scale) along a straight line in u, cell by cell.
+
+        A cell is halved if its bound is loose and above `enough`.
+        """
         count = max(8, math.ceil(_CELLS * float(abs(stop - start))))
         todo = [(k / count, 1.0 / count, 0) for k in range(count)]
         total = arb(0)
@@ -266,7 +259,7 @@ class _Integral:
     def _modulus(self, start: Any, along: Any, at: float, radius: float) -> tuple[Ball, Ball]:
         """|Φ| / (w·scale) on the cell start + along·[at ± radius], and at its midpoint.
 
-        By the mean value theorem for log Φ along the cell: only the part of the slope along it counts, and terms that
+        It uses the mean value theorem for log Φ along the cell. Only the slope along the cell counts, and terms that
         cancel in it do cancel.
         """
         s, speed = self._place(start + along * arb(at, radius))
@@ -284,8 +277,10 @@ class _Integral:
         return sorted(rows, key=lambda row: row[2]) + ([(0.0, 1.0, 0.0, float(self.flat))] if self.flat != 0 else [])
 
     def _moment(self, s: Any) -> Any:
-        """e^{K(s) − sε} at a point with Re s inside (low, high) or Im s > 0: there no 1 − st touches the cut of the
-        square root."""
+        """e^{K(s) − sε} at a point with Re s inside (low, high) or Im s > 0.
+
+        There no 1 − st touches the cut of the square root.
+        """
         both = s * (1 + s) / 2
         exponent = self.linear * s + self.flat * both
         roots = []
@@ -298,15 +293,15 @@ class _Integral:
                 roots.append(v.sqrt())
             else:
                 logs += n * v.log()
-        while len(roots) > 1:  # by a balanced tree: a long chain of complex products would inflate the balls
+        while len(roots) > 1:  # a balanced tree: a long chain of complex products would inflate the balls
             roots = [x * y for x, y in zip(roots[::2], roots[1::2], strict=False)] + roots[len(roots) & ~1 :]
         return (exponent - logs / 2).exp() / (roots[0] if roots else 1)
 
     def _slope(self, s: Any) -> Any:
         """d/ds of K(s) − sε.
 
-        The mean terms s(1+s)/(1−st) are s + (1+t)s²/(1−st), or −s/t − (1+t)/t² + (1+t)/(t²(1−st)) where |st| > 2: on a
-        wide box that form alone keeps what cancels between the directions.
+        The mean terms s(1+s)/(1−st) are s + (1+t)s²/(1−st), or −s/t − (1+t)/t² + (1+t)/(t²(1−st)) if |st| > 2. On a
+        wide box only the latter form lets the directions cancel.
         """
         total = self.linear + self.flat * (2 * s + 1) / 2
         for t, m2, n in self.curved:

@@ -1,30 +1,29 @@
 """Tail integrals of quadratic forms in Gaussians, in float64, to full relative accuracy.
 
-One integral serves the whole package (theory: lemma: ndis, thm:ndis-two-genchi2-cdf):
+One integral serves the whole package (lemma: ndis, thm:ndis-two-genchi2-cdf):
 
     I = (1/2πi) ∫ e^{K(s) − s x} g(s) ds,      g(s) = 1/(s(s+1)),  1/s  or  1
 
-with K the log-moment function of the variable. In the order of `KINDS`: δ(ε) and 1 − δ(ε) of a Gaussian pair (x = ε,
-variable the
-privacy loss), survival and distribution function of a generalized chi-square, and its density. The strip that c = Re s
-crosses the
-real axis in decides which: right of the poles of g the upper tail, left of 0 minus the lower one.
+K is the log-moment function of the variable. In the order of the kinds below, the integral is δ(ε) and 1 − δ(ε) of a
+Gaussian pair (x = ε, the variable is the privacy loss), then the survival function, the distribution function and the
+density of a generalized chi-square. The strip in which the path crosses the real axis decides between tails: right of
+the poles of g it is the upper tail, left of 0 it is minus the lower one.
 
-K is carried in one of two forms, chosen so that nothing large cancels:
+The code carries K in one of two forms, so that nothing large cancels:
 
     about the mean:  K(s) − s x = (mean − x) s + Σ [ ½ν φ(st) + ½ q s²/(1−st) ],        φ(z) = −log(1−z) − z
     about the edge:  K(s) − s x = (edge − x) s + Σ [ −½ν log(1−st) + ½ (q/t²) st/(1−st) ]
 
-The edge is the end of the support of a variable bounded on one side; near it (mean − x) has lost the digits that
+The edge is the end of the support of a variable bounded on one side. Near it (mean − x) has lost the digits that
 matter.
 
-The path is s(u) = c + b w (cosh u − 1) + i w sinh u through the saddle c of the whole integrand, w the width there.
-Its bend b is chosen
-by looking along it. The trapezoid rule in u then converges faster than geometrically under halving of the step: with
-changes D₁, D₂ of the
-last two refinements the error of the last is estimated as D₂ · max(10 D₂/D₁, 1/100) — the errors oscillate, and D₂ may
-be small by accident —
-and the rounding of the exponent is added to it.
+The path is s(u) = c + b w (cosh u − 1) + i w sinh u through the saddle c of the whole integrand; w is the width there.
+The code looks along the path to choose its bend b. The trapezoid rule in u then converges faster than geometrically
+under halving of the step. With changes D₁, D₂ of the last two refinements, the error of the last is estimated as
+D₂ · max(10 D₂/D₁, 1/100): the errors oscillate, and D₂ may be small by accident. The rounding of the exponent is added
+to it.
+
+This file has more than 400 lines because the compiled functions call each other and are compiled together.
 """
 
 from __future__ import annotations
@@ -39,22 +38,21 @@ from numpy.typing import NDArray
 
 from ndis._compile import compiled
 from ndis._validate import Floats
-from ndis.loss import LogMoment
 
-Groups = tuple[Floats, Floats, Floats, Floats]  # t, 1 + t, ν, q
+KernelGroups = tuple[Floats, Floats, Floats, Floats]  # t, 1 + t, ν, q
 
-# kind: number of poles of g, and the side of 0 on which the path crosses the real axis
+# The kind: the number of poles of g, and the side of 0 on which the path crosses the real axis.
 DELTA, COMPLEMENT, SF, CDF, PDF = 0, 1, 2, 3, 4
 
 _UNIT = 2.0**-53
 _DEAD = -41.0  # e^-41: below the rounding of the sum
 _GROWTH = 2.0  # the integrand may exceed its saddle value by at most e²
-_PDF_GROWTH = 60.0  # without a pole it may rise before it falls; the cancellation is charged to the error
-LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
+_PDF_GROWTH = 60.0  # without a pole it may rise before it falls; the error estimate includes the cancellation
+LOOK = 0.5  # step of the first look along the path; the first trapezoid sum reuses its values
 _MAX_LOOK = 400
-_PROMPT = 9  # a path of steepest descent that is dead within so many steps is taken without looking at others
+_PROMPT = 9  # a path of steepest descent that is dead within so many steps is taken at once
 _MAX_HALVINGS = 9
-_GOAL = 5e-14  # relative error aimed for where rounding allows it
+_GOAL = 5e-14  # relative error to aim for, if rounding allows it
 _SMALL = 0.0064  # |z|² below which φ(z) is summed as its series
 _SLOPES = (-0.5, 0.5, -0.2, 0.2, 0.0)
 
@@ -78,10 +76,9 @@ def _log(z: complex) -> complex:
 def exponent(s, lin, t, ratio, nu, q, edge):
     """K(s) − s x for Im s ≥ 0.
 
-    Logarithms of consecutive factors with equal ν are taken once, of their product P. Each factor 1 − st has its
-    argument in (−π, 0) for
-    t > 0 and (0, π) for t < 0, so P winds past the negative axis exactly when its imaginary part leaves that
-    half-plane's sign.
+    Consecutive factors with equal ν share one logarithm, that of their product P. Each factor 1 − st has its argument
+    in (−π, 0) for t > 0 and in (0, π) for t < 0. So P winds past the negative axis exactly when its imaginary part
+    leaves the sign of that half-plane.
     """
     acc = lin * s
     P = 1.0 + 0.0j
@@ -91,7 +88,7 @@ def exponent(s, lin, t, ratio, nu, q, edge):
     for j in range(t.size):
         tj = t[j]
         z = s * tj
-        # 1 − st; near t = −1 and s = −1 through the ratio 1 + t, which is known to full relative accuracy
+        # 1 − st; near t = −1 and s = −1 from the ratio 1 + t, which is known to full relative accuracy
         v = (1.0 + s) - s * ratio[j] if -1.0 < tj < -0.5 else 1.0 - z
         if nu[j] != 0.0:
             if z.real * z.real + z.imag * z.imag < _SMALL and not edge:
@@ -125,8 +122,8 @@ def exponent(s, lin, t, ratio, nu, q, edge):
 
 
 @compiled()
-def _derivatives(c, lin, t, ratio, nu, q, edge, kind):
-    """First, second and third derivative of K(c) − c x − log|c| − log|c+1| (as many poles as the kind has)."""
+def derivatives(c, lin, t, ratio, nu, q, edge, kind):
+    """First, second and third derivative of K(c) − c x − log|c| − log|c+1| (with the poles of the kind)."""
     first = lin
     second = 0.0
     third = 0.0
@@ -158,7 +155,7 @@ def _derivatives(c, lin, t, ratio, nu, q, edge, kind):
 
 @compiled()
 def _between(a, b, lo, hi):
-    """A point inside the bracket (a, b) ⊂ (lo, hi), halving its distance to the nearer end of (lo, hi) in logarithm."""
+    """A point inside the bracket (a, b) ⊂ (lo, hi) that halves its log distance to the nearer end of (lo, hi)."""
     if math.isinf(a) and math.isinf(b):
         return 0.0
     if math.isinf(b):
@@ -176,10 +173,11 @@ def _between(a, b, lo, hi):
 
 @compiled()
 def _saddle(lin, t, ratio, nu, q, edge, kind):
-    """Minimiser c of the integrand's modulus on the real axis within the strip, the width w there, and the bend of the
-    steepest
-    descent through it, w f‴/(3 f″); width 0 where there is no minimiser. Any c in the strip is right, a good one is
-    fast."""
+    """(c, w, bend): the minimiser c of the modulus on the real axis within the strip, and the path through it.
+
+    w is the width of the integrand at c, and w f‴/(3 f″) is the bend of the steepest descent. The width is 0 if there
+    is no minimiser. Every c in the strip gives the right integral; a good c gives it fast.
+    """
     lo, hi = -math.inf, math.inf
     variance = 0.0
     for j in range(t.size):
@@ -211,7 +209,7 @@ def _saddle(lin, t, ratio, nu, q, edge, kind):
             c = _between(a, b, lo, hi)
             if not a < c < b:
                 break
-        first, second, third = _derivatives(c, lin, t, ratio, nu, q, edge, kind)
+        first, second, third = derivatives(c, lin, t, ratio, nu, q, edge, kind)
         if not 0.0 < second < math.inf:
             break
         found, width = c, 1.0 / math.sqrt(second)
@@ -244,8 +242,10 @@ def _node(up, bend, c, w, base, lin, t, ratio, nu, q, edge, kind):
 
 @compiled()
 def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind):
-    """Nodes of the path up to where the integrand stays below e^mute of its saddle value; 0 if it grows, or outlives
-    `limit` nodes."""
+    """The number of nodes until the integrand stays below e^mute of its saddle value.
+
+    It is 0 if the integrand grows, or lives longer than `limit` nodes.
+    """
     dead = 0
     for k in range(1, min(limit, _MAX_LOOK) + 3):
         e, g, s = _node(math.exp(LOOK * k), bend, c, w, base, lin, t, ratio, nu, q, edge, kind)
@@ -262,12 +262,11 @@ def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind
 
 @compiled()
 def path(mute, lin, t, ratio, nu, q, edge, kind):
-    """The contour: (c, w, bend, number of looks until dead, K(c) − c x, values of the integrand at the looks); 0 looks
-    if none was found.
+    """The contour: (c, w, bend, number of looks until dead, K(c) − c x, values of the integrand at the looks).
 
-    The steepest descent through the saddle is taken if it is seen to die promptly; otherwise the slope that dies
-    first. The curvature at
-    the saddle alone picks a wrong side on one pair in a hundred, and so does the growth at infinity.
+    The number of looks is 0 if no path was found. The code takes the steepest descent through the saddle if it sees
+    it die promptly. Otherwise it takes the slope that dies first. The curvature at the saddle only would pick a wrong
+    side for one pair in a hundred, and so would the growth at infinity.
     """
     kept = np.empty((_MAX_LOOK + 3, 2), dtype=np.complex128)
     c, w, steepest = _saddle(lin, t, ratio, nu, q, edge, kind)
@@ -289,11 +288,11 @@ def path(mute, lin, t, ratio, nu, q, edge, kind):
 
 @compiled()
 def strip(a, mute, end, c, w, bend, base, lin, t, ratio, nu, q, edge, kind):
-    """Largest log modulus of the integrand (over its saddle value) seen on the lines Im u = ±a, and where from `end`
-    on both of them and the
-    path are below e^mute; (inf, 0) if they leave the domain or do not die.
+    """(height, place): the largest log modulus of the integrand, over its saddle value, on the lines Im u = ±a.
 
-    It says how fast the trapezoid rule converges, and is used to choose its step where the error is proved separately.
+    From `place` ≥ `end` on, both lines and the path are below e^mute. The result is (inf, 0) if the lines leave the
+    domain or do not die. The height says how fast the trapezoid rule converges. The certificate uses it to choose its
+    step, and proves the error separately.
     """
     highest = -math.inf
     k = 0
@@ -327,7 +326,7 @@ def strip(a, mute, end, c, w, bend, base, lin, t, ratio, nu, q, edge, kind):
 
 @compiled()
 def tail(lin, t, ratio, nu, q, edge, kind):
-    """log |I|, −d log|I| / dx, estimated relative error of I (NaN where no path was found)."""
+    """log |I|, −d log|I| / dx and the estimated relative error of I; NaN if no path was found."""
     c, w, bend, best, base, kept = path(_DEAD, lin, t, ratio, nu, q, edge, kind)
     if not w > 0.0:
         return math.nan, math.nan, math.nan
@@ -338,7 +337,7 @@ def tail(lin, t, ratio, nu, q, edge, kind):
         scale -= math.log1p(c)
     rounding = _UNIT * (4.0 + _burden(c, lin, t, nu, q, edge))
     if rounding > 1e-3:
-        # |log I| is beyond 10¹³: its digits are all in the saddle value, and a factor of I is far below them
+        # |log I| is above 10¹³. All its digits are in the saddle value, and a factor of I is far below them.
         return scale + math.log(w / math.sqrt(2.0 * math.pi)), c, 1.0 + rounding
     if best == 0:
         return math.nan, math.nan, math.nan
@@ -377,7 +376,7 @@ def tail(lin, t, ratio, nu, q, edge, kind):
 
 @compiled()
 def _burden(c, lin, t, nu, q, edge):
-    """Sum of the moduli of the terms of the exponent at the saddle: what its rounding is relative to."""
+    """The sum of the moduli of the terms of the exponent at the saddle. Its rounding is relative to this."""
     total = math.fabs(lin * c)
     for j in range(t.size):
         z = c * t[j]
@@ -393,19 +392,24 @@ def _burden(c, lin, t, nu, q, edge):
 
 @compiled()
 def tails(start, stop, lin, first, last, t, ratio, nu, q, edge, kind, value, slope, error):
-    """`tail` for the problems start ≤ i < stop, problem i owning the groups first[i] ≤ j < last[i]."""
+    """`tail` for the problems start ≤ i < stop. Problem i owns the groups first[i] ≤ j < last[i]."""
     for i in range(start, stop):
         a, b = first[i], last[i]
         value[i], slope[i], error[i] = tail(lin[i], t[a:b], ratio[a:b], nu[a:b], q[a:b], edge[i], kind)
 
 
-_CHUNK = 2048  # problems a thread takes at a time
+_CHUNK = 2048  # problems that a thread takes at a time
 
 
 def evaluate(
-    lin: Floats, first: NDArray[np.int64], last: NDArray[np.int64], groups: Groups, edge: NDArray[np.bool_], kind: int
+    lin: Floats,
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    groups: KernelGroups,
+    edge: NDArray[np.bool_],
+    kind: int,
 ) -> tuple[Floats, Floats, Floats]:
-    """`tail` for many problems, on all cores once there are enough: arrays of log |I|, −d log|I|/dx, relative error."""
+    """`tail` for many problems: arrays of log |I|, −d log|I|/dx, relative error. Many problems use all cores."""
     n = lin.size
     out = (np.empty(n), np.empty(n), np.empty(n))
 
@@ -418,12 +422,3 @@ def evaluate(
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(run, range(0, n, _CHUNK)))
     return out
-
-
-def evaluate_form(
-    form: LogMoment, x: Floats, kind: int, linear: tuple[Floats, NDArray[np.bool_]] | None = None
-) -> tuple[Floats, Floats, Floats]:
-    """`evaluate` of one variable at many points x; `linear` is `form.linear(x)` where that is known already."""
-    lin, edge = form.linear(x) if linear is None else linear
-    first, last = np.zeros(x.size, dtype=np.int64), np.full(x.size, form.t.size, dtype=np.int64)
-    return evaluate(lin, first, last, (form.t, form.ratio, form.nu, form.q), edge, kind)

@@ -1,32 +1,51 @@
-"""δ(ε), its complement and its inverses for one pair: the contour in float64, each answer chosen where it has its
+"""δ(ε), its complement and its inverses for one pair, in float64. Each answer comes from the integral that has its
 digits."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
-from ndis.loss import LogMoment
-from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, _derivatives, evaluate, evaluate_form, exponent
+from ndis.spectrum.certified import certify_log
+from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, derivatives, evaluate, exponent, tail
+from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.loss import LogMoment
 
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair
-
-__all__ = ["Spectrum", "contour_tail", "excess_over", "quantile", "smallest_epsilon", "spectrum", "type_two_error"]
+__all__ = [
+    "Spectrum",
+    "contour_tail",
+    "excess_over",
+    "log_delta_at",
+    "quantile",
+    "smallest_epsilon",
+    "spectrum",
+    "type_two_error",
+]
 
 _LOG_HALF = math.log(0.5)
-_TOLERANCE = 1e-11  # relative to 1 + |log I|; beyond it no number is returned
-NEAR_ONE = math.log(0.9)  # above this 1 − δ is integrated on its own; below, 1 − δ has lost less than a digit
+_TOLERANCE = 1e-11  # relative to 1 + |log I|; no number with a larger error is returned
+NEAR_ONE = math.log(0.9)  # above this, 1 − δ has its own integral; below, 1 − δ has lost less than a digit
+
+
+def evaluate_form(
+    form: LogMoment, x: Floats, kind: int, linear: tuple[Floats, NDArray[np.bool_]] | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """`evaluate` of one variable at many points x; `linear` is `form.linear(x)` if the caller knows it already."""
+    lin, edge = form.linear(x) if linear is None else linear
+    first, last = np.zeros(x.size, dtype=np.int64), np.full(x.size, form.t.size, dtype=np.int64)
+    return evaluate(lin, first, last, form.groups, edge, kind)
 
 
 def contour_tail(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
-    """log |I|, −d log|I|/dx and relative error of one contour integral at the points x, the linear term taken as exact;
-    refuses rather than return a doubtful number."""
+    """log |I|, −d log|I|/dx and relative error of one contour integral at the points x.
+
+    The linear term counts as exact. A doubtful number is refused.
+    """
     value, slope, error = evaluate_form(form, x, kind)
     _refuse(~np.isfinite(value), x, error)
     return value, slope, error
@@ -39,12 +58,12 @@ def _with_rounding(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Float
     rounded = math.fabs(form.mean) + np.abs(x)
     if form.side:
         rounded = np.where(near, np.abs(lin), rounded)
-    with np.errstate(over="ignore"):  # infinite then, which is refused
+    with np.errstate(over="ignore"):  # the error is infinite then, and is refused
         return value, slope, error + 2.0**-52 * np.abs(slope) * rounded
 
 
 def lost(value: Floats, error: Floats) -> NDArray[np.bool_]:
-    """Where the accuracy promised was not reached, or nothing at all."""
+    """The entries that did not reach the promised accuracy, or have no value."""
     return ~(error <= _TOLERANCE * (1.0 + np.abs(value)))
 
 
@@ -73,8 +92,8 @@ class Spectrum(NamedTuple):
     error: Floats
 
 
-def spectrum(pair: GaussianPair, epsilon: Floats, *, complement: bool = True) -> Spectrum:
-    """δ(ε) at many ε, the smaller of δ and 1 − δ by its own integral; 1 − δ of a small δ only if `complement`."""
+def spectrum(pair: Invariants, epsilon: Floats, *, complement: bool = True) -> Spectrum:
+    """δ(ε) at many ε. The smaller of δ and 1 − δ has its own integral. 1 − δ of a small δ is given if `complement`."""
     n = epsilon.size
     out = Spectrum(np.zeros(n), np.full(n, -np.inf), np.zeros(n), np.zeros(n))
     if pair.mutually_singular:
@@ -82,7 +101,7 @@ def spectrum(pair: GaussianPair, epsilon: Floats, *, complement: bool = True) ->
     form = pair.form
     known = np.zeros(n, dtype=np.bool_)
     if form.constant or form.side:
-        # where the loss is certain to lie on one side of ε, δ = 0 or δ = 1 − e^ε exactly
+        # if the loss is certain to lie on one side of ε, then δ = 0 or δ = 1 − e^ε exactly
         gap = -epsilon if form.constant else form.gap(epsilon)[0]
         doubt = 0.0 if form.constant else form.edge_error * (math.fabs(form.edge[0]) + np.abs(epsilon))
         none, all_of_it = (gap <= -doubt) & (form.side <= 0), (gap >= doubt) & (form.side >= 0) & (epsilon < 0)
@@ -110,21 +129,41 @@ def spectrum(pair: GaussianPair, epsilon: Floats, *, complement: bool = True) ->
     return out
 
 
-def _certified(pair: GaussianPair, epsilon: float, value: float, error: float) -> tuple[float, float]:
-    """log δ(ε) and its error from a certificate, where the contour in floats has lost digits."""
-    from ndis.spectrum.certified import certify_log
+def log_delta_at(pair: Invariants, epsilon: float) -> float:
+    """log δ(ε) at one ε, the same number as `spectrum` gives, without the cost of arrays."""
+    if pair.mutually_singular:
+        return 0.0
+    form = pair.form
+    lin, near = form.mean - epsilon, False
+    rounded = math.fabs(form.mean) + math.fabs(epsilon)
+    if form.side:
+        gap, near = form.gap_at(epsilon)
+        doubt = form.edge_error * (math.fabs(form.edge[0]) + math.fabs(epsilon))
+        if gap <= -doubt if form.side < 0 else gap >= doubt and epsilon < 0:
+            return float(spectrum(pair, np.array([epsilon]), complement=False).log_delta[0])
+        if near:
+            lin, rounded = gap, math.fabs(gap)
+    if not form.constant:
+        value, slope, error = tail(lin, form.t, form.ratio, form.nu, form.q, near, DELTA)
+        error += 2.0**-52 * math.fabs(slope) * rounded
+        if error <= _TOLERANCE * (1.0 + math.fabs(value)) and value <= NEAR_ONE:
+            return float(value)
+    return float(spectrum(pair, np.array([epsilon]), complement=False).log_delta[0])
 
+
+def _certified(pair: Invariants, epsilon: float, value: float, error: float) -> tuple[float, float]:
+    """log δ(ε) and its error from a certificate, for points at which the contour in floats has lost digits."""
     if not pair.origins:
         _refuse(np.ones(1, dtype=np.bool_), np.array([epsilon]), np.array([error]))
     box = certify_log(pair, epsilon, relative_width=_TOLERANCE / 100)
     return 0.5 * (box.lower + box.upper), box.width + 2.0**-52 * math.fabs(box.lower)
 
 
-def excess_over(pair: GaussianPair, epsilon: float, target: float) -> tuple[float, float, float]:
-    """(h, margin, slope): h = log δ(ε) − log target, or the same of 1 − δ where that has the digits.
+def excess_over(pair: Invariants, epsilon: float, target: float) -> tuple[float, float, float]:
+    """(h, margin, slope): h = log δ(ε) − log target, or the same of 1 − δ if that has the digits.
 
-    h + margin ≤ 0 is safely at or below the target: the margin holds the error estimate, doubled, the rounding of the
-    result and of whitening. slope = −dh/dε.
+    If h + margin ≤ 0, then δ is safely at or below the target. The margin is twice the error estimate, plus the
+    rounding of the result and of whitening. slope = −dh/dε.
     """
     at = spectrum(pair, np.array([epsilon]))
     log_delta, log_rest, derivative, error = (float(a[0]) for a in at)
@@ -140,8 +179,8 @@ def excess_over(pair: GaussianPair, epsilon: float, target: float) -> tuple[floa
     return h, margin, slope
 
 
-def smallest_epsilon(pair: GaussianPair, target: float) -> float:
-    """Smallest ε ≥ 0 with δ(ε) ≤ target: safeguarded Newton in log δ; the end returned was checked, error included."""
+def smallest_epsilon(pair: Invariants, target: float) -> float:
+    """The smallest ε ≥ 0 with δ(ε) ≤ target, by safeguarded Newton steps. The result was checked, with its error."""
     if pair.mutually_singular:
         return math.inf
     low, high = 0.0, math.inf
@@ -153,10 +192,10 @@ def smallest_epsilon(pair: GaussianPair, target: float) -> float:
         if not sum(excess_over(pair, end, target)[:2]) <= 0.0:
             raise PrecisionError(f"the loss was found to end at {end!r}, but delta is above {target!r} there")
         high = end
-    # δ(ε) ≤ P[L > ε], so Chernoff's point lies beyond the answer and near it; past it there may be a cliff
+    # δ(ε) ≤ P[L > ε], so Chernoff's point lies beyond the answer and near it. Past it there may be a cliff.
     beyond = pair.form.mean + _chernoff_point(pair.form, math.log(target), upper=True, about_edge=False)
     for _ in range(300):
-        # aim a margin inside the safe side; fall back on the bracket where Newton leaves it
+        # aim a margin inside the safe side; fall back on the bracket if Newton leaves it
         move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
         if move > beyond > low:
             move = beyond
@@ -187,10 +226,9 @@ def _variance(form: LogMoment) -> float:
 
 
 def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bool) -> float:
-    """Where Chernoff's bound on the tail is about e^goal: K′(s), less edge or mean, with s K′(s) − K(s) = −goal.
+    """The point at which Chernoff's bound on the tail is about e^goal: K′(s) − edge or mean, s K′(s) − K(s) = −goal.
 
-    It lies beyond the quantile and near it: Newton's method in the logarithm of the tail, started there, meets no
-    cliff.
+    It lies beyond the quantile and near it. Newton's method in the logarithm of the tail meets no cliff from there.
     """
     groups = (form.t, form.ratio, form.nu, form.q, about_edge)
     sign, end = (1.0, form.domain[1]) if upper else (-1.0, -form.domain[0])
@@ -198,7 +236,7 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
     r, low, high = s if math.isinf(end) else s / end, 0.0, math.inf  # s = r, or end·r/(1+r)
     for _ in range(200):
         s = sign * (r if math.isinf(end) else end * (r / (1.0 + r)))
-        place = float(_derivatives(s, 0.0, *groups, PDF)[0])
+        place = float(derivatives(s, 0.0, *groups, PDF)[0])
         excess = s * place - exponent(complex(s), 0.0, *groups).real + goal
         if math.fabs(excess) <= 0.1 - 0.02 * goal:
             break
@@ -208,7 +246,7 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
 
 
 def _tail_at(form: LogMoment, x: float, gap: float | None, kind: int) -> tuple[float, float, float]:
-    """`contour_tail` at x; near the end of the support from gap = edge − x, which has digits that x has not."""
+    """`contour_tail` at x. Near the end of the support it uses gap = edge − x, which has digits that x lacks."""
     if gap is None or not math.fabs(gap) <= 0.25 * math.fabs(form.mean - x):
         value, slope, error = contour_tail(form, np.array([x]), kind)
     else:
@@ -226,10 +264,10 @@ def quantile(form: LogMoment, probability: float, *, upper: bool = False) -> flo
 
 
 def quantile_from_end(form: LogMoment, probability: float, *, upper: bool) -> tuple[float, float | None]:
-    """The quantile x, and edge − x where it was solved for from the end of the support: safeguarded Newton in the
-    logarithm of the smaller tail.
+    """The quantile x, and edge − x if it was solved for from the end of the support.
 
-    A variable bounded on one side is solved for in the logarithm of its distance from that end, unless that is far off.
+    It takes safeguarded Newton steps in the logarithm of the smaller tail. For a variable bounded on one side the
+    unknown is the logarithm of the distance from that end, unless the end is far off.
     """
     small = probability <= 0.5
     goal = math.log(probability) if small else math.log1p(-probability)
@@ -263,7 +301,7 @@ def quantile_from_end(form: LogMoment, probability: float, *, upper: bool) -> tu
     raise PrecisionError(f"the quantile at {probability!r} did not settle", reached=math.fabs(h))
 
 
-def type_two_error(pair: GaussianPair, alpha: float) -> float:
+def type_two_error(pair: Invariants, alpha: float) -> float:
     """Q[L ≥ ℓ] for the threshold ℓ with P[L < ℓ] = alpha, L = log dP/dQ; by Neyman–Pearson no test does better."""
     if pair.mutually_singular:
         return 0.0
@@ -271,6 +309,6 @@ def type_two_error(pair: GaussianPair, alpha: float) -> float:
     if form.constant:
         return 1.0 - alpha
     threshold, gap = quantile_from_end(form, alpha, upper=False)
-    # under Q the loss −L ends where L does, and the distance to that end is known better than the threshold
+    # under Q the loss −L has the same end as L, and the distance to that end has more digits than the threshold
     value, _, _ = _tail_at(other, -threshold, None if gap is None else -gap, CDF)
     return math.exp(value)

@@ -1,8 +1,8 @@
 """δ(ε) of several groups of releases: the one place that decides how a profile is evaluated.
 
 A profile is a list of steps per order: a pair, the rates of Poisson sampling and the number of releases. A single step
-without sampling is a Gaussian pair. A single sampled release has a closed form (`ndis.subsampling`). Everything else
-composes sampled releases.
+without sampling is a Gaussian pair. A single sampled release has a closed form (`ndis.spectrum.subsampling`).
+Everything else composes sampled releases.
 """
 
 from __future__ import annotations
@@ -10,29 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ndis import subsampling
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
-from ndis.spectrum import certified, evaluate
-
-if TYPE_CHECKING:
-    from ndis.pair import GaussianPair
+from ndis.spectrum import certified, evaluate, subsampling
+from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.subsampling import Order
 
 __all__ = ["Order", "Step", "certify", "log_delta", "smallest_epsilon"]
-
-Order = Literal["remove", "add"]
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """`count` equal releases of one order; a record enters each with the product of the rates."""
 
-    pair: GaussianPair
+    pair: Invariants
     rates: tuple[float, ...]
     count: int
 
@@ -41,6 +36,8 @@ def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats) -> Floats:
     """log δ at each entry of a vector ε."""
     step = _single(steps)
     if not step.rates:
+        if epsilon.size == 1:
+            return np.array([evaluate.log_delta_at(step.pair, float(epsilon[0]))])
         return evaluate.spectrum(step.pair, epsilon, complement=False).log_delta
     return subsampling.log_delta(step.pair, epsilon, step.rates, order)
 

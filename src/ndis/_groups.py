@@ -1,0 +1,149 @@
+"""Groups of equal releases: the parts of a privacy profile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+from ndis._rounding import up
+from ndis._validate import as_count, as_floats, single
+from ndis.errors import ParameterError
+from ndis.pair import GaussianPair
+from ndis.spectrum.groups import Order, Step
+
+__all__ = ["Choice", "Group", "as_rate", "canonical", "orders_of", "total_failure"]
+
+Choice = Literal["worst", "remove", "add"]
+
+_ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Equal releases: the pair of each order, the rate of Poisson sampling and the number of releases.
+
+    Parameters
+    ----------
+    remove : GaussianPair
+        The output with the record from the output without it, before sampling.
+    add : GaussianPair, optional
+        The output without the record from the output with it; `remove.reversed()` unless given.
+    rates : tuple of float
+        Rates of Poisson sampling, one after the other. They multiply, and the certificate uses the exact product.
+    count : int
+        Number of releases. Each draws its own sample.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> from ndis.profile import Group
+    >>> step = Group(ndis.GaussianPair.from_ratios(1.0, shift=1.0), rates=(0.5, 0.25), count=10)
+    >>> step.rate, step.count, step.sampled
+    (0.125, 10, True)
+    """
+
+    remove: GaussianPair
+    add: GaussianPair = None  # type: ignore[assignment]  # filled in below
+    rates: tuple[float, ...] = ()
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.remove, GaussianPair):
+            raise ParameterError("remove", "be a GaussianPair", type(self.remove).__name__)
+        add: object = self.add
+        if add is None:
+            object.__setattr__(self, "add", self.remove.reversed())
+        elif not isinstance(add, GaussianPair):
+            raise ParameterError("add", "be a GaussianPair", type(add).__name__)
+        object.__setattr__(self, "rates", tuple(q for q in map(as_rate, self.rates) if q < 1.0))
+        object.__setattr__(self, "count", as_count("count", self.count))
+
+    @property
+    def rate(self) -> float:
+        """Probability with which a record enters each release; 1 if there is no sampling."""
+        return math.prod(self.rates, start=1.0)
+
+    @property
+    def sampled(self) -> bool:
+        """True if the releases see a sample only."""
+        return bool(self.rates)
+
+    def pair(self, order: Order) -> GaussianPair:
+        """The pair of one order."""
+        return self.remove if order == "remove" else self.add
+
+    def step(self, order: Order) -> Step:
+        """The group as the kernels take it."""
+        return Step(self.pair(order), self.rates, self.count)
+
+    def same_release(self, other: Group) -> bool:
+        """True if both groups make the same release: equal exact inputs and equal rates.
+
+        >>> import ndis
+        >>> a, b = (Group(ndis.GaussianPair.from_ratios(2.0), count=n) for n in (1, 2))
+        >>> a.same_release(b)
+        True
+        """
+        return (
+            sorted(self.rates) == sorted(other.rates)
+            and self.remove.same_origins(other.remove)
+            and self.add.same_origins(other.add)
+        )
+
+
+def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
+    """The canonical list: one group for all releases without sampling, and equal sampled releases counted."""
+    plain: list[Group] = []
+    sampled: list[Group] = []
+    for group in groups:
+        if not isinstance(group, Group):
+            raise ParameterError("groups", "be Group values", type(group).__name__)
+        if not group.sampled:
+            plain.append(_whole(group))
+            continue
+        for i, known in enumerate(sampled):
+            if known.same_release(group):
+                sampled[i] = replace(known, count=known.count + group.count)
+                break
+        else:
+            sampled.append(group)
+    if not plain and not sampled:
+        raise ParameterError("groups", "hold at least one group", "none")
+    if len(plain) > 1:
+        first, *rest = plain
+        remove = first.remove.compose(*(g.remove for g in rest))
+        plain = [Group(remove, first.add.compose(*(g.add for g in rest)))]
+    return (*plain, *sampled)
+
+
+def _whole(group: Group) -> Group:
+    """A group without sampling as one release of all its copies."""
+    if group.count == 1:
+        return group
+    return Group(group.remove.repeat(group.count), group.add.repeat(group.count))
+
+
+def as_rate(rate: float) -> float:
+    """A sampling rate: above 0 and at most 1."""
+    q = single("rate", as_floats("rate", rate))
+    if not 0 < q <= 1:
+        raise ParameterError("rate", "be above 0 and at most 1", q)
+    return q
+
+
+def total_failure(failures: list[float], *, times: int = 1) -> float:
+    """The sum of failure probabilities, `times` over, rounded up. A sum of 1 guarantees nothing and is refused."""
+    total = up(times * sum((Fraction(f) for f in failures), Fraction(0)))
+    if not total < 1:
+        raise ParameterError("failure_probability", "stay below 1 in all", total, "compose fewer releases")
+    return total
+
+
+def orders_of(order: str) -> tuple[Order, ...]:
+    """The orders that a caller asks for."""
+    if order not in _ORDERS:
+        raise ParameterError("order", "be 'worst', 'remove' or 'add'", repr(order))
+    return _ORDERS[order]

@@ -1,0 +1,354 @@
+"""The report of an audit as data: the verdict, the witness, the curve, and what was not tested.
+
+Everything that the page shows is in the report, so its JSON has it too. The page only renders it.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ndis._json import loads, only_keys
+from ndis._validate import Floats, as_vector
+from ndis._version import __version__
+from ndis.auditing import page
+from ndis.auditing.claim import Claim, ClaimedCurve, Proof, claim_from_dict, claim_to_dict
+from ndis.auditing.witness import Curve, Witness, curve_of
+from ndis.errors import ParameterError
+from ndis.files import write_file
+from ndis.profile import PrivacyProfile
+
+__all__ = ["AuditReport", "Portfolio", "portfolio"]
+
+_FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 2
+_KINDS = {
+    "refuted": bool,
+    "undecided": bool,
+    "given_only": bool,
+    "pairs_tried": int,
+    "how_chosen": tuple,
+    "not_tested": tuple,
+    "notes": tuple,
+    "next_steps": tuple,
+    "reproduce": str,
+    "command": str,
+    "title": str,
+    "data_name": str,
+    "date": str,
+    "version": str,
+}
+_SENTENCES = ("how_chosen", "not_tested", "notes", "next_steps")
+_SINCE_2 = ("command", "curve", "data_name", "date", "given_only", "next_steps", "proof", "title")  # not in format 1
+
+
+@dataclass(frozen=True, eq=False)
+class AuditReport:
+    """The result of an audit. A claim that is not refuted is not thereby proved.
+
+    Attributes
+    ----------
+    claim : Claim or ClaimedCurve
+    refuted : bool
+        Whether δ of a tested pair is above the claimed δ with certainty.
+    witness : Witness or None
+        The worst pair found; if nothing is refuted, the closest one. None if no pair was tried.
+    epsilon_refuted : float or None
+        Largest ε known to be refuted at the claimed δ of the witness; None if not even ε = 0 is refuted.
+    delta_possible : float
+        Smallest δ still possible at the claimed ε of the witness, a certified lower end.
+    pairs_tried : int
+        How many pairs of neighbours, each in both orders.
+    how_chosen, not_tested, notes : tuple of str
+        Sentences: where the pairs come from, what they leave out, and what else a reader must know.
+    reproduce : str
+        How to run the audit again in Python.
+    undecided : bool
+        Whether a pair is so close to the claim that no precision tried could tell the two apart.
+    version : str
+        Version of the package.
+    title, data_name, date : str
+        Names of the audited system and of the data, and the day of the audit.
+    given_only : bool
+        Whether only rows or pairs were tried that the user gave, so that nothing looked for worse ones.
+    next_steps : tuple of str
+        Sentences: what the reader can do next.
+    proof : Proof or None
+        The theorem that proves the claim, if the audited mechanism has one.
+    command : str
+        The shell command that made the report, if one did.
+    computed_curve : Curve or None
+        The curve, if it is already known; `drawn` computes it otherwise.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> from ndis.auditing import Claim, audit
+    >>> report = audit(Claim(epsilon=1.0, delta=1e-6), pairs=[ndis.GaussianPair.from_ratios(1.0, shift=0.1)])
+    >>> report.verdict
+    'not refuted by the 1 pair tested; this is not a proof of privacy'
+    >>> AuditReport.from_json(report.to_json()).to_json() == report.to_json()
+    True
+    """
+
+    claim: Claim | ClaimedCurve
+    refuted: bool
+    witness: Witness | None
+    epsilon_refuted: float | None
+    delta_possible: float
+    pairs_tried: int
+    how_chosen: tuple[str, ...]
+    not_tested: tuple[str, ...]
+    reproduce: str
+    notes: tuple[str, ...] = ()
+    undecided: bool = False
+    version: str = __version__
+    title: str = ""
+    data_name: str = ""
+    date: str = ""
+    given_only: bool = False
+    next_steps: tuple[str, ...] = ()
+    proof: Proof | None = None
+    command: str = ""
+    computed_curve: Curve | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if type(value) is not kind:
+                raise ParameterError(name, f"be of type {kind.__name__}", type(value).__name__)
+        for name in _SENTENCES:
+            if not all(isinstance(text, str) for text in getattr(self, name)):
+                raise ParameterError(name, "hold sentences", "other values")
+        if not self.pairs_tried >= (self.witness is not None):
+            raise ParameterError("pairs_tried", "count the pairs", self.pairs_tried)
+        if self.refuted and (self.witness is None or self.undecided):
+            raise ParameterError("refuted", "come with a witness, and without doubt", "neither or both")
+        if self.proof is not None and (self.refuted or not isinstance(self.proof, Proof)):
+            raise ParameterError("proof", "be a Proof, of a claim that is not refuted", type(self.proof).__name__)
+        if self.computed_curve is not None and self.witness is None:
+            raise ParameterError("curve", "come with a witness", None)
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """Check that the verdict agrees with the numbers."""
+        known = self.epsilon_refuted
+        if not (known is None or (isinstance(known, float) and known >= 0)):
+            raise ParameterError("epsilon_refuted", "be a number that is not negative, or None", repr(known))
+        if not (isinstance(self.delta_possible, float) and 0 <= self.delta_possible <= 1):
+            raise ParameterError("delta_possible", "lie between 0 and 1", repr(self.delta_possible))
+        witness = self.witness
+        if witness is None:
+            return
+        if (witness.epsilon, witness.delta) not in self.claim.points:
+            raise ParameterError("point of the witness", "be a claimed one", (witness.epsilon, witness.delta))
+        if self.delta_possible != witness.enclosure.lower:
+            raise ParameterError("delta_possible", "be the lower end of the witness", self.delta_possible)
+        low, high = witness.enclosure
+        if not self.refuted and low > witness.delta:
+            raise ParameterError("refuted", "be true if δ of the witness is above the claim", self.refuted)
+        if self.refuted and not (low >= witness.delta and high > witness.delta):
+            raise ParameterError("refuted", "be false if δ of the witness is not above the claim", self.refuted)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence. It reads as a proof of privacy only if there is one."""
+        if self.refuted:
+            return "refuted"
+        if self.proof is not None:
+            return f"proved by {self.proof.theorem}, if its assumptions hold"
+        pairs = f"{self.pairs_tried} pair{'' if self.pairs_tried == 1 else 's'}"
+        told = "; one of them lies too close to the claim to decide" if self.undecided else ""
+        return f"not refuted by the {pairs} tested{told}; this is not a proof of privacy"
+
+    @property
+    def proved(self) -> bool:
+        """Whether a theorem of the package proves the claim, under the assumptions in `proof`."""
+        return self.proof is not None
+
+    @cached_property
+    def drawn(self) -> Curve | None:
+        """The curve of the witness for the picture, computed once; None without a witness."""
+        if self.computed_curve is not None or self.witness is None:
+            return self.computed_curve
+        return curve_of(self.witness, self.claim.points, self.epsilon_refuted)
+
+    @property
+    def curve(self) -> PrivacyProfile | None:
+        """The two laws of the witness. The page draws `curve.delta(epsilon, order=witness.side)`."""
+        return None if self.witness is None else self.witness.profile
+
+    def certified_curve(self, epsilons: ArrayLike) -> Floats:
+        """Certified lower ends of δ of the witness, one for each ε."""
+        if self.witness is None:
+            raise ParameterError("witness", "be there for a curve", None)
+        profile, side = self.witness.profile, self.witness.side
+        points = as_vector("epsilons", epsilons).tolist()
+        return np.array([profile.certify(e, relative_width=1e-6, order=side).lower for e in points])
+
+    def __str__(self) -> str:
+        lines = [f"claim: {self.claim}", f"verdict: {self.verdict}"]
+        if self.witness is not None:
+            w = self.witness
+            lines += [
+                f"worst pair: {w.neighbours}; {w.order}",
+                f"δ at ε = {w.epsilon!r} lies in [{w.enclosure.lower!r}, {w.enclosure.upper!r}]; claimed {w.delta!r}",
+            ]
+        return "\n".join(lines)
+
+    # ------------------------------------------------------------------ files
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that the page shows, as plain values; `from_dict` reads it back."""
+        return {
+            "format": _FORMAT,
+            "format_version": _FORMAT_VERSION,
+            "version": self.version,
+            "title": self.title,
+            "data_name": self.data_name,
+            "date": self.date,
+            "claim": claim_to_dict(self.claim),
+            "verdict": self.verdict,
+            "refuted": self.refuted,
+            "undecided": self.undecided,
+            "proof": None if self.proof is None else self.proof.to_dict(),
+            "witness": None if self.witness is None else self.witness.to_dict(),
+            "curve": None if self.drawn is None else self.drawn.to_dict(),
+            "epsilon_refuted": "infinity" if self.epsilon_refuted == math.inf else self.epsilon_refuted,
+            "delta_possible": self.delta_possible,
+            "pairs_tried": self.pairs_tried,
+            "given_only": self.given_only,
+            "how_chosen": list(self.how_chosen),
+            "not_tested": list(self.not_tested),
+            "notes": list(self.notes),
+            "next_steps": list(self.next_steps),
+            "reproduce": self.reproduce,
+            "command": self.command,
+        }
+
+    @classmethod
+    def from_dict(cls, found: Any) -> AuditReport:
+        """The report that `to_dict` wrote. Reports of format 1 are read too."""
+        tag, version = (found.get(k) if isinstance(found, dict) else None for k in ("format", "format_version"))
+        if tag != _FORMAT:
+            raise ParameterError("format of the report", f"be {_FORMAT!r}", repr(tag))
+        if type(version) is not int or version not in (1, _FORMAT_VERSION):
+            raise ParameterError("format_version of the report", f"be 1 or {_FORMAT_VERSION}", repr(version))
+        names = ("curve", *(name for name in cls.__dataclass_fields__ if name != "computed_curve"))
+        names = tuple(name for name in names if version > 1 or name not in _SINCE_2)
+        item = only_keys("report", found, ("format", "format_version", "verdict", *names))
+        values: dict[str, Any] = {key: tuple(item[key]) if isinstance(item[key], list) else item[key] for key in names}
+        for key in ("delta_possible", "epsilon_refuted"):
+            values[key] = float(item[key]) if type(item[key]) is int else item[key]
+        if item["epsilon_refuted"] == "infinity":
+            values["epsilon_refuted"] = math.inf
+        values["claim"] = claim_from_dict(item["claim"])
+        for key, read in (("witness", Witness.from_dict), ("proof", Proof.from_dict), ("curve", Curve.from_dict)):
+            if values.get(key) is not None:
+                values[key] = read(item[key])
+        values["computed_curve"] = values.pop("curve", None)
+        report = cls(**values)
+        if item["verdict"] != report.verdict:
+            raise ParameterError("verdict of the report", f"be {report.verdict!r}", repr(item["verdict"]))
+        return report
+
+    def to_json(self) -> str:
+        """JSON text; `from_json` reads it back."""
+        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> AuditReport:
+        """The report that `to_json` wrote; anything else is refused.
+
+        >>> AuditReport.from_json('{"format": "something else"}')
+        Traceback (most recent call last):
+        ...
+        ndis.errors.ParameterError: format of the report must be 'ndis.AuditReport'; got 'something else'
+        """
+        return cls.from_dict(loads("report", text))
+
+    def to_html(self) -> str:
+        """A page that needs no other file."""
+        return page.render(self)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for notebooks."""
+        return _framed(self.to_html())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: a self-contained page if the path ends in .html, JSON if it ends in .json."""
+        ending = os.path.splitext(os.fspath(path))[1].lower()
+        if ending not in (".html", ".json"):
+            raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
+        text = self.to_html() if ending == ".html" else self.to_json()
+        write_file(path, text.encode("utf-8"), name="path")
+
+
+# ---------------------------------------------------------------------- several audits
+
+
+@dataclass(frozen=True, eq=False)
+class Portfolio:
+    """Several audits on one page. Made by `portfolio`.
+
+    Attributes
+    ----------
+    reports : tuple of AuditReport
+    title : str
+    """
+
+    reports: tuple[AuditReport, ...]
+    title: str = ""
+
+    def to_html(self) -> str:
+        """A page that needs no other file: a table of all audits, then one part per audit."""
+        return page.render_portfolio(self)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for notebooks."""
+        return _framed(self.to_html())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page; the path must end in .html."""
+        if os.path.splitext(os.fspath(path))[1].lower() != ".html":
+            raise ParameterError("path", "end in .html", repr(os.fspath(path)))
+        write_file(path, self.to_html().encode("utf-8"), name="path")
+
+
+def portfolio(reports: Iterable[AuditReport], *, title: str = "") -> Portfolio:
+    """Put several audits on one page.
+
+    Parameters
+    ----------
+    reports : iterable of AuditReport
+        At least one; give each audit a `title`.
+    title : str
+        Name of the portfolio.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> from ndis.auditing import Claim, audit
+    >>> claim, pairs = Claim(epsilon=1.0, delta=1e-6), [ndis.GaussianPair.from_ratios(1.0, shift=1.0)]
+    >>> page = portfolio([audit(claim, pairs=pairs, title="Survey"), audit(claim, pairs=pairs, title="Census")])
+    >>> "Survey" in page.to_html() and "Census" in page.to_html()
+    True
+    """
+    found = tuple(reports)
+    if not (found and all(isinstance(report, AuditReport) for report in found)):
+        raise ParameterError("reports", "be at least one AuditReport", f"{len(found)} values")
+    if not isinstance(title, str):
+        raise ParameterError("title", "be text", type(title).__name__)
+    return Portfolio(found, title)
+
+
+def _framed(text: str) -> str:
+    return f'<iframe srcdoc="{html.escape(text)}" sandbox style="width: 100%; height: 40rem; border: 0"></iframe>'

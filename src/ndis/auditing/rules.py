@@ -1,0 +1,401 @@
+"""Rules that choose the neighbours to test.
+
+A rule proposes edits in batches. It learns the score of each, log δ of the worse order, before it proposes more. The
+adversarial rules climb by these scores; the others ignore them. The proposals depend only on data, scores and seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._validate import as_floats, as_scalar, as_vector
+from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.digits import plain, several
+from ndis.auditing.edits import (
+    DataSets,
+    Proposals,
+    addition,
+    digest,
+    in_batches,
+    parts_of,
+    removal,
+    replacement,
+    row_count,
+)
+from ndis.errors import ParameterError
+from ndis.mechanisms.base import Adjacency
+
+__all__ = [
+    "AddAdversarial",
+    "AddRandom",
+    "AddRows",
+    "Neighbours",
+    "RemoveEach",
+    "ReplaceAdversarial",
+    "ReplaceEach",
+    "as_rules",
+    "only_given",
+]
+
+_LEAST_BOUND = 1e-150  # squares of rows stay within floats
+
+
+@runtime_checkable
+class Neighbours(Protocol):
+    """A rule that chooses neighbours."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Which data sets its neighbours are."""
+
+    def describe(self) -> str:
+        """One sentence for the report."""
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        """Yield batches of edits and receive the score of each."""
+
+
+@dataclass(frozen=True)
+class RemoveEach:
+    """Leave out every row in turn.
+
+    >>> [edit.name for batch in RemoveEach().proposals(np.zeros((2, 3)), None) for edit in batch]
+    ['remove:0', 'remove:1']
+    """
+
+    adjacency: Adjacency = "add-remove"
+
+    def describe(self) -> str:
+        return "every single row of the data removed in turn"
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        yield from in_batches(removal(i) for i in range(row_count(data)))
+
+
+@dataclass(frozen=True, eq=False)
+class AddRows:
+    """Rows that the user chooses, added in turn: a matrix, or (X, y)."""
+
+    candidates: Any
+    adjacency: Adjacency = "add-remove"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", _as_rows(self.candidates))
+
+    def describe(self) -> str:
+        rows = several(row_count(self.candidates), "given row")
+        return f"{rows} added in turn (digest {digest(*parts_of(self.candidates))})"
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        yield from in_batches(addition(row) for row in _rows_of(self.candidates, data))
+
+
+@dataclass(frozen=True, eq=False)
+class ReplaceEach:
+    """Replace every row (or those numbered in `rows`) in turn by every candidate."""
+
+    candidates: Any
+    rows: tuple[int, ...] | None = None
+    adjacency: Adjacency = "replace-one"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", _as_rows(self.candidates))
+
+    def describe(self) -> str:
+        which = "every row" if self.rows is None else several(len(self.rows), "chosen row")
+        mark = digest(*parts_of(self.candidates), np.array(self.rows or ()))
+        rows = several(row_count(self.candidates), "given row")
+        return f"{which} of the data replaced in turn by {rows} (digest {mark})"
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        candidates = list(_rows_of(self.candidates, data))
+        chosen = _row_numbers(self.rows, row_count(data))
+        yield from in_batches(replacement(i, row) for i in chosen for row in candidates)
+
+
+@dataclass(frozen=True)
+class _Ball:
+    """The public bounds of a row: features in a ball; a target in an interval or among given values."""
+
+    row_norm_bound: float
+    target_bound: float | None
+    target_values: tuple[float, ...]
+
+    def fit(self, x: NDArray[np.float64], y: float) -> tuple[Any, ...]:
+        """The nearest row within the bounds."""
+        norm = float(np.linalg.norm(x))
+        if norm > self.row_norm_bound:
+            x = x * (self.row_norm_bound / norm)
+            while float(np.linalg.norm(x)) > self.row_norm_bound:
+                x = x * (1.0 - 2.0**-52)
+        if self.target_values:
+            return x, min(self.target_values, key=lambda value: math.fabs(value - y))
+        if self.target_bound is not None:
+            return x, min(max(y, -self.target_bound), self.target_bound)
+        return (x,)
+
+    @property
+    def reach(self) -> float:
+        """The largest absolute value of a target."""
+        return max(map(math.fabs, self.target_values), default=self.target_bound or 0.0)
+
+    def draw(self, random: np.random.Generator, width: int) -> tuple[Any, ...]:
+        """A row on the sphere, with a target from its range."""
+        x = random.standard_normal(width)
+        x *= self.row_norm_bound / float(np.linalg.norm(x))
+        y = random.choice(self.target_values) if self.target_values else random.uniform(-self.reach, self.reach)
+        return self.fit(x, float(y))
+
+    def near(self, random: np.random.Generator, row: tuple[Any, ...], step: float) -> tuple[Any, ...]:
+        """A row beside another."""
+        x = row[0] + step * self.row_norm_bound / math.sqrt(row[0].size) * random.standard_normal(row[0].size)
+        y = row[1] if len(row) > 1 else 0.0
+        return self.fit(x, float(y + 2.0 * step * self.reach * random.standard_normal()))
+
+
+@dataclass(frozen=True)
+class _Bounded:
+    """The bounds of the rules that draw rows.
+
+    Parameters
+    ----------
+    row_norm_bound : float
+        Public bound of the features of a row.
+    target_bound : float, optional
+        For data (X, y): public bound of |y|.
+    target_values : tuple of float
+        For data (X, y): the values a target may take, instead of a bound.
+    """
+
+    row_norm_bound: float
+    target_bound: float | None = None
+    target_values: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _LEAST_BOUND <= as_scalar("row_norm_bound", self.row_norm_bound) <= 1.0 / _LEAST_BOUND:
+            rule = f"lie between {_LEAST_BOUND} and {1.0 / _LEAST_BOUND}"
+            raise ParameterError("row_norm_bound", rule, self.row_norm_bound)
+        if self.target_bound is not None and not as_scalar("target_bound", self.target_bound) >= 0:
+            raise ParameterError("target_bound", "not be negative", self.target_bound)
+        object.__setattr__(self, "target_values", tuple(as_vector("target_values", self.target_values).tolist()))
+
+    def _ball(self, data: Any) -> _Ball:
+        row_count(data)
+        bounded = self.target_bound is not None or bool(self.target_values)
+        if bounded != isinstance(data, tuple):
+            rule = "come with data (X, y), and data (X, y) with one of them"
+            raise ParameterError("target_bound or target_values", rule, type(data).__name__)
+        return _Ball(self.row_norm_bound, self.target_bound, self.target_values)
+
+    def _bounds(self) -> str:
+        targets = f", |y| ≤ {plain(self.target_bound)}" if self.target_bound is not None else ""
+        targets = f", y among {', '.join(map(plain, self.target_values))}" if self.target_values else targets
+        return f"‖x‖ ≤ {plain(self.row_norm_bound)}{targets}"
+
+
+@dataclass(frozen=True)
+class AddRandom(_Bounded):
+    """Add rows in turn that are drawn at random on the sphere of the public bound.
+
+    >>> rule = AddRandom(row_norm_bound=1.0, count=3)
+    >>> (batch,) = rule.proposals(np.zeros((5, 2)), np.random.default_rng(0))
+    >>> [round(float(np.linalg.norm(edit.add[0])), 12) for edit in batch]
+    [1.0, 1.0, 1.0]
+    """
+
+    count: int = 100
+    adjacency: Adjacency = "add-remove"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_counts(count=self.count)
+
+    def describe(self) -> str:
+        return f"{several(self.count, 'row')} drawn at random within {self._bounds()} added in turn"
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        ball, width = self._ball(data), parts_of(data)[0].shape[1]
+        yield from in_batches(addition(ball.draw(random, width)) for _ in range(self.count))
+
+
+@dataclass(frozen=True)
+class AddAdversarial(_Bounded):
+    """Add the row within the public bounds that makes δ largest, as far as a search finds it.
+
+    The search is a (1+λ) evolution strategy from several starts: random rows, and the principal directions along which
+    the data vary most and least. Each generation of λ rows is drawn about the best row so far and pulled back within
+    the bounds. The step widens after a success and shrinks after a failure.
+
+    Parameters
+    ----------
+    row_norm_bound, target_bound, target_values
+        The public bounds of a row.
+    generations : int
+        Generations per start.
+    offspring : int
+        λ, rows per generation.
+    starts : int
+        How many of the best starting rows are climbed from.
+    """
+
+    generations: int = 20
+    offspring: int = 8
+    starts: int = 2
+    adjacency: Adjacency = "add-remove"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_counts(generations=self.generations, offspring=self.offspring, starts=self.starts)
+
+    def describe(self) -> str:
+        return (
+            f"a row within {self._bounds()} added, chosen to make δ large by {several(self.starts, 'climb')} of "
+            f"{several(self.generations, 'generation')} with {several(self.offspring, 'row')} each"
+        )
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        yield from self._climb(data, random, lambda row, _: addition(row), [None])
+
+    def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
+        ball, width = self._ball(data), parts_of(data)[0].shape[1]
+        rows = [ball.draw(random, width) for _ in range(self.offspring)]
+        for x in _principal(parts_of(data)[0]):
+            ends = ball.target_values or ((-ball.reach, ball.reach) if ball.reach else (0.0,))
+            rows += [ball.fit(sign * self.row_norm_bound * x, y) for y in ends for sign in (1.0, -1.0)]
+        seeds = [(row, places[i % len(places)]) for i, row in enumerate(rows)]
+        scores = yield [edit(*seed) for seed in seeds]
+        order = sorted(range(len(seeds)), key=lambda i: -scores[i])
+        for start in order[: self.starts]:
+            best, top, step = seeds[start], scores[start], 0.3
+            for _ in range(self.generations):
+                brood = [
+                    (ball.near(random, best[0], step), self._move(random, best[1], places))
+                    for _ in range(self.offspring)
+                ]
+                found = yield [edit(*one) for one in brood]
+                winner = max(range(len(brood)), key=lambda i: found[i])
+                if found[winner] > top:
+                    best, top, step = brood[winner], found[winner], min(1.5 * step, 1.0)
+                else:
+                    step *= 0.6
+
+    @staticmethod
+    def _move(random: np.random.Generator, place: Any, places: Sequence[Any]) -> Any:
+        """Usually the same place, sometimes another."""
+        return places[int(random.integers(len(places)))] if len(places) > 1 and random.random() < 0.3 else place
+
+
+@dataclass(frozen=True)
+class ReplaceAdversarial(AddAdversarial):
+    """Replace a row of the data by one within the public bounds; a search chooses both to make δ large."""
+
+    adjacency: Adjacency = "replace-one"
+
+    def describe(self) -> str:
+        return super().describe().replace("added, chosen", "put in the place of one of the data, both chosen")
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        places = random.permutation(row_count(data)).tolist()
+        yield from self._climb(data, random, lambda row, i: replacement(i, row), places)
+
+
+def _check_counts(**counts: Any) -> None:
+    for name, count in counts.items():
+        if not (type(count) is int and count >= 1):
+            raise ParameterError(name, "be a whole number of at least 1", repr(count))
+
+
+def _principal(x: NDArray[Any]) -> list[NDArray[np.float64]]:
+    """Directions of largest and smallest second moment of the rows."""
+    _, vectors = np.linalg.eigh(np.asarray(x, dtype=np.float64).T @ np.asarray(x, dtype=np.float64))
+    return [vectors[:, 0], vectors[:, -1]]
+
+
+def _as_rows(candidates: Any) -> Any:
+    if isinstance(candidates, tuple) and len(candidates) == 2:
+        parts = tuple(as_floats("candidates", part) for part in candidates)
+        row_count(parts)
+        return parts
+    rows = np.atleast_2d(as_floats("candidates", candidates))
+    row_count(rows)
+    return rows
+
+
+def _rows_of(candidates: Any, data: Any) -> list[tuple[Any, ...]]:
+    row_count(data)
+    ours, theirs = parts_of(candidates), parts_of(data)
+    if [p.shape[1:] for p in ours] != [p.shape[1:] for p in theirs]:
+        raise ParameterError("candidates", "have the columns of data", [p.shape[1:] for p in ours])
+    return list(zip(*ours, strict=True))
+
+
+def _row_numbers(rows: tuple[int, ...] | None, count: int) -> Sequence[int]:
+    if rows is None:
+        return range(count)
+    if not all(isinstance(i, int) and 0 <= i < count for i in rows):
+        raise ParameterError("rows", f"be numbers from 0 to {count - 1}", "others")
+    return rows
+
+
+# ---------------------------------------------------------------------- the choice of rules
+
+
+def as_rules(neighbours: Any, claim: Claim | ClaimedCurve, **bounds: Any) -> list[Any]:
+    """The rules that choose neighbours, checked against the adjacency of the claim.
+
+    Without `neighbours` every row is removed in turn. If a bound is stated, a search for the worst row joins it.
+
+    >>> [type(rule).__name__ for rule in as_rules(None, Claim(1.0, 1e-6), row_norm_bound=1.0)]
+    ['RemoveEach', 'AddAdversarial']
+    """
+    stated = {name: value for name, value in bounds.items() if value is not None}
+    if neighbours is None:
+        return _default_rules(claim, stated)
+    if stated:
+        raise ParameterError(" and ".join(stated), "be left out if neighbours are given", "both", "bound the rule")
+    if isinstance(neighbours, Neighbours):
+        neighbours = [neighbours]
+    if isinstance(neighbours, np.ndarray | str | bytes) or not isinstance(neighbours, Iterable):
+        wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
+        raise ParameterError("neighbours", wanted, type(neighbours).__name__)
+    items = list(neighbours)
+    if not items:
+        raise ParameterError("neighbours", "be at least one", "none")
+    rules = [item for item in items if isinstance(item, Neighbours)]
+    for rule in rules:
+        if rule.adjacency != claim.adjacency:
+            wanted = f"be that of the claim, {claim.adjacency!r}"
+            raise ParameterError("adjacency of neighbours", wanted, repr(rule.adjacency))
+    if len(rules) == len(items):
+        return rules
+    if rules:
+        raise ParameterError("neighbours", "be rules or data sets, not both", f"{len(rules)} rules of {len(items)}")
+    return [DataSets(tuple(items))]
+
+
+def _default_rules(claim: Claim | ClaimedCurve, bounds: dict[str, Any]) -> list[Any]:
+    replace = claim.adjacency == "replace-one"
+    rules: list[Any] = [] if replace else [RemoveEach()]
+    if bounds:
+        if "row_norm_bound" not in bounds:
+            raise ParameterError("row_norm_bound", "come with a bound on targets", None)
+        rules.append((ReplaceAdversarial if replace else AddAdversarial)(**bounds))
+    if not rules:
+        remedy = "state row_norm_bound, or use ReplaceEach or ReplaceAdversarial"
+        raise ParameterError("neighbours", "be given for replace-one", None, remedy)
+    return rules
+
+
+def only_given(rules: Iterable[Any]) -> bool:
+    """Whether the rules try only rows that the user gave, so that no rule looks for a worse row.
+
+    >>> only_given([RemoveEach()]), only_given([RemoveEach(), AddRandom(row_norm_bound=1.0)])
+    (True, False)
+    """
+    return all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | DataSets) for rule in rules)

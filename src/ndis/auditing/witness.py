@@ -1,0 +1,388 @@
+"""The witness of an audit: two output laws, the event that tells them apart best, and their curve.
+
+By the lemma of Neyman and Pearson the best event is {L > ε}, where L = log dp/dq. If q is standard normal and
+p = N(m, diag τ), then
+
+    L(z) = Σ [ −½ log τ + ½ z² − (z − m)²/(2τ) ].
+
+Coordinates that share τ and have m = 0 enter only through the sum of their squares.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._json import only_keys
+from ndis._validate import as_scalar, as_vector
+from ndis.auditing.digits import MINUS, few, subscript
+from ndis.enclosure import Enclosure
+from ndis.errors import NdisError, ParameterError, PrecisionError
+from ndis.pair import GaussianPair
+from ndis.paper.two_cdf import loss_laws
+from ndis.profile import PrivacyProfile
+
+__all__ = ["Curve", "Side", "Witness", "best_event", "curve_of", "event_probabilities"]
+
+Side = Literal["remove", "add"]
+Point = tuple[float, float]  # (ε, δ)
+_RECHECK_WIDTH, _CURVE_WIDTH = 1e-12, 1e-6
+_TERMS = 4  # terms of a quadratic form that are written out
+_NOISE = 1e-12  # a smaller term is only the rounding of a whitening
+_POINTS, _FLOAT_POINTS = 41, 161  # points of a certified curve, and of a curve in floats
+_SMALL = 8  # a dense eigenproblem up to this size takes hundredths of a second to certify
+_BEYOND_CLAIM, _BEYOND_REFUTED, _FARTHEST = 1.3, 1.15, 12.0  # right end of the axis, as factors
+_SHOWN_BELOW = 1e-6  # how far below the smallest claimed δ the curve goes, as a factor
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """Two neighbouring data sets, the order in which their outputs are compared, and how well they are told apart.
+
+    Attributes
+    ----------
+    neighbours : str
+        Which data sets, in words.
+    order : str
+        Which of the two output laws is p and which is q, in words; δ = sup over events S of p(S) − e^ε q(S).
+    epsilon, delta : float
+        The claimed point that the pair is compared with.
+    enclosure : Enclosure
+        δ at `epsilon` for these neighbours, certified.
+    event : str
+        The event that tells the two laws apart best, in words and numbers.
+    profile : PrivacyProfile
+        The two laws, from their exact inputs; `side` names the order inside it.
+    side : str
+        "remove" or "add".
+    probabilities : (float, float) or None
+        Probability of the event under p and under q, in floats. None if floats do not give them.
+    """
+
+    neighbours: str
+    order: str
+    epsilon: float
+    delta: float
+    enclosure: Enclosure
+    event: str
+    profile: PrivacyProfile
+    side: Side
+    probabilities: tuple[float, float] | None = None
+
+    @property
+    def pair(self) -> GaussianPair | None:
+        """The ordered pair, p from q; None if the laws are mixtures by sampling."""
+        if self.profile.sampling_rates:
+            return None
+        return _ordered(self.profile, self.side)
+
+    @property
+    def revealing(self) -> bool:
+        """Whether the event has probability exactly 1 under p and exactly 0 under q."""
+        return self.pair is not None and self.pair.mutually_singular
+
+    def recheck(self) -> Enclosure:
+        """δ at `epsilon`, certified again from the exact inputs of the pair."""
+        return self.profile.certify(self.epsilon, relative_width=_RECHECK_WIDTH, order=self.side)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; fractions are written as text beside the nearest floats."""
+        floats, fractions = _plain(self.profile)
+        found = {
+            "neighbours": self.neighbours,
+            "order": self.order,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "enclosure": list(self.enclosure),
+            "event": self.event,
+            "probabilities": None if self.probabilities is None else list(self.probabilities),
+            "profile": json.loads(floats.to_json()),
+            "side": self.side,
+        }
+        return found if fractions is None else {**found, "fractions": fractions}
+
+    @classmethod
+    def from_dict(cls, found: Any) -> Witness:
+        """The witness that `to_dict` wrote."""
+        required = tuple(name for name in cls.__dataclass_fields__ if name != "probabilities")
+        item = dict(only_keys("witness", found, required, ("fractions", "probabilities")))
+        box, side = item["enclosure"], item["side"]
+        if not (isinstance(box, list) and len(box) == 2):
+            raise ParameterError("enclosure of the witness", "be two numbers", repr(box))
+        low, high = as_vector("enclosure of the witness", box).tolist()
+        if not 0 <= low <= high <= 1:
+            raise ParameterError("enclosure of the witness", "be in order, between 0 and 1", repr(box))
+        if side not in ("remove", "add"):
+            raise ParameterError("side of the witness", "be 'remove' or 'add'", repr(side))
+        for key in ("neighbours", "order", "event"):
+            if not isinstance(item[key], str):
+                raise ParameterError(f"{key} of the witness", "be text", type(item[key]).__name__)
+        for key in ("epsilon", "delta"):
+            item[key] = as_scalar(f"{key} of the witness", item[key])
+        item["probabilities"] = _odds_from(item.get("probabilities"))
+        fractions = item.pop("fractions", None)
+        profile = PrivacyProfile.from_json(json.dumps(item["profile"]))
+        if fractions is not None:
+            profile = _with_fractions(profile, fractions)
+        return cls(**{**item, "enclosure": Enclosure(low, high), "profile": profile})
+
+
+def _odds_from(found: Any) -> tuple[float, float] | None:
+    if found is None:
+        return None
+    values = as_vector("probabilities of the witness", found).tolist()
+    if not (len(values) == 2 and all(0 <= x <= 1 for x in values)):
+        raise ParameterError("probabilities of the witness", "be two numbers between 0 and 1", repr(found))
+    return values[0], values[1]
+
+
+def _ordered(profile: PrivacyProfile, side: Side) -> GaussianPair:
+    return profile.remove if side == "remove" else profile.add
+
+
+# ---------------------------------------------------------------------- fractions in JSON
+
+
+def _plain(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[Any] | None]:
+    """The profile with fractions rounded to floats, and the fractions themselves if there are any."""
+    (*others, origin) = profile.remove.origins or (None,)
+    if others or origin is None or origin.kind != "dense" or not any(a.dtype == object for a in origin.arrays):
+        return profile, None
+    floats = replace(origin, arrays=tuple(a.astype(np.float64) for a in origin.arrays))
+    remove = replace(profile.remove, origins=(floats,))
+    return _with_pair(profile, remove), [[str(x) for x in a.flat] for a in origin.arrays]
+
+
+def _with_fractions(profile: PrivacyProfile, found: Any) -> PrivacyProfile:
+    """The profile with the fractions in place of their nearest floats."""
+    name, rule = "fractions of the witness", "be those nearest to the floats of its profile"
+    origins = profile.remove.origins
+    if not (len(origins) == 1 and isinstance(found, list) and len(found) == len(origins[0].arrays)):
+        raise ParameterError(name, rule, "others")
+    arrays = []
+    for texts, floats in zip(found, origins[0].arrays, strict=True):
+        try:
+            exact = np.array([Fraction(text) for text in texts] + [None], dtype=object)[:-1]
+            near = np.array_equal(exact.astype(np.float64), floats.ravel())
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+            near = False
+        if not near:
+            raise ParameterError(name, rule, "others")
+        arrays.append(exact.reshape(floats.shape))
+    remove = replace(profile.remove, origins=(replace(origins[0], arrays=tuple(arrays)),))
+    return _with_pair(profile, remove)
+
+
+def _with_pair(profile: PrivacyProfile, remove: GaussianPair) -> PrivacyProfile:
+    """The profile with another pair, used in both orders."""
+    (group,) = profile.groups
+    return replace(profile, groups=(replace(group, remove=remove, add=remove.reversed()),))
+
+
+# ---------------------------------------------------------------------- the event
+
+
+def event_probabilities(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[float, float] | None:
+    """Probability of the best event under p and under q, in floats; None if floats do not give them.
+
+    >>> import ndis
+    >>> p, q = event_probabilities(PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=2.0)), "remove", 1.0)
+    >>> round(p, 4), round(q, 4)
+    (0.6915, 0.0668)
+    """
+    pair = _ordered(profile, side)
+    if profile.sampling_rates:
+        if not pair.mutually_singular:
+            return None
+        return (profile.sampling_rate, 0.0) if side == "remove" else (1.0, 1.0 - profile.sampling_rate)
+    if pair.mutually_singular:
+        return 1.0, 0.0
+    if pair.form.constant:
+        return None
+    try:
+        p, q = (float(law.sf(epsilon)) for law in loss_laws(pair))
+    except NdisError:
+        return None
+    return (p, q) if 0.0 <= q <= 1.0 and 0.0 <= p <= 1.0 else None
+
+
+def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str, tuple[float, float] | None]:
+    """The best distinguishing event at ε, in words and numbers, and its two probabilities.
+
+    >>> import ndis
+    >>> print(best_event(PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=2.0)), "remove", 1.0)[0])
+    The privacy loss log(p/q) exceeds ε = 1. In coordinates in which q is standard normal: z > 1.5, z the one...
+    It happens with probability 0.6915 under p and 0.06681 under q.
+    """
+    pair = _ordered(profile, side)
+    odds = event_probabilities(profile, side, epsilon)
+    opening = f"The privacy loss log(p/q) exceeds ε = {few(epsilon)}."
+    if profile.sampling_rates:
+        return _sampled(profile, side, opening), odds
+    if pair.mutually_singular:
+        return "The output lies in a set that has probability one under p and probability zero under q.", odds
+    if pair.form.constant:
+        return "None: the two laws are equal.", odds
+    told = "" if odds is None else f"\nIt happens with probability {_odd(odds[0])} under p and {_odd(odds[1])} under q."
+    return f"{opening} In coordinates in which q is standard normal: {_region(pair, epsilon)}.{told}", odds
+
+
+def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> str:
+    """One law is (1 − rate)·Y + rate·X and the other is Y; X is the output with the record in the sample."""
+    rate = profile.sampling_rate
+    if not _ordered(profile, side).mutually_singular:
+        return f"{opening} One of the two laws is a mixture: the record is in the sample with probability {few(rate)}."
+    if side == "remove":
+        return (
+            "The output lies in a set that it reaches only with the record in the sample. "
+            f"It happens with probability {few(rate)} under p and 0 under q."
+        )
+    return (
+        "The output lies outside a set that it reaches only with the record in the sample. "
+        f"It happens with probability 1 under p and {few(1.0 - rate)} under q."
+    )
+
+
+def _region(pair: GaussianPair, epsilon: float) -> str:
+    chosen = _counts(pair)
+    t, tau, m, n = (a[chosen] for a in (pair.excess, pair.variance_ratio, pair.shift, pair.copies))
+    logs = math.fsum(n * np.log(tau))
+    if (t == 0).all():
+        size = math.sqrt(math.fsum(n * m * m))
+        return f"z > {few(epsilon / size + size / 2)}, z the one coordinate along which the means differ"
+    if t.size == 1 and m[0] == 0:
+        count, level = int(n[0]), (2 * epsilon + logs) * tau[0] / t[0]
+        which = "the coordinate" if count == 1 else f"the {count} coordinates"
+        square = "square of" if count == 1 else "sum of squares of"
+        above = "exceeds" if t[0] > 0 else "stays below"
+        return f"the {square} {which} with variance ratio {few(tau[0])} {above} {few(level)}"
+    # ½z² − (z−m)²/(2τ) = ½(t/τ) z² + (m/τ) z − m²/(2τ)
+    order = np.argsort(-n * (np.abs(np.log(tau)) + m * m), kind="stable")
+    terms = [
+        (weight, f"{few(math.fabs(weight))} {name}")
+        for i in order
+        for weight, name in ((t[i] / (2 * tau[i]), _square(i, n[i])), (m[i] / tau[i], _sum(i, n[i])))
+        if math.fabs(weight) > _NOISE
+    ]
+    level = epsilon + 0.5 * logs + 0.5 * math.fsum(n * m * m / tau)
+    others = len(terms) - _TERMS
+    more = f" + {others} smaller term{'s' * (others > 1)}" if others > 0 else ""
+    form = " ".join(f"{MINUS if weight < 0 else '+'} {text}" for weight, text in terms[:_TERMS])
+    return f"the quadratic form {form.removeprefix('+').strip()}{more} exceeds {few(level)}"
+
+
+def _counts(pair: GaussianPair) -> NDArray[np.bool_]:
+    """Which directions are worth a word; all that differ if none stands out."""
+    differs = (pair.excess != 0) | (pair.shift != 0)
+    clear = (np.abs(pair.excess) > _NOISE) | (np.abs(pair.shift) > _NOISE)
+    return clear if clear.any() else differs
+
+
+def _square(i: int, copies: float) -> str:
+    return f"z{subscript(i + 1)}²" if copies == 1 else f"Σz{subscript(i + 1)}² (over {int(copies)} coordinates)"
+
+
+def _sum(i: int, copies: float) -> str:
+    return f"z{subscript(i + 1)}" if copies == 1 else f"Σz{subscript(i + 1)}"
+
+
+def _odd(x: float) -> str:
+    """A probability; if floats round it to 0, it is below their range and not 0."""
+    return few(x, 4) if x > 1e-300 else f"less than {few(1e-300)}"
+
+
+# ---------------------------------------------------------------------- the curve
+
+
+@dataclass(frozen=True)
+class Curve:
+    """δ of the witness against ε, for the picture.
+
+    Attributes
+    ----------
+    points : tuple of (ε, δ)
+        In order of ε.
+    certified : bool
+        Whether every δ is a certified lower end; else δ is computed in floats.
+    right : float
+        An ε up to which the picture goes.
+    """
+
+    points: tuple[Point, ...]
+    certified: bool
+    right: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"points": [list(point) for point in self.points], "certified": self.certified, "right": self.right}
+
+    @classmethod
+    def from_dict(cls, found: Any) -> Curve:
+        """The curve that `to_dict` wrote.
+
+        >>> Curve.from_dict({"points": [[0.0, 0.5]], "certified": True, "right": 1.0}).points
+        ((0.0, 0.5),)
+        """
+        item = only_keys("curve of the report", found, ("points", "certified", "right"))
+        points = item["points"]
+        if not (isinstance(points, list) and all(isinstance(p, list) and len(p) == 2 for p in points)):
+            raise ParameterError("points of the curve", "be a list of [epsilon, delta]", type(points).__name__)
+        pairs = [tuple(as_vector("points of the curve", p).tolist()) for p in points]
+        if not all(x >= 0 and 0 <= y <= 1 for x, y in pairs):
+            raise ParameterError("points of the curve", "have ε of at least 0 and δ between 0 and 1", "others")
+        if type(item["certified"]) is not bool:
+            raise ParameterError("certified of the curve", "be true or false", repr(item["certified"]))
+        return cls(tuple((x, y) for x, y in pairs), item["certified"], as_scalar("right of the curve", item["right"]))
+
+
+def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) -> Curve:
+    """The curve of a witness as far as it is worth drawing; `refuted` is the largest ε refuted."""
+    right = _right_end(claimed[-1][0], refuted)
+    profile, side = witness.profile, witness.side
+    try:
+        floor = _floor([y for _, y in claimed if y > 0], float(profile.delta(0.0, order=side)))
+        end = min(right, float(profile.epsilon(floor, order=side)) if 0 < floor < 1 else math.inf)
+    except PrecisionError:
+        floor, end = 0.0, right
+    size = max((origin.size for origin in _ordered(profile, side).origins), default=0)
+    if size <= _SMALL:
+        grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
+        try:
+            lower = [profile.certify(e, relative_width=_CURVE_WIDTH, order=side).lower for e in grid]
+            return Curve(_above(floor, zip(grid, lower, strict=True)), True, right)
+        except PrecisionError:
+            pass
+    grid = [end * i / (_FLOAT_POINTS - 1) for i in range(_FLOAT_POINTS)]
+    try:
+        values = profile.delta(grid, order=side)
+    except PrecisionError:
+        return Curve(_above(0.0, [(witness.epsilon, witness.enclosure.lower)]), True, right)
+    return Curve(_above(floor, zip(grid, values.tolist(), strict=True)), False, right)
+
+
+def _above(floor: float, points: Iterable[Point]) -> tuple[Point, ...]:
+    return tuple((x, y) for x, y in points if y > 0 and y >= 0.5 * floor)
+
+
+def _right_end(claimed: float, refuted: float | None) -> float:
+    """An ε beyond the claim, and beyond the refuted range unless the claim would then be too small to see."""
+    edge = _BEYOND_REFUTED * refuted if refuted is not None else 0.0
+    if not math.isfinite(edge):
+        edge = 0.0
+    if claimed > 0:
+        return max(_BEYOND_CLAIM * claimed, min(edge, _FARTHEST * claimed))
+    return edge if edge > 0 else 1.0
+
+
+def _floor(claimed: list[float], top: float) -> float:
+    """The smallest δ worth drawing."""
+    if not claimed:
+        return 1e-12 * top
+    return min(_SHOWN_BELOW * min(claimed), 1e-3 * top if top > 0 else 1.0)

@@ -1,0 +1,84 @@
+"""NPY files, read in slices. The header is checked before a number is read, and nothing is mapped into memory."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from ndis.errors import ParameterError
+
+__all__ = ["NpyHeader", "npy_blocks", "npy_header"]
+
+_LONGEST_HEADER = 1 << 16
+
+
+@dataclass(frozen=True)
+class NpyHeader:
+    """What the header says: the shape, the type, the order, and where the numbers begin."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    fortran: bool
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the numbers, as an exact integer."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def npy_header(file: IO[bytes]) -> NpyHeader:
+    """Read the header. It is a ValueError if there is none, or if the file holds objects. No array is made.
+
+    >>> file = io.BytesIO()
+    >>> np.save(file, np.zeros((3, 2)))
+    >>> _ = file.seek(0)
+    >>> npy_header(file).shape
+    (3, 2)
+    """
+    head = io.BytesIO(file.read(_LONGEST_HEADER))
+    version = npy.read_magic(head)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError("another version")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on headers of Python 2
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(head)
+    if dtype.hasobject or any(length < 0 for length in shape):
+        raise ValueError("no plain numbers")
+    return NpyHeader(tuple(shape), dtype, bool(fortran), head.tell())
+
+
+def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int) -> Iterator[NDArray[np.float64]]:
+    """The wanted columns of a matrix in slices of `step` rows."""
+    rows, width = header.shape
+    item = header.dtype.itemsize
+    with path.open("rb") as file:
+        for first in range(0, rows, step):
+            count = min(step, rows - first)
+            if header.fortran:
+                columns = [_numbers(file, header, header.start + (c * rows + first) * item, count) for c in wanted]
+                block = np.stack(columns, axis=1)
+            else:
+                block = _numbers(file, header, header.start + first * width * item, count * width)
+                block = block.reshape(count, width)[:, list(wanted)]
+            with np.errstate(all="ignore"):
+                found = block.astype(np.float64)
+            yield found
+
+
+def _numbers(file: IO[bytes], header: NpyHeader, start: int, count: int) -> NDArray[Any]:
+    file.seek(start)
+    content = file.read(count * header.dtype.itemsize)
+    if len(content) != count * header.dtype.itemsize:
+        raise ParameterError("data", "be an NPY file of numbers", "a file that is cut short")
+    return np.frombuffer(content, dtype=header.dtype)

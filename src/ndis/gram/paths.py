@@ -1,0 +1,117 @@
+"""Which files a path stands for: each once, or none of them is read.
+
+A record that is read twice has twice its weight, and the guarantee does not cover that. A folder means every file of
+a known kind at any depth below it. Files at or below a name that begins with ``.`` or ``_`` do not count (checkpoints,
+temporary and hidden files). Links are followed. A file that is met twice, under any names, is refused. So is a table
+whose log says which of its files count. Two copies of a file are two files: nothing can tell them from new records.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ndis.errors import ParameterError
+
+__all__ = ["KINDS", "files_of", "kind_of_files"]
+
+KINDS = {
+    ".parquet": "parquet", ".pq": "parquet",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".csv": "csv",
+    ".npy": "npy",
+}  # fmt: skip
+_LONE = (".npy",)  # named one by one; in folders they lie beside tables
+_IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
+
+
+def files_of(data: Any) -> list[Path]:
+    """The files of a path or a list of paths, folders searched in sorted order.
+
+    >>> files_of("nowhere.parquet")
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: data must name an existing file or folder; got nowhere.parquet
+    """
+    found: list[Path] = []
+    for path in [Path(p) for p in (data if isinstance(data, list) else [data])]:
+        if _is(path, folder=True):
+            inside = sorted(_below(path))
+            if not inside:
+                raise ParameterError("data", f"hold files named {', '.join(_IN_FOLDERS)}", path)
+            found += inside
+        elif not _is(path, folder=False):
+            raise ParameterError("data", "name an existing file or folder", path)
+        elif path.suffix.lower() not in KINDS:
+            raise ParameterError("data", f"be named {', '.join(KINDS)}", path)
+        else:
+            found.append(path)
+    seen: dict[tuple[int, int], Path] = {}
+    for path in found:
+        first = seen.setdefault(_identity(path), path)
+        if first is not path:
+            remedy = "a record that is read twice is not protected as one"
+            raise ParameterError("data", "name every file once", f"{path}, which is {first} again", remedy)
+    return found
+
+
+def kind_of_files(paths: list[Path]) -> str:
+    """The kind that all files have."""
+    kinds = {KINDS[p.suffix.lower()] for p in paths}
+    if len(kinds) != 1:
+        raise ParameterError("data", "hold files of one kind", ", ".join(sorted(kinds)))
+    return kinds.pop()
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The files of a known kind below a folder; a table with a log is refused before anything is left out."""
+    above = folder.resolve()
+    for place in (above, *above.parents):
+        _refuse_tables(place, folder)
+    seen = set()
+    for name, folders, files in os.walk(folder, followlinks=True):
+        place = Path(name)
+        _refuse_tables(place, folder)
+        identity = _identity(place)
+        if identity in seen:
+            raise ParameterError("data", "reach every folder once", f"{place}, a link to a folder that was read")
+        seen.add(identity)
+        folders[:] = sorted(f for f in folders if not _is_left_out(f))
+        for file in files:
+            path = place / file
+            if path.suffix.lower() in _IN_FOLDERS and not _is_left_out(file) and _is(path, folder=False):
+                yield path
+
+
+def _refuse_tables(place: Path, folder: Path) -> None:
+    """Refuse Delta, Hudi and Iceberg tables, which keep the files of earlier versions beside those that count."""
+    logs = {"Delta": "_delta_log", "Hudi": ".hoodie"}
+    kind = next((kind for kind, log in logs.items() if _is(place / log, folder=True)), None)
+    if kind is None and any((place / "metadata").glob("*.metadata.json")):
+        kind = "Iceberg"
+    if kind is not None:
+        remedy = "read one version of it with that table's own library and pass the result"
+        raise ParameterError("data", "be a folder of plain files", f"{folder}, which belongs to a {kind} table", remedy)
+
+
+def _is_left_out(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _is(path: Path, *, folder: bool) -> bool:
+    """Whether a path leads to a folder, or to a regular file."""
+    try:
+        return path.is_dir() if folder else path.is_file()
+    except (OSError, ValueError):  # a name with a null byte, a loop of links, a folder that is closed to this user
+        return False
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """The same for all names and links of one file."""
+    try:
+        status = path.stat()
+    except OSError:
+        raise ParameterError("data", "be readable", path) from None
+    return status.st_dev, status.st_ino

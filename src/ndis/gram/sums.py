@@ -1,0 +1,367 @@
+"""Exact sums over records of terms that depend on one record and on public numbers only.
+
+`RecordSums` opens the data once, by the readers and row rules of `exact_gram`, and then makes one pass per call:
+
+- ``gram()``: Σ xxᵀ of the predictors x, the features and the constant if there is one;
+- ``residual_products(theta, clip=C)``: Σ clip(x·(y − xᵀθ)) for one or several targets, a count of longer terms, the
+  number of records, and, with ``square_clip=R``, the sums of squared residuals;
+- ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes.
+
+Every term has norm at most its clip, in exact arithmetic. So a sum moves by at most C if a record comes or goes, and by
+at most 2C if one is replaced. A sum has the same bits on every engine and for any block length (`ndis.gram.terms`). All
+sums are **private**: release only draws from them (`ndis.mechanisms.rounds`).
+
+>>> import numpy as np
+>>> x, y = np.array([[0.5, 0.0], [0.0, 1.0]]), np.array([0.25, -1.0])
+>>> sums = RecordSums((x, y), row_norm_bound=1.0, target_bound=1.0)
+>>> found = sums.residual_products(np.zeros(2), clip=0.5)
+>>> found.total.to_float().round(6), found.longer.tolist(), found.records
+(array([ 0.125, -0.5  ]), [1], 2)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._exact import ExactArray
+from ndis.errors import ParameterError
+from ndis.gram.accumulator import Gram, GramAccumulator
+from ndis.gram.cluster import computed, is_dask, open_dask, read_partition, tree
+from ndis.gram.device import DeviceProduct, import_torch
+from ndis.gram.host import check_block, integer_tiles, over_strips, own_tile_entries
+from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
+from ndis.gram.schema import Parts, choose_columns, layout_for
+from ndis.gram.sources import open_source
+from ndis.gram.terms import TermRule, gradient_rule, residual_rule
+
+__all__ = ["RecordSums", "TermSums"]
+
+_DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in float64
+
+
+@dataclass(frozen=True, eq=False)
+class TermSums:
+    """What one pass found. **Private**, except for `clip`, `square_clip` and `edges`.
+
+    Attributes
+    ----------
+    total : ExactArray
+        Σ of the clipped terms in real units, in the shape of θ: one row per predictor, the constant last.
+    clip : float
+        The norm that no record's term exceeds.
+    squares : ExactArray or None
+        Σ of squared residuals per target. The residuals of one record are clipped together to norm `square_clip`, so
+        its squares have a Euclidean norm, and a sum, of at most square_clip².
+    square_clip : float or None
+    longer : int array
+        For every edge the number of records whose term, before clipping, is longer than this edge.
+    edges : tuple of float
+        By default only the clip.
+    records : int
+        The number of records that could be read.
+    """
+
+    total: ExactArray
+    clip: float
+    squares: ExactArray | None
+    square_clip: float | None
+    longer: NDArray[np.int64]
+    edges: tuple[float, ...]
+    records: int
+
+    @property
+    def histogram(self) -> NDArray[np.int64]:
+        """Records by the length of their term: up to the first edge, between edges, beyond the last.
+
+        A record is in one bin. The counts move by 1 if it comes or goes, and by √2 in norm if it is replaced.
+        """
+        return -np.diff(np.concatenate([[self.records], self.longer, [0]]))
+
+
+class RecordSums:
+    """The records of one fit, to be summed in several passes.
+
+    Parameters
+    ----------
+    data, columns, targets, header, device, progress
+        As for `ndis.gram.exact_gram`. The targets are needed for everything but the Gram matrix.
+    row_norm_bound, target_bound, intercept, fractional_bits
+        The public description of a row, as there. With `classes` there is no target bound.
+    classes : sequence of numbers, optional
+        The public classes: the one target column holds them. A record of another class counts as unreadable.
+
+    Attributes
+    ----------
+    layout : RowLayout
+        Of the predictors: the features, and the constant if there is one.
+    targets : int
+        Number of target columns.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        row_norm_bound: float,
+        target_bound: float | None = None,
+        classes: Sequence[float] | None = None,
+        intercept: float | None = None,
+        columns: Any = None,
+        targets: Any = None,
+        header: bool = False,
+        fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
+        device: str | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self._classes = None if classes is None else _as_classes(classes, target_bound)
+        if self._classes is not None:
+            target_bound = 2.0 ** max(len(self._classes) - 1, 1).bit_length()  # codes are exact on this grid
+        self._partitions: list[Any] | None = None
+        if is_dask(data):
+            if device is not None:
+                raise ParameterError("device", "be left out for dask collections", device)
+            source, self._partitions = open_dask(data)
+        else:
+            source = open_source(data, columns=columns, header=header, progress=progress)
+        self._source, self._groups = source, choose_columns(source, columns, targets)
+        # The marker, the last column of a tile, tells a record from a row that could not be read.
+        marker = row_norm_bound if intercept is None else intercept
+        public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "fractional_bits": fractional_bits}
+        self._tile = layout_for(source, self._groups, target_bound=target_bound, intercept=marker, **public)
+        f, t = self._tile.features, self._tile.targets
+        names = self._tile.names[:f] + (self._tile.names[f + t :] if intercept is not None else ())
+        self.layout = RowLayout(f, row_norm_bound, intercept=intercept, fractional_bits=fractional_bits, names=names)
+        self.targets = t
+        if self._classes is not None and t != 1:
+            raise ParameterError("targets", "be one column of classes", t)
+        self._device = device or source.device
+
+    # ------------------------------------------------------------------ one pass each
+
+    def gram(self) -> Gram:
+        """The exact Gram matrix of the predictors, of all records that could be read, targets included."""
+        found: GramAccumulator = self._pass(lambda device: GramAccumulator(self._tile, device=device))
+        predictors = [*range(self._tile.features), *[self._tile.width - 1] * self._constant]
+        return Gram(found.finish().integers[np.ix_(predictors, predictors)], self.layout)
+
+    def residual_products(
+        self, theta: Any, *, clip: float, square_clip: float | None = None, edges: Sequence[float] | None = None
+    ) -> TermSums:
+        """Σ clip(x·(y − xᵀθ)) in one pass.
+
+        Parameters
+        ----------
+        theta : (predictors,) or (predictors, targets) array
+            Public. It is rounded to about 2⁻³⁴ of the largest prediction that it can make.
+        clip : float
+            C: a term with ‖x‖·‖y − xᵀθ‖ above C is scaled to norm C.
+        square_clip : float, optional
+            R: with it, the squares of the residuals are summed, clipped to norm R before.
+        edges : sequence of float, optional
+            Lengths of terms to count; by default only C.
+        """
+        if not self.targets or self._classes is not None:
+            raise ParameterError("targets", "be numbers to regress on", "none" if not self.targets else "classes")
+        clip = _positive("clip", clip)
+        weights, marks = self._public(theta, self.targets), _edges(clip, edges)
+        square = None if square_clip is None else _positive("square_clip", square_clip)
+        rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=square, edges=marks)
+        return self._found(rule, np.shape(theta), clip, square, marks)
+
+    def gradients(self, theta: Any, *, clip: float, edges: Sequence[float] | None = None) -> TermSums:
+        """Σ clip(x ⊗ (p − onehot(y))), p = softmax(xᵀθ), in one pass; for two classes p = σ(xᵀθ) of the second one.
+
+        Parameters
+        ----------
+        theta : (predictors,) array for two classes, (predictors, classes) for any number
+        clip, edges
+            As for `residual_products`.
+        """
+        if self._classes is None:
+            raise ParameterError("classes", "be stated for gradients", None)
+        count = len(self._classes)
+        outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
+        clip = _positive("clip", clip)
+        weights, marks = self._public(theta, outputs), _edges(clip, edges)
+        rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, classes=count, edges=marks)
+        return self._found(rule, np.shape(theta), clip, None, marks)
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _constant(self) -> bool:
+        return self.layout.intercept is not None
+
+    def _public(self, theta: Any, outputs: int) -> NDArray[np.float64]:
+        array = np.asarray(theta, dtype=np.float64)
+        p = self.layout.width
+        if array.shape not in ((p, outputs), *(((p,),) if outputs == 1 else ())):
+            raise ParameterError("theta", f"have {p} rows and {outputs} column(s)", f"shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise ParameterError("theta", "be finite", "a NaN or an infinity")
+        return array.reshape(p, outputs)
+
+    def _found(self, rule: TermRule, shape: Any, clip: float, square: float | None, edges: Any) -> TermSums:
+        total: _SumAccumulator = self._pass(lambda device: _SumAccumulator(self._tile, rule, device))
+        integers, p, m = total.integers(), self.layout.width, rule.outputs
+        products = integers[: p * m].reshape(p, m)
+        steps = [step * rule.unit for step in self.layout.steps]
+        squares = None
+        if square is not None:
+            squares = _scaled(integers[p * m : p * m + m], rule.square_unit)
+        tail = integers[len(integers) - len(edges) - 1 :]
+        return TermSums(
+            _scaled(products, steps, shape), clip, squares, square,
+            np.array(tail[:-1], dtype=np.int64), edges, int(tail[-1]),
+        )  # fmt: skip
+
+    def _pass(self, make: Callable[[str | None], Any]) -> Any:
+        """Feed all rows to the accumulators that ``make`` makes, and return their sum."""
+        if self._partitions is not None:
+            return computed(tree(self._partitions, lambda part: self._partition(part, make), _merged))
+        total = make(self._device)
+        for parts in self._source.read(self._groups):
+            total.update(*self._coded(parts))
+        return total
+
+    def _partition(self, part: Any, make: Callable[[str | None], Any]) -> Any:
+        total = make(None)
+        for parts in read_partition(part, self._source.names or self._source.width, self._groups):
+            total.update(*self._coded(parts), threads=1)
+        return total
+
+    def _coded(self, parts: Parts) -> Parts:
+        """Classes as their numbers, NaN for any other."""
+        if self._classes is None:
+            return parts
+        labels = parts[1]
+        if isinstance(labels, np.ndarray):
+            with np.errstate(all="ignore"):
+                codes: Any = np.full(labels.shape, np.nan)
+                for code, value in enumerate(self._classes):
+                    codes[labels == value] = code
+            return parts[0], codes
+        codes = labels.new_full(labels.shape, math.nan, dtype=import_torch().float64)
+        for code, value in enumerate(self._classes):
+            codes[labels == value] = code
+        return parts[0], codes
+
+
+class _SumAccumulator:
+    """Sums of one rule over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does."""
+
+    def __init__(self, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        self.layout, self.rule = layout, rule
+        self._int64 = np.zeros(rule.size, dtype=np.int64)
+        self._rows = 0
+        self._wide: Any = 0
+        self._engine: Any = None
+        if device is not None:
+            self._engine = DeviceProduct(layout, device)
+            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        check = check_block if self._engine is None else self._engine.check_block
+        parts = [check(block, columns=self.layout.features, name="block")]
+        if targets is not None:
+            parts.append(check(targets, columns=self.layout.targets, name="targets"))
+        found = self._on_device(tuple(parts)) if self._engine is not None else self._on_host(tuple(parts), threads)
+        for sums, rows in found:
+            self._add(sums, rows)
+
+    def merge(self, other: _SumAccumulator) -> None:
+        """Add all rows of ``other``."""
+        self._add(other._int64, other._rows)
+        self._wide = self._wide + other._wide
+
+    def integers(self) -> NDArray[Any]:
+        """The sums, as Python integers."""
+        return np.asarray(self._int64.astype(object) + self._wide, dtype=object)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None, "_weights": None}  # the sums are on the host
+
+    def _on_host(self, parts: Parts, threads: int | None) -> Iterator[tuple[NDArray[np.int64], int]]:
+        rule, width = self.rule, self.layout.width
+        entries = min(own_tile_entries(width), rule.block_rows * width)
+
+        def strip(parts: Parts, layout: RowLayout) -> NDArray[np.int64]:
+            total = np.zeros(rule.size, dtype=np.int64)
+            for tile in integer_tiles(parts, layout, threads=1, entries=entries):
+                with np.errstate(all="ignore"):
+                    total += np.concatenate(rule.sums(np, tile, rule.weights, lambda q, u: (u @ q).T)).astype(np.int64)
+            return total
+
+        yield from over_strips(parts, self.layout, strip, height=1 << (62 - rule.bits), threads=threads)
+
+    def _on_device(self, parts: Parts) -> Iterator[tuple[NDArray[np.int64], int]]:
+        engine, torch = self._engine, self._engine.torch
+        for block in engine.resident(tuple(engine.tensor(part) for part in parts)):
+            rows = engine.integer_rows(block)
+            for tile in rows.split(_DEVICE_ROWS):
+                found = self.rule.sums(torch, tile, self._weights, self._device_product)
+                yield torch.cat([part.to(torch.int64) for part in found]).cpu().numpy(), len(tile)
+
+    def _device_product(self, tile: Any, u: Any) -> Any:
+        """Σ q ⊗ u from products that are short enough to be exact, many at a time."""
+        torch, step = self._engine.torch, min(self.rule.block_rows, len(tile))
+        cut = len(tile) - len(tile) % step
+        left = u[:, :cut].reshape(len(u), -1, step).transpose(0, 1)
+        right = tile[:cut].reshape(-1, step, tile.shape[1])
+        total = torch.bmm(left, right).to(torch.int64).sum(0)
+        return (total + (u[:, cut:] @ tile[cut:]).to(torch.int64)).T
+
+    def _add(self, sums: NDArray[np.int64], rows: int) -> None:
+        if (self._rows + rows) << self.rule.bits >= 1 << 63:
+            self._wide = self._wide + self._int64.astype(object)
+            self._int64, self._rows = np.zeros_like(self._int64), 0
+        self._int64 = self._int64 + sums
+        self._rows += rows
+
+
+def _merged(parts: list[Any]) -> Any:
+    """The sum of accumulators. There is at least one, because a dask collection has at least one partition."""
+    total = parts[0]
+    for part in parts[1:]:
+        total.merge(part)
+    return total
+
+
+def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray:
+    """Integers times exact units, one for every row or one for all."""
+    every = units if isinstance(units, list) else [units] * len(integers)
+    denominator = math.lcm(*(u.denominator for u in every))
+    factors = np.array([u.numerator * (denominator // u.denominator) for u in every], dtype=object)
+    scaled = integers * factors.reshape(-1, *[1] * (integers.ndim - 1))
+    return ExactArray(np.asarray(scaled if shape is None else scaled.reshape(shape), dtype=object), denominator)
+
+
+def _edges(clip: float, edges: Sequence[float] | None) -> tuple[float, ...]:
+    found = tuple(_positive("edges", e) for e in ((clip,) if edges is None else edges))
+    if any(not a < b for a, b in pairwise(found)):
+        raise ParameterError("edges", "increase", found)
+    return found
+
+
+def _positive(name: str, value: Any) -> float:
+    number = float(value)
+    if not 0 < number < math.inf:
+        raise ParameterError(name, "be positive and finite", value)
+    return number
+
+
+def _as_classes(classes: Sequence[float], target_bound: float | None) -> tuple[float, ...]:
+    if target_bound is not None:
+        raise ParameterError("target_bound", "be left out with classes", target_bound)
+    found = tuple(float(c) for c in classes)
+    if not (2 <= len(found) <= 256 and len(set(found)) == len(found) and all(map(math.isfinite, found))):
+        raise ParameterError("classes", "be two to 256 different finite numbers", classes)
+    return found

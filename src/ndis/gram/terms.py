@@ -1,0 +1,303 @@
+"""One record's term, from its integer row and public numbers: clipped to a norm, on a grid, the same bits everywhere.
+
+A tile holds integer rows (`ndis.gram.rows`) with the columns features, targets, marker. The marker is 2ᵏ for a record
+and 0 for a row that could not be read. A term is x ⊗ v: x the features (and the constant), v one number per output:
+
+    residual   v = y − xᵀθ                      gradient   v = softmax(xᵀθ) − onehot(y)
+
+*Exact products.* θ is rounded to integers w so that 2ᵏ·(‖w‖ + |w₀| + 2ᶠ) ≤ 2⁵³, with w₀ for the constant and 2ᶠ for
+the target. Every partial sum of q·w is then an integer of at most 2⁵³, by Cauchy–Schwarz. A float64 matrix product
+returns it exactly, in any order, fused or not. So one row's residual does not depend on the length of its block.
+
+*The clip.* x is the integer row times the step s. In units of s·υ, with υ a public unit for v, the clip is M:
+
+    h = √(Σq² + (c/b)²4ᵏ),   L = M·(1 − 2⁻⁴⁰)/h,   u = rint(v/υ)               if ‖u‖ ≤ L   (nearest grid point)
+                                                   u = trunc((v/υ)·L/‖v/υ‖)    otherwise    (pulled in)
+
+The term is q ⊗ u. Norms of u and v are sums over the outputs in a fixed order. Each of the at most 2¹² + 8 roundings is
+relative and at most 2⁻⁵³, so they are below 2⁻⁴⁰ in all, and truncation only shortens: ‖x_int‖·‖u‖ ≤ M in exact
+arithmetic. M·s·υ ≤ C holds exactly, in rationals, by the choice of M. So the term has norm at most C.
+
+*The same bits.* Apart from exact integer products and sums, only single elementwise IEEE operations are used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.errors import ParameterError
+from ndis.gram.layout import RowLayout
+from ndis.gram.logistic import probabilities
+
+__all__ = ["MOST_OUTPUTS", "TermRule", "clip_to", "gradient_rule", "residual_rule"]
+
+MOST_OUTPUTS = 4096
+_BELOW = 1.0 - 2.0**-40  # what rounding may take, many times over
+_TERM_BITS = 22  # a row at its bound, its term at the clip, has about 2²² units of v
+_SUM_BITS = 42  # of one record's contribution, so that 2¹¹ records add up exactly in float64
+_MOST_BITS = 46  # of the same, if a small constant needs more
+_LEAST_BITS = 10  # units of v in place of _TERM_BITS then
+_SQUARE_ROOT = 2.0**18  # a residual at its own clip, in units of its grid
+_FARTHEST = 200  # of the binary exponent of a unit
+
+
+@dataclass(frozen=True, eq=False)
+class TermRule:
+    """All public constants of one pass.
+
+    Attributes
+    ----------
+    weights : (width, outputs) float64 array of integers
+        tile @ weights is the residual, or the logits, exactly.
+    features : int
+        The first columns of a tile.
+    constant : float
+        (c/b)²·4ᵏ, what the constant column adds to Σq²; 0 without one.
+    gradient : float
+        0 for residuals; otherwise the unit of a class code in the target column.
+    logit_unit : float
+        What one unit of tile @ weights is in logits.
+    scale : float
+        v/υ over v: a power of two.
+    limit : float
+        M, an integer.
+    edges : tuple of float
+        Norms of terms, in units of s·υ, whose exceedances are counted.
+    square_scale : float
+        For residuals in units of their own clip's grid; 0 where no squares are asked for.
+    bits : int
+        No entry of one record's contribution exceeds 2^bits.
+    unit : Fraction
+        υ in real units.
+    square_unit : Fraction
+        The real value of one unit in the sum of squares.
+    """
+
+    weights: NDArray[np.float64]
+    features: int
+    constant: float
+    gradient: float
+    logit_unit: float
+    scale: float
+    limit: float
+    edges: tuple[float, ...]
+    square_scale: float
+    bits: int
+    unit: Fraction
+    square_unit: Fraction
+
+    @property
+    def outputs(self) -> int:
+        """Number of residuals or classes."""
+        return int(self.weights.shape[1])
+
+    @property
+    def size(self) -> int:
+        """How many integers `sums` makes."""
+        products = (self.features + bool(self.constant) + bool(self.square_scale)) * self.outputs
+        return products + len(self.edges) + 1
+
+    @property
+    def block_rows(self) -> int:
+        """Rows whose sum is exact in float64."""
+        return int(1 << (53 - self.bits))
+
+    def integers(self, xp: Any, tile: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """u of every record, the norm of its unclipped term, and the exact products; outputs × records."""
+        products = weights.T @ tile.T
+        v = (self._gradient(xp, tile, products) if self.gradient else products) * self.scale
+        q = tile[:, : self.features]
+        h = xp.sqrt(xp.einsum("ij,ij->i", q, q) + self.constant)  # the sum is exact in any order
+        limits = xp.full_like(h, self.limit * _BELOW) / h  # infinite for a zero row, whose term is zero
+        norms = _norm(xp, v)
+        return clip_to(xp, v, norms, limits), norms * h, products
+
+    def sums(self, xp: Any, tile: Any, weights: Any, multiply: Callable[[Any, Any], Any]) -> list[Any]:
+        """Sums over at most 2¹⁷ rows of a tile: q ⊗ u, squares, exceedances of the edges, records; exact integers.
+
+        ``multiply(tile, u)`` is Σ q ⊗ u, exactly.
+        """
+        u, norms, products = self.integers(xp, tile, weights)
+        total = multiply(tile, u)
+        here = tile[:, -1] != 0
+        found = [total[: self.features].reshape(-1), *([total[-1]] if self.constant else [])]  # predictors × outputs
+        if self.square_scale:
+            found.append(_squares(xp, products * self.square_scale))
+        found += [((norms > edge) & here).sum().reshape(1) for edge in self.edges]
+        return [*found, here.sum().reshape(1)]
+
+    def _gradient(self, xp: Any, tile: Any, products: Any) -> Any:
+        code = tile[:, self.features] * self.gradient
+        v = probabilities(xp, products * self.logit_unit)
+        if len(v) == 1:
+            return v - code
+        for j in range(len(v)):
+            v[j] -= (code == j) * 1.0
+        return v
+
+
+def clip_to(xp: Any, v: Any, norms: Any, limits: Any) -> Any:
+    """Integers near the columns of ``v``, of norm at most ``limits``; a column that does not fit is pulled in.
+
+    >>> v = np.array([[2.6, 30.0, -1.5]])
+    >>> clip_to(np, v, np.abs(v[0]), np.array([9.0, 9.5, 1.7])).ravel().tolist()
+    [3.0, 9.0, -1.0]
+    """
+    u = xp.round(v)
+    pulled = xp.trunc(v * (limits / norms))
+    return xp.where(_norm(xp, u) <= limits, u, pulled)
+
+
+def _norm(xp: Any, v: Any) -> Any:
+    """Norms of the columns, summed in the order of the outputs."""
+    if len(v) == 1:
+        return xp.abs(v[0])
+    total = v[0] * v[0]
+    for one in v[1:]:
+        total += one * one
+    return xp.sqrt(total)
+
+
+def _squares(xp: Any, residuals: Any) -> Any:
+    """Σ z² per output, z the residuals of a record, clipped in norm to 2¹⁸."""
+    norms = _norm(xp, residuals)
+    z = clip_to(xp, residuals, norms, xp.full_like(norms, _SQUARE_ROOT * _BELOW))
+    return (z * z).sum(1)
+
+
+def residual_rule(
+    layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, square_clip: float | None, edges: Any
+) -> TermRule:
+    """The rule of x·(y − xᵀθ), clipped to ``clip``, for a tile of ``layout``; ``constant``: x has the last column."""
+    k, target = layout.fractional_bits, layout.steps[layout.features]
+    relative = _relative(layout, theta, constant, target)
+    for fraction_bits in range(min(52 - k, _most_bits(layout, relative)), -1, -1):
+        weights = _integer_weights(layout, relative, fraction_bits, constant)
+        rows = np.arange(layout.targets)
+        weights[layout.features + rows, rows] = -(2.0**fraction_bits)
+        if _fits(layout, weights):
+            break
+    else:
+        raise ParameterError("theta", "predict within 2^30 times the target bound", "larger coefficients")
+    unit = target / 2**fraction_bits  # of tile @ weights
+    square_unit = Fraction(0) if square_clip is None else Fraction(square_clip) / int(_SQUARE_ROOT)
+    if square_unit and not abs(_exponent(unit / square_unit)) <= _FARTHEST:
+        raise ParameterError("square_clip", "be comparable with the target bound", square_clip)
+    return _rule(
+        layout, -weights, constant=constant, clip=clip, edges=edges, v_unit=unit,
+        square_scale=float(unit / square_unit) if square_unit else 0.0, square_unit=square_unit**2,
+    )  # fmt: skip
+
+
+def gradient_rule(
+    layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, classes: int, edges: Any
+) -> TermRule:
+    """The rule of x ⊗ (softmax(xᵀθ) − onehot(y)), clipped to ``clip``; the target column holds the class code."""
+    relative = _relative(layout, theta, constant, Fraction(1))
+    for fraction_bits in range(min(60, _most_bits(layout, relative)), -_FARTHEST, -1):
+        weights = _integer_weights(layout, relative, fraction_bits, constant)
+        if _fits(layout, weights):
+            break
+    else:
+        raise ParameterError("theta", "keep the logits below 2^200", "larger coefficients")
+    return _rule(
+        layout, weights, constant=constant, clip=clip, edges=edges, v_unit=Fraction(1),
+        gradient=float(layout.steps[layout.features]), logit_unit=math.ldexp(1.0, -fraction_bits),
+    )  # fmt: skip
+
+
+def _relative(layout: RowLayout, theta: NDArray[np.float64], constant: bool, unit: Fraction) -> list[list[Fraction]]:
+    """θ times the step of its column, in ``unit``, exactly."""
+    steps = [layout.steps[0]] * layout.features + [layout.steps[-1]] * constant
+    return [[Fraction(t) * step / unit for t in row] for row, step in zip(theta.tolist(), steps, strict=True)]
+
+
+def _most_bits(layout: RowLayout, relative: list[list[Fraction]]) -> int:
+    """No more fraction bits than this can fit."""
+    largest = max((abs(x) for row in relative for x in row), default=Fraction(0))
+    return 54 - layout.fractional_bits - _exponent(largest) if largest else 60
+
+
+def _integer_weights(layout: RowLayout, relative: Any, fraction_bits: int, constant: bool) -> NDArray[np.float64]:
+    scale = Fraction(2) ** fraction_bits
+    rounded = np.array([[float(round(x * scale)) for x in row] for row in relative])
+    weights = np.zeros((layout.width, rounded.shape[1]))
+    weights[: layout.features] = rounded[: layout.features]
+    if constant:
+        weights[-1] = rounded[-1]
+    return weights
+
+
+def _fits(layout: RowLayout, weights: NDArray[np.float64]) -> bool:
+    """Whether every partial sum of tile @ weights is at most 2⁵³: each group of a row has norm at most 2ᵏ."""
+    most = 1 << (53 - layout.fractional_bits)
+    for column in weights.T.tolist():
+        if not max(map(abs, column)) <= most:
+            return False
+        norms = [_root_up(sum(int(w) ** 2 for w in column[g.start : g.stop])) for g in layout.groups]
+        if not sum(norms) <= most:
+            return False
+    return True
+
+
+def _root_up(square: int) -> int:
+    root = math.isqrt(square)
+    return root if root * root == square else root + 1
+
+
+def _rule(
+    layout: RowLayout,
+    weights: NDArray[np.float64],
+    *,
+    constant: bool,
+    clip: float,
+    edges: Any,
+    v_unit: Fraction,
+    gradient: float = 0.0,
+    logit_unit: float = 0.0,
+    square_scale: float = 0.0,
+    square_unit: Fraction = Fraction(0),
+) -> TermRule:
+    k, step = layout.fractional_bits, layout.steps[0]
+    ratio = layout.steps[-1] / step if constant else Fraction(0)
+    wide = max(math.ceil(math.log2(1 + float(ratio) ** 2) / 2), 0)  # the constant makes rows longer
+    narrow = max(math.ceil(-math.log2(float(ratio))), 0) if constant else 0  # or makes |u| larger than for features
+    term_bits = min(min(k + _TERM_BITS, _SUM_BITS) + wide, _MOST_BITS - narrow)
+    exponent = _exponent(Fraction(clip) / (step * v_unit)) - term_bits
+    if not (abs(exponent) <= _FARTHEST and weights.shape[1] <= MOST_OUTPUTS):
+        raise ParameterError("clip", "be comparable with the bounds, and the outputs at most 4096", clip)
+    bits = max(term_bits + narrow, 36)
+    if not term_bits >= k + _LEAST_BITS:
+        raise ParameterError("intercept", "be comparable with row_norm_bound", float(ratio))
+    unit = v_unit * Fraction(2) ** exponent
+    return TermRule(
+        weights=weights,
+        features=layout.features,
+        constant=float(ratio**2 * 4**k),
+        gradient=gradient,
+        logit_unit=logit_unit,
+        scale=math.ldexp(1.0, -exponent),
+        limit=float(Fraction(clip) / (step * unit) // 1),
+        edges=tuple(float(Fraction(edge) / (step * unit)) for edge in edges),
+        square_scale=square_scale,
+        bits=bits,
+        unit=unit,
+        square_unit=square_unit,
+    )
+
+
+def _exponent(x: Fraction) -> int:
+    """The integer e with 2^(e−1) < x ≤ 2^e."""
+    e = x.numerator.bit_length() - x.denominator.bit_length()
+    while Fraction(2) ** e < x:
+        e += 1
+    while Fraction(2) ** (e - 1) >= x:
+        e -= 1
+    return e

@@ -1,0 +1,363 @@
+"""The Gram mechanism: XᵀX of clipped rows plus symmetric Gaussian noise of the smallest scale.
+
+Neighbours are a mean shift of l²/s, or √2·l²/s if a record is replaced (thm:gram-mechanism).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._exact import root_down, root_up
+from ndis._search import budget, first_safe_epsilon
+from ndis._validate import as_one_probability, as_within
+from ndis.errors import ParameterError
+from ndis.gram import DEFAULT_FRACTIONAL_BITS, RowLayout, exact_gram
+from ndis.ledger.charging import charged
+from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
+from ndis.mechanisms.gaussian import GaussianMechanism
+from ndis.mechanisms.moments import MomentEstimates
+from ndis.mechanisms.projection import as_rows
+from ndis.mechanisms.release import receipt_of
+from ndis.mechanisms.sketch_law import row_bounds
+from ndis.mechanisms.symmetric import noisy_gram, shift_profile, squared_sensitivity, two_rows
+from ndis.profile import PrivacyProfile
+from ndis.sampling import grid_for
+from ndis.sampling.bits import random_bits
+
+__all__ = ["GramMechanism", "GramRelease"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GramMechanism:
+    """The Gram matrix of the rows with symmetric Gaussian noise, (ε, δ)-private.
+
+    Make one with `calibrated`, which finds the least noise for a budget. Or use `with_noise`, which finds the budget of
+    a noise level. The constructor refuses noise that does not meet its ε and δ with a certificate.
+
+    Parameters
+    ----------
+    noise_std : float
+        s: the standard deviation on the diagonal; beside it, it is s/√2.
+    row_norm_bound : float
+        Public bound on the Euclidean norm of the features of a row; the mechanism clips longer rows.
+    epsilon, delta : float
+        The guarantee.
+    adjacency : str
+        "add-remove" (one record more or less) or "replace-one" (one record exchanged).
+    target_bound : float, optional
+        Public bound of the target columns, if there are any. Their square adds to l², and so to the noise.
+    intercept : float, optional
+        Value of a constant column to append. Its square adds to l² too.
+    fractional_bits : int
+        k: rows are rounded onto the grid bound·2⁻ᵏ.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=2.0)
+    >>> round(mechanism.noise_std, 6), round(mechanism.profile().epsilon(1e-6), 9)
+    (16.898716, 1.0)
+    """
+
+    noise_std: float
+    row_norm_bound: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = "add-remove"
+    target_bound: float | None = None
+    intercept: float | None = None
+    fractional_bits: int = DEFAULT_FRACTIONAL_BITS
+
+    def __post_init__(self) -> None:
+        epsilon, delta = budget(self.epsilon, self.delta)
+        layout = self._layout()
+        values: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "noise_std": as_within("noise_std", self.noise_std, 200),
+            "row_norm_bound": layout.row_norm_bound,
+            "target_bound": layout.target_bound,
+            "intercept": layout.intercept,
+            "fractional_bits": layout.fractional_bits,
+            "adjacency": as_adjacency(self.adjacency),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        reached = self.profile().certify(epsilon).upper
+        if not reached <= delta:
+            raise ParameterError(
+                "noise_std",
+                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
+                f"{self.noise_std!r}, with delta up to {reached:.6g}",
+                "calibrated() finds one for a budget, with_noise() the budget of a noise level",
+            )
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        row_norm_bound: float,
+        adjacency: Adjacency = "add-remove",
+        target_bound: float | None = None,
+        intercept: float | None = None,
+        fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
+    ) -> Self:
+        """The mechanism with the least noise for a budget, to about twelve digits; parameters as in the class."""
+        public: dict[str, Any] = {
+            "row_norm_bound": row_norm_bound,
+            "adjacency": as_adjacency(adjacency),
+            "target_bound": target_bound,
+            "intercept": intercept,
+            "fractional_bits": fractional_bits,
+        }
+        layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
+        reach = root_up(squared_sensitivity(layout, public["adjacency"]))
+        scale = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=reach).noise_std
+        return cls(noise_std=scale, epsilon=epsilon, delta=delta, **public)
+
+    @classmethod
+    def with_noise(
+        cls,
+        *,
+        noise_std: float,
+        delta: float,
+        row_norm_bound: float,
+        adjacency: Adjacency = "add-remove",
+        target_bound: float | None = None,
+        intercept: float | None = None,
+        fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
+    ) -> Self:
+        """The mechanism with this noise. Its `epsilon` is what the certified profile gives at `delta`.
+
+        >>> import ndis
+        >>> mechanism = ndis.GramMechanism.with_noise(noise_std=10.0, delta=1e-6, row_norm_bound=2.0)
+        >>> round(mechanism.epsilon, 6)
+        1.765648
+        """
+        layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
+        squared = squared_sensitivity(layout, as_adjacency(adjacency))
+        profile = shift_profile(root_up(squared / Fraction(as_within("noise_std", noise_std, 200)) ** 2), adjacency)
+        epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
+        return cls(
+            noise_std=noise_std,
+            delta=delta,
+            epsilon=epsilon,
+            row_norm_bound=row_norm_bound,
+            adjacency=adjacency,
+            target_bound=target_bound,
+            intercept=intercept,
+            fractional_bits=fractional_bits,
+        )
+
+    # ------------------------------------------------------------------ the guarantee
+
+    @property
+    def joint_norm_bound(self) -> float:
+        """l: the norm that no row exceeds, targets and intercept included."""
+        return self._layout().joint_norm_bound
+
+    @property
+    def sensitivity(self) -> float:
+        """By how much neighbours may differ in Frobenius norm, rounded up: l², or √2·l² for a replaced record."""
+        return root_up(self._squared_sensitivity())
+
+    def profile(self) -> PrivacyProfile:
+        """The guarantee at every ε, exactly: the worst neighbours are known."""
+        return shift_profile(root_up(self._squared_sensitivity() / Fraction(self.noise_std) ** 2), self.adjacency)
+
+    def attained(self) -> tuple[Attained, ...]:
+        """Neighbours on which the output has these exact profiles.
+
+        For "replace-one" these are two rows at the bound, as near to orthogonal as the grid, the targets and the
+        constant allow. In one column a row at the bound against a zero row is the worst.
+        """
+        layout = self._layout()
+        alone = layout.joint_norm_bound_squared**2
+        if self.adjacency == "add-remove":
+            return (self._found("no rows, and one row at the bound", alone),)
+        zero = self._found("one row at the bound, and one row that cannot be read", alone)
+        columns = "two" if self.target_bound is None and self.intercept is None else "five"
+        both = f"two rows at the bound, orthogonal as far as the bounds allow ({columns} or more feature columns)"
+        return zero, self._found(both, two_rows(layout))
+
+    # ------------------------------------------------------------------ the release
+
+    def release(
+        self,
+        data: Any,
+        *,
+        columns: Any = None,
+        targets: Any = None,
+        header: bool = False,
+        device: str | None = None,
+        progress: bool | None = None,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> GramRelease:
+        """Draw the noisy Gram matrix of `data`, exactly.
+
+        Parameters
+        ----------
+        data, columns, targets, header, device, progress
+            As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
+            list of rows is allowed too. Targets need a `target_bound`.
+        random_state : optional
+            None draws from the operating system. Anything else is reproducible, warns, and is not private.
+        ledger : path, optional
+            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+        slot : str, optional
+            The slot of a plan. For the other kinds a label, or None.
+
+        Examples
+        --------
+        >>> import numpy as np, ndis
+        >>> mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0)
+        >>> release = mechanism.release(np.eye(3))
+        >>> release.gram().shape, release.receipt.private
+        ((3, 3), True)
+        """
+        bits = random_bits(random_state)
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            gram = exact_gram(
+                as_rows(data),
+                row_norm_bound=self.row_norm_bound,
+                target_bound=self.target_bound,
+                intercept=self.intercept,
+                fractional_bits=self.fractional_bits,
+                columns=columns,
+                targets=targets,
+                header=header,
+                device=device,
+                progress=progress,
+            )
+            sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
+            released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid}
+            receipt = receipt_of(self, private=sample.private, released=released, seal=charge.seal())
+            return GramRelease(sample.values, receipt)
+
+    # ------------------------------------------------------------------ inside
+
+    def _layout(self) -> RowLayout:
+        return row_bounds(self.row_norm_bound, self.target_bound, self.intercept, self.fractional_bits)
+
+    def _squared_sensitivity(self) -> Fraction:
+        return squared_sensitivity(self._layout(), self.adjacency)
+
+    def _found(self, words: str, squared_distance: Fraction) -> Attained:
+        shift = root_down(squared_distance / Fraction(self.noise_std) ** 2)
+        return Attained(words, shift_profile(shift, self.adjacency))
+
+
+@dataclass(frozen=True, eq=False)
+class GramRelease(GaussianRelease, MomentEstimates):
+    """A noisy Gram matrix and everything that the public may know about it.
+
+    Anything computed from it is as private as it is. `save` writes one JSON file. `load` makes the mechanism of the
+    receipt again, and so certifies it.
+
+    Attributes
+    ----------
+    values : (d, d) array
+        DᵀD of the clipped rows plus symmetric noise, rounded to a public grid. Symmetric, read-only.
+    receipt : Receipt
+    mechanism : GramMechanism
+        The mechanism of the receipt.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, ndis
+    >>> mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0, intercept=1.0)
+    >>> release = mechanism.release(np.eye(2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     release.save(f"{folder}/gram.json")
+    ...     bool((GramRelease.load(f"{folder}/gram.json").values == release.values).all())
+    True
+    """
+
+    mechanism: GramMechanism = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        mechanism = _mechanism(self.receipt)
+        object.__setattr__(self, "mechanism", mechanism)
+        shape = self.values.shape
+        if len(shape) != 2 or shape[0] != shape[1] or not np.isfinite(self.values).all():
+            raise ParameterError("values", "be a finite square matrix", f"shape {shape}")
+        if not np.array_equal(self.values, self.values.T):
+            raise ParameterError("values", "be symmetric", "an asymmetric matrix")
+        if not shape[0] > self.targets + (mechanism.intercept is not None):
+            raise ParameterError("values", "have a column beside targets and constant", f"shape {shape}")
+        if (self.targets > 0) != (mechanism.target_bound is not None):
+            raise ParameterError("targets", "go with the target_bound of the receipt", self.targets)
+        if len(self.names) not in (0, shape[0]):
+            raise ParameterError("names", "name every column, or none", f"{len(self.names)} names")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.values, self.receipt)  # so that a copy is read-only too
+
+    def __repr__(self) -> str:
+        return f"GramRelease({len(self.values)} columns, {self.mechanism!r})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, empty if the data had none."""
+        return tuple(self.receipt.parameters["names"])
+
+    @property
+    def targets(self) -> int:
+        """How many of the columns, behind the features, are targets."""
+        return int(self.receipt.parameters["targets"])
+
+    @property
+    def noise_variance(self) -> float:
+        """s²: the variance on the diagonal; half of it beside the diagonal."""
+        return self.mechanism.noise_std**2
+
+    def gram(self) -> NDArray[np.float64]:
+        """The released matrix, unbiased for DᵀD of the clipped rows. Not always positive semi-definite."""
+        return self.values.copy()
+
+    def error_bound(self, confidence: float = 0.95) -> float:
+        """A number that ‖gram() − DᵀD‖ exceeds with probability at most 1 − `confidence`; from public values only.
+
+        The noise is s·(G + Gᵀ)/2, with G of independent standard normals. Its largest eigenvalue has a mean of at
+        most s·√(2d), by comparison with √2·gᵀx (Sudakov and Fernique), and it is s-Lipschitz in the normals. So
+
+            P(‖noise‖ > s·(√(2d) + √(2·ln(2/β)))) ≤ β.
+
+        The bound allows for rounding to the grid. DᵀD is that of the clipped and rounded rows; the bound does not
+        cover the clipping.
+        """
+        beta = 1.0 - as_one_probability("confidence", confidence)
+        s, d = self.mechanism.noise_std, len(self.values)
+        return s * (math.sqrt(2.0 * d) + math.sqrt(2.0 * math.log(2.0 / beta))) + 0.5 * grid_for(s) * d
+
+
+def _mechanism(receipt: Receipt) -> GramMechanism:
+    """The mechanism of a receipt, certified."""
+    if receipt.mechanism != GramMechanism.__name__:
+        raise ParameterError("mechanism of the receipt", f"be {GramMechanism.__name__!r}", repr(receipt.mechanism))
+    own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
+    values = dict(receipt.parameters)
+    released = {name: values.pop(name, None) for name in ("names", "targets", "grid")}
+    if {*values, *own} != {f.name for f in fields(GramMechanism)}:
+        raise ParameterError("parameters of the receipt", "be those of a Gram mechanism", ", ".join(sorted(values)))
+    names, targets = released["names"], released["targets"]
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ParameterError("names of the receipt", "be a list of names", type(names).__name__)
+    if isinstance(targets, bool) or not isinstance(targets, int) or targets < 0:
+        raise ParameterError("targets of the receipt", "be a number of columns", repr(targets))
+    mechanism = GramMechanism(**values, **own)
+    if released["grid"] != grid_for(mechanism.noise_std):
+        raise ParameterError("grid of the receipt", "be that of its noise", repr(released["grid"]))
+    return mechanism

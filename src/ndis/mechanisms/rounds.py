@@ -1,0 +1,229 @@
+"""Several Gaussian releases of one fit in one budget: a Gram matrix, sums of clipped terms, and counts.
+
+Each release has a share of the squared shift, fixed in advance. Its noise is its sensitivity over μ₀·√share. So the
+shift that it allows does not depend on its clip, and a clip, a θ or a grid may depend on earlier outputs. Given these,
+the next pair is a mean shift of known size. Mean shifts compose to √(Σ shift²), adaptively too (thm:rounds).
+
+If one record is added or removed, every share counts whole, and μ = μ₀·√(Σ shares). A record that reaches every bound
+attains this.
+
+If x is replaced by y, let c = |cos ∠(x, y)|. In units of the full sensitivities (√2·l² for the Gram matrix, 2C for
+sums):
+
+    Gram   ‖xxᵀ − yyᵀ‖_F² ≤ 2l⁴·max(1 − c², ½)      sums   ‖x⊗v − y⊗w‖² ≤ 4C²·(1 + c)/2      counts   whole
+
+No pair is worst for both: orthogonal rows leave sums at a half, opposite rows leave the Gram matrix at a half. With
+shares G, S, N of the three kinds the squared shift over μ₀² is at most
+
+    N + max( G/2 + S,  G + S/2 + S²/(16G) if S² ≤ 8G² ),
+
+the largest value over c (docs/proof-of-exactness.md, thm:rounds-replace-one). The angle belongs to the two records, so
+it is the same in every round, and adaptivity changes nothing.
+
+This is not a mechanism for arbitrary functions: the terms are those of `ndis.gram.sums`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, Self
+
+from ndis._exact import root_down, root_up
+from ndis._search import budget
+from ndis._validate import as_scalar, as_within
+from ndis.errors import ParameterError
+from ndis.gram import Gram
+from ndis.gram.sums import TermSums
+from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
+from ndis.mechanisms.gaussian import GaussianMechanism
+from ndis.mechanisms.symmetric import noisy_gram, shift_profile
+from ndis.profile import PrivacyProfile
+from ndis.sampling import ExactSample, exact_normal
+
+__all__ = ["GaussianRounds"]
+
+_NEAR_ZERO = Fraction(1, 1 << 16)  # length of the shorter row, over l, in a pair that is nearly the worst
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianRounds:
+    """The budget of one fit, divided among its releases.
+
+    Make one with `calibrated`. The constructor refuses noise that does not meet its ε and δ with a certificate.
+
+    Parameters
+    ----------
+    shift : float
+        μ₀: a release with share q has noise of sensitivity/(μ₀·√q).
+    gram_share : float
+        The share of the Gram matrix; 0 without one.
+    sum_shares, count_shares : tuple of float
+        The shares of the sums of clipped terms and of the counts, one per release. All shares add up to at most 1.
+    epsilon, delta : float
+        The guarantee for all releases together.
+    adjacency : str
+
+    Examples
+    --------
+    >>> rounds = GaussianRounds.calibrated(
+    ...     epsilon=1.0, delta=1e-6, gram_share=0.25, sum_shares=[0.25, 0.25], count_shares=[0.125, 0.125]
+    ... )
+    >>> round(rounds.shift, 6), round(rounds.sum_noise(0, clip=0.5), 6)
+    (0.236704, 4.224679)
+    >>> rounds.profile().certify(1.0).upper <= 1e-6
+    True
+    """
+
+    shift: float
+    gram_share: float
+    sum_shares: tuple[float, ...]
+    count_shares: tuple[float, ...]
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = "add-remove"
+
+    def __post_init__(self) -> None:
+        epsilon, delta = budget(self.epsilon, self.delta)
+        values: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "shift": as_within("shift", self.shift, 100),
+            "gram_share": as_scalar("gram_share", self.gram_share),
+            "sum_shares": tuple(as_scalar("sum_shares", q) for q in self.sum_shares),
+            "count_shares": tuple(as_scalar("count_shares", q) for q in self.count_shares),
+            "adjacency": as_adjacency(self.adjacency),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        _shares(self.gram_share, self.sum_shares, self.count_shares)
+        reached = self.profile().certify(epsilon).upper
+        if not reached <= delta:
+            raise ParameterError(
+                "shift",
+                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
+                f"{self.shift!r}, with delta up to {reached:.6g}",
+                "calibrated() finds one for a budget",
+            )
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        gram_share: float = 0.0,
+        sum_shares: Sequence[float] = (),
+        count_shares: Sequence[float] = (),
+        adjacency: Adjacency = "add-remove",
+    ) -> Self:
+        """The largest μ₀, and so the least noise, for a budget and shares."""
+        exposed = _exposure(*_shares(gram_share, sum_shares, count_shares), as_adjacency(adjacency))
+        reach = root_up(exposed)
+        noise = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=reach).noise_std
+        return cls(
+            shift=root_down(1 / Fraction(noise) ** 2),
+            gram_share=gram_share,
+            sum_shares=tuple(sum_shares),
+            count_shares=tuple(count_shares),
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+        )
+
+    # ------------------------------------------------------------------ the guarantee
+
+    def profile(self) -> PrivacyProfile:
+        """The guarantee of all releases together, at every ε."""
+        return shift_profile(root_up(self._squared(_exposure(*self._totals(), self.adjacency))), self.adjacency)
+
+    def attained(self) -> tuple[Attained, ...]:
+        """Neighbours on which all releases together have this profile, or nearly."""
+        gram, sums, counts = self._totals()
+        if self.adjacency == "add-remove":
+            return (self._found("no rows, and one row that reaches every bound", gram + sums + counts),)
+        shorter = gram / 2 * (1 - _NEAR_ZERO**2) ** 2 + sums + counts
+        words = "a row that reaches every bound, and an opposite one, 2^-16 as long, with terms that reach every clip"
+        found = [self._found(words, shorter)]
+        if gram and sums**2 <= 8 * gram**2:
+            angle = gram + sums / 2 + sums**2 / (16 * gram) + counts
+            words = "two rows that reach every bound, at the worst angle, with opposite residuals (two or more columns)"
+            found.append(self._found(words, angle))
+        return tuple(found)
+
+    # ------------------------------------------------------------------ the releases
+
+    def gram_noise(self, squared_norm_bound: Fraction) -> float:
+        """s for a Gram matrix of rows with ‖x‖² ≤ `squared_norm_bound`, as `RowLayout.joint_norm_bound_squared`."""
+        return self._noise(self.gram_share, squared_norm_bound**2 * (1 if self.adjacency == "add-remove" else 2))
+
+    def sum_noise(self, index: int, *, clip: float) -> float:
+        """The noise of a sum of terms clipped to `clip`."""
+        return self._noise(self.sum_shares[index], Fraction(clip) ** 2 * (1 if self.adjacency == "add-remove" else 4))
+
+    def count_noise(self, index: int, *, squared_reach: Fraction | int = 1) -> float:
+        """The noise of counts that one record moves by at most √`squared_reach` in norm.
+
+        `squared_reach` is 1 for one count. It is 1 for a histogram, or 2 if a record is replaced. It is R⁴ for a sum
+        of squares of residuals within R, or 2R⁴ for several targets if a record is replaced.
+        """
+        return self._noise(self.count_shares[index], Fraction(squared_reach))
+
+    def release_gram(self, gram: Gram, *, random_state: Any = None) -> ExactSample:
+        """The Gram matrix with its noise; of the predictors of the sums, `RecordSums.gram`."""
+        noise = self.gram_noise(gram.layout.joint_norm_bound_squared)
+        return noisy_gram(gram, noise_std=noise, random_state=random_state)
+
+    def release_sum(self, index: int, sums: TermSums, *, random_state: Any = None) -> ExactSample:
+        """The sum of clipped terms with its noise."""
+        return exact_normal(sums.total, noise_std=self.sum_noise(index, clip=sums.clip), random_state=random_state)
+
+    def release_count(
+        self, index: int, counts: Any, *, squared_reach: Fraction | int = 1, random_state: Any = None
+    ) -> ExactSample:
+        """Counts, integers or an `ExactArray`, with their noise."""
+        noise = self.count_noise(index, squared_reach=squared_reach)
+        return exact_normal(counts, noise_std=noise, random_state=random_state)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public parameters, for a receipt."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    # ------------------------------------------------------------------ inside
+
+    def _totals(self) -> tuple[Fraction, Fraction, Fraction]:
+        return _shares(self.gram_share, self.sum_shares, self.count_shares)
+
+    def _squared(self, exposure: Fraction) -> Fraction:
+        return Fraction(self.shift) ** 2 * exposure
+
+    def _noise(self, share: float, squared_sensitivity: Fraction) -> float:
+        if not share > 0:
+            raise ParameterError("share", "be positive for a release that is made", share)
+        return root_up(squared_sensitivity / self._squared(Fraction(share)))
+
+    def _found(self, words: str, exposure: Fraction) -> Attained:
+        return Attained(words, shift_profile(root_down(self._squared(exposure)), self.adjacency))
+
+
+def _shares(gram: float, sums: Sequence[float], counts: Sequence[float]) -> tuple[Fraction, Fraction, Fraction]:
+    """The totals of the three kinds, exactly."""
+    every = [gram, *sums, *counts]
+    if not all(0 <= as_scalar("shares", q) <= 1 for q in every) or not any(every):
+        raise ParameterError("shares", "be from 0 to 1, and one of them positive", every)
+    totals = Fraction(gram), sum(map(Fraction, sums), Fraction(0)), sum(map(Fraction, counts), Fraction(0))
+    if not sum(totals) <= 1 + Fraction(1, 1 << 40):  # decimal shares add up to 1 only nearly
+        raise ParameterError("shares", "add up to at most 1", float(sum(totals)))
+    return totals
+
+
+def _exposure(gram: Fraction, sums: Fraction, counts: Fraction, adjacency: Adjacency) -> Fraction:
+    """The squared shift over μ₀² that one record can cause in all releases together."""
+    if adjacency == "add-remove":
+        return gram + sums + counts
+    worst = gram / 2 + sums
+    if gram and sums**2 <= 8 * gram**2:
+        worst = max(worst, gram + sums / 2 + sums**2 / (16 * gram))
+    return counts + worst

@@ -1,0 +1,237 @@
+"""Dense pairs: the invariants (t, m²) enclosed in balls from exact rational matrices.
+
+Floats diagonalise the pair approximately. The rest is proof. With any invertible W, the matrices G = Wᵀ Σ_q W and
+H = Wᵀ (Σ_p − Σ_q) W describe the same pair. So do A = L⁻¹ H L⁻ᵀ and m = L⁻¹ Wᵀ Δμ for any L with G = LLᵀ. The module
+`verified_eigen` encloses A = D + E with D diagonal and η ≥ ‖E‖ (Frobenius norm) by products of ball matrices. If floats
+give no good W, exact rotations do it entry by entry.
+
+  - Weyl: the i-th largest eigenvalue of A lies within η of the i-th largest entry of D. This needs no separation.
+  - The code puts the entries of D into clusters that lie further apart than a gap g > 2η. It joins the balls D ± η of
+    a cluster to one ball T.
+  - Davis and Kahan: the spectral projectors P of A and P̂ of D for a cluster differ by at most η/(g − η) in norm. So
+    the part of m that belongs to the cluster has ‖Pm‖² within ‖m‖² η/(g − η) of ‖P̂m‖².
+  - A cluster acts like copies of one direction: Σ mᵢ²/(1−stᵢ) over its members is a weighted mean of points of the
+    ball 1/(1−sT), and balls are convex.
+  - The rank of Σ_p − Σ_q is computed exactly over the rationals. If a cluster around 0 has as many members as the rank
+    leaves out, then its t is exactly 0, because congruence keeps the rank. Such a cluster carries no shift if the rank
+    does not grow when Δμ is appended.
+
+Singular covariances are reduced to a maximal set of independent coordinates, exactly. This needs that both have the
+same null space and that Δμ is orthogonal to it. Otherwise the laws are mutually singular.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, fmpq, fmpq_mat
+from scipy.linalg import LinAlgError, eigh
+
+from ndis._balls import Ball, cholesky
+from ndis._validate import Floats
+from ndis.errors import ParameterError
+from ndis.spectrum.directions import Directions
+from ndis.spectrum.verified_eigen import Diagonal, diagonalise
+
+__all__ = ["Rational", "independent_rows", "rational", "restrict", "whiten_in_balls"]
+
+Rational = Any  # flint.fmpq_mat carries no type information
+
+
+# ---------------------------------------------------------------------- exact rational facts
+
+
+def rational(matrix: Floats) -> Rational:
+    """A matrix of floats or fractions over the rationals."""
+    rows, cols = matrix.shape
+    return fmpq_mat(rows, cols, [fmpq(*x.as_integer_ratio()) for x in matrix.ravel().tolist()])
+
+
+def _beside(*blocks: Any) -> Any:
+    """Blocks of equal height, side by side."""
+    rows = [list(chain.from_iterable(parts)) for parts in zip(*(b.tolist() for b in blocks), strict=True)]
+    return fmpq_mat(len(rows), len(rows[0]), list(chain.from_iterable(rows)))
+
+
+def independent_rows(matrix: Any) -> list[int]:
+    """Indices of a maximal set of independent columns; for a symmetric matrix, of independent rows too."""
+    reduced, rank = matrix.rref()
+    table = reduced.tolist()
+    return [next(j for j, x in enumerate(table[i]) if x != 0) for i in range(rank)]
+
+
+def restrict(shift: Any, difference: Any, sigma_q: Any) -> tuple[Any, Any, Any] | None:
+    """The pair on independent coordinates of its common range; None if the laws are mutually singular."""
+    rank_q = sigma_q.rank()
+    sigma_p = sigma_q + difference
+    if sigma_p.rank() != rank_q:
+        return None
+    if rank_q == sigma_q.nrows():  # then no column beside it can add to the rank
+        return shift, difference, sigma_q
+    if _beside(sigma_q, sigma_p, shift).rank() != rank_q:
+        return None
+    keep = independent_rows(sigma_q)
+
+    def part(m: Any) -> Any:
+        t = m.tolist()
+        return fmpq_mat(len(keep), len(keep), [t[i][j] for i in keep for j in keep])
+
+    return fmpq_mat(len(keep), 1, [shift.tolist()[i][0] for i in keep]), part(difference), part(sigma_q)
+
+
+# ---------------------------------------------------------------------- dense whitening in balls
+
+
+def whiten_in_balls(shift: Rational, difference: Rational, sigma_q: Rational, bits: int) -> Directions | None:
+    """The directions of a pair given by (Δμ, Σ_p − Σ_q, Σ_q); None if the working precision does not suffice."""
+    inner = restrict(shift, difference, sigma_q)
+    if inner is None:
+        return Directions([], arb(0), mutually_singular=True)
+    shift, difference, sigma_q = inner
+    d = sigma_q.nrows()
+    if d == 0:
+        return Directions([], arb(0))
+    w = arb_mat(_approximate_whitener(difference, sigma_q))
+    delta, sigma, moved = arb_mat(difference), arb_mat(sigma_q), arb_mat(shift)
+    diagonal = diagonalise(w, delta, sigma, moved, bits) or _rotated(w, delta, sigma, moved, bits)
+    if diagonal is None:
+        return None
+    rank = difference.rank()
+    shift_inside = rank == d or _beside(difference, shift).rank() == rank
+    found = _clusters(diagonal, d - rank, shift_inside)
+    if found is None:
+        return None
+    if any(1 + t < 0 for t, _, _ in found.curved):
+        raise ParameterError("cov_p", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
+    return found if all(1 + t > 0 for t, _, _ in found.curved) else None
+
+
+def _rotated(w: Any, delta: Any, sigma: Any, shift: Any, bits: int) -> Diagonal | None:
+    """The diagonal form by a Cholesky factor and rotations in balls: slow, but it needs no good W."""
+    wt = w.transpose()
+    factor = _cholesky(wt * sigma * w)
+    if factor is None:
+        return None
+    half = _solve_lower(factor, wt * delta * w)
+    a, m = _solve_lower(factor, half.transpose()), _solve_lower(factor, wt * shift)
+    table, vector = _symmetric(a), [row[0] for row in m.tolist()]
+    _rotate(table, vector, bits)
+    d = len(table)
+    off = sum((table[i][j] * table[i][j] for i in range(d) for j in range(d) if i != j), arb(0))
+    return Diagonal([table[i][i] for i in range(d)], off.abs_upper().sqrt().upper(), vector, arb(0))
+
+
+def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
+    """Columns w with wᵀΣ_q w ≈ 1 that nearly diagonalise the difference.
+
+    If floats cannot find them, the columns are powers of two on the diagonal.
+    """
+    d = sigma_q.nrows()
+    scale = [
+        2.0 ** -round(0.5 * math.log2(max(Fraction(int(v.p), int(v.q)), Fraction(1, 2**2000))))
+        for v in (sigma_q[i, i] for i in range(d))
+    ]
+
+    def scaled(m: Any) -> Floats:
+        return np.array([[float(arb(m[i, j])) * scale[i] * scale[j] for j in range(d)] for i in range(d)])
+
+    try:
+        _, v = eigh(scaled(difference), scaled(sigma_q))
+    except LinAlgError:
+        v = np.eye(d)
+    return [[arb(scale[i]) * arb(float(v[i, j])) for j in range(d)] for i in range(d)]
+
+
+def _cholesky(matrix: Any) -> list[list[Ball]] | None:
+    """Rows of the lower factor of a positive definite ball matrix; None if a pivot is not certainly positive."""
+    return cholesky(matrix.tolist(), _indefinite)
+
+
+def _solve_lower(factor: list[list[Ball]], right: Any) -> Any:
+    """L⁻¹ B."""
+    return arb_mat(factor).solve(right)
+
+
+def _indefinite() -> ParameterError:
+    return ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
+
+
+def _symmetric(matrix: Any) -> list[list[Ball]]:
+    """Entries of a matrix that is known to be symmetric. Of two mirrored balls the narrower one is kept."""
+    a: list[list[Ball]] = matrix.tolist()
+    for i in range(len(a)):
+        for j in range(i):
+            a[i][j] = a[j][i] = a[i][j] if a[i][j].rad() <= a[j][i].rad() else a[j][i]
+    return a
+
+
+def _rotate(a: list[list[Ball]], m: list[Ball], bits: int) -> None:
+    """Rotate in place (Jacobi, exact in balls) until the off-diagonal is as small as the working precision."""
+    d = len(a)
+    size = max((abs(a[i][i]).upper() for i in range(d)), default=arb(0))
+    level = size.mid() * arb(2) ** (24 - bits)
+    for _ in range(40):
+        active = [(i, j) for i in range(d) for j in range(i + 1, d) if abs(a[i][j].mid()) > level]
+        if not active:
+            return
+        for i, j in active:
+            x, y, z = a[i][i].mid(), a[j][j].mid(), a[i][j].mid()
+            if not abs(z) > level:
+                continue
+            theta = (y - x) / (2 * z)
+            tangent = (1 / (abs(theta) + (theta * theta + 1).sqrt())).mid()
+            tangent = -tangent if theta < 0 else tangent
+            cosine = 1 / (1 + tangent * tangent).sqrt()  # every tangent gives an exact rotation
+            sine = tangent * cosine
+            for k in range(d):
+                a[k][i], a[k][j] = cosine * a[k][i] - sine * a[k][j], sine * a[k][i] + cosine * a[k][j]
+            a[i], a[j] = (
+                [cosine * p - sine * q for p, q in zip(a[i], a[j], strict=True)],
+                [sine * p + cosine * q for p, q in zip(a[i], a[j], strict=True)],
+            )
+            m[i], m[j] = cosine * m[i] - sine * m[j], sine * m[i] + cosine * m[j]
+
+
+def _clusters(diagonal: Diagonal, null: int, shift_inside: bool) -> Directions | None:
+    """Clusters of the diagonal with their shares of m, as the module docstring proves.
+
+    `null` eigenvalues are exactly zero.
+    """
+    a, eta, m, drift = diagonal
+    d = len(a)
+    total = sum((x * x for x in m), arb(0))
+    slack = 2 * total.abs_upper().sqrt() * drift + drift * drift  # of every ‖P̂m‖², and of ‖m‖²
+    total += slack
+    order = sorted(range(d), key=lambda i: float(a[i].lower()))
+    spread = max(abs(a[i]).upper() for i in range(d))
+    gap = (eta * spread).sqrt() if eta > 0 else arb(0)  # balances wider clusters against worse projectors
+    clusters: list[list[int]] = []
+    end = arb.neg_inf()
+    for i in order:
+        if not clusters or (a[i].lower() - end).lower() > gap + 2 * eta:
+            clusters.append([i])
+        else:
+            clusters[-1].append(i)
+        end = end.max(a[i].upper())
+    turn = arb(0) if len(clusters) == 1 or eta == 0 else total * (eta / (gap + eta))
+    curved, flat = [], arb(0)
+    for members in clusters:
+        t = a[members[0]]
+        for i in members[1:]:
+            t = t.union(a[i])
+        t += arb(0, eta)
+        share = sum((m[i] * m[i] for i in members), arb(0)) + arb(0, (turn + slack).upper())
+        share = share.nonnegative_part()
+        if null and t.contains(0):
+            if len(members) != null:
+                return None
+            flat += arb(0) if shift_inside else share
+        elif t.contains(0):
+            return None
+        else:
+            curved.append((t, share / len(members), len(members)))
+    return Directions(curved, flat)

@@ -1,0 +1,328 @@
+"""What a pair was made from: exact inputs, and the invariants enclosed from them.
+
+A certificate starts from the exact inputs, never from numbers that were computed from them. Each class below is one way
+to write a pair down. It knows its exact invariants, and how to become the reverse or several copies.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from flint import arb, fmpq
+from numpy.typing import NDArray
+
+from ndis._balls import Ball, climb, exact_ball
+from ndis._validate import Floats
+from ndis.errors import ParameterError
+from ndis.spectrum.dense_balls import Rational, independent_rows, rational, restrict, whiten_in_balls
+from ndis.spectrum.directions import Direction, Directions, reverse_direction
+
+__all__ = [
+    "EXACT_SIZE",
+    "DenseOrigin",
+    "DiagonalOrigin",
+    "ExcessOrigin",
+    "LowRankOrigin",
+    "MatrixOrigin",
+    "Origin",
+    "RatioOrigin",
+    "Rounded",
+    "enclose",
+    "exact_edge",
+    "frozen",
+]
+
+_EDGE_BITS = (192, 448, 1024, 2400)
+_ROUNDING_BITS = (160, 320, 640, 1280)
+EXACT_SIZE = 24  # dense pairs up to this size are whitened again in balls if floats may have lost digits
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that nobody can write to."""
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
+
+
+@dataclass(frozen=True, eq=False)
+class Origin(ABC):
+    """The exact inputs of a pair: arrays, in the order of the constructor's arguments."""
+
+    arrays: tuple[NDArray[Any], ...]
+    reverse: bool = False
+    copies: int = 1
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arrays", tuple(frozen(a) for a in self.arrays))
+
+    @property
+    def size(self) -> int:
+        """Size of the dense eigenproblem behind the invariants; 0 if there is none."""
+        return 0
+
+    def reversed(self) -> Self:
+        """The inputs of the reversed pair."""
+        return replace(self, reverse=not self.reverse)
+
+    def repeated(self, times: int) -> Self:
+        """The inputs of several copies."""
+        return replace(self, copies=self.copies * times)
+
+    def same(self, other: Origin) -> bool:
+        """True if both hold equal numbers."""
+        return (self.kind, self.reverse, self.copies) == (other.kind, other.reverse, other.copies) and all(
+            np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True)
+        )
+
+    @abstractmethod
+    def still(self) -> Self:
+        """The inputs with both means equal."""
+
+    @abstractmethod
+    def directions(self, bits: int) -> Directions | None:
+        """The exact invariants of one copy, not reversed, at the working precision; None if that does not suffice."""
+
+
+class _RowOrigin(Origin):
+    """Rows (value, shift, copies) of independent directions; `enclose` merges equal rows of all origins."""
+
+    def rows(self) -> Iterator[tuple[Any, Any, int]]:
+        """The rows as exact numbers."""
+        for value, shift, n in zip(*(a.tolist() for a in self.arrays), strict=True):
+            yield value, shift, int(n)
+
+    @staticmethod
+    @abstractmethod
+    def excess(value: Any) -> Ball:
+        """t of a row."""
+
+    def still(self) -> Self:
+        value, shift, copies = self.arrays
+        return replace(self, arrays=(value, 0 * shift, copies))
+
+    def directions(self, bits: int) -> Directions:
+        return _sorted_out((self.excess(v), exact_ball(m) ** 2, n) for v, m, n in self.rows())
+
+
+@dataclass(frozen=True, eq=False)
+class RatioOrigin(_RowOrigin):
+    """Variance ratios, shifts and copies, all of them floats."""
+
+    kind: ClassVar[str] = "ratios"
+
+    @staticmethod
+    def excess(value: float) -> Ball:
+        return arb(value) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class ExcessOrigin(_RowOrigin):
+    """t = τ − 1 and the shift as exact rationals, with copies."""
+
+    kind: ClassVar[str] = "excess"
+
+    @staticmethod
+    def excess(value: Fraction) -> Ball:
+        return exact_ball(value)
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalOrigin(Origin):
+    """Means and variances of independent coordinates: mean_p, var_p, mean_q, var_q."""
+
+    kind: ClassVar[str] = "diagonal"
+
+    def still(self) -> Self:
+        _, v_p, mu_q, v_q = self.arrays
+        return replace(self, arrays=(mu_q, v_p, mu_q, v_q))
+
+    def directions(self, bits: int) -> Directions:
+        found: list[Direction] = []
+        for mu_p, v_p, mu_q, v_q in zip(*(a.tolist() for a in self.arrays), strict=True):
+            if (v_p == 0) != (v_q == 0) or (v_q == 0 and mu_p != mu_q):
+                return Directions([], arb(0), mutually_singular=True)
+            if v_q != 0:
+                found.append(((arb(v_p) - arb(v_q)) / arb(v_q), (arb(mu_p) - arb(mu_q)) ** 2 / arb(v_q), 1))
+        return _sorted_out(found)
+
+
+class Rounded(NamedTuple):
+    """Invariants that are correct to about the last digit of a float, or the news of mutually singular laws."""
+
+    t: Floats
+    ratio: Floats
+    shift: Floats
+    copies: Floats
+    mutually_singular: bool = False
+
+
+class MatrixOrigin(Origin):
+    """A pair given by means and covariances."""
+
+    @property
+    def size(self) -> int:
+        return int(self.arrays[0].size)
+
+    @abstractmethod
+    def matrices(self) -> tuple[Rational, Rational, Rational]:
+        """(Δμ as a column, Σ_p − Σ_q, Σ_q) over the rationals."""
+
+    def directions(self, bits: int) -> Directions | None:
+        return whiten_in_balls(*self.matrices(), bits)
+
+    def common_coordinates(self) -> list[int] | None:
+        """Indices of a maximal set of independent coordinates; None if the laws are mutually singular."""
+        shift, difference, sigma_q = self.matrices()
+        return independent_rows(sigma_q) if restrict(shift, difference, sigma_q) is not None else None
+
+    def rounded(self) -> Rounded | None:
+        """The invariants as floats, from the exact inputs.
+
+        None if the covariances are not exactly positive semidefinite, as floats leave them, or if no precision tried
+        suffices.
+        """
+        try:
+            return climb(self._rounded, _ROUNDING_BITS)
+        except ParameterError:
+            return None
+
+    def _rounded(self, bits: int) -> Rounded | None:
+        found = enclose((self,), bits)
+        if found is None:
+            return None
+        if found.mutually_singular:
+            empty = np.zeros(0)
+            return Rounded(empty, empty, empty, empty, mutually_singular=True)
+        total = found.flat + sum((m2 * n for _, m2, n in found.curved), arb(0))
+        fine = all(
+            t.rel_accuracy_bits() >= 60 and (1 + t).rel_accuracy_bits() >= 60 and m2.rad() <= total.lower() * 2.0**-80
+            for t, m2, n in found.curved
+        )
+        if not fine:
+            return None
+        rows = [(float(t), float(1 + t), _root(m2), float(n)) for t, m2, n in found.curved]
+        if found.flat != 0:
+            rows.append((0.0, 1.0, _root(found.flat), 1.0))
+        rest = self.size - sum(row[3] for row in rows)
+        if rest > 0:
+            rows.append((0.0, 1.0, 0.0, rest))
+        t, ratio, shift, copies = (np.array(column) for column in zip(*rows, strict=True))
+        return Rounded(t, ratio, shift, copies)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseOrigin(MatrixOrigin):
+    """Means and covariances: mean_p, cov_p, mean_q, cov_q; floats or fractions."""
+
+    kind: ClassVar[str] = "dense"
+
+    def still(self) -> Self:
+        _, cov_p, mu_q, cov_q = self.arrays
+        return replace(self, arrays=(mu_q, cov_p, mu_q, cov_q))
+
+    def matrices(self) -> tuple[Rational, Rational, Rational]:
+        mu_p, cov_p, mu_q, cov_q = self.arrays
+        sigma_q = rational(cov_q)
+        return rational(mu_p[:, None]) - rational(mu_q[:, None]), rational(cov_p) - sigma_q, sigma_q
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankOrigin(MatrixOrigin):
+    """mean_p, mean_q, cov_q, factor F and sign, with cov_p = cov_q + sign·F Fᵀ."""
+
+    kind: ClassVar[str] = "low-rank"
+
+    def still(self) -> Self:
+        _, mu_q, *rest = self.arrays
+        return replace(self, arrays=(mu_q, mu_q, *rest))
+
+    def matrices(self) -> tuple[Rational, Rational, Rational]:
+        mu_p, mu_q, cov_q, factor, sign = self.arrays
+        f = rational(factor)
+        shift = rational(mu_p[:, None]) - rational(mu_q[:, None])
+        return shift, f * f.transpose() * fmpq(int(sign)), rational(cov_q)
+
+
+def enclose(origins: Sequence[Origin], bits: int) -> Directions | None:
+    """The invariants of the product of all origins, at the working precision; None if that does not suffice."""
+    curved: list[Direction] = []
+    flat = arb(0)
+    for found in _parts(origins, bits):
+        if found is None or found.mutually_singular:
+            return found
+        curved += found.curved
+        flat += found.flat
+    return Directions(curved, flat)
+
+
+def _parts(origins: Sequence[Origin], bits: int) -> Iterator[Directions | None]:
+    """The invariants of each origin; equal rows of all row origins are counted together."""
+    rows: Counter[tuple[bool, type[_RowOrigin], Any, Any]] = Counter()
+    for origin in origins:
+        if isinstance(origin, _RowOrigin):
+            for value, shift, n in origin.rows():
+                rows[origin.reverse, type(origin), value, max(shift, -shift)] += n * origin.copies
+            continue
+        found = origin.directions(bits)
+        if found is None or found.mutually_singular:
+            yield found
+            continue
+        every = [*found.curved, (arb(0), found.flat, 1)]
+        if origin.reverse:
+            every = [reverse_direction(one) for one in every]
+        yield _sorted_out((t, m2, n * origin.copies) for t, m2, n in every)
+    for side in (False, True):
+        mine = [(of.excess(v), exact_ball(m) ** 2, n) for (reverse, of, v, m), n in rows.items() if reverse is side]
+        yield _sorted_out(map(reverse_direction, mine) if side else mine)
+
+
+def _sorted_out(found: Any) -> Directions:
+    """Directions, those with t = 0 added up."""
+    curved, flat = [], arb(0)
+    for t, m2, n in found:
+        if t == 0:
+            flat += n * m2
+        else:
+            curved.append((t, m2, n))
+    return Directions(curved, flat)
+
+
+def exact_edge(origins: Sequence[Origin]) -> tuple[float, float] | None:
+    """The end of the support of a loss bounded on one side, as an unevaluated sum of two floats.
+
+    None if the exact inputs do not give one, or not to that accuracy.
+    """
+    if any(o.size > EXACT_SIZE for o in origins):
+        return None
+
+    def attempt(bits: int) -> list[tuple[float, float]] | None:
+        found = enclose(origins, bits)
+        if found is None:
+            return None
+        if found.mutually_singular or not found.curved or not found.side:
+            return []
+        total = found.edge()
+        if total.rel_accuracy_bits() < 110:
+            return None
+        high = float(total.mid())
+        return [(high, float((total - high).mid()))]
+
+    try:
+        found = climb(attempt, _EDGE_BITS)
+    except ParameterError:  # not positive semidefinite as exact numbers
+        return None
+    return found[0] if found else None
+
+
+def _root(ball: Ball) -> float:
+    """The square root of a number that is known not to be negative."""
+    return math.sqrt(max(float(ball.mid()), 0.0))

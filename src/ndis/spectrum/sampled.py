@@ -1,0 +1,250 @@
+"""δ(ε) and ε(δ) of a composition of Poisson-sampled Gaussian pairs, in one order, in float64.
+
+The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
+`sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
+rare large losses spoil it, `sampled_jumps` sums over their number. A negative ε is turned into a positive one of the
+reversed order,
+
+    δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
+
+whose two parts are positive. Every value carries an error estimate, and none is returned where the estimate is above
+1e-11 (1 + |log δ|).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from ndis._validate import Floats
+from ndis.errors import PrecisionError
+from ndis.spectrum.evaluate import log_one_minus_exp
+from ndis.spectrum.sampled_contour import TOLERANCE, find_saddle, integrate
+from ndis.spectrum.sampled_jumps import Step, by_jumps
+from ndis.spectrum.sampled_moment import Complexes, ShiftMoment
+from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
+from ndis.spectrum.sampled_two import one_step, two_steps
+
+__all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
+
+Order = Literal["remove", "add"]
+_TOGETHER = 64  # so many ε at most share one path
+
+
+@dataclass(frozen=True, eq=False)
+class SampledGroup:
+    """`count` steps that sample at `rate` and release one Gaussian pair: the pair of the order that is asked about.
+
+    The pair is N(m, diag(1 + t)) against N(0, I), with the excess t, the shift m and the copies of each direction.
+    """
+
+    rate: float
+    excess: Floats
+    shift: Floats
+    copies: Floats
+    count: int
+
+    def reversed(self) -> SampledGroup:
+        """The same steps with the pair read the other way round."""
+        ratio = 1.0 + self.excess
+        return SampledGroup(self.rate, -self.excess / ratio, self.shift / np.sqrt(ratio), self.copies, self.count)
+
+
+class SampledComposition:
+    """The law of the privacy loss of some groups in one order; it keeps its tables between calls.
+
+    >>> import numpy as np
+    >>> step = SampledGroup(0.01, np.zeros(1), np.ones(1), np.ones(1), 1000)
+    >>> log_delta, _ = SampledComposition([step], "remove").log_delta(np.array([1.5]))
+    >>> round(float(log_delta[0]), 6)
+    -9.121818
+    """
+
+    def __init__(self, groups: Sequence[SampledGroup], order: Order) -> None:
+        self.groups, self.order = tuple(groups), order
+        self.parts: list[tuple[Step, int]] = []
+        self.least, self.most = 0.0, 0.0  # ends of the loss
+        for g in self.groups:
+            if g.count == 0 or not ((g.excess != 0.0) | (g.shift != 0.0)).any():
+                continue
+            low, high = log_ratio_range(g.excess, g.shift, g.copies)
+            if g.rate == 1.0:
+                self.parts.append((PlainMoment(g.excess, g.shift, g.copies), g.count))
+            else:
+                if (g.excess == 0.0).all():
+                    shift = math.sqrt(math.fsum((g.copies * g.shift * g.shift).tolist()))
+                    self.parts.append((ShiftMoment(g.rate, shift, add=order == "add"), g.count))
+                else:
+                    self.parts.append((PairMoment(g.rate, g.excess, g.shift, g.copies, add=order == "add"), g.count))
+                if order == "add":
+                    low, high = -high, -low
+                low, high = (_mixed(g.rate, low), _mixed(g.rate, high))
+                if order == "add":
+                    low, high = -high, -low
+            self.least += g.count * low
+            self.most += g.count * high
+        self.mean = math.fsum(n * m.mean for m, n in self.parts)
+        self.limit = min((m.limit for m, _ in self.parts), default=math.inf)
+
+    @cached_property
+    def _few_shifts(self) -> tuple[tuple[float, float], ...]:
+        """Rate and shift of each step, if the composition is one or two steps of mean shifts; else nothing."""
+        if not 1 <= sum(n for _, n in self.parts) <= 2 or not all((g.excess == 0.0).all() for g in self.groups):
+            return ()
+        steps = [(g.rate, math.sqrt(float((g.copies * g.shift**2).sum()))) for g in self.groups for _ in range(g.count)]
+        return tuple(step for step in steps if step[1] > 0.0)
+
+    def _few(self, epsilon: float) -> tuple[float, float]:
+        add = self.order == "add"
+        if len(self._few_shifts) == 1:
+            return one_step(self._few_shifts[0], epsilon, add=add)
+        return two_steps(self._few_shifts[0], self._few_shifts[1], epsilon, add=add)
+
+    @cached_property
+    def reverse(self) -> SampledComposition:
+        """The same composition in the other order."""
+        return SampledComposition([g.reversed() for g in self.groups], "add" if self.order == "remove" else "remove")
+
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        """K(s) − s·mean and its error."""
+        value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
+        for m, n in self.parts:
+            v, e = m.centred(s)
+            value += n * v
+            error += n * e
+        return value, error
+
+    def log_delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        """log δ at each entry of a vector ε, and its estimated error; PrecisionError where that is too large."""
+        value, _, error = self._evaluate(epsilon)
+        bad = ~(error <= TOLERANCE * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise PrecisionError(
+                f"the sampled spectrum at epsilon = {float(epsilon[i])!r} did not reach full accuracy; relative "
+                f"tolerance reached: {error[i]:.3g}",
+                reached=float(error[i]),
+            )
+        return value, error
+
+    def _evaluate(self, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
+        """log δ, −d log δ/dε and the error, whatever it is."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is refused later
+            return self._quietly(epsilon)
+
+    def _quietly(self, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
+        n = epsilon.size
+        value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
+        negative = epsilon < 0.0
+        if negative.any():
+            rest, s, wrong = self.reverse._evaluate(-epsilon[negative])
+            with np.errstate(divide="ignore"):
+                both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + rest)
+            share = np.exp(epsilon[negative] + rest - both)
+            value[negative], error[negative] = both, share * wrong + 2.0**-51
+            slope[negative] = np.exp(epsilon[negative] - both) - share * (1.0 + s)
+        todo = np.flatnonzero(~negative & (epsilon < self.most))
+        if todo.size and not self.parts:
+            todo = todo[:0]
+        if self._few_shifts:
+            for i in todo.tolist():
+                value[i], error[i] = self._few(float(epsilon[i]))
+                # δ is smooth and falls: a difference is enough for the slope, which only steers a search
+                near = 1e-6 * (1.0 + float(epsilon[i]))
+                slope[i] = (value[i] - self._few(float(epsilon[i]) + near)[0]) / near
+            todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
+        todo = todo[np.argsort(epsilon[todo], kind="stable")]
+        while todo.size:
+            some = todo[max(0, todo.size // 2 - _TOGETHER // 2) :][:_TOGETHER] if todo.size > _TOGETHER else todo
+            pivot = some.size // 2
+            at = float(epsilon[some[pivot]])
+            saddle = find_saddle(self, self.mean - at)
+            v, s, e = integrate(self, epsilon[some], pivot, saddle)
+            good = e <= 0.1 * TOLERANCE * (1.0 + np.abs(v))
+            if not good[pivot]:
+                good[pivot] = True
+                found = float(v[pivot]), float(s[pivot]), float(e[pivot])
+                v[pivot], s[pivot], e[pivot] = self._hard(at, saddle[0], found)
+            value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
+            todo = np.setdiff1d(todo, some[good], assume_unique=True)
+            todo = todo[np.argsort(epsilon[todo], kind="stable")]
+        return value, slope, error
+
+    def _hard(self, epsilon: float, c: float, found: tuple[float, float, float]) -> tuple[float, float, float]:
+        """Where the one path did not reach the goal: the sum over jumps, if its estimate is smaller."""
+        value, _, error = found
+        if self.order == "remove" and not error <= TOLERANCE * (1.0 + abs(value)):
+            other = by_jumps(self, epsilon, c)
+            if not error <= other[2]:
+                return other
+        return found
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""
+        goal = math.log(delta)
+
+        def excess(e: float) -> tuple[float, float, float]:
+            value, slope, error = (float(a[0]) for a in self._evaluate(np.array([e])))
+            if value == -math.inf:
+                return -math.inf, 0.0, slope
+            if not error <= TOLERANCE * (1.0 + abs(value)):
+                raise PrecisionError(f"delta at epsilon = {e!r} did not reach full accuracy", reached=error)
+            return value - goal, 2.0 * error + 2.0**-50 * (1.0 + abs(value)), slope
+
+        if not self.parts:
+            return 0.0
+        high = self.most * (1.0 + 2.0**-50)
+        # start where a Gaussian of the same mean and variance has its answer, if that is positive
+        variance = float(self.centred(np.array([1e-3 + 1e-3j]))[0][0].imag) / 1e-6
+        e = self.mean + math.sqrt(max(variance, 0.0)) * (math.sqrt(-2.0 * goal) - 1.0)
+        e = e if 0.0 < e < high else 0.0
+        h, margin, slope = excess(e)
+        if e > 0.0 and h + margin <= 0.0:
+            high = e
+            if e + h / max(slope, 1e-300) <= 0.0:
+                e = 0.0
+                h, margin, slope = excess(e)
+        if e == 0.0 and h + margin <= 0.0:
+            return 0.0
+        low = 0.0 if h + margin <= 0.0 else e
+        for _ in range(200):
+            move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
+            if not low < move < high:
+                move = 0.5 * (low + high) if math.isfinite(high) else max(2.0 * low, 1.0)
+            if not low < move < high:
+                break
+            e = move
+            h, margin, slope = excess(e)
+            if h + margin <= 0.0:
+                high = e
+                if h + 4.0 * margin >= 0.0:
+                    return high
+            else:
+                low = e
+            if math.isfinite(high) and high - low <= 2.0**-50 * high:
+                break
+        if math.isfinite(high) and high - low <= 2.0**-40 * high:
+            return high
+        raise PrecisionError(f"epsilon at delta = {delta!r} did not settle; it lies between {low!r} and {high!r}")
+
+
+def _mixed(rate: float, log_ratio: float) -> float:
+    """log(1 − q + q w) from log w."""
+    if log_ratio == -math.inf:
+        return math.log1p(-rate)
+    return log_ratio if log_ratio > 700.0 else math.log1p(rate * math.expm1(log_ratio))
+
+
+def sampled_log_delta(groups: Sequence[SampledGroup], order: Order, epsilon: Floats) -> tuple[Floats, Floats]:
+    """log δ at each entry of a vector ε, and its estimated error."""
+    return SampledComposition(groups, order).log_delta(epsilon)
+
+
+def sampled_epsilon(groups: Sequence[SampledGroup], order: Order, delta: float) -> float:
+    """The smallest safe ε ≥ 0 for this δ."""
+    return SampledComposition(groups, order).epsilon(delta)

@@ -1,0 +1,294 @@
+"""Certified enclosures of δ(ε) for compositions of Poisson-sampled and plain Gaussian releases.
+
+Write K(s) for the sum of the log-moments of all releases in one order, and δ(x) for the profile at every real x. For
+c > 0 the function e^{cx} δ(x) has the Fourier transform e^{K(s)}/(s(s+1)), s = c + iy. The function is continuous, and
+the transform falls like 1/y². So Poisson's summation formula holds at every point. With a period p, y_k = 2πk/p and
+s_k = c + iy_k,
+
+    (1/p) Σ_k e^{K(s_k) − s_k ε}/(s_k(s_k+1))  =  δ(ε) + Σ_{j≠0} e^{cjp} δ(ε + jp).
+
+**The other periods** are not negative. For b ≥ 0, δ(x) ≤ κ_b e^{K(b) − bx} with κ_b = b^b/(1+b)^{1+b} and κ_0 = 1,
+because 1 − e^{−z} ≤ κ_b e^{bz}. With b₁ < c < b₂ they sum to at most
+
+    κ_{b₂} e^{K(b₂) − b₂ε}/(e^{(b₂−c)p} − 1) + κ_{b₁} e^{K(b₁) − b₁ε}/(e^{(c−b₁)p} − 1).
+
+So only moments at three real places and at the nodes are needed. The moments of sampled steps come from
+`ndis.spectrum.sampled_moment_balls`, those of plain releases from their closed form.
+
+**The rest beyond y_N.** Let C bound |e^{K(c+iy) − sε}| for all y ≥ y_N. Then the nodes beyond y_N add up to at most
+C/(π y_N). For sampled steps C comes from the ceiling of that module. For plain directions |1−st| grows with y, and the
+mean terms fall (the tail bound of `ndis.spectrum.certified`, where 1 − ct > 0).
+
+**If the moments fall too slowly** (few steps), one small Gaussian release of shift τ joins the composition. It adds
+½τ² s(s+1) to K and makes everything fall like e^{−τ²y²/2}. Let δ_τ be the profile with it and p_τ the density of its
+loss.
+
+  - δ ≤ δ_τ, because dropping a release is post-processing.
+  - δ_τ − δ ≤ τ² e^{τ²/8} p_τ(ε). Proof: the derivative of δ_v with respect to v = τ² is ½p_v(ε) by the formula above,
+    and p_v(ε) = E n_v(ε − L − v/2) with n_v the density of N(0, v). The value n_v(x − v/2), which is
+    (2πv)^{−½} e^{−x²/2v + x/2 − v/8}, is at most (2πv)^{−½} e^{−x²/2τ² + x/2} for v ≤ τ². Integrate ½ dv over (0, τ²):
+    this gives (τ/√(2π)) e^{−x²/2τ² + x/2} = τ² e^{τ²/8} n_{τ²}(x − τ²/2).
+  - The same sum without 1/(s(s+1)) is p_τ(ε) plus terms that are not negative, so it bounds p_τ(ε) from above.
+
+The float plan only proposes c, p, b₁, b₂, τ and N. Nothing rests on its being right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from flint import acb, acb_mat, arb
+
+from ndis._balls import Ball, outward, precision
+from ndis._validate import as_scalar
+from ndis.enclosure import Enclosure
+from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum.sampled_certified_parts import Order, Parts, SampledGroup, product
+from ndis.spectrum.sampled_certified_plan import Guess, Plan, Planner
+from ndis.spectrum.sampled_upper import DiscreteStep, dominated, dominating, profile
+
+__all__ = ["SampledGroup", "bounds_sampled", "certify_sampled", "certify_sampled_log"]
+
+_ATTEMPTS = 6
+_BOUND_BITS = 320
+
+
+def certify_sampled(
+    groups: Sequence[SampledGroup], epsilon: float, *, order: Order, relative_width: float = 1e-6
+) -> Enclosure:
+    """lower ≤ δ(ε) ≤ upper with certainty, upper − lower ≤ relative_width · δ (and the spacing of floats).
+
+    Raises
+    ------
+    PrecisionError
+        If the width asked for is not reached.
+
+    Examples
+    --------
+    >>> from ndis.spectrum.directions import Directions
+    >>> group = SampledGroup((0.01,), Directions([], arb(1)), 1000)  # 1000 steps of DP-SGD with noise multiplier 1
+    >>> box = certify_sampled([group], 1.0, order="remove")
+    >>> box.width <= 1e-6 * box.upper
+    True
+    """
+    low, high = outward(_enclose(groups, epsilon, order, relative_width))
+    return Enclosure(max(low, 0.0), min(high, 1.0))
+
+
+def certify_sampled_log(
+    groups: Sequence[SampledGroup], epsilon: float, *, order: Order, relative_width: float = 1e-6
+) -> Enclosure:
+    """Certified enclosure of log δ(ε); −inf where δ is exactly zero."""
+    ball = _enclose(groups, epsilon, order, relative_width)
+    if ball == 0:
+        return Enclosure(-math.inf, -math.inf)
+    with precision(128):
+        low, high = outward(ball.log())
+    return Enclosure(low, min(high, 0.0))
+
+
+def bounds_sampled(
+    groups: Sequence[SampledGroup], epsilon: float, *, order: Order, places: int = 400, relative_width: float = 1e-4
+) -> Enclosure:
+    """lower ≤ δ(ε) ≤ upper with certainty, for groups of any pairs; the width is what it is.
+
+    For sampled pairs with unequal variances discrete pairs with so many places stand in: one that dominates, one that
+    is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time.
+
+    Where a composition is not enclosed to `relative_width`, thirty times and a thousand times that are tried.
+
+    Raises
+    ------
+    PrecisionError
+        If none of them is reached.
+
+    Examples
+    --------
+    >>> from ndis.spectrum.directions import Directions
+    >>> group = SampledGroup((0.1,), Directions([], arb(1)), 2)
+    >>> bounds_sampled([group], 0.5, order="remove").width > 0
+    True
+    """
+    whole = {i: g for i, g in enumerate(groups) if g.invariants.curved and any(q != 1.0 for q in g.rates)}
+    if not whole:
+        low, high = outward(_widening(groups, epsilon, order, relative_width, None))
+        return Enclosure(max(low, 0.0), min(high, 1.0))
+    steps, remove = sum(g.count for g in whole.values()), order == "remove"
+    mass = 1e-12 / steps
+    while True:
+        above: dict[int, DiscreteStep] = {}
+        below: dict[int, DiscreteStep] = {}
+        with precision(_BOUND_BITS):
+            stay = arb(1)
+            for i, g in whole.items():
+                curve = profile(g.invariants, product(g.rates), remove=remove, places=places, mass=mass)
+                above[i], infinite = dominating(curve, remove=remove)
+                below[i] = dominated(curve, remove=remove)
+                stay *= (1 - infinite) ** g.count
+            lost = (1 - stay).nonnegative_part()
+        top = _widening(groups, epsilon, order, relative_width, above)
+        if lost <= relative_width * top or mass < 1e-200:
+            bottom = _widening(groups, epsilon, order, relative_width, below)
+            with precision(_BOUND_BITS):
+                return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
+        mass = max(0.1 * relative_width * float(top.lower()) / steps, 1e-290)
+
+
+def _widening(
+    groups: Sequence[SampledGroup],
+    epsilon: float,
+    order: Order,
+    relative_width: float,
+    discrete: dict[int, DiscreteStep] | None,
+) -> Ball:
+    """The enclosure at the first width that is reached."""
+    for factor in (1.0, 30.0):
+        try:
+            return _enclose(groups, epsilon, order, min(factor * relative_width, 0.1), discrete)
+        except PrecisionError:
+            continue
+    return _enclose(groups, epsilon, order, min(1000.0 * relative_width, 0.1), discrete)
+
+
+def _enclose(
+    groups: Sequence[SampledGroup],
+    epsilon: float,
+    order: Order,
+    relative_width: float,
+    discrete: dict[int, DiscreteStep] | None = None,
+) -> Ball:
+    e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
+    if not 0 < width < 1:
+        raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
+    if order not in ("remove", "add"):
+        raise ParameterError("order", "be 'remove' or 'add'", order)
+    total = sum(g.count for g in groups)
+    reached, reason = math.inf, ""
+    guess = Guess()
+    for _ in range(_ATTEMPTS):
+        with precision(128):
+            parts = Parts.of(groups, order, discrete)
+            exact = parts.exact(e, order)
+            if exact is not None:
+                return exact
+        try:
+            plan = Planner(parts, e, width, guess).plan()
+            with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
+                ball, ratio, smooth = _Sum(Parts.of(groups, order, discrete), e, plan).value()
+        except PrecisionError as error:
+            reason = f" ({error})"
+            break
+        guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
+        if ball > 0:
+            reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
+            if reached <= width:
+                return ball
+    raise PrecisionError(
+        f"the enclosure of delta at epsilon = {e!r} did not shrink to relative width {width:g}; "
+        f"reached {reached:.3g}{reason}",
+        reached=reached,
+    )
+
+
+class _Sum:
+    """The sum of the module docstring for one ε, at the working precision."""
+
+    def __init__(self, parts: Parts, epsilon: float, plan: Plan) -> None:
+        self.parts, self.epsilon, self.plan = parts, epsilon, plan
+
+    def value(self) -> tuple[Ball, float, float]:
+        """δ(ε) as a ball; p_τ(ε)/δ_τ(ε) and log δ_τ(ε) roughly, or nan where they are not seen."""
+        plan = self.plan
+        c, eps, p = arb(plan.c), arb(self.epsilon), arb(plan.period)
+        step = 2 * arb.pi() / p
+        tau2 = arb(plan.tau) ** 2
+        counts = [n for _, n in self.parts.steps]
+        tables = [_powers(*s.line(plan.c, plan.digits), step, plan.last + 1) for s, _ in self.parts.steps]
+        side = 1 if not self.parts.steps or self.parts.steps[0][0].remove else -1
+        delta, density = arb(0), arb(0)
+        for k in range(plan.last + 1):
+            s = acb(c, side * step * k)
+            both = s * (1 + s)
+            exponent, factor = self._closed(s, both) + tau2 * both / 2 - s * eps, acb(1)
+            for table, n in zip(tables, counts, strict=True):
+                m = table[k]
+                if n < 4 or m.contains(acb(0)):
+                    factor *= m**n
+                else:
+                    exponent += n * m.log()
+            value = (1 if k == 0 else 2) * factor * exponent.exp()
+            delta += (value / both).real
+            if plan.tau > 0.0:
+                density += value.real
+        delta, density = delta / p, density / p
+        end = step * plan.last
+        cap = self._ceiling(end, tau2)
+        rest = cap / (arb.pi() * end)
+        upper = (delta + rest).upper()
+        lower = (delta - rest - self._periods(tau2)).lower()
+        smooth = float(lower.log()) if lower > 0 else math.nan
+        if plan.tau > 0.0:
+            density += cap / (arb.pi() * end * tau2)
+            lower = (lower - tau2 * (tau2 / 8).exp() * density).lower()
+        if not upper.is_finite():
+            raise PrecisionError("the sum did not stay finite")
+        ratio = float((density / delta).mid()) if plan.tau > 0.0 and delta > 0 else math.nan
+        return lower.union(upper), ratio, smooth
+
+    def _closed(self, s: Any, both: Any) -> Any:
+        """K(s) of the plain releases; `both` is s(s+1)."""
+        total = self.parts.flat * both / 2
+        for t, m2, n in self.parts.curved:
+            rest = 1 - s * t
+            total += n * (m2 * both / rest - s * (1 + t).log() - rest.log()) / 2
+        return total
+
+    def _ceiling(self, end: Ball, tau2: Ball) -> Ball:
+        """C of the module docstring at y = end."""
+        c, y = self.plan.c, outward(end).lower
+        s = acb(c, end)
+        both = s * (1 + s)
+        if not all(1 - c * t > 0 for t, _, _ in self.parts.curved):
+            return arb.pos_inf()
+        exponent = (self._closed(s, both) + tau2 * both / 2).real - arb(c) * self.epsilon
+        for step, n in self.parts.steps:
+            exponent += n * step.ceiling(c, y, step.best_angle(c, y)[1], self.plan.digits).log()
+        return exponent.exp().upper()
+
+    def _periods(self, tau2: Ball) -> Ball:
+        """The bound on the other periods."""
+        plan, total = self.plan, arb(0)
+        for b in (plan.below, plan.above):
+            exact, distance = arb(b), abs(arb(b) - arb(plan.c)) * arb(plan.period)
+            exponent = arb(0)
+            if b > 0.0:
+                both = exact * (1 + exact)
+                exponent = self._closed(exact, both) + tau2 * both / 2 - exact * self.epsilon
+                exponent += exact * exact.log() - (1 + exact) * (1 + exact).log()
+                for step, n in self.parts.steps:
+                    exponent += n * step.moment(b, plan.digits).log()
+            total += exponent.exp() / (distance.exp() - 1)
+        return total.upper()
+
+
+def _powers(weights: list[Any], logs: list[Any], error: Ball, step: Ball, count: int) -> list[Any]:
+    """Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, as one product of two matrices in C."""
+    turn = acb(0, step)
+    height = math.isqrt(count - 1) + 1
+    near = _vandermonde([(turn * log).exp() for log in logs], height)
+    far = _vandermonde([(height * turn * log).exp() for log in logs], -(-count // height))
+    rows = [[weight * z for weight, z in zip(weights, row, strict=True)] for row in near]
+    product = acb_mat(far) * acb_mat(rows).transpose()
+    slack = acb(arb(0, error), arb(0, error))
+    return [m + slack for m in product.entries()[:count]]
+
+
+def _vandermonde(base: list[Any], count: int) -> list[list[Any]]:
+    """Powers 0 … count−1 of each entry. Each is a product of two halves: a long chain of complex products would inflate
+    the balls."""
+    powers = [[acb(1)] * len(base), base]
+    for k in range(2, count):
+        powers.append([x * y for x, y in zip(powers[k // 2], powers[k - k // 2], strict=True)])
+    return powers[:count]

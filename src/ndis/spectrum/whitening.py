@@ -1,0 +1,184 @@
+"""From means and covariances to the invariants (t, τ, m) of a pair, in float64."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigh
+from scipy.linalg.blas import dtrsm
+
+from ndis._validate import Floats
+from ndis.errors import ParameterError
+
+__all__ = ["Whitened", "scaling", "semidefinite_spectrum", "whiten", "whiten_low_rank"]
+
+_SMALL = 24  # up to this size a rank-deficient factor is examined exactly
+_DIGITS = 2.0**-50  # rounding of one step of whitening, with room
+
+# An eigenvalue of a matrix with unit diagonal counts as zero below d times this.
+_RANK = 2.0**-50
+
+
+class Whitened(NamedTuple):
+    """Invariants of a pair as floats find them.
+
+    `doubtful`: floats may have lost digits that matter. `singular`: a direction was dropped as singular to working
+    precision. `error`: the relative error that rounding may have caused.
+    """
+
+    t: Floats
+    ratio: Floats
+    shift: Floats
+    doubtful: bool
+    singular: bool
+    error: float
+
+
+def _solve(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats:
+    """L⁻¹ B or L⁻ᵀ B, by the BLAS routine that does not start threads for small matrices."""
+    matrix = right.reshape(factor.shape[0], -1)
+    solution: Floats = dtrsm(1.0, factor, matrix, lower=1, trans_a=int(transposed))
+    return solution.reshape(right.shape)
+
+
+def scaling(cov: Floats) -> Floats:
+    """Powers of two that bring the variances to order one, exactly.
+
+    So the answer does not depend on the units of a coordinate.
+    """
+    return np.array([2.0 ** -round(0.5 * math.log2(v)) if v > 0 else 1.0 for v in np.diagonal(cov)])
+
+
+def semidefinite_spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float]:
+    """Eigenvalues, eigenvectors and rank threshold of a scaled covariance; it must be positive semidefinite."""
+    values, vectors = eigh(cov)
+    threshold = cov.shape[0] * _RANK * max(values[-1], 0.0)
+    if not values[0] >= -threshold:
+        raise ParameterError(
+            name, "be positive semidefinite", f"an eigenvalue of {values[0] / values[-1]:.3g} of the largest"
+        )
+    return values, vectors, threshold
+
+
+def _factor(name: str, cov: Floats) -> tuple[Floats, float] | None:
+    """Lower Cholesky factor and condition number of a positive definite matrix with diagonal of order one.
+
+    None if the matrix is singular to working precision.
+    """
+    values, _, threshold = semidefinite_spectrum(name, cov)
+    if not values[0] > threshold:
+        return None
+    try:
+        return cholesky(cov, lower=True), float(values[-1] / values[0])
+    except LinAlgError:
+        return None
+
+
+def _restrict(shift: Floats, cov_p: Floats, cov_q: Floats) -> tuple[Floats, Floats, Floats] | None:
+    """The pair inside the common range of two singular covariances; None if range or mean shift differ."""
+    values, vectors, threshold = semidefinite_spectrum("cov_q", cov_q)
+    own, _, own_threshold = semidefinite_spectrum("cov_p", cov_p)
+    inside = values > threshold
+    null, basis = vectors[:, ~inside], vectors[:, inside]
+    level = 8 * cov_q.shape[0] * _RANK
+    same_rank = np.count_nonzero(own > own_threshold) == np.count_nonzero(inside)
+    same_range = np.linalg.norm(cov_p @ null) <= level * np.linalg.norm(cov_p)
+    shift_inside = np.linalg.norm(null.T @ shift) <= level * np.linalg.norm(shift)
+    if not (same_rank and same_range and shift_inside):
+        return None
+    return basis.T @ shift, basis.T @ cov_p @ basis, basis.T @ cov_q @ basis
+
+
+def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
+    """(t, τ, m) of N(shift, cov_p) against N(0, cov_q), or None if the laws seem mutually singular.
+
+    Σ_q = CCᵀ,  C⁻¹(Σ_p − Σ_q)C⁻ᵀ = V diag(t) Vᵀ,  m = Vᵀ C⁻¹ shift. A ratio below ½ is
+    τ = ‖C_pᵀ C⁻ᵀ v‖² instead, which keeps its own relative accuracy.
+    """
+    d = shift.size
+    a = scaling(cov_q)
+    with np.errstate(over="ignore"):
+        shift, cov_p, cov_q = a * shift, a[:, None] * cov_p * a, a[:, None] * cov_q * a
+    for name, array in (("mean_p - mean_q", shift), ("cov_p", cov_p), ("cov_q", cov_q)):
+        if not np.isfinite(array).all():
+            raise ParameterError(name, "be within the range of floats in standard deviations of q", "an overflow")
+    b = scaling(cov_p)
+    found_q, found_p = _factor("cov_q", cov_q), _factor("cov_p", b[:, None] * cov_p * b)
+    singular = found_q is None or found_p is None
+    if found_q is None or found_p is None:
+        inner = _restrict(shift, cov_p, cov_q) if found_q is None and found_p is None else None
+        if inner is None:
+            return None
+        shift, cov_p, cov_q = inner
+        if shift.size == 0:
+            return Whitened(np.zeros(1), np.ones(1), np.zeros(1), True, True, 0.0)
+        b = np.ones(shift.size)
+        found_q, found_p = _factor("cov_q", cov_q), _factor("cov_p", cov_p)
+        if found_q is None or found_p is None:
+            return None
+    (factor_q, condition), (factor_p, _) = found_q, found_p
+    half = _solve(factor_q, cov_p - cov_q)
+    a_matrix = _solve(factor_q, half.T)
+    t, v = eigh(0.5 * (a_matrix + a_matrix.T))
+    m = v.T @ _solve(factor_q, shift)
+    w = _solve(factor_q, v, transposed=True)
+    direct = np.sum((factor_p.T @ (w / b[:, None])) ** 2, axis=0)
+    ratio = np.where(t < -0.5, direct, 1.0 + t)
+    graded = np.abs(t).min() < 1e-3 * np.abs(t).max() or ratio.min() < 1e-2 or ratio.max() > 1e2
+    doubtful = bool(singular or condition > 100.0 or graded)
+    return Whitened(np.where(t < -0.5, direct - 1.0, t), ratio, m, doubtful, singular, d * _DIGITS * condition)
+
+
+def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cholesky_q: Floats | None) -> Whitened:
+    """(t, τ, m) of the pair with cov_p = cov_q + sign·F Fᵀ: the k directions it changes, then the rest of the shift.
+
+    With C⁻¹F = U diag(s) Wᵀ the ratios are 1 ± s²; the part of C⁻¹·shift outside U has ratio one.
+    """
+    a = scaling(cov_q)
+    scaled = a[:, None] * cov_q * a
+    chol = _own_factor(scaled) if cholesky_q is None else _given_factor(a[:, None] * cholesky_q, scaled)
+    with np.errstate(over="ignore", invalid="ignore"):
+        y, f = _solve(chol, a * shift), _solve(chol, a[:, None] * factor)
+    if not (np.isfinite(y).all() and np.isfinite(f).all()):
+        raise ParameterError(
+            "factor and shift", "be within the range of floats in standard deviations of q", "an overflow"
+        )
+    u, s, _ = np.linalg.svd(f, full_matrices=False)
+    t = sign * s * s
+    ratio = (1.0 - s) * (1.0 + s) if sign < 0 else 1.0 + t
+    if not (ratio > -1e-9).all():
+        raise ParameterError("factor", "leave cov_q − F Fᵀ positive definite", f"a variance ratio of {ratio.min():.3g}")
+    m = u.T @ y
+    rest = float(np.linalg.norm(y - u @ m))
+    if u.shape[1] < shift.size and rest > 0:
+        t, ratio, m = np.append(t, 0.0), np.append(ratio, 1.0), np.append(m, rest)
+    pivots = np.diagonal(chol)
+    condition = shift.size * float(pivots.max() / pivots.min()) ** 2
+    deficient = bool(((s > 0) & (s < 1e-6 * s.max(initial=0.0))).any()) and shift.size <= _SMALL
+    doubtful = bool(ratio.min(initial=1.0) < 1e-9) or deficient
+    return Whitened(t, ratio, m, doubtful, False, shift.size * _DIGITS * condition)
+
+
+def _own_factor(cov: Floats) -> Floats:
+    """Cholesky factor of a positive definite matrix with diagonal of order one; no eigenproblem."""
+    try:
+        factor: Floats = cholesky(cov, lower=True)
+    except LinAlgError:
+        factor = np.zeros_like(cov)
+    pivots = np.diagonal(factor)
+    if not pivots.min() ** 2 > cov.shape[0] * _RANK * pivots.max() ** 2:
+        raise ParameterError("cov_q", "be positive definite", "a singular or indefinite matrix", "use from_moments")
+    return factor
+
+
+def _given_factor(factor: Floats, cov: Floats) -> Floats:
+    """The caller's factor, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
+    z = np.cos(np.arange(1.0, cov.shape[0] + 1.0))
+    lower = not np.triu(factor, 1).any() and (np.diagonal(factor) > 0).all()
+    if not (
+        lower and np.allclose(factor @ (factor.T @ z), cov @ z, rtol=0.0, atol=1e-8 * np.abs(cov).sum(axis=1).max())
+    ):
+        raise ParameterError("cholesky_q", "be the lower Cholesky factor of cov_q", "another matrix")
+    return factor

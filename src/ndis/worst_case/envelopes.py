@@ -1,0 +1,199 @@
+"""How far neighbouring data sets can move a Gaussian output: the envelopes that a model declares.
+
+The output on data D is N(μ, Σ), and the mechanism releases N(μ, Σ + vI). Take an ordered pair of neighbours and whiten
+it by the second law (def: m,R tuple). Then m is the mean shift, and τ = 1 + t are the eigenvalues of the first
+covariance. An envelope bounds m and τ at one noise variance v, for *every* ordered pair of neighbours. Both orders are
+pairs, so the bound on ‖m‖ holds under either law.
+
+The code takes the numbers as they stand. So a model must round them up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ndis._validate import as_count, as_not_negative
+from ndis.errors import ParameterError
+from ndis.pair import GaussianPair
+
+__all__ = [
+    "DominatingPairs",
+    "Envelope",
+    "LoewnerEnvelope",
+    "RankOneEnvelope",
+    "as_envelope",
+    "as_loewner",
+    "pieces_of",
+]
+
+_UP = 1.0 + 2.0**-48  # past the rounding of a few operations
+
+
+@dataclass(frozen=True)
+class LoewnerEnvelope:
+    """The paper's envelope (def:ndis-sensitivity-loewner): R ⪰ I or R ⪯ I, and three numbers.
+
+    It must contain the pairs (m, R) of all neighbours (def: m,R tuple set).
+
+    Parameters
+    ----------
+    shift_bound : float
+        Δ: ‖m‖ ≤ Δ.
+    log_ratio_bound : float
+        ρ: every |log τ| ≤ ρ.
+    log_det_bound : float
+        ν: |Σ log τ| ≤ ν.
+    dimension : int
+        Number of coordinates of the output.
+
+    Examples
+    --------
+    >>> LoewnerEnvelope(0.3, 0.1, 0.25, 4).extreme  # two coordinates at 0.1, one with the rest
+    ((0.1, 2), (0.05..., 1))
+    """
+
+    shift_bound: float
+    log_ratio_bound: float
+    log_det_bound: float
+    dimension: int
+
+    def __post_init__(self) -> None:
+        for name in ("shift_bound", "log_ratio_bound", "log_det_bound"):
+            object.__setattr__(self, name, as_not_negative(name, getattr(self, name)))
+        object.__setattr__(self, "dimension", as_count("dimension", self.dimension))
+
+    @property
+    def extreme(self) -> tuple[tuple[float, int], ...]:
+        """(ℓ, copies): ⌊ν/ρ⌋ coordinates at ρ and one with the rest, at most `dimension` in all.
+
+        A sum of one convex function of each |log τᵢ| that is zero at zero is largest here (thm:envelope-renyi). If
+        ν < ρ, then ν is the bound on each.
+        """
+        rho, nu = min(self.log_ratio_bound, self.log_det_bound), self.log_det_bound
+        if rho == 0:
+            return ()
+        if nu / rho >= self.dimension:
+            return ((rho, self.dimension),)
+        full = math.floor(nu / rho)
+        rest = max(nu - full * rho, 0.0) + 2.0**-50 * nu  # not below ν − full·ρ, whatever was rounded
+        return ((rho, full), (min(rest, rho), 1)) if full < self.dimension else ((rho, full),)
+
+
+@dataclass(frozen=True)
+class RankOneEnvelope:
+    """Neighbours whose covariances differ by a matrix of rank one: at most one ratio is not 1.
+
+    Parameters
+    ----------
+    shift_bound : float
+        Δ: ‖m‖ ≤ Δ.
+    ratio_bound : float
+        T: the ratio other than 1 is 1 + t. If the first law is the wider one, 0 ≤ t ≤ T. If it is the narrower one,
+        −T/(1+T) ≤ t ≤ 0.
+    pieces : tuple of RankOneEnvelope
+        Smaller envelopes, if more is known: every ordered pair of neighbours lies in one of them. The worst case is
+        then the worst of the pieces.
+
+    Examples
+    --------
+    >>> RankOneEnvelope(shift_bound=0.25, ratio_bound=0.01).ratio_bound
+    0.01
+    """
+
+    shift_bound: float
+    ratio_bound: float
+    pieces: tuple[RankOneEnvelope, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("shift_bound", "ratio_bound"):
+            object.__setattr__(self, name, as_not_negative(name, getattr(self, name)))
+        for piece in self.pieces:
+            if not isinstance(piece, RankOneEnvelope) or piece.pieces:
+                raise ParameterError("pieces", "be RankOneEnvelope values without pieces", type(piece).__name__)
+            if not (piece.shift_bound <= self.shift_bound and piece.ratio_bound <= self.ratio_bound):
+                raise ParameterError("pieces", "lie within shift_bound and ratio_bound", repr(piece))
+
+
+@dataclass(frozen=True, eq=False)
+class DominatingPairs:
+    """The worst pair is known: for each order, one pair dominates all neighbours at every ε.
+
+    Parameters
+    ----------
+    remove : GaussianPair
+        Dominates (output with the record, output without it).
+    add : GaussianPair, optional
+        Dominates (output without the record, output with it). The default is `remove.reversed()`. Under replace-one
+        both pairs must dominate both orders.
+    pieces : tuple of DominatingPairs
+        Smaller pairs, if more is known: one of them dominates every two neighbours, at every ε and in both orders.
+        The worst case is then the worst of the pieces.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> DominatingPairs(ndis.GaussianPair.from_ratios(0.5)).add.variance_ratio
+    array([2.])
+    """
+
+    remove: GaussianPair
+    add: GaussianPair = None  # type: ignore[assignment]  # filled in below
+    pieces: tuple[DominatingPairs, ...] = ()
+
+    def __post_init__(self) -> None:
+        for piece in self.pieces:
+            if not isinstance(piece, DominatingPairs) or piece.pieces:
+                raise ParameterError("pieces", "be DominatingPairs values without pieces", type(piece).__name__)
+        if not isinstance(self.remove, GaussianPair):
+            raise ParameterError("remove", "be a GaussianPair", type(self.remove).__name__)
+        add: object = self.add
+        if add is None:
+            object.__setattr__(self, "add", self.remove.reversed())
+        elif not isinstance(add, GaussianPair):
+            raise ParameterError("add", "be a GaussianPair", type(add).__name__)
+
+
+Envelope = LoewnerEnvelope | RankOneEnvelope | DominatingPairs
+
+
+def pieces_of(envelope: Envelope) -> tuple[Envelope, ...]:
+    """The pieces of an envelope, or the envelope itself if it has none. Each pair of neighbours lies in one."""
+    return (envelope,) if isinstance(envelope, LoewnerEnvelope) else envelope.pieces or (envelope,)
+
+
+def as_envelope(value: object) -> Envelope:
+    """One of the three envelopes, checked."""
+    if not isinstance(value, LoewnerEnvelope | RankOneEnvelope | DominatingPairs):
+        rule = "return a LoewnerEnvelope, a RankOneEnvelope or DominatingPairs"
+        raise ParameterError("sensitivity", rule, type(value).__name__)
+    return value
+
+
+def as_loewner(envelope: Envelope) -> LoewnerEnvelope:
+    """The Loewner envelope around any envelope, for a bound that takes no other.
+
+    >>> as_loewner(RankOneEnvelope(0.25, 0.0)).extreme
+    ()
+    """
+    if isinstance(envelope, LoewnerEnvelope):
+        return envelope
+    if isinstance(envelope, RankOneEnvelope):
+        ratio = math.log1p(envelope.ratio_bound) * _UP
+        return LoewnerEnvelope(envelope.shift_bound, ratio, ratio, 1)
+    shift = ratio = det = 0.0
+    dimension = 1
+    for pair in (envelope.remove, envelope.add):
+        t, n, m2 = pair.excess, pair.copies, pair.shift**2
+        if pair.mutually_singular or not ((t >= 0).all() or (t <= 0).all()):
+            raise ParameterError(
+                "sensitivity", "hold pairs in Loewner order for this bound", "others", "use bound='exact' or 'renyi'"
+            )
+        logs = np.abs(np.log1p(t)) if (t > -0.5).all() else np.abs(np.log(pair.variance_ratio))
+        slack = _UP + pair.uncertainty
+        shift = max(shift, *(slack * math.sqrt(math.fsum(n * m2 / w)) for w in (1.0, pair.variance_ratio)))
+        ratio = max(ratio, slack * float(logs.max(initial=0.0)))
+        det, dimension = max(det, slack * math.fsum(n * logs)), max(dimension, pair.dimension)
+    return LoewnerEnvelope(shift, ratio, det, dimension)

@@ -1,0 +1,347 @@
+"""The worst δ(ε) over a rank-one envelope (thm:rank-one): monotonicity mostly ends the search at once.
+
+A pair of the envelope is {(t, Δ²c), (0, Δ²(1−c))}. One ratio 1 + t is not 1, and c is the squared cosine of the angle
+between the mean shift and its direction. ‖m‖ = Δ is enough, because δ never decreases in any m² (thm:monotone-shift).
+*Wide* means 0 ≤ t ≤ T, and *narrow* means −T/(1+T) ≤ t ≤ 0. In both cases |t| = q.
+
+**A pair that dominates a cell** q₀ ≤ q ≤ q₁, c₀ ≤ c ≤ c₁. By thm:post-processing, (m, A) dominates (Bm, BABᵀ) for
+‖B‖ ≤ 1, at every ε. There are three bounds:
+
+- If q₀ > 0, take B = diag(√(q/q₁), 1). Then (±q₁, Δ²c·q₁/q) dominates (t, Δ²c). So
+  {(±q₁, Δ²c₁·q₁/q₀), (0, Δ²(1−c₀))} dominates the cell.
+- If q₀ = 0, then {(±q₁/b², 0), (0, Δ²/a²)} dominates the cell for every a² + b² = 1. Let u be the unit vector of the
+  changed direction and B = (b√(q/q₁)·u, (a/Δ)·m). Then ‖Bx‖ ≤ b|x₁| + a|x₂| ≤ ‖x‖, B(0, Δ/a) = m and BABᵀ = ±q·uuᵀ.
+- For any q₀, the second law is N(0, I) on the whole cell. So δ changes by at most the total variation distance of the
+  first laws. Let (t̂, θ̂) be the centre of the cell, c = cos²θ, and 1 + x ≥ 1 the ratio of 1+t and 1+t̂. Then
+  δ ≤ δ(centre) + x/√8 + ½|t̂| sin|θ − θ̂|/√(1+t̂). Proof by Pinsker, TV² ≤ ½KL: the ratios have
+  KL = ½(x − log(1+x)) ≤ x²/4, and the turn has KL = t̂² sin²(θ − θ̂)/(2(1+t̂)). This bound wins if δ is not small.
+
+**Signs of derivatives.** Differentiate the integral of thm:contour under the sign. Let L be the loss under the first
+law, and E, E' independent Exp(1) variables. Let f₃ and f₅ be the densities of W₃ = L + tE and W₅ = L + t(E + E'). Then
+
+    ∂δ/∂c = −½ Δ² t f₃'(ε),      ∂δ/∂t = ½ [ t/(1+t) f₃(ε) − cΔ² f₅'(ε) ].
+
+1. f₃ and f₅ are log-concave, hence unimodal. L is a constant, plus a Gaussian, plus ½t χ'²₁(λ) with λ = Δ²c(1+t)/t².
+   Adding tE or t(E+E') turns ½t χ'²₁(λ) into ½t χ'²₃(λ) or ½t χ'²₅(λ). The density of χ'²ₖ at x is proportional to
+   e^{−x/2} x^{k/4−1/2} I_{k/2−1}(√(λx)). For k = 3 this is e^{−x/2} sinh √(λx) up to a factor. Its logarithm has the
+   derivative −½ + (√λ/2) coth(√(λx))/√x, which decreases. For k = 5, χ'²₅ = χ'²₃ + χ²₂ is a sum of independent
+   log-concave variables. Such sums stay log-concave.
+2. Their means are μ₃ = κ + t and μ₅ = κ + 2t with κ = ½(t − log(1+t)) + ½Δ². The variance of W₃ is
+   ½t² + Δ²(1+ct) + t², and W₅ has 2t² in place of the last t². Every unimodal law has
+   |mode − mean| ≤ √3·(standard deviation).
+3. For t > 0 moreover mode ≤ mean. W is infinitely divisible, with a Gaussian part σ² and a Lévy measure on x > 0 only:
+   (w − μ) f(w) = −σ² f'(w) + ∫ x [f(w−x) − f(w)] ν(dx). Suppose the mode is above μ. Then f grows up to it, the
+   integral at w = μ is not positive, and f'(μ) ≤ 0. This contradicts log-concavity. (σ² = 0 is a limit.) For t < 0,
+   mode ≥ mean.
+
+So let ε be beyond the modes. On the wide side δ grows with c and t. On the narrow side it falls with c, and at c = 0 it
+grows with |t|. The worst pairs are {(T, Δ²)} and {(−T/(1+T), 0), (0, Δ²)}. This holds at every ε with
+
+    ε ≥ ½Δ² + max( ½(T − log(1+T)) + 2T,  ½(log(1+T) − p) + √(3(3p²/2 + Δ²)) ),   p = T/(1+T),
+
+that is at every budget with a small δ. One evaluation of each pair is then the exact worst case. Below all modes c = 0
+and c = 1 exchange their roles. In between, the search splits cells.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._validate import Floats
+from ndis.enclosure import Enclosure
+from ndis.errors import PrecisionError
+from ndis.pair import LEAST_SHIFT, GaussianPair
+from ndis.spectrum.batch import log_delta_batch
+from ndis.worst_case.envelopes import RankOneEnvelope
+
+Mask = NDArray[np.bool_]
+
+__all__ = ["Leaf", "Search", "certified_rank_one", "rank_one_search"]
+
+_UP = 1.0 + 2.0**-46  # past the rounding of a few operations
+_LARGEST = 1e60  # of Δ; beyond, δ is taken to be 1
+_WIDEST = 2.0**50  # of T; beyond, too: 1 ± |t| runs out of digits
+_MIX = tuple(2.0**-k for k in range(1, 21))  # b² tried for cells that touch t = 0
+_SPLIT = 16.0  # by how much the cell that touches t = 0 shrinks
+
+
+class Leaf(NamedTuple):
+    """A cell that is not split further. On it δ ≤ δ(pair) + extra; `log_bound` is the logarithm of this in floats."""
+
+    ratio: Floats
+    shift: Floats
+    extra: float
+    log_bound: float
+
+
+class Search(NamedTuple):
+    """The result of the search: the worst pair seen in the envelope, its log δ, and bounds that cover all."""
+
+    lower: float
+    worst: GaussianPair
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def upper(self) -> float:
+        """The largest logarithm of the bounds, in floats."""
+        return max(leaf.log_bound for leaf in self.leaves)
+
+
+class _Cells(NamedTuple):
+    """Cells as columns. `reach` is Δ; `sign` is +1 for wide and −1 for narrow."""
+
+    reach: Floats
+    sign: Floats
+    q0: Floats
+    q1: Floats
+    c0: Floats
+    c1: Floats
+
+    def take(self, which: Mask) -> _Cells:
+        return _Cells(*(a[which] for a in self))
+
+    @property
+    def point(self) -> Mask:
+        same: Mask = (self.q0 == self.q1) & (self.c0 == self.c1)
+        return same
+
+
+def rank_one_search(
+    envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, max_cells: int = 4000
+) -> Search:
+    """Split cells until the bounds are within a relative `tolerance` of a pair of the envelope.
+
+    All values are floats; `certified_rank_one` encloses them. At `max_cells` the search ends with a wider gap between
+    `lower` and `upper`. The leaves still cover the whole envelope.
+
+    >>> search = rank_one_search(RankOneEnvelope(shift_bound=0.25, ratio_bound=0.012), 1.0)
+    >>> len(search.leaves), search.upper == search.lower  # one pair each, wide and narrow
+    (2, True)
+    """
+    cells = _roots(envelope)
+    if cells is None:
+        apart = GaussianPair.from_ratios(1.0, shift=1e9)
+        equal = GaussianPair.from_ratios(1.0)  # in every envelope
+        return Search(-math.inf, equal, (Leaf(apart.variance_ratio, apart.shift, 0.0, 0.0),))
+    lower, leaves, evaluated = -math.inf, [], 0
+    worst = GaussianPair.from_ratios(1.0)
+    slack = math.log1p(tolerance)
+    while cells.q0.size:
+        cells = _collapse(cells, epsilon)
+        found, pair = _attained(cells, epsilon)
+        if found >= lower:
+            lower, worst = found, pair
+        ratio, shift, extra, bound = _bound(cells, epsilon)
+        evaluated += bound.size
+        done = cells.point | (bound <= lower + slack) | (evaluated >= max_cells)
+        leaves += [Leaf(ratio[i], shift[i], float(extra[i]), float(bound[i])) for i in np.flatnonzero(done)]
+        cells = _split(cells.take(~done), extra[~done] > 0)
+    return Search(lower, worst, tuple(leaves))
+
+
+def certified_rank_one(
+    envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, relative_width: float = 1e-10
+) -> Enclosure:
+    """An enclosure of the supremum of δ(ε) over the envelope: ball arithmetic certifies every leaf.
+
+    The code rounds T outwards to a ratio that is a float. The lower end is that of the rounded envelope.
+
+    >>> box = certified_rank_one(RankOneEnvelope(shift_bound=0.25, ratio_bound=0.012), 1.0)
+    >>> 1.219115e-05 < box.lower <= box.upper < 1.219116e-05
+    True
+    """
+    return _certified(envelope, float(epsilon), tolerance, relative_width)
+
+
+@lru_cache(maxsize=64)  # a calibration asks again for the point it ends on, and so does the mechanism made from it
+def _certified(envelope: RankOneEnvelope, epsilon: float, tolerance: float, relative_width: float) -> Enclosure:
+    search = rank_one_search(envelope, epsilon, tolerance=tolerance)
+    upper = 0.0
+    for leaf in search.leaves:
+        near = leaf.log_bound >= search.lower - 1e-2
+        pair = GaussianPair.from_ratios(leaf.ratio, leaf.shift)
+        found = _upper(pair, epsilon, relative_width if near else 1e-3)
+        if leaf.extra:
+            found = (found + leaf.extra) * (1.0 + 2.0**-52)
+        if not found <= upper:
+            upper = found
+    lower = search.worst.certify(epsilon, relative_width=relative_width).lower
+    return Enclosure(lower, upper if not upper > 1.0 else 1.0)
+
+
+def _upper(pair: GaussianPair, epsilon: float, relative_width: float) -> float:
+    """A certified upper end of δ, as tight as possible. 1 always holds."""
+    for width in (relative_width, 1e-3):
+        try:
+            return pair.certify(epsilon, relative_width=width).upper
+        except PrecisionError:
+            continue
+    return 1.0
+
+
+# ---------------------------------------------------------------------- cells
+
+
+def _roots(envelope: RankOneEnvelope) -> _Cells | None:
+    """The wide and the narrow side of each piece, with |t| rounded outwards so that 1 ± |t| is a float.
+
+    The answer is None if the numbers are too large to be of use.
+    """
+    rows = []
+    for piece in envelope.pieces or (envelope,):
+        reach, T = piece.shift_bound, piece.ratio_bound
+        if not (reach <= _LARGEST and T <= _WIDEST):
+            return None
+        if T == 0:
+            rows.append((reach, 1.0, 0.0, 0.0, 0.0, 0.0))
+            continue
+        wide = math.nextafter(1.0 + T, math.inf) - 1.0
+        narrow = 1.0 - (1.0 - 2.0**-50) / (1.0 + T)
+        if narrow >= 0.5:  # below 0.5 the difference is exact; here it may have been rounded down
+            narrow = math.nextafter(narrow, 1.0)
+        if not narrow < 1.0:
+            return None
+        rows += [(reach, 1.0, 0.0, wide, 0.0, 1.0), (reach, -1.0, 0.0, narrow, 0.0, 1.0)]
+    return _Cells(*np.array(rows).T)
+
+
+def _collapse(cells: _Cells, epsilon: float) -> _Cells:
+    """Replace a cell by the edge or corner on which its maximum lies, if the sign of a derivative is proved."""
+    wide = cells.sign > 0
+    after3, before3 = _beyond_modes(cells, epsilon, 1.0)
+    after5, before5 = _beyond_modes(cells, epsilon, 2.0)
+    grows, falls = np.where(wide, after3, before3), np.where(wide, before3, after3)  # in c
+    c0, c1 = np.where(grows, cells.c1, cells.c0), np.where(falls & ~grows, cells.c0, cells.c1)
+    still = (c1 == 0) | (cells.reach == 0)  # no mean shift in the changed direction
+    q0 = np.where(still | np.where(wide, after5, before5), cells.q1, cells.q0)  # δ grows in |t|
+    return _Cells(cells.reach, cells.sign, q0, cells.q1, c0, c1)
+
+
+def _beyond_modes(cells: _Cells, epsilon: float, times: float) -> tuple[Mask, Mask]:
+    """Whether ε is above, or below, the mode of L + t·Gamma(times) on the whole cell; both False if not proved."""
+    q0, q1, sign = cells.q0, cells.q1, cells.sign
+    wide, delta2 = sign > 0, cells.reach**2
+
+    def half(q: Floats) -> Floats:  # ½(t − log(1+t)), growing with |t|
+        return 0.5 * (sign * q - np.log1p(sign * q))
+
+    deviation = np.sqrt(3.0 * ((0.5 + times) * q1 * q1 + delta2 * np.where(wide, 1.0 + cells.c1 * q1, 1.0)))
+    highest = half(q1) + 0.5 * delta2 + times * np.where(wide, q1, -q0)
+    lowest = half(q0) + 0.5 * delta2 + times * np.where(wide, q0, -q1)
+    room = 2.0**-40 * (1.0 + delta2 + q1 + abs(epsilon) + half(q1))  # far beyond the rounding of these lines
+    after = epsilon >= highest + np.where(wide, 0.0, deviation) + room
+    before = epsilon <= lowest - np.where(wide, deviation, 0.0) - room
+    return after, before
+
+
+def _bound(cells: _Cells, epsilon: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """(ratios, shifts, extra, log bound) of each cell: the best of the three bounds above."""
+    reach, sign, q0, q1, c0, c1 = cells
+    stretch = np.divide(q1, q0, out=np.ones_like(q1), where=q0 > 0)
+    at_corner = cells.point & ((c0 == 0) | (c0 == 1))  # m² as it stands, nothing rounded
+    shift = _shifts(reach, c1 * stretch, 1.0 - c0, np.where(at_corner, 1.0, _UP))
+    ratio = _ratios(sign * q1)
+    bound = _log_delta(ratio, shift, epsilon)
+    extra = np.zeros_like(bound)
+    for i in np.flatnonzero((q0 == 0) & (q1 > 0) & (c1 > 0) & (reach > 0)):
+        ratio[i], shift[i], bound[i] = _mixture(float(sign[i]), float(q1[i]), float(reach[i]), epsilon)
+
+    open_ = np.flatnonzero(~cells.point)
+    centre_ratio, centre_shift, near = _centres(cells.take(~cells.point))
+    value = np.log(np.exp(_log_delta(centre_ratio, centre_shift, epsilon)) + near)
+    better = value < bound[open_]
+    which = open_[better]
+    ratio[which], shift[which] = centre_ratio[better], centre_shift[better]
+    extra[which], bound[which] = near[better], value[better]
+    return ratio, shift, extra, bound
+
+
+def _mixture(sign: float, q: float, reach: float, epsilon: float) -> tuple[Floats, Floats, float]:
+    """The best of the dominating pairs of a cell that touches t = 0."""
+    b2 = np.array([b for b in _MIX if q < 0.99 * b or (sign > 0 and q < 8.0 * b)] or [1.0])
+    if b2[0] == 1.0:
+        return np.ones(2), np.array([1e9, 0.0]), 0.0  # nothing better than δ = 1
+    shift = _shifts(np.full(b2.size, reach), np.zeros_like(b2), 1.0 / (1.0 - b2), np.full(b2.size, _UP))
+    ratio = _ratios(sign * (q / b2 * _UP + 2.0**-52))
+    values = _log_delta(ratio, shift, epsilon)
+    best = int(np.argmin(values))
+    return ratio[best], shift[best], float(values[best])
+
+
+def _centres(cells: _Cells) -> tuple[Floats, Floats, Floats]:
+    """(ratios, shifts, total variation) from the centre of each cell to its farthest point, rounded up."""
+    reach, sign, q0, q1, c0, c1 = cells
+    ratio = 1.0 + sign * 0.5 * (q0 + q1)
+    low, high = np.minimum(1.0 + sign * q0, 1.0 + sign * q1), np.maximum(1.0 + sign * q0, 1.0 + sign * q1)
+    x = np.maximum(high / ratio, ratio / low) - 1.0
+    angle0, angle1 = _angle(c1), _angle(c0)
+    angle = 0.5 * (angle0 + angle1)
+    turn = 0.5 * np.abs(ratio - 1.0) * np.sin(0.5 * (angle1 - angle0)) / np.sqrt(ratio)
+    near = (x / math.sqrt(8.0) + turn) * (1.0 + 2.0**-30) + 2.0**-40  # past the rounding of ratios and angles
+    shift = _shifts(reach, np.cos(angle) ** 2, np.sin(angle) ** 2, np.full(angle.size, _UP))
+    return np.stack([ratio, np.ones_like(ratio)], axis=1), shift, near
+
+
+def _angle(c: Floats) -> Floats:
+    """θ with c = cos²θ, accurate at both ends."""
+    return np.arctan2(np.sqrt(1.0 - c), np.sqrt(c))
+
+
+def _ratios(t: Floats) -> Floats:
+    """1 + t, exact if t was read off a ratio, and 1 for the flat coordinate."""
+    return np.stack([1.0 + t, np.ones_like(t)], axis=1)
+
+
+def _shifts(reach: Floats, curved: Floats, flat: Floats, up: Floats) -> Floats:
+    """Δ times the roots of the two shares of Δ², times `up`; never between 0 and the least shift of a pair."""
+    root = np.sqrt(np.stack([curved, flat], axis=1)) * (reach * up)[:, None]
+    return np.where(root > 0, np.maximum(root, LEAST_SHIFT), 0.0)
+
+
+def _log_delta(ratio: Floats, shift: Floats, epsilon: float) -> Floats:
+    """log δ of each row; 0, the largest possible value, if floats do not reach it."""
+    if not len(ratio):
+        return np.zeros(0)
+    try:
+        return log_delta_batch(ratio, shift, epsilon=epsilon)
+    except PrecisionError:
+        if len(ratio) == 1:
+            return np.zeros(1)
+        half = len(ratio) // 2
+        parts = (_log_delta(ratio[:half], shift[:half], epsilon), _log_delta(ratio[half:], shift[half:], epsilon))
+        return np.concatenate(parts)
+
+
+def _attained(cells: _Cells, epsilon: float) -> tuple[float, GaussianPair]:
+    """The largest log δ at corners of the cells, and its pair. Corners are pairs of the envelope."""
+    t, c = np.tile(cells.sign * cells.q1, 2), np.concatenate([cells.c0, cells.c1])
+    inside = np.where((c == 0) | (c == 1), 1.0, 2.0 - _UP)
+    ratio, shift = _ratios(t), _shifts(np.tile(cells.reach, 2), c, 1.0 - c, inside)
+    values = _log_delta(ratio, shift, epsilon)
+    values = np.where(values == 0.0, -math.inf, values)
+    best = int(np.argmax(values))
+    return float(values[best]), GaussianPair.from_ratios(ratio[best], shift[best])
+
+
+def _split(cells: _Cells, by_centre: Mask) -> _Cells:
+    """Each cell cut in two, across the side on which its bound loses more."""
+    if not cells.q0.size:
+        return cells
+    reach, sign, q0, q1, c0, c1 = cells
+    touching = q0 == 0
+    inner = np.where(touching, q1 / np.where(by_centre, 2.0, _SPLIT), np.sqrt(q0 * q1))
+    between = sign * ((1.0 + sign * inner) - 1.0)  # so that 1 ± it is a float
+    stretch = np.divide(q1, q0, out=np.full_like(q1, math.inf), where=~touching)
+    angle0, angle1 = _angle(c1), _angle(c0)
+    loss_q = np.where(by_centre, (q1 - q0) / math.sqrt(8.0), np.where(touching, math.inf, c1 * (stretch - 1.0)))
+    loss_c = np.where(by_centre, 0.5 * q1 * (angle1 - angle0), c1 - c0)
+    across_q = (loss_q >= loss_c) & (between > q0) & (between < q1)
+    middle = np.where(by_centre, np.cos(0.5 * (angle0 + angle1)) ** 2, 0.5 * (c0 + c1))
+    first = _Cells(reach, sign, q0, np.where(across_q, between, q1), c0, np.where(across_q, c1, middle))
+    second = _Cells(reach, sign, np.where(across_q, between, q0), q1, np.where(across_q, c0, middle), c1)
+    return _Cells(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
