@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types bench docs ledger-race dominance ledger-bench clean
+.PHONY: demo test lint types bench sweep docs wheel ledger-race dominance ledger-bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,10 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/.dev
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	@touch $@
 
+$(VENV)/.docs: pyproject.toml | $(VENV)/.dev
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $@
+
 demo: $(VENV)/.demo  ## the main job, pictures in out/
 	$(RUN) examples/demo.py
 
@@ -44,6 +48,9 @@ types: lint
 bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 	$(RUN) -m benchmarks
 
+sweep: $(VENV)/.dev  ## 2 000 random compositions of sampled releases: float, error estimate and certificate agree
+	$(RUN) tests/property/test_sampled_sweep.py 2000
+
 ledger-race: $(VENV)/.dev  ## 200 rounds of 64 processes that race for one ledger and are killed
 	nice -n 10 $(RUN) -m benchmarks.ledger_race --rounds 200
 
@@ -53,8 +60,13 @@ ledger-bench: $(VENV)/.dev  ## a ledger of 100,000 entries: append, what is left
 dominance: $(VENV)/.dev  ## dominates on 10,000 pairs against dense grids
 	nice -n 10 $(RUN) -m benchmarks.dominance --pairs 10000
 
-docs: $(VENV)/.dev  ## docs/ rendered to docs/_site
-	$(RUN) docs/build.py
+docs: $(VENV)/.docs  ## the site, in docs/_site; a warning is an error
+	$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_site
+
+wheel: $(VENV)/.dev  ## the wheel and the source archive, checked in clean environments
+	rm -rf dist
+	$(RUN) -m build
+	$(RUN) .ci/check_wheel.py dist/*.whl
 
 clean:
-	rm -rf $(VENV) out docs/_site .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) out dist docs/_site docs/reference/generated docs/jupyter_execute .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -6,7 +6,17 @@ import importlib
 import importlib.util
 import sys
 
-NAMES = ("spectrum", "engine", "projection", "audit", "regression", "classification", "coverage", "passes")
+NAMES = (
+    "spectrum",
+    "accounting",
+    "engine",
+    "projection",
+    "audit",
+    "regression",
+    "classification",
+    "coverage",
+    "passes",
+)
 
 
 def main(names: list[str]) -> int:

@@ -36,8 +36,9 @@ from typing import TYPE_CHECKING, Any
 from ndis._version import __version__
 
 if TYPE_CHECKING:
-    from ndis import gram, learn, models, plotting, sampling, testing
+    from ndis import gram, interop, learn, models, plotting, sampling, testing
     from ndis._exact import exact_array
+    from ndis.accounting import DPSGD
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
     from ndis.enclosure import Enclosure
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ndis.ledger.ledger import Ledger
     from ndis.ledger.odometer import odometer
     from ndis.mechanisms.check import check_sensitivity
+    from ndis.mechanisms.clipping import clipped_count
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.gram import GramMechanism, GramRelease
     from ndis.mechanisms.lifted import LiftedMechanism, lift
@@ -56,10 +58,12 @@ if TYPE_CHECKING:
     from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
     from ndis.profile import Group, PrivacyProfile
+    from ndis.schema import Schema
     from ndis.spectrum.batch import delta_batch, log_delta_batch
     from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
 __all__ = [
+    "DPSGD",
     "BudgetError",
     "Claim",
     "DominatingPairs",
@@ -84,14 +88,17 @@ __all__ = [
     "ProjectionRelease",
     "RandomProjection",
     "RankOneEnvelope",
+    "Schema",
     "__version__",
     "audit",
     "check_sensitivity",
     "choose_sketch_size",
+    "clipped_count",
     "delta_batch",
     "dominates",
     "exact_array",
     "gram",
+    "interop",
     "learn",
     "lift",
     "log_delta_batch",
@@ -105,11 +112,13 @@ __all__ = [
 # Python imports these names when somebody first asks for them, so that `import ndis` stays light. An interrupt then
 # finds the command already running.
 _MODULES = (
+    "accounting",
     "auditing",
     "enclosure",
     "errors",
     "genchi2",
     "gram",
+    "interop",
     "learn",
     "loss",
     "mechanisms",
@@ -119,11 +128,14 @@ _MODULES = (
     "plotting",
     "profile",
     "sampling",
+    "schema",
     "spectrum",
     "testing",
+    "tradeoff",
     "worst_case",
 )
 _HOMES = {
+    "DPSGD": "ndis.accounting",
     "BudgetError": "ndis.errors",
     "Claim": "ndis.auditing",
     "DominatingPairs": "ndis.worst_case.envelopes",
@@ -148,9 +160,11 @@ _HOMES = {
     "ProjectionRelease": "ndis.mechanisms.ptr",  # which brings all three mechanisms, so that `load` knows them
     "RandomProjection": "ndis.mechanisms.projection",
     "RankOneEnvelope": "ndis.worst_case.envelopes",
+    "Schema": "ndis.schema",
     "audit": "ndis.auditing",
     "check_sensitivity": "ndis.mechanisms.check",
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
+    "clipped_count": "ndis.mechanisms.clipping",
     "delta_batch": "ndis.spectrum.batch",
     "dominates": "ndis.ledger",
     "exact_array": "ndis._exact",

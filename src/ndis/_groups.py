@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from ndis._rounding import up
-from ndis._validate import as_count, as_floats, single
+from ndis._validate import as_count, as_scalar
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.spectrum.groups import Order, Step
@@ -126,11 +126,11 @@ def _whole(group: Group) -> Group:
     return Group(group.remove.repeat(group.count), group.add.repeat(group.count))
 
 
-def as_rate(rate: float) -> float:
+def as_rate(rate: float, *, name: str = "rate") -> float:
     """A sampling rate: above 0 and at most 1."""
-    q = single("rate", as_floats("rate", rate))
+    q = as_scalar(name, rate)
     if not 0 < q <= 1:
-        raise ParameterError("rate", "be above 0 and at most 1", q)
+        raise ParameterError(name, "be above 0 and at most 1", q)
     return q
 
 

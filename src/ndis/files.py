@@ -30,8 +30,10 @@ _SHORT = 100  # bytes of the target's name in that of its part: every system has
 Name = str | os.PathLike[str]
 
 
-def write_file(path: Name, content: bytes, *, name: str = "output") -> None:
+def write_file(path: Name, content: bytes, *, name: str = "output", new: bool = False) -> None:
     """Put all of the content under its name, or nothing: written beside it, flushed to disk, then renamed.
+
+    With `new` a file that exists is refused.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +41,7 @@ def write_file(path: Name, content: bytes, *, name: str = "output") -> None:
     ...     [(p.name, p.read_bytes(), oct(p.stat().st_mode & 0o777)) for p in Path(folder).iterdir()]
     [('a.txt', b'all', '0o600')]
     """
-    target, found = _existing(path, name)
+    target, found = _existing(path, name, new=new)
     try:
         with _part(target, folder=False) as part:
             _fill(part, content, found)
@@ -67,12 +69,12 @@ def write_folder(path: Name, files: Mapping[str, bytes], *, name: str = "folder"
         _refuse(name, _FOLDER, path, error)
 
 
-def check_file(path: Name, *, name: str = "output", append: bool = False) -> None:
+def check_file(path: Name, *, name: str = "output", append: bool = False, new: bool = False) -> None:
     """Raise what `write_file` (or, to append, `open_to_append`) would raise now, and leave nothing behind.
 
     A command calls it before it reads data, so that no work and no budget is spent on a result with no place to go.
     """
-    target, found = _existing(path, name)
+    target, found = _existing(path, name, new=new)
     if append and found is not None:
         return
     try:
@@ -124,8 +126,10 @@ def lock(file: int | IO[bytes], *, release: bool = False) -> None:
 # ---------------------------------------------------------------------- what is there
 
 
-def _existing(path: Name, name: str) -> tuple[Path, os.stat_result | None]:
-    """The file itself, links followed, and its status if it exists."""
+def _existing(path: Name, name: str, *, new: bool = False) -> tuple[Path, os.stat_result | None]:
+    """The file itself, links followed, and its status if it exists; with `new` it must not."""
+    if new and os.path.lexists(path):
+        raise ParameterError(name, "be a new file", f"{str(path)!r}, which exists")
     try:
         found = os.stat(path)
     except FileNotFoundError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -13,7 +13,7 @@ from ndis._validate import Floats, as_vector
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
-__all__ = ["epsilon_grid", "plot_profile"]
+__all__ = ["epsilon_grid", "plot_epochs", "plot_profile"]
 
 # Okabe and Ito's palette, for readers with any colour vision. Black is left for the caller.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -109,6 +109,18 @@ def plot_profile(
     return ax
 
 
+def plot_epochs(epochs: Sequence[float], epsilons: Sequence[float], *, delta: float, ax: Any = None) -> Any:
+    """Draw ε against epochs at one δ and return the matplotlib axes."""
+    if ax is None:
+        ax = _new_axes()
+    ax.plot(epochs, epsilons, color=_COLOURS[0], linewidth=2.0, label=f"δ = {delta:g}")
+    ax.set_xlim(0.0, max(epochs))
+    ax.set_ylim(0.0, None)
+    ax.set(xlabel="epochs", ylabel="ε")
+    _plain(ax)
+    return ax
+
+
 def epsilon_grid(*profiles: Curve, epsilon_range: tuple[float, float] | None = None, points: int = 201) -> Floats:
     """Equally spaced ε. Unless given, they reach from the first δ = ½ to the last δ = 10⁻¹² of the profiles.
 
@@ -186,6 +198,11 @@ def _dress(ax: Any, x: Floats, worst: Floats, before: tuple[float, ...]) -> None
     ax.set(xlabel="ε", ylabel="δ(ε)")
     ax.yaxis.set_major_locator(LogLocator(numticks=9))
     ax.yaxis.set_minor_locator(NullLocator())
+    _plain(ax)
+
+
+def _plain(ax: Any) -> None:
+    """A quiet grid, no frame, and the legend."""
     ax.grid(visible=True, color="#E3E7EB", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

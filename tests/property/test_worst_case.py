@@ -143,3 +143,10 @@ def test_monotone_in_every_argument():
         assert rank_one_search(RankOneEnvelope(shift, ratio), epsilon + 0.2).upper < here
         assert rank_one_search(RankOneEnvelope(1.05 * shift, ratio), epsilon).upper > here
         assert rank_one_search(RankOneEnvelope(shift, 1.5 * ratio), epsilon).upper > here - 1.1e-3
+
+
+@pytest.mark.parametrize("ratio_bound", [1e-3, 1e-17, 1e-60])
+def test_small_ratios_keep_their_digits(ratio_bound):
+    """1 + T as a float has lost T; the worst case is that of T itself."""
+    exact = ndis.GaussianPair.from_excess(ratio_bound).delta(0.0)
+    assert certified_rank_one(RankOneEnvelope(0.0, ratio_bound), 0.0).upper == pytest.approx(exact, rel=1e-6, abs=0.0)

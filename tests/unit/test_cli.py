@@ -152,7 +152,7 @@ class TestCurve:
     def test_nothing_is_left_behind_when_writing_fails(self, tmp_path):
         (tmp_path / "c.png").mkdir()
         message = refused("curve", "--ratio", 2, "--points", 3, "--output", tmp_path / "c.png")
-        assert message.startswith("output must be a file that can be written; got ")
+        assert message.startswith("--output must be a file that can be written; got ")
         assert [f.name for f in tmp_path.iterdir()] == ["c.png"]
 
 
@@ -290,7 +290,6 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            ((), "Missing command; see 'ndis --help'"),
             (("nonsense",), "No such command 'nonsense'; see 'ndis --help'"),
             (("delta", "--ratio", "2"), "Missing option '--epsilon'; see 'ndis delta --help'"),
             (("delta", "--ratio", "2", "--epsilon"), "Option '--epsilon' requires an argument"),
@@ -308,20 +307,20 @@ class TestRefusals:
                 ("delta", "--ratio", "1,,2", "--epsilon", "1"),
                 "--ratio must be a number, or several separated by commas; got ''",
             ),
-            (("delta", "--ratio", "0", "--epsilon", "1"), "variance_ratio must be positive; got "),
-            (("delta", "--ratio", "-2", "--epsilon", "1"), "variance_ratio must be positive; got "),
-            (("delta", "--ratio", "nan", "--epsilon", "1"), "variance_ratio must be finite; got "),
+            (("delta", "--ratio", "0", "--epsilon", "1"), "--ratio must be positive; got "),
+            (("delta", "--ratio", "-2", "--epsilon", "1"), "--ratio must be positive; got "),
+            (("delta", "--ratio", "nan", "--epsilon", "1"), "--ratio must be finite; got "),
             (
                 ("delta", "--ratio", "1,2", "--shift", "1,2,3", "--epsilon", "1"),
-                "variance_ratio and shift and copies must have the same",
+                "--ratio and --shift and copies must have the same",
             ),
             (
                 ("delta", "--ratio", "2", "--copies", "1.5", "--epsilon", "1"),
-                "copies must be whole numbers of at least 1; got ",
+                "--copies must be whole numbers of at least 1; got ",
             ),
-            (("delta", "--ratio", "2", "--epsilon", "nan"), "epsilon must be finite; got nan"),
-            (("delta", "--ratio", "2", "--epsilon", "inf"), "epsilon must be finite; got inf"),
-            (("delta", "--ratio", "2", "--epsilon", "inf", "--certify"), "epsilon must be finite; got inf"),
+            (("delta", "--ratio", "2", "--epsilon", "nan"), "--epsilon must be finite; got nan"),
+            (("delta", "--ratio", "2", "--epsilon", "inf"), "--epsilon must be finite; got inf"),
+            (("delta", "--ratio", "2", "--epsilon", "inf", "--certify"), "--epsilon must be finite; got inf"),
             (
                 ("delta", "--ratio", "2", "--epsilon", "x"),
                 "--epsilon must be a number, or several separated by commas; got 'x'",
@@ -329,32 +328,35 @@ class TestRefusals:
             (("delta", "--ratio", "2", "--epsilon", "1", "--order", "both"), "Invalid value for '--order': "),
             (
                 ("delta", "--ratio", "2", "--epsilon", "1", "--sampling-rate", "0"),
-                "rate must be above 0 and at most 1; got 0.0",
+                "--sampling-rate must be above 0 and at most 1; got 0.0",
             ),
-            (("delta", "--ratio", "2", "--epsilon", "1", "--sampling-rate", "nan"), "rate must be finite; got nan"),
-            (("epsilon", "--ratio", "2", "--delta", "0"), "delta must lie strictly between 0 and 1; got "),
-            (("epsilon", "--ratio", "2", "--delta", "1"), "delta must lie strictly between 0 and 1; got "),
-            (("epsilon", "--ratio", "2", "--delta", "nan"), "delta must be finite; got nan"),
-            (("epsilon", "--ratio", "2", "--delta", "nan", "--certify"), "delta must be finite; got nan"),
-            (("curve", "--ratio", "2", "--points", "1"), "points must be a whole number of at least 2; got 1"),
+            (
+                ("delta", "--ratio", "2", "--epsilon", "1", "--sampling-rate", "nan"),
+                "--sampling-rate must be finite; got nan",
+            ),
+            (("epsilon", "--ratio", "2", "--delta", "0"), "--delta must lie strictly between 0 and 1; got "),
+            (("epsilon", "--ratio", "2", "--delta", "1"), "--delta must lie strictly between 0 and 1; got "),
+            (("epsilon", "--ratio", "2", "--delta", "nan"), "--delta must be finite; got nan"),
+            (("epsilon", "--ratio", "2", "--delta", "nan", "--certify"), "--delta must be finite; got nan"),
+            (("curve", "--ratio", "2", "--points", "1"), "--points must be a whole number of at least 2; got 1"),
             (
                 ("curve", "--ratio", "2", "--points", "0", "-o", "c.png"),
-                "points must be a whole number of at least 2; got 0",
+                "--points must be a whole number of at least 2; got 0",
             ),
             (
                 ("curve", "--ratio", "2", "--range", "1", "0"),
-                "epsilon_range must be two numbers, the smaller first; got ",
+                "--range must be two numbers, the smaller first; got ",
             ),
-            (("curve", "--ratio", "2", "--range", "0", "nan"), "epsilon_range must be finite; got "),
-            (("curve", "--ratio", "2", "-o", "curve.docx"), "output must end in .png, .svg or .pdf; got "),
-            (("curve", "--ratio", "2", "-o", "curve"), "output must end in .png, .svg or .pdf; got "),
+            (("curve", "--ratio", "2", "--range", "0", "nan"), "--range must be finite; got "),
+            (("curve", "--ratio", "2", "-o", "curve.docx"), "-o must end in .png, .svg or .pdf; got "),
+            (("curve", "--ratio", "2", "-o", "curve"), "-o must end in .png, .svg or .pdf; got "),
             (
                 ("curve", "--ratio", "2", "-o", "no/such/folder/curve.png"),
-                "output must lie in an existing folder; got ",
+                "-o must lie in an existing folder; got ",
             ),
             (
                 ("curve", "--ratio", "2", "-o", "curve.png", "--certify"),
-                "output must be left out with --certify or --json",
+                "-o must be left out with --certify or --json",
             ),
         ],
     )
@@ -362,6 +364,28 @@ class TestRefusals:
         monkeypatch.chdir(tmp_path)
         assert refused(*args).startswith(message)
         assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("args", [(), ("delta",), ("curve",), ("calibrate",), ("calibrate", "gaussian")])
+    def test_a_bare_command_prints_its_help(self, args):
+        assert f"Usage: {' '.join(('ndis', *args))} " in fine(*args)
+
+    @pytest.mark.parametrize("args", [(), ("delta",), ("sketch",), ("calibrate",), ("calibrate", "projection")])
+    def test_flags_take_no_value(self, args):
+        assert "bool" not in fine(*args, "--help").lower()
+
+    def test_a_range_in_one_word(self):
+        curve = ("curve", "--ratio", 2, "--points", 3)
+        assert fine(*curve, "--range", "0,5") == fine(*curve, "--range=0,5") == fine(*curve, "--range", 0, 5)
+        assert fine(*curve, "--range", "-1,5") == fine(*curve, "--range", -1, 5)
+        assert refused(*curve, "--range", "0,x").startswith("Invalid value for '--range'")
+
+    def test_calibrate_gaussian(self):
+        found = json.loads(fine("calibrate", "gaussian", "--epsilon", 1, "--delta", 1e-5, "--json"))
+        assert found["noise_std"] == ndis.GaussianMechanism.calibrated(epsilon=1, delta=1e-5, sensitivity=1).noise_std
+        assert found["certified_delta"] <= 1e-5
+        assert "noise_std" in fine("calibrate", "gaussian", "--epsilon", 1, "--delta", 1e-5, "--sensitivity", 2)
+        bad = refused("calibrate", "gaussian", "--epsilon", 1, "--delta", 1e-5, "--sensitivity", -1)
+        assert bad.startswith("--sensitivity must be")
 
     def test_out_of_reach_is_3(self, monkeypatch):
         def give_up(*args: object, **options: object):
@@ -413,7 +437,7 @@ class TestAsAProcess:
         assert json.loads(good.stdout)["values"][0]["log_delta"] == GaussianPair.from_ratios(2.0).log_delta(1.0)
         bad = subprocess.run([*command, "-2"], capture_output=True, text=True, check=False)
         assert (bad.returncode, bad.stdout) == (2, "")
-        assert bad.stderr == "ndis: variance_ratio must be positive; got [-2.]\n"
+        assert bad.stderr == "ndis: --ratio must be positive; got [-2.]\n"
 
     def test_a_reader_that_leaves_early(self):
         command = [sys.executable, "-m", "ndis", "curve", "--ratio", "2", "--points", "1500", "--range", "0", "1"]

@@ -104,11 +104,11 @@ class TestCalibrate:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            ((*BUDGET, "--sketch-size", 50), "Missing option '--row-norm-bound'"),
+            ((*BUDGET, "--sketch-size", 50), "--row-norm-bound must be a positive number; got none"),
             ((*SKETCH, "--delta", 0), "delta must be above 0"),
             ((*SKETCH, "--epsilon", "nan"), "epsilon must be finite"),
-            ((*SKETCH, "--row-norm-bound", -1), "row_norm_bound must be positive"),
-            ((*SKETCH, "--sketch-size", 0), "sketch_size must be a whole number"),
+            ((*SKETCH, "--row-norm-bound", -1), "--row-norm-bound must be positive"),
+            ((*SKETCH, "--sketch-size", 0), "--sketch-size must be a whole number"),
             ((*SKETCH, "--ptr", "--rate", 0.5), "--rate must be left out with --ptr"),
             ((*SKETCH, "--failure-probability", 1e-7), "come with --ptr"),
             ((*SKETCH, "--rate", 2), "rate must be"),
@@ -156,10 +156,10 @@ class TestSketch:
             ("text.parquet", (), "column 'name' must hold real numbers"),
             ("records.csv", ("--columns", "z"), "columns must be column names of the file, or numbers from 0 to 3"),
             ("records.csv", ("--columns", "7"), "columns must be column names"),
-            ("records.csv", ("--target", "y"), "target_bound must be given with targets"),
-            ("records.csv", ("--target-bound", 2), "target_bound must come with targets"),
-            ("records.csv", ("-o", "many"), "output must be a new folder"),
-            ("records.csv", ("-o", "nowhere/out"), "output must lie in an existing folder"),
+            ("records.csv", ("--target", "y"), "--target-bound must be given with targets"),
+            ("records.csv", ("--target-bound", 2), "--target-bound must come with targets"),
+            ("records.csv", ("-o", "many"), "-o must be a new folder"),
+            ("records.csv", ("-o", "nowhere/out"), "-o must lie in an existing folder"),
         ],
     )
     def test_refused(self, data, args, message, folder):
@@ -231,17 +231,17 @@ class TestRegress:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            (("records.csv", "--header", "--target", "z", *REGRESS), "targets must be column names"),
+            (("records.csv", "--header", "--target", "z", *REGRESS), "--target must be column names"),
             (("records.csv", "--header", "--target", "y,a", *REGRESS), "--target must name one column"),
             (("records.csv", "--header", "--target", "y", "--columns", "y", *REGRESS), "name each column once"),
-            (("records.csv", "--header", "--target", "y", *REGRESS, "--target-bound", 0), "target_bound must be a pos"),
+            (("records.csv", "--header", "--target", "y", *REGRESS, "--target-bound", 0), "--target-bound must be a pos"),
             (("records.csv", "--header", "--target", "y", *REGRESS, "--alpha", -1), "alpha must not be negative"),
-            (("records.csv", "--header", *REGRESS), "Missing option '--target'"),
+            (("records.csv", "--header", *REGRESS), "--target must name the target column; got none"),
             (
                 ("records.csv", "--header", "--target", "y", *REGRESS, "-o", "nowhere/fit.json"),
-                "output must lie in an existing folder",
+                "-o must lie in an existing folder",
             ),
-            (("records.csv", "--header", "--target", "y", *REGRESS, "-o", "many"), "output must be a file that can be"),
+            (("records.csv", "--header", "--target", "y", *REGRESS, "-o", "many"), "-o must be a new file"),
         ],
     )
     def test_refused(self, args, message, folder):

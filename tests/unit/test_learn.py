@@ -133,7 +133,7 @@ class TestBounds:
             (ESTIMATORS[0], "records", 0),
             (ESTIMATORS[1], "records", -5),
             (ESTIMATORS[1], "n_components", 4),
-            (ESTIMATORS[1], "n_components", 0.5),
+            (ESTIMATORS[1], "n_components", 1.5),
             (ESTIMATORS[2], "alpha", -1.0),
             (ESTIMATORS[2], "alpha", np.nan),
         ],

@@ -61,6 +61,7 @@ KEPT = 64  # candidates clearly below the claim that are kept, only for the repo
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
 _WIDTHS = (1e-12, 1e-8, 1e-3)  # tried in this order; the first that succeeds counts
+_COMPOSED_WIDTHS = (1e-9, 1e-6, 1e-3)  # the same for compositions of sampled releases
 _NARROW = 1e-14
 _FIRST_STEP, _LAST_STEP = 2.0**-33, 0.5  # relative steps of ε; nearer to the edge certificates take seconds
 _LOOKED_AT = 4  # of the worst pairs, for the largest ε refuted
@@ -181,20 +182,22 @@ def screen(profile: PrivacyProfile, side: Side, epsilon: float, room: float = 0.
 def _screen(profile: PrivacyProfile, side: Side, epsilon: float, room: float) -> tuple[float, float]:
     value = float(profile.log_delta(epsilon, order=side))
     slack = 0.0 if math.isinf(value) else SCREEN_MARGIN * (1.0 + math.fabs(value))
-    pair = profile.remove if side == "remove" else profile.add
-    if pair.uncertainty > 0.0 or room > 0.0:  # whitening in floats moved the loss by about this much of its own size
-        moved = room + 4.0 * pair.uncertainty * (pair.form.mean + math.fabs(epsilon))
+    pairs = [(group.pair(side), group.count) for group in profile.groups]
+    uncertainty = max(pair.uncertainty for pair, _ in pairs)
+    if uncertainty > 0.0 or room > 0.0:  # whitening in floats moved the loss by about this much of its own size
+        mean = math.fsum(n * pair.form.mean for pair, n in pairs)
+        moved = room + 4.0 * uncertainty * (mean + math.fabs(epsilon))
         if not math.isfinite(moved):
             return value, math.inf
         higher = float(profile.log_delta(epsilon - moved, order=side))
         if higher > value:
-            slack = math.inf if math.isinf(value) else slack + 4.0 * pair.uncertainty + (higher - value)
+            slack = math.inf if math.isinf(value) else slack + 4.0 * uncertainty + (higher - value)
     return value, slack
 
 
 def enclose(profile: PrivacyProfile, side: Side, epsilon: float) -> Enclosure:
     """δ(ε) enclosed as finely as possible; [0, 1] if nothing better is certain."""
-    for width in _WIDTHS:
+    for width in _COMPOSED_WIDTHS if profile.composed else _WIDTHS:
         try:
             return profile.certify(epsilon, relative_width=width, order=side)
         except PrecisionError:
@@ -211,9 +214,9 @@ def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -
     >>> [exceeds(profile, "remove", 1.0, delta) for delta in box]  # two neighbouring floats, the truth between them
     [True, False]
     """
-    if not profile.sampling_rates:
+    if not profile.sampled:
         return certified.exceeds(profile.remove if side == "remove" else profile.add, epsilon, delta)
-    for width in (*_WIDTHS[::-1], _NARROW):
+    for width in _COMPOSED_WIDTHS[::-1] if profile.composed else (*_WIDTHS[::-1], _NARROW):
         try:
             box = profile.certify(epsilon, relative_width=width, order=side)
         except PrecisionError:
@@ -233,8 +236,9 @@ def largest_refuted_epsilon(
     `profile.epsilon` lies above the edge. From there the search steps back until the certificate says yes. `allowed`
     is the room of the two laws.
     """
-    sampled = bool(profile.sampling_rates)
-    if (profile.remove if side == "remove" else profile.add).mutually_singular and (side == "remove" or not sampled):
+    sampled = profile.sampled
+    singular = any(group.pair(side).mutually_singular for group in profile.groups)
+    if singular and (side == "remove" or not sampled):
         if allowed(confidence(0.0, delta)) == math.inf:
             return known
         return math.inf if not sampled or exceeds(profile, side, 0.0, delta) else known  # δ is 1, or the rate, at all ε
@@ -246,7 +250,7 @@ def largest_refuted_epsilon(
         return known
     if not math.isfinite(start):
         return known
-    step = _FIRST_STEP
+    step = _FIRST_STEP if not profile.composed else 2.0**10 * _FIRST_STEP
     while step <= _LAST_STEP:
         x = start * (1.0 - step)
         if known is not None and x <= known:
@@ -354,8 +358,8 @@ def _least(candidate: Candidate, profile: PrivacyProfile) -> float:
 
 def _mark(profile: PrivacyProfile) -> tuple[object, ...]:
     """Equal for equal pairs."""
-    parts: list[object] = [profile.sampling_rates]
-    for pair in (profile.remove, profile.add):
+    parts: list[object] = [(group.rates, group.count) for group in profile.groups]
+    for pair in (pair for group in profile.groups for pair in (group.remove, group.add)):
         for o in pair.origins:
             numbers = tuple(tuple(a.ravel()) if a.dtype == object else a.tobytes() for a in o.arrays)
             parts.append((o.kind, o.reverse, o.copies, numbers))

@@ -204,6 +204,8 @@ def _refuted_range(epsilon: float | None) -> object:
 def _laws(witness: Witness) -> str:
     pair = witness.pair
     if pair is None:
+        if witness.profile.composed:
+            return "mixtures of Gaussians: each record enters each of several samples by chance"
         rate = at_most(witness.profile.sampling_rate)
         return f"mixtures of Gaussians: each record enters the sample with probability {rate}"
     if pair.mutually_singular:

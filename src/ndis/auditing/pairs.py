@@ -83,7 +83,7 @@ def pairs_to_test(pairs: Any, claim: Claim | ClaimedCurve) -> Iterator[Tested]:
 def _one_by_one(pairs: Iterable[Any], claim: Claim | ClaimedCurve) -> Iterator[Tested]:
     for number, value in enumerate(pairs):
         profile = as_profile(value)
-        if profile.sampling_rates and claim.adjacency != "add-remove":
+        if profile.sampled and claim.adjacency != "add-remove":
             rule = "be 'add-remove' for profiles of Poisson samples, which exist only for it"
             raise ParameterError("adjacency of the claim", rule, repr(claim.adjacency))
         known = isinstance(value, PrivacyProfile) and claim.adjacency == "add-remove"

@@ -79,7 +79,7 @@ class Witness:
     @property
     def pair(self) -> GaussianPair | None:
         """The ordered pair, p from q; None if the laws are mixtures by sampling."""
-        if self.profile.sampling_rates:
+        if self.profile.sampled:
             return None
         return _ordered(self.profile, self.side)
 
@@ -90,7 +90,8 @@ class Witness:
 
     def recheck(self) -> Enclosure:
         """δ at `epsilon`, certified again from the exact inputs of the pair."""
-        return self.profile.certify(self.epsilon, relative_width=_RECHECK_WIDTH, order=self.side)
+        width = None if self.profile.composed else _RECHECK_WIDTH
+        return self.profile.certify(self.epsilon, relative_width=width, order=self.side)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; fractions are written as text beside the nearest floats."""
@@ -152,7 +153,7 @@ def _ordered(profile: PrivacyProfile, side: Side) -> GaussianPair:
 
 def _plain(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[Any] | None]:
     """The profile with fractions rounded to floats, and the fractions themselves if there are any."""
-    (*others, origin) = profile.remove.origins or (None,)
+    (*others, origin) = (() if profile.composed else profile.remove.origins) or (None,)
     if others or origin is None or origin.kind != "dense" or not any(a.dtype == object for a in origin.arrays):
         return profile, None
     floats = replace(origin, arrays=tuple(a.astype(np.float64) for a in origin.arrays))
@@ -197,8 +198,10 @@ def event_probabilities(profile: PrivacyProfile, side: Side, epsilon: float) -> 
     >>> round(p, 4), round(q, 4)
     (0.6915, 0.0668)
     """
+    if profile.composed:
+        return None
     pair = _ordered(profile, side)
-    if profile.sampling_rates:
+    if profile.sampled:
         if not pair.mutually_singular:
             return None
         return (profile.sampling_rate, 0.0) if side == "remove" else (1.0, 1.0 - profile.sampling_rate)
@@ -221,10 +224,13 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
     The privacy loss log(p/q) exceeds ε = 1. In coordinates in which q is standard normal: z > 1.5, z the one...
     It happens with probability 0.6915 under p and 0.06681 under q.
     """
+    opening = f"The privacy loss log(p/q) exceeds ε = {few(epsilon)}."
+    if profile.composed:
+        count = sum(group.count for group in profile.groups)
+        return f"{opening} It is the sum of the losses of {count:,} releases; the record enters each by chance.", None
     pair = _ordered(profile, side)
     odds = event_probabilities(profile, side, epsilon)
-    opening = f"The privacy loss log(p/q) exceeds ε = {few(epsilon)}."
-    if profile.sampling_rates:
+    if profile.sampled:
         return _sampled(profile, side, opening), odds
     if pair.mutually_singular:
         return "The output lies in a set that has probability one under p and probability zero under q.", odds
@@ -342,6 +348,10 @@ class Curve:
         return cls(tuple((x, y) for x, y in pairs), item["certified"], as_scalar("right of the curve", item["right"]))
 
 
+def _largest_origin(pair: GaussianPair) -> int:
+    return max((origin.size for origin in pair.origins), default=0)
+
+
 def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) -> Curve:
     """The curve of a witness as far as it is worth drawing; `refuted` is the largest ε refuted."""
     right = _right_end(claimed[-1][0], refuted)
@@ -351,8 +361,7 @@ def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) 
         end = min(right, float(profile.epsilon(floor, order=side)) if 0 < floor < 1 else math.inf)
     except PrecisionError:
         floor, end = 0.0, right
-    size = max((origin.size for origin in _ordered(profile, side).origins), default=0)
-    if size <= _SMALL:
+    if not profile.composed and _largest_origin(_ordered(profile, side)) <= _SMALL:
         grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
         try:
             lower = [profile.certify(e, relative_width=_CURVE_WIDTH, order=side).lower for e in grid]

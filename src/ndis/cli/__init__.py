@@ -9,13 +9,15 @@ from __future__ import annotations
 import typer
 
 from ndis import __version__
-from ndis.cli import audit, ledger, projection, spectrum
+from ndis.cli import audit, dpsgd, ledger, projection, schema, spectrum
+from ndis.cli.commands import same_behaviour
 from ndis.cli.errors import OneLineErrors
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     cls=OneLineErrors,
+    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,  # a traceback with local variables would print data
     help="Exactly how private is an algorithm with Gaussian output?",
@@ -23,7 +25,10 @@ app = typer.Typer(
 spectrum.register(app)
 projection.register(app)
 audit.register(app)
+dpsgd.register(app)
+schema.register(app)
 ledger.register(app)
+same_behaviour(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
-from ndis.errors import NdisError, PrecisionError
+from ndis.cli.commands import Group, typed_name
+from ndis.errors import NdisError, ParameterError, PrecisionError
 
 __all__ = ["BAD_INPUT", "INTERNAL", "OUT_OF_REACH", "OneLineErrors", "told"]
 
@@ -21,7 +21,7 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 _ClickError: Any = typer.BadParameter.__mro__[2]
 
 
-class OneLineErrors(TyperGroup):
+class OneLineErrors(Group):
     """A group of commands whose errors are one line each."""
 
     def main(
@@ -38,10 +38,17 @@ class OneLineErrors(TyperGroup):
         try:
             status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except _ClickError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":  # a bare command
+                help_text = error.format_message()  # empty in versions that have printed the help already
+                typer.echo(help_text, nl=bool(help_text))
+                sys.exit(0)
             hint = f"; see '{error.ctx.command_path} --help'" if isinstance(error, _UsageError) and error.ctx else ""
             status = _say(error.format_message().rstrip(".") + hint, BAD_INPUT)
         except PrecisionError as error:
             status = _say(str(error), OUT_OF_REACH)
+        except ParameterError as error:
+            known = typed_name(self, sys.argv[1:] if args is None else list(args), error.name)
+            status = _say(known + str(error).removeprefix(error.name), BAD_INPUT)
         except NdisError as error:
             status = _say(str(error), BAD_INPUT)
         except typer.Abort:

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ndis import __version__
-from ndis.cli.records import reading
+from ndis.cli.gaussian import calibrate_gaussian
+from ndis.cli.records import names_of, readable_data, reading
+from ndis.cli.schema import SchemaOption, read_schema
 from ndis.errors import BudgetError, ParameterError
 from ndis.files import check_file, check_new_folder, write_file
 
 if TYPE_CHECKING:
     from ndis.mechanisms.projection import RandomProjection
+    from ndis.mechanisms.release import ProjectionRelease
+    from ndis.schema import Schema
 
 __all__ = ["register"]
 
@@ -47,13 +51,21 @@ SizeOrDefault = Annotated[
     int | None, typer.Option("--sketch-size", help="Rows of the sketch (100 for every column unless given).")
 ]
 RowBound = Annotated[
-    float, typer.Option("--row-norm-bound", help="Public bound of the norm of a row; longer rows are clipped.")
+    float | None,
+    typer.Option(
+        "--row-norm-bound",
+        help="Public bound of the norm of a row; longer rows are clipped. Needed unless a schema is given.",
+    ),
 ]
 TargetBound = Annotated[
     float | None, typer.Option("--target-bound", help="Public bound of the target columns, clipped on their own.")
 ]
 NeededTargetBound = Annotated[
-    float, typer.Option("--target-bound", help="Public bound of the absolute target; larger ones are clipped.")
+    float | None,
+    typer.Option(
+        "--target-bound",
+        help="Public bound of the absolute target; larger ones are clipped. Needed unless a schema is given.",
+    ),
 ]
 Intercept = Annotated[float | None, typer.Option("--intercept", help="Append a constant column of this value.")]
 AdjacencyOption = Annotated[Adjacency, typer.Option("--adjacency", help="Which data sets are neighbours.")]
@@ -85,7 +97,10 @@ Header = Annotated[
 Targets = Annotated[
     list[str] | None, typer.Option("--target", metavar="NAMES", help="Target columns, which get a bound of their own.")
 ]
-Target = Annotated[str, typer.Option("--target", metavar="NAME", help="The target column, by name or number.")]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", metavar="NAME", help="The target column, by name or number. Needed without a schema."),
+]
 Progress = Annotated[
     bool | None, typer.Option("--progress/--no-progress", help="A progress bar (on a terminal unless said).")
 ]
@@ -99,6 +114,7 @@ _calibrate = typer.Typer(no_args_is_help=True, help="The least noise for a budge
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     _calibrate.command("projection")(calibrate_projection)
+    _calibrate.command("gaussian")(calibrate_gaussian)
     app.add_typer(_calibrate, name="calibrate")
     for command in (sketch, regress):
         app.command()(command)
@@ -108,8 +124,9 @@ def calibrate_projection(
     epsilon: Epsilon,
     delta: Delta,
     sketch_size: Size,
-    row_norm_bound: RowBound,
+    row_norm_bound: RowBound = None,
     target_bound: TargetBound = None,
+    schema: SchemaOption = None,
     intercept: Intercept = None,
     adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
     calibration: CalibrationOption = Calibration.EXACT,
@@ -123,12 +140,12 @@ def calibrate_projection(
 
     Example: ndis calibrate projection --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 1
     """
+    stated = read_schema(schema)
     public: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "sketch_size": sketch_size,
-        "row_norm_bound": row_norm_bound,
-        "target_bound": target_bound,
+        **_bounds(stated, row_norm_bound, target_bound),
         "intercept": intercept,
         "adjacency": adjacency.value,
     }
@@ -158,8 +175,9 @@ def sketch(
     epsilon: Epsilon,
     delta: Delta,
     sketch_size: Size,
-    row_norm_bound: RowBound,
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder for sketch.npz and receipt.json.")],
+    row_norm_bound: RowBound = None,
+    schema: SchemaOption = None,
     columns: Columns = None,
     header: Header = False,
     target: Targets = None,
@@ -178,21 +196,30 @@ def sketch(
 ) -> None:
     """Release a private sketch of a file or folder, with its receipt.
 
-    In a CSV file a cell of text makes its whole row zero: leave out the columns that hold text.
+    With --schema, rows are taken in units as they are, and its target is part of the sketch if it is a number. Without
+    it, a cell of text in a CSV file makes its whole row zero: leave out the columns that hold text.
 
     Example: ndis sketch records.csv --header --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
     """
     check_new_folder(output)
+    stated = read_schema(schema)
     public: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "sketch_size": sketch_size,
-        "row_norm_bound": row_norm_bound,
-        "target_bound": target_bound,
+        **_bounds(stated, row_norm_bound, target_bound),
         "intercept": intercept,
         "adjacency": adjacency.value,
     }
     mechanism = _mechanism(public | _variant(rate, ptr, test_noise_std, failure_probability), calibration)
+    if stated is not None:
+        if target:
+            raise ParameterError("--target", "be left out with a schema, which names its target", ", ".join(target))
+        with readable_data(data):
+            release = mechanism.release(
+                data, schema=stated, columns=names_of(columns), header=header, progress=progress
+            )
+        return _saved(release, output, as_json)
     with reading(data, columns=columns, header=header) as records:
         _say(records.note)
         release = mechanism.release(
@@ -204,21 +231,17 @@ def sketch(
             ledger=ledger,
             slot=slot,
         )
-    release.save(output)
-    if as_json:
-        typer.echo(release.receipt.to_json())
-        return
-    rows, width = release.sketch.shape
-    typer.echo(f"{rows} rows x {width} columns, private with epsilon = {epsilon:g}, delta = {delta:g}: {output}")
+    return _saved(release, output, as_json)
 
 
 def regress(
     data: Data,
-    target: Target,
     epsilon: Epsilon,
     delta: Delta,
-    row_norm_bound: RowBound,
-    target_bound: NeededTargetBound,
+    target: Target = None,
+    row_norm_bound: RowBound = None,
+    target_bound: NeededTargetBound = None,
+    schema: SchemaOption = None,
     columns: Columns = None,
     header: Header = False,
     alpha: Annotated[float, typer.Option("--alpha", help="Penalty on squared coefficients; 0 is least squares.")] = 0.0,
@@ -227,7 +250,7 @@ def regress(
     adjacency: AdjacencyOption = Adjacency.ADD_REMOVE,
     calibration: CalibrationOption = Calibration.EXACT,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write coefficients and receipt here, as JSON.")
+        Path | None, typer.Option("--output", "-o", help="A new file for coefficients and receipt, as JSON.")
     ] = None,
     ledger: LedgerOption = None,
     slot: Slot = None,
@@ -236,12 +259,15 @@ def regress(
 ) -> None:
     """Private ridge regression from one sketch of a file or folder.
 
+    With --schema, rows are taken in units as they are, and coefficients are in these units.
+
     Example: ndis regress records.csv --header --target y --epsilon 1 --delta 1e-6 --row-norm-bound 3 --target-bound 2
     """
     from ndis.learn import PrivateRidge
 
     if output is not None:
-        check_file(output)
+        check_file(output, new=True)
+    stated = read_schema(schema)
     model = PrivateRidge(
         epsilon=epsilon,
         delta=delta,
@@ -252,17 +278,26 @@ def regress(
         sketch_size=sketch_size,
         adjacency=adjacency.value,
         calibration=calibration.value,
+        schema=stated,
         ledger=ledger,
         slot=slot,
     )
-    with reading(data, columns=columns, header=header) as records:
-        _say(records.note)
-        chosen = records.columns([target])
-        if chosen is None or len(chosen) != 1:
-            raise ParameterError("--target", "name one column", repr(target))
-        features = records.features(columns) or records.all_but(chosen[0])
-        model.fit_data(records.rows, target=chosen[0], columns=features, header=header, progress=progress)
-        learned = getattr(model, "feature_names_in_", features)
+    learned: Any
+    if stated is not None:
+        with readable_data(data):
+            model.fit_data(data, target=target, columns=names_of(columns), header=header, progress=progress)
+        target, learned = stated.target_name, model.feature_names_in_
+    elif target is None:
+        raise ParameterError("--target", "name the target column", "none", "or give a schema with a target")
+    else:
+        with reading(data, columns=columns, header=header) as records:
+            _say(records.note)
+            chosen = records.columns([target])
+            if chosen is None or len(chosen) != 1:
+                raise ParameterError("--target", "name one column", repr(target))
+            features = records.features(columns) or records.all_but(chosen[0])
+            model.fit_data(records.rows, target=chosen[0], columns=features, header=header, progress=progress)
+            learned = getattr(model, "feature_names_in_", features)
     coefficients = dict(zip(map(str, learned), model.coef_.tolist(), strict=True))
     found = {
         "ndis_version": __version__,
@@ -275,12 +310,35 @@ def regress(
     }
     text = json.dumps(found, allow_nan=False, indent=2)
     if output is not None:
-        write_file(output, text.encode() + b"\n")
+        write_file(output, text.encode() + b"\n", new=True)
     if as_json:
         typer.echo(text)
     else:
         others = {"(intercept)": model.intercept_, "(penalty)": model.penalty_}
         _print_table(coefficients | {_unlike(name, coefficients): value for name, value in others.items()})
+
+
+def _bounds(schema: Schema | None, row_norm_bound: float | None, target_bound: float | None) -> dict[str, Any]:
+    """Stated bounds, or those of a schema."""
+    if schema is None:
+        if row_norm_bound is None:
+            raise ParameterError("row_norm_bound", "be a positive number", "none", "or give a schema with --schema")
+        return {"row_norm_bound": row_norm_bound, "target_bound": target_bound}
+    if target_bound is not None:
+        raise ParameterError("target_bound", "be left out with a schema, whose target has a range", target_bound)
+    return {"target_bound": None, **schema.bounds()} | (
+        {} if row_norm_bound is None else {"row_norm_bound": row_norm_bound}
+    )
+
+
+def _saved(release: ProjectionRelease, output: Path, as_json: bool) -> None:
+    release.save(output)
+    if as_json:
+        typer.echo(release.receipt.to_json())
+        return
+    (rows, width), receipt = release.sketch.shape, release.receipt
+    words = f"private with epsilon = {receipt.epsilon:g}, delta = {receipt.delta:g}"
+    typer.echo(f"{rows} rows x {width} columns, {words}: {output}")
 
 
 def _say(note: str | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ndis.errors import ParameterError
 
-__all__ = ["Records", "reading"]
+__all__ = ["Records", "names_of", "readable_data", "reading"]
 
 _NOTES = {
     True: "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns",
@@ -27,7 +27,7 @@ class Records:
         from ndis.gram.sources import open_source
 
         self.rows = path
-        self._given = _split(columns)
+        self._given = names_of(columns)
         source = open_source(path, columns=self._given, header=header, progress=False)
         self._named = source.named
         self.names: tuple[str, ...] = source.names
@@ -56,10 +56,10 @@ class Records:
         return [int(item) if item not in self.names and item.isdecimal() else item for item in stripped]
 
 
-def _split(given: list[str] | None) -> list[Any] | None:
+def names_of(given: list[str] | None) -> list[Any] | None:
     """The names of all columns of a CSV file without a header; None for a column that is not read.
 
-    >>> _split(["a,,b", "c"])
+    >>> names_of(["a,,b", "c"])
     ['a', None, 'b', 'c']
     """
     return [item.strip() or None for item in ",".join(given).split(",")] if given else None
@@ -67,9 +67,16 @@ def _split(given: list[str] | None) -> list[Any] | None:
 
 @contextmanager
 def reading(path: Path, *, columns: list[str] | None, header: bool) -> Iterator[Records]:
+    """The records of a file or folder; what goes wrong is said in one line that quotes no record."""
+    with readable_data(path):
+        yield Records(path, columns=columns, header=header)
+
+
+@contextmanager
+def readable_data(path: Path) -> Iterator[None]:
     """What goes wrong while reading, as one line that quotes no record."""
     try:
-        yield Records(path, columns=columns, header=header)
+        yield
     except FileNotFoundError:
         raise ParameterError("data", "name an existing file or folder", repr(str(path))) from None
     except OSError:

@@ -86,7 +86,7 @@ def delta(
     """
     profile = profile_from(file, ratio=ratio, shift=shift, copies=copies, sampling_rate=sampling_rate)
     rows = [_delta_row(profile, x, _CHOICE[order], certify) for x in numbers("--epsilon", epsilon)]
-    print_rows(rows, as_json=as_json, order=order.value, sampling_rate=profile.sampling_rate)
+    print_rows(rows, as_json=as_json, order=order.value, sampling_rate=_rate(profile))
 
 
 def epsilon(
@@ -107,7 +107,7 @@ def epsilon(
     profile = profile_from(file, ratio=ratio, shift=shift, copies=copies, sampling_rate=sampling_rate)
     smallest = profile.certified_epsilon if certify else profile.epsilon
     rows = [{"delta": x, "epsilon": smallest(x, order=_CHOICE[order])} for x in numbers("--delta", delta)]
-    print_rows(rows, as_json=as_json, order=order.value, sampling_rate=profile.sampling_rate, certified=certify)
+    print_rows(rows, as_json=as_json, order=order.value, sampling_rate=_rate(profile), certified=certify)
 
 
 def curve(
@@ -155,7 +155,12 @@ def curve(
             }
             for x in grid
         ]
-    print_rows(rows, as_json=as_json, sampling_rate=profile.sampling_rate)
+    print_rows(rows, as_json=as_json, sampling_rate=_rate(profile))
+
+
+def _rate(profile: PrivacyProfile) -> float | list[float]:
+    """The sampling rate, or that of each group of a composition."""
+    return [group.rate for group in profile.groups] if profile.composed else profile.sampling_rate
 
 
 def _delta_row(profile: PrivacyProfile, epsilon: float, order: Choice, certify: bool) -> dict[str, float]:

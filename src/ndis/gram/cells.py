@@ -91,7 +91,12 @@ def is_nested(item: Any) -> bool:
     """Whether an item of a list is itself a list, a tuple or an array of cells."""
     kind = type(item)
     if hasattr(kind, "ndim"):
-        return bool(item.ndim)
+        try:
+            return bool(item.ndim)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 -- the item may bring code of its own, which may raise anything
+            return True
     return issubclass(kind, Sequence) and not issubclass(kind, str | bytes)
 
 

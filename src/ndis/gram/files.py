@@ -24,11 +24,11 @@ from ndis.gram.paths import files_of, kind_of_files
 from ndis.gram.reading import ahead, fixed_steps, readable, stamps, unchanged
 from ndis.gram.schema import Groups, Parts, Source, check_dtype, matrix_width, rows_per_read
 
-__all__ = ["file_source"]
+__all__ = ["PAGES", "file_source", "given_names", "header_names"]
 
 Blocks = Iterator[tuple[NDArray[np.float64], float]]  # rows, and the share of the file that is done after them
 
-_PAGES = 1 << 20  # bytes of a Parquet column that are read at a time
+PAGES = 1 << 20  # bytes of a Parquet column that are read at a time
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def file_source(data: Any, *, columns: Any = None, header: bool = False, progres
     if header and kind != "csv":
         raise ParameterError("header", "be left out for files other than CSV", header)
     before = stamps(paths)
-    given = _given_names(columns) if kind == "csv" and not header else None
+    given = given_names(columns) if kind == "csv" and not header else None
     tables = [_open(kind, path, given) for path in paths]
     names, width = tables[0].names, tables[0].width
     for path, table in zip(paths, tables, strict=True):
@@ -109,7 +109,7 @@ def _open_parquet(path: Path) -> _Table:
     def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
         chosen = [names[i] for i in wanted]
         # A buffered reader takes a column page by page: otherwise the whole row group would be in memory.
-        with pq.ParquetFile(path, buffer_size=_PAGES, pre_buffer=False) as file:
+        with pq.ParquetFile(path, buffer_size=PAGES, pre_buffer=False) as file:
             groups = file.num_row_groups
             for g in range(groups):
                 for batch in file.iter_batches(batch_size=step, row_groups=[g], columns=chosen):
@@ -161,7 +161,7 @@ def _open_npy(path: Path) -> _Table:
 
 
 def _open_csv(path: Path, given: tuple[str, ...] | None) -> _Table:
-    names = _header_names(path) if given is None else given
+    names = header_names(path) if given is None else given
 
     def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
         size = max(path.stat().st_size, 1)
@@ -174,7 +174,7 @@ def _open_csv(path: Path, given: tuple[str, ...] | None) -> _Table:
     return _Table(len(names), blocks, names, {i: "a column without a name" for i, name in enumerate(names) if not name})
 
 
-def _given_names(columns: Any) -> tuple[str, ...]:
+def given_names(columns: Any) -> tuple[str, ...]:
     """The caller's names for the columns of a CSV file; empty for a column that is not read."""
     items = [columns] if columns is None or isinstance(columns, str) else list(columns)
     if items == [None]:
@@ -189,7 +189,7 @@ def _given_names(columns: Any) -> tuple[str, ...]:
     return names
 
 
-def _header_names(path: Path) -> tuple[str, ...]:
+def header_names(path: Path) -> tuple[str, ...]:
     """The names in the first line. Every fault has the same message, because the line may be a record after all."""
     with path.open("rb") as file:
         line = first_line(file)

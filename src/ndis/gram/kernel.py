@@ -61,7 +61,7 @@ def _quantise(x: Any, c: float, limit: float, probe: float, reach: float, slack:
         squares = _round_row(x[i], c, q[i])
         if squares <= limit:
             continue
-        largest = np.inf if np.isnan(squares) else _largest(x[i])  # the sum is NaN just where an entry is
+        largest = np.inf if np.isnan(squares) else _largest(x[i])  # the sum is NaN only if an entry is
         if largest < np.inf:
             shrink = math.ldexp(1.0, 1 - math.frexp(largest)[1])  # one over a power of two: exact
             _pull_row_in(x[i], shrink, probe, reach, slack, q[i])

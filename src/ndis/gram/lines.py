@@ -27,7 +27,7 @@ from ndis._validate import Floats
 from ndis.gram.cells import number
 from ndis.gram.lines_kernel import compiled_rows
 
-__all__ = ["LONGEST", "cells_of", "first_line", "row_blocks", "rows_by_line", "rows_of"]
+__all__ = ["LONGEST", "cells_of", "first_line", "line_blocks", "row_blocks", "rows_by_line", "rows_of"]
 
 LONGEST = 1 << 23  # bytes of a line that can be a row
 _BLOCK = 1 << 22  # bytes of one read
@@ -89,6 +89,12 @@ def row_blocks(
     [array([[2.]]), array([[4.]])]
     """
     missing = np.full((1, len(wanted)), math.nan)
+    for data in line_blocks(file, block=block, longest=longest):
+        yield missing if data is None else rows_of(data, width, wanted, longest=longest)
+
+
+def line_blocks(file: BinaryIO, *, block: int = _BLOCK, longest: int = LONGEST) -> Iterator[bytes | None]:
+    """Whole lines, each of which ends at LF, from here to the end of a file; None for a line that is too long."""
     rest, dropping = b"", False
     if not file.tell():
         rest = file.read(len(_MARK)).removeprefix(_MARK)
@@ -97,16 +103,16 @@ def row_blocks(
             _, end, chunk = chunk.partition(b"\n")
             if not end:
                 continue
-            yield missing
+            yield None
             dropping = False
         data = rest + chunk
         cut = data.rfind(b"\n") + 1
         rest = data[cut:]
         if cut:
-            yield rows_of(data[:cut], width, wanted, longest=longest)
+            yield data[:cut]
         if len(rest) > longest:
             rest, dropping = b"", True
     if dropping:
-        yield missing
+        yield None
     elif rest:
-        yield rows_of(rest + b"\n", width, wanted, longest=longest)
+        yield rest + b"\n"

@@ -61,8 +61,8 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 @contextmanager
-def fixed_steps(progress: bool | None) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error, as a function of the share that is done.
+def fixed_steps(progress: bool | None, words: str = "reading rows") -> Iterator[Callable[[float], None]]:
+    """A bar on standard error, as a function of the share that is done; `words` say of what.
 
     It writes the same bytes whatever is read: every step once, the last one too. Only their times differ.
 
@@ -79,7 +79,7 @@ def fixed_steps(progress: bool | None) -> Iterator[Callable[[float], None]]:
         while shown < min(int(share * _STEPS), _STEPS):
             shown += 1
             bar = ("#" * shown).ljust(_STEPS, ".")
-            sys.stderr.write(f"\rreading rows [{bar}] {100 * shown // _STEPS:3d} %")
+            sys.stderr.write(f"\r{words} [{bar}] {100 * shown // _STEPS:3d} %")
             sys.stderr.flush()
 
     yield show

@@ -21,7 +21,7 @@ __all__ = ["open_source"]
 
 
 def open_source(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Source:
-    """Open arrays, sparse matrices, frames, tables, tensors or file paths.
+    """Open arrays, sparse matrices, frames, tables, tensors or file paths, or a table with its schema.
 
     `columns` and `header` say what the columns of a CSV file are called; see `ndis.gram.files.file_source`.
 
@@ -30,6 +30,12 @@ def open_source(data: Any, *, columns: Any = None, header: bool = False, progres
     """
     if isinstance(data, Source):
         return data
+    if hasattr(type(data), "__ndis_source__"):  # a table with its schema, `ndis.schema.Table`
+        if header:
+            remedy = "schema.table(data, header=True)"
+            raise ParameterError("header", "be part of the table with its schema", header, remedy)
+        opened: Source = data.__ndis_source__(progress=progress)
+        return opened
     if isinstance(data, tuple) and len(data) == 2:
         if any(isinstance(part, str | os.PathLike) for part in data):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")

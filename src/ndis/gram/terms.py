@@ -71,7 +71,7 @@ class TermRule:
     edges : tuple of float
         Norms of terms, in units of s·υ, whose exceedances are counted.
     square_scale : float
-        For residuals in units of their own clip's grid; 0 where no squares are asked for.
+        For residuals in units of their own clip's grid; 0 if no squares are asked for.
     bits : int
         No entry of one record's contribution exceeds 2^bits.
     unit : Fraction

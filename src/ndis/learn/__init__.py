@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ndis.learn._covariance import PrivateCovariance
     from ndis.learn._gp import PrivateGaussianProcess
+    from ndis.learn._labels import check_labels
     from ndis.learn._linear import PrivateRidge
     from ndis.learn._logistic import PrivateLogisticRegression
     from ndis.learn._pca import PrivatePCA
@@ -33,6 +34,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivatePCA",
     "PrivateRidge",
+    "check_labels",
 ]
 
 # Imported when first asked for: each brings in scikit-learn.
@@ -43,6 +45,7 @@ _HOMES = {
     "PrivateLogisticRegression": "_logistic",
     "PrivatePCA": "_pca",
     "PrivateRidge": "_linear",
+    "check_labels": "_labels",
 }
 
 

@@ -146,17 +146,18 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
     adjacency: Any
     calibration: Any
     random_state: Any
+    schema: Any
     ledger: Any
     slot: Any
 
-    def _calibrate(self, *, columns: int, **layout: Any) -> RandomProjection:
+    def _calibrate(self, *, columns: int, row_norm_bound: float, **layout: Any) -> RandomProjection:
         """The mechanism for rows of this many columns, from public parameters only."""
         size = _ROWS_PER_COLUMN * columns if self.sketch_size is None else self.sketch_size
         return _calibrated(
             epsilon=as_scalar("epsilon", self.epsilon),
             delta=as_scalar("delta", self.delta),
             sketch_size=as_size("sketch_size", size),
-            row_norm_bound=stated_bound("row_norm_bound", self.row_norm_bound),
+            row_norm_bound=row_norm_bound,
             adjacency=as_adjacency(self.adjacency),
             calibration=as_calibration(self.calibration),
             **layout,

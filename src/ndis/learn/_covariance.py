@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from sklearn.covariance import EmpiricalCovariance
+from sklearn.utils.validation import check_is_fitted
 
+from ndis.errors import ParameterError
+from ndis.learn._base import Floats
 from ndis.learn._moments import MomentEstimator
+from ndis.learn._tables import public_rows, schema_of
 
 __all__ = ["PrivateCovariance"]
+
+KINDS = ("covariance", "correlation")
 
 
 class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[misc]
@@ -41,6 +51,9 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
         The calibration of a sketch; see `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    schema : Schema, optional
+        What is public about the table. Rows are then taken in units as they are, and `row_norm_bound` is that of the
+        schema unless a smaller one is stated. Mean and covariance are in original units.
     ledger : path, optional
         The `ndis.Ledger` that pays for the release. It reserves before data is read.
     slot : str, optional
@@ -50,6 +63,7 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
     ----------
     covariance_, location_, precision_
         As in `sklearn.covariance.EmpiricalCovariance`.
+    correlation_ : array
     records_ : float
         The number of records used: `records`, or its noisy estimate.
     release_, receipt_, mechanism_
@@ -78,6 +92,7 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
         store_precision: bool = True,
         calibration: str = "exact",
         random_state: Any = None,
+        schema: Any = None,
         ledger: Any = None,
         slot: str | None = None,
     ) -> None:
@@ -92,11 +107,62 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
         self.store_precision = store_precision
         self.calibration = calibration
         self.random_state = random_state
+        self.schema = schema
         self.ledger = ledger
         self.slot = slot
 
     def _learn(self, data: Any, how: dict[str, Any]) -> PrivateCovariance:
         found = self._moments(data, how, centered=self.assume_centered)
-        self.records_, self.location_ = found.records, found.location
-        self._set_covariance(found.covariance)
+        location, covariance = found.location, found.covariance
+        schema = schema_of(self)
+        if schema is not None:
+            _, half_width = schema.scales()
+            location = schema.decode(location)
+            covariance = covariance * half_width[:, None] * half_width
+        self.records_, self.location_ = found.records, location
+        self._set_covariance(covariance)
         return self
+
+    @property
+    def correlation_(self) -> Floats:
+        """The correlation matrix; NaN beside a column whose estimated variance is zero."""
+        check_is_fitted(self)
+        spread = np.sqrt(np.diagonal(self.covariance_))
+        with np.errstate(all="ignore"):
+            found = self.covariance_ / spread[:, None] / spread
+        found = np.where(np.isfinite(found), np.clip(found, -1.0, 1.0), np.nan)
+        found[np.diag_indices(len(found))] = np.where(spread > 0, 1.0, np.nan)
+        return np.asarray(found, dtype=np.float64)
+
+    def to_frame(self, kind: str = "covariance") -> Any:
+        """The covariance, or the correlation, as a pandas DataFrame with the names of the columns.
+
+        Parameters
+        ----------
+        kind : {"covariance", "correlation"}
+        """
+        check_is_fitted(self)
+        if kind not in KINDS:
+            raise ParameterError("kind", f"be one of {', '.join(KINDS)}", repr(kind))
+        import pandas as pd
+
+        names = list(getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)]))
+        return pd.DataFrame(self.covariance_ if kind == "covariance" else self.correlation_, names, names)
+
+    def score(self, X_test: Any, y: Any = None) -> float:
+        """The log-likelihood of public rows under the released mean and covariance."""
+        with _rows_without_names():
+            return float(super().score(public_rows(self, X_test)))
+
+    def mahalanobis(self, X: Any) -> Floats:
+        """Squared Mahalanobis distances of public rows."""
+        with _rows_without_names():
+            return np.asarray(super().mahalanobis(public_rows(self, X)))
+
+
+@contextmanager
+def _rows_without_names() -> Iterator[None]:
+    """Rows that were read by name lose their names, which scikit-learn would tell."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        yield

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import as_floats
+from ndis._validate import as_floats, as_size
 from ndis.errors import ParameterError
-from ndis.learn._base import READ_ROWS, Floats, private_rows, stated_bound
+from ndis.learn._base import Floats
 from ndis.learn._labels import private_labels
+from ndis.learn._tables import (
+    fitted_rows,
+    fitted_targets,
+    in_memory,
+    opened_data,
+    public_rows,
+    schema_of,
+    target_bound,
+)
 from ndis.mechanisms.lifted import lift
 from ndis.models import GaussianProcess
 
@@ -59,6 +69,11 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         See `ndis.lift`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    schema : Schema, optional
+        What is public about the table. Points and labels are then taken in units as they are, and `label_bound` is left
+        out. The kernel sees encoded points, in which every column has the range [−1, 1]. `query` is a table like X, and
+        by default the centre of all ranges. `predict` and `predict_std` are in original units; `noise_variance`,
+        `values_` and `query_` are encoded.
     ledger : path, optional
         The `ndis.Ledger` that pays for the release. It reserves before data is read.
     slot : str, optional
@@ -98,6 +113,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         release: str = "mean",
         bound: str = "exact",
         random_state: Any = None,
+        schema: Any = None,
         ledger: Any = None,
         slot: str | None = None,
     ) -> None:
@@ -115,10 +131,11 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.release = release
         self.bound = bound
         self.random_state = random_state
+        self.schema = schema
         self.ledger = ledger
         self.slot = slot
 
-    def fit(self, X: Any, y: Any) -> PrivateGaussianProcess:
+    def fit(self, X: Any, y: Any = None) -> PrivateGaussianProcess:
         """Release the posterior at the query points.
 
         Parameters
@@ -128,16 +145,47 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         y : array of shape (n,)
             The private labels.
         """
-        label_bound = stated_bound("label_bound", self.label_bound, clipped="labels")
+        label_bound = self._check()
+        rows = fitted_rows(self, X)
+        labels = private_labels(self, y) if self.schema is None else fitted_targets(self, X, y)
+        return self._learn(lambda: (rows, labels), label_bound)
+
+    def fit_data(
+        self,
+        data: Any,
+        *,
+        target: Any = None,
+        columns: Any = None,
+        header: bool = False,
+        progress: bool | None = None,
+    ) -> PrivateGaussianProcess:
+        """The same from files, folders or frames; their first `max_records` records are held in memory.
+
+        Parameters
+        ----------
+        data, columns, header, progress
+            As for `PrivateRidge.fit_data`.
+        target : str or int
+            The column of labels; left out with a schema, which names it.
+        """
+        label_bound = self._check()
+        opened, groups = opened_data(
+            self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
+        )
+        return self._learn(lambda: in_memory(opened, groups, most=self.max_records), label_bound)
+
+    def _check(self) -> float:
+        """Check public parameters before any private value is read; returns the bound of the labels."""
+        label_bound = target_bound(self, name="label_bound", clipped="labels")
         if self.max_records is None:
             raise ParameterError(
                 "max_records", "be a whole number", None, "state a number that the data are known not to exceed"
             )
-        rows = private_rows(self, X)
-        labels = private_labels(self, y)
-        query = np.zeros((1, self.n_features_in_)) if self.query is None else as_floats("query", self.query)
-        if query.ndim != 2 or query.shape[1] != self.n_features_in_:
-            raise ParameterError("query", f"have {self.n_features_in_} columns, like X", f"shape {query.shape}")
+        as_size("max_records", self.max_records)
+        return label_bound
+
+    def _learn(self, read: Callable[[], tuple[Any, Any]], label_bound: float) -> PrivateGaussianProcess:
+        query = self._query()
         model = GaussianProcess(
             kernel=RBF(1.0) if self.kernel is None else self.kernel,
             noise_variance=self.noise_variance,
@@ -152,20 +200,54 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         )
         self.mechanism_ = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
         how = {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
-        self.release_ = self.mechanism_.release((rows, labels), **how)
+        self.release_ = self.mechanism_.release_from(read, **how)
         self.receipt_ = self.release_.receipt
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
-        self.weights_: Floats = prediction_weights(model, self.values_, noise_variance=self.mechanism_.noise_variance)
+        noise = self.mechanism_.noise_variance
+        self.weights_: Floats = prediction_weights(model, self.values_, noise_variance=noise)
+        self.explained_: Floats = explained_root(model, noise_variance=noise)
         self.kernel_ = copy.deepcopy(model.kernel)
         return self
 
+    def _query(self) -> Floats:
+        schema = schema_of(self)
+        if self.query is None:
+            return np.zeros((1, self.n_features_in_))
+        query = as_floats("query", self.query) if schema is None else schema.encode(self.query)
+        if query.ndim != 2 or query.shape[1] != self.n_features_in_ or not np.isfinite(query).all():
+            raise ParameterError("query", f"have {self.n_features_in_} columns, like X", f"shape {query.shape}")
+        return query
+
     def predict(self, X: Any) -> Floats:
-        """The posterior mean given the released values alone; NaN where a row has NaN."""
+        """The posterior mean given the released values only; NaN where a row has NaN."""
         check_is_fitted(self)
-        rows = validate_data(self, X, **READ_ROWS)
-        dense = rows.toarray() if hasattr(rows, "toarray") else rows
-        return np.asarray(self.kernel_(dense, self.query_) @ self.weights_)
+        centre, scale = self._label_units()
+        return np.asarray(self.kernel_(self._points(X), self.query_) @ self.weights_ * scale + centre)
+
+    def predict_std(self, X: Any) -> Floats:
+        """The standard deviation of the function around `predict`, given the released values only.
+
+        It holds under the model of `predict`: a draw from the prior, and `max_records` records evenly at the query
+        points. It counts the spread of the prior far from the query, the noise of the labels, and the noise added.
+        """
+        check_is_fitted(self)
+        _, scale = self._label_units()
+        points = self._points(X)
+        if hasattr(self.kernel_, "diag"):
+            prior = np.asarray(self.kernel_.diag(points), dtype=np.float64)
+        else:
+            prior = np.array([self.kernel_(point[None], point[None])[0, 0] for point in points], dtype=np.float64)
+        explained = np.asarray(self.kernel_(points, self.query_)) @ self.explained_
+        return np.asarray(np.sqrt(np.maximum(prior - (explained**2).sum(axis=1), 0.0)) * scale)
+
+    def _points(self, X: Any) -> Floats:
+        rows = public_rows(self, X, encoded=True)
+        return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+
+    def _label_units(self) -> tuple[float, float]:
+        schema = schema_of(self)
+        return (0.0, 1.0) if schema is None else schema.target_scale()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -190,8 +272,30 @@ def prediction_weights(model: GaussianProcess, values: Floats, *, noise_variance
     >>> prediction_weights(one, np.array([1.0]), noise_variance=0.25)  # half of it is spread, a fifth is noise
     array([0.4])
     """
-    k, basis = np.linalg.eigh(np.asarray(model.kernel(model.query, model.query), dtype=np.float64))
-    k = np.maximum(k, 0.0)
-    tau = len(k) * model.noise_variance / model.max_records
+    k, basis, tau = _spectrum(model)
     below = (k + tau) * (k + noise_variance) if model.release == "draw" else k * k + noise_variance * (k + tau)
     return np.asarray(basis @ (k / below * (basis.T @ values)), dtype=np.float64)
+
+
+def explained_root(model: GaussianProcess, *, noise_variance: float) -> Floats:
+    """A matrix B such that the released values explain the variance ‖Bᵀk(Q, x)‖² of f(x).
+
+    Cov(f(x), z) = k(x, Q)K⁻¹G, so they explain k(x, Q)·K⁻¹G·Var(z)⁻¹·GK⁻¹·k(Q, x). In the eigenbasis of K, K⁻¹G is
+    k/(k+τ), and Var(z) is k + v for a draw, G + v for a mean, as in `prediction_weights`.
+
+    >>> one = GaussianProcess(
+    ...     kernel=RBF(1.0), noise_variance=2.0, label_bound=1.0, prior_variance_bound=1.0, query=[[0.0]],
+    ...     max_records=2, release="draw",
+    ... )
+    >>> (explained_root(one, noise_variance=0.25) ** 2).round(12)  # (1/2)²/(5/4)
+    array([[0.2]])
+    """
+    k, basis, tau = _spectrum(model)
+    variance = (k if model.release == "draw" else k * k / (k + tau)) + noise_variance
+    return np.asarray(basis * (k / (k + tau) / np.sqrt(variance)), dtype=np.float64)
+
+
+def _spectrum(model: GaussianProcess) -> tuple[Floats, Floats, float]:
+    """Eigenvalues and eigenvectors of k(Q, Q), and τ."""
+    k, basis = np.linalg.eigh(np.asarray(model.kernel(model.query, model.query), dtype=np.float64))
+    return np.maximum(k, 0.0), basis, len(k) * model.noise_variance / model.max_records

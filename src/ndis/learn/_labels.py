@@ -14,7 +14,7 @@ from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of
 from ndis.models.records import column_of_cells
 
-__all__ = ["label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
+__all__ = ["check_labels", "label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
 
 
 def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
@@ -65,6 +65,34 @@ def stated_classes(classes: Any, *, several: bool = False) -> NDArray[Any]:
     return _class_array(found)
 
 
+def check_labels(labels: Any, classes: Any) -> None:
+    """Refuse **public** example labels that are none of the classes: records with such labels would count as none.
+
+    `PrivateLogisticRegression(classes=(-1, 1))` drops every record with the label 0, silently, because an error would
+    tell about the record. Check on examples that are public, such as the labels in the description of the data.
+
+    Parameters
+    ----------
+    labels : sequence
+        Public examples.
+    classes : sequence
+        What the estimator is given as `classes`.
+
+    Examples
+    --------
+    >>> check_labels([0, 1, 1], classes=(0, 1))
+    >>> check_labels([0, 1, 1], classes=(-1, 1))
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: labels must be among the classes [-1, 1]; got 0; records with other labels count as none
+    """
+    found = stated_classes(classes, several=True).tolist()
+    for label in map(_plain, column_of_cells(labels).tolist()):
+        if not any(_same(label, each) for each in found):
+            rule = f"be among the classes {found}"
+            raise ParameterError("labels", rule, repr(label), "records with other labels count as none")
+
+
 def occurring_classes(labels: NDArray[Any], *, several: bool = False) -> NDArray[Any]:
     """The labels that occur, sorted by value, which are then public; what is neither text nor a number is none.
 
@@ -97,17 +125,32 @@ def _class_array(classes: list[Any]) -> NDArray[Any]:
 
 
 def _plain(cell: Any) -> Any:
-    if isinstance(cell, np.floating):
-        return float(cell)
-    return cell.item() if isinstance(cell, np.bool_ | np.integer) else cell
+    """A label as a plain value of Python, by its type only; None if it is neither text nor a number.
+
+    Nothing that a class of its own says about a cell is run: it might raise.
+    """
+    kind = type(cell)  # and not isinstance, which may ask the cell itself
+    if issubclass(kind, np.generic) and kind.__module__ == "numpy":
+        cell = cell.item()
+        kind = type(cell)
+    for plain, read in _READERS:
+        if issubclass(kind, plain):
+            return read(cell)
+    return None
+
+
+_READERS: tuple[tuple[type, Any], ...] = (
+    (bool, bool),
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+    (bytes, lambda cell: bytes.join(b"", (cell,))),
+)
 
 
 def _kind(cell: Any) -> str:
-    """What a label may be compared with; nothing where it is neither text nor a number."""
-    for kind, types in (("number", int | float), ("text", str), ("bytes", bytes)):
-        if isinstance(cell, types):
-            return kind
-    return ""
+    """What a plain label may be compared with; nothing where it is neither text nor a number."""
+    return {bool: "number", int: "number", float: "number", str: "text", bytes: "bytes"}.get(type(cell), "")
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -8,21 +8,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_not_negative
 from ndis.errors import ParameterError
+from ndis.gram.cluster import is_dask
 from ndis.gram.schema import Groups, Parts, Source, choose_columns
 from ndis.gram.sources import open_source
-from ndis.learn._base import (
-    INTERCEPT_SHARE,
-    READ_ROWS,
-    Floats,
-    SketchEstimator,
-    private_rows,
-    private_targets,
-    stated_bound,
-)
+from ndis.learn._base import INTERCEPT_SHARE, Floats, SketchEstimator
+from ndis.learn._tables import fitted_rows, fitted_targets, opened_data, public_rows, row_bound, target_bound, to_units
 
 __all__ = ["TARGET_SHARE", "PrivateRidge", "ridge_from_gram"]
 
@@ -62,6 +56,10 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         See `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    schema : Schema, optional
+        What is public about the table. Rows are then taken in units as they are. `row_norm_bound` is that of the
+        schema unless a smaller one is stated, and `target_bound` is left out. `coef_` and `intercept_` are in
+        original units, and `predict` takes rows in these units.
     ledger : path, optional
         The `ndis.Ledger` that pays for the release. It reserves before data is read.
     slot : str, optional
@@ -105,6 +103,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         adjacency: str = "add-remove",
         calibration: str = "exact",
         random_state: Any = None,
+        schema: Any = None,
         ledger: Any = None,
         slot: str | None = None,
     ) -> None:
@@ -118,10 +117,11 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         self.adjacency = adjacency
         self.calibration = calibration
         self.random_state = random_state
+        self.schema = schema
         self.ledger = ledger
         self.slot = slot
 
-    def fit(self, X: Any, y: Any) -> PrivateRidge:
+    def fit(self, X: Any, y: Any = None) -> PrivateRidge:
         """Release a sketch of rows and targets, and solve with it.
 
         Parameters
@@ -129,16 +129,22 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         X : array, sparse matrix or data frame of shape (n, features)
             The private rows.
         y : array of shape (n,) or (n, targets)
-            The private targets.
+            The private targets. With a schema it may be left out if X has the target among its columns.
         """
         scale = self._check()
-        rows, targets = private_rows(self, X), private_targets(self, y)
+        rows, targets = fitted_rows(self, X), fitted_targets(self, X, y)
         one = targets.ndim == 1
         source = open_source((rows, targets[:, None] if one else targets))
         return self._learn(source, choose_columns(source, None, None), scale=scale, one=one)
 
     def fit_data(
-        self, data: Any, *, target: Any, columns: Any = None, header: bool = False, progress: bool | None = None
+        self,
+        data: Any,
+        *,
+        target: Any = None,
+        columns: Any = None,
+        header: bool = False,
+        progress: bool | None = None,
     ) -> PrivateRidge:
         """The same from files or frames that hold the target in a column of their own, read in one pass.
 
@@ -147,7 +153,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         data : path, list of paths, data frame, Arrow table or array
             The private records; a folder is read file by file, with bounded memory.
         target : str or int
-            The target column.
+            The target column; left out with a schema, which names it.
         columns : names or numbers, optional
             The feature columns; by default all but the target. For CSV files without a header: the names of all
             columns, from left to right, the target among them.
@@ -157,32 +163,37 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
             Show a progress bar for files; by default when standard error is a terminal.
         """
         scale = self._check()
-        source = open_source(data, columns=columns, header=header, progress=progress)
-        groups = choose_columns(source, columns, [target])
-        self.n_features_in_ = len(groups[0])
-        if source.names:
-            self.feature_names_in_ = np.array([source.names[i] for i in groups[0]], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return self._learn(source, groups, scale=scale, one=True)
+        if is_dask(data):
+            raise ParameterError("data", "be in memory or in files for PrivateRidge", "a dask collection")
+        source, groups = opened_data(
+            self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
+        )
+        if len(groups[1]) != 1:
+            raise ParameterError("target", "name one column", f"{len(groups[1])} columns")
+        return self._learn(source, groups, scale=scale, one=True, progress=progress)
 
     def _check(self) -> float:
         """Check the public parameters before any private value is read, and return the scale of the targets."""
-        bound = stated_bound("row_norm_bound", self.row_norm_bound)
-        scale = TARGET_SHARE * bound / stated_bound("target_bound", self.target_bound, clipped="targets")
+        scale = TARGET_SHARE * row_bound(self) / target_bound(self)
         if not 0 < scale < math.inf:
             raise ParameterError("target_bound", "be comparable with row_norm_bound", self.target_bound)
         as_not_negative("alpha", self.alpha)
         return scale
 
-    def _learn(self, source: Source, groups: Groups, *, scale: float, one: bool) -> PrivateRidge:
-        bound = stated_bound("row_norm_bound", self.row_norm_bound)
+    def _learn(
+        self, source: Source, groups: Groups, *, scale: float, one: bool, progress: bool | None = None
+    ) -> PrivateRidge:
+        bound = row_bound(self)
         features, targets = len(groups[0]), len(groups[1])
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
         mechanism = self._calibrate(
-            columns=features + targets + (intercept is not None), target_bound=TARGET_SHARE * bound, intercept=intercept
+            columns=features + targets + (intercept is not None),
+            row_norm_bound=bound,
+            target_bound=TARGET_SHARE * bound,
+            intercept=intercept,
         )
-        release = self._keep(mechanism.release(_scaled(source, groups, scale), **self._how()))
+        scaled = _scaled(source, groups, scale)
+        release = self._keep(mechanism.release(scaled, progress=progress, **self._how()))
         weights, self.penalty_ = ridge_from_gram(
             release.gram(),
             features=features,
@@ -192,14 +203,15 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         )
         coefficients = weights[:features].T / scale
         offsets = np.zeros(targets) if intercept is None else weights[features] * (intercept / scale)
+        coefficients, offsets = to_units(self, coefficients, offsets)
         self.coef_: Floats = coefficients[0] if one else coefficients
         self.intercept_ = float(offsets[0]) if one else offsets
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Predict the targets of rows; NaN where a row has NaN."""
+        """Predict the targets of rows; NaN if a row has NaN."""
         check_is_fitted(self)
-        rows = validate_data(self, X, **READ_ROWS)
+        rows = public_rows(self, X)
         return np.asarray(rows @ self.coef_.T + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -9,17 +10,24 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_scalar, as_size
 from ndis.errors import ParameterError
-from ndis.gram.cluster import open_dask
-from ndis.gram.engine import is_dask
-from ndis.gram.sources import choose_columns, open_source
 from ndis.gram.sums import RecordSums
-from ndis.learn._base import INTERCEPT_SHARE, READ_ROWS, Floats, private_rows, stated_bound
+from ndis.learn._base import INTERCEPT_SHARE, Floats
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
 from ndis.learn._softmax import CONSTANT_SHARE, GradientReleases, calibrated_gradients, fit_gradients
+from ndis.learn._tables import (
+    fitted_rows,
+    fitted_targets,
+    in_memory,
+    opened_data,
+    public_rows,
+    row_bound,
+    schema_of,
+    to_units,
+)
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gaussian import GaussianMechanism
@@ -67,6 +75,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         Of "mean" and "posterior"; see `ndis.lift`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    schema : Schema, optional
+        What is public about the table. Rows are then taken in units as they are, `row_norm_bound` is that of the schema
+        unless a smaller one is stated, and the classes are those of its target. Coefficients are in original units.
     ledger : path, optional
         The `ndis.Ledger` that pays for all releases of a fit together. It reserves before data is read.
     slot : str, optional
@@ -115,6 +126,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         max_records: int | None = None,
         bound: str = "exact",
         random_state: Any = None,
+        schema: Any = None,
         ledger: Any = None,
         slot: str | None = None,
     ) -> None:
@@ -130,10 +142,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.max_records = max_records
         self.bound = bound
         self.random_state = random_state
+        self.schema = schema
         self.ledger = ledger
         self.slot = slot
 
-    def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
+    def fit(self, X: Any, y: Any = None) -> PrivateLogisticRegression:
         """Release the weights.
 
         Parameters
@@ -144,56 +157,66 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             The private labels.
         """
         row_norm_bound = self._check()
-        rows = private_rows(self, X)
-        labels = private_labels(self, y)
+        rows = fitted_rows(self, X)
         several = self.method == "rounds"
-        if self.classes is None:
-            self.classes_ = occurring_classes(labels, several=several)
+        if self.schema is not None:
+            codes = fitted_targets(self, X, y)
         else:
-            self.classes_ = stated_classes(self.classes, several=several)
+            labels = private_labels(self, y)
+            if self.classes is None:
+                self.classes_ = occurring_classes(labels, several=several)
+            codes = label_codes(labels, self.classes_)
         if not several:
-            return self._lift(rows, labels, row_norm_bound)
-        codes = label_codes(labels, self.classes_)[:, None]
-        return self._descend((rows, codes), range(len(self.classes_)), row_norm_bound)
+            return self._lift(lambda: (rows, _signs(codes)), row_norm_bound)
+        return self._descend((rows, codes[:, None]), range(len(self.classes_)), row_norm_bound)
 
     def fit_data(
-        self, data: Any, *, target: Any, columns: Any = None, header: bool = False, progress: bool | None = None
+        self,
+        data: Any,
+        *,
+        target: Any = None,
+        columns: Any = None,
+        header: bool = False,
+        progress: bool | None = None,
     ) -> PrivateLogisticRegression:
-        """The same in rounds from files, folders, frames or dask collections, read once per release.
+        """The same from files, folders, frames or dask collections.
+
+        With `method="rounds"` they are read once per release. The other methods keep the encoded records in memory.
 
         Parameters
         ----------
-        data : path, list of paths, data frame, Arrow table, dask collection or array
-            The private records; a folder is read file by file, with bounded memory.
+        data, columns, header, progress
+            As for `PrivateLinearRegression.fit_data`.
         target : str or int
-            The column of labels, which are numbers. `classes` must be stated.
-        columns : names or numbers, optional
-            The feature columns; by default all but the target. For CSV files without a header: the names of all
-            columns, from left to right.
-        header : bool
-            For CSV files: the first line of every file holds public names.
-        progress : bool, optional
-            Show a progress bar for files; by default when standard error is a terminal.
+            The column of labels, which are numbers, and `classes` must be stated. With a schema it is left out: the
+            schema names it and its classes, which may be text.
         """
         row_norm_bound = self._check()
-        if self.method != "rounds":
-            raise ParameterError("method", "be 'rounds' for files", repr(self.method))
-        self.classes_ = stated_classes(self.classes, several=True)
-        if self.classes_.dtype.kind not in "biuf":
-            raise ParameterError("classes", "be numbers for files", repr(self.classes))
-        source = open_dask(data)[0] if is_dask(data) else open_source(data, columns=columns, header=header)
-        groups = choose_columns(source, columns, [target])
-        self.n_features_in_ = len(groups[0])
-        if source.names:
-            self.feature_names_in_ = np.array([source.names[i] for i in groups[0]], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        where = {"columns": columns, "targets": [target], "header": header, "progress": progress}
-        return self._descend(data, self.classes_.astype(np.float64).tolist(), row_norm_bound, **where)
+        codes: Any = range(len(self.classes_)) if self.schema is not None else None
+        if codes is None:
+            self.classes_ = stated_classes(self.classes, several=self.method == "rounds")
+            if self.classes_.dtype.kind not in "biuf":
+                raise ParameterError("classes", "be numbers, or part of a schema, for files", repr(self.classes))
+            codes = self.classes_.astype(np.float64).tolist()
+        opened, groups = opened_data(
+            self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
+        )
+        if self.method == "rounds":
+            return self._descend(opened, codes, row_norm_bound, columns=groups[0], targets=groups[1])
+
+        def read() -> tuple[Any, Floats]:
+            rows, labels = in_memory(opened, groups, most=self.max_records)
+            return rows, label_signs(labels, np.array(codes))
+
+        return self._lift(read, row_norm_bound)
 
     def _check(self) -> float:
         """Check public parameters before any private value is read."""
-        row_norm_bound = stated_bound("row_norm_bound", self.row_norm_bound)
+        row_norm_bound = row_bound(self)
+        schema = schema_of(self, classes=self.schema is not None)
+        if schema is not None and self.classes is not None:
+            raise ParameterError("classes", "be left out with a schema, whose target has classes", self.classes)
+        classes = self.classes if schema is None else schema.classes
         if self.method not in METHODS:
             raise ParameterError("method", f"be one of {', '.join(METHODS)}", repr(self.method))
         adjacency = as_adjacency(self.adjacency)
@@ -205,6 +228,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
                 raise ParameterError("rounds", "be from 2 to 100", self.rounds)
         elif adjacency != "add-remove":
             raise ParameterError("adjacency", f"be 'add-remove' with method={self.method!r}", repr(adjacency))
+        if classes is not None:
+            self.classes_ = stated_classes(classes, several=self.method == "rounds")
         return row_norm_bound
 
     def _descend(self, data: Any, codes: Any, row_norm_bound: float, **where: Any) -> PrivateLogisticRegression:
@@ -225,17 +250,16 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
                 charge.seal(),
                 row_norm_bound=row_norm_bound,
                 intercept=intercept,
-                classes_stated=self.classes is not None,
+                classes_stated=self._classes_stated(),
             )
         self.mechanism_: Any = budget
         self.profile_, self.receipt_ = budget.profile(), receipt
         self._set_weights(theta.T, intercept)
         return self
 
-    def _lift(self, rows: Any, labels: Any, row_norm_bound: float) -> PrivateLogisticRegression:
+    def _lift(self, read: Callable[[], tuple[Any, Floats]], row_norm_bound: float) -> PrivateLogisticRegression:
         """From the posterior."""
         intercept = INTERCEPT_SHARE * row_norm_bound if self.fit_intercept else None
-        signs = label_signs(labels, self.classes_)
         weights = self.n_features_in_ + (intercept is not None)
         budget = as_scalar("epsilon", self.epsilon), as_scalar("delta", self.delta)
         if self.l2_penalty is None:
@@ -254,21 +278,26 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         mechanism = _lifted(model, *budget, str(self.bound))
         self.mechanism_ = mechanism
         how = {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
-        release = mechanism.release((rows, signs), **how)
-        parameters = {**release.receipt.parameters, "classes_stated": self.classes is not None}
+        release = mechanism.release_from(read, **how)
+        parameters = {**release.receipt.parameters, "classes_stated": self._classes_stated()}
         self.release_ = replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))
         self.receipt_ = self.release_.receipt
         self._set_weights(np.asarray(self.release_.values, dtype=np.float64).reshape(1, weights), intercept)
         return self
 
+    def _classes_stated(self) -> bool:
+        return self.classes is not None or self.schema is not None
+
     def _set_weights(self, weights: Floats, intercept: float | None) -> None:
-        self.coef_: Floats = weights[:, : self.n_features_in_]
-        self.intercept_: Floats = np.zeros(len(weights)) if intercept is None else weights[:, -1] * intercept
+        offsets = np.zeros(len(weights)) if intercept is None else weights[:, -1] * intercept
+        self.coef_: Floats
+        self.intercept_: Floats
+        self.coef_, self.intercept_ = to_units(self, weights[:, : self.n_features_in_], offsets)
 
     def decision_function(self, X: Any) -> Floats:
         """Log-odds of the second class, or a score for each of several classes."""
         check_is_fitted(self)
-        rows = validate_data(self, X, **READ_ROWS)
+        rows = public_rows(self, X)
         scores = np.asarray(rows @ self.coef_.T + self.intercept_)
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
@@ -289,6 +318,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         tags.input_tags.allow_nan = True  # a row with a non-finite entry counts as no record: an error would leak it
         tags.input_tags.sparse = True
         return tags
+
+
+def _signs(codes: Floats) -> Floats:
+    """−1 and +1 for the codes 0 and 1; 0, which is no record, where a label is missing or none of the classes."""
+    return np.where(np.isnan(codes), 0.0, 2.0 * codes - 1.0)
 
 
 @lru_cache(maxsize=64)

@@ -10,10 +10,8 @@ import numpy as np
 
 from ndis._validate import as_scalar
 from ndis.errors import ParameterError
-from ndis.gram.cluster import is_dask, open_dask
-from ndis.gram.schema import choose_columns
-from ndis.gram.sources import open_source
-from ndis.learn._base import INTERCEPT_SHARE, Floats, SketchEstimator, private_rows, stated_bound
+from ndis.learn._base import INTERCEPT_SHARE, Floats, SketchEstimator, stated_bound
+from ndis.learn._tables import fitted_rows, opened_data, row_bound
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gram import GramMechanism, GramRelease
 from ndis.mechanisms.projection import RandomProjection
@@ -48,7 +46,7 @@ class MomentEstimator(SketchEstimator):
         y : ignored
         """
         self._check()
-        rows = private_rows(self, X)
+        rows = fitted_rows(self, X)
         return self._learn(rows, {})
 
     def fit_data(self, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Any:
@@ -59,26 +57,18 @@ class MomentEstimator(SketchEstimator):
         data : path, list of paths, data frame, Arrow table, dask collection or array
             The private records. A folder is read file by file, with bounded memory.
         columns : names or numbers, optional
-            The columns to learn from; all by default.
+            The columns to learn from; all by default. For CSV files without a header: the names of all columns, from
+            left to right, with None for a column that is not read.
         header : bool
-            The first line of every CSV file holds names, which are public. Without it every line is a record, and
-            `columns` names all columns from left to right.
+            The first line of every CSV file holds names, which are public. Without it every line is a record.
         progress : bool, optional
             Show a progress bar for files; by default if standard error is a terminal.
         """
         self._check()
-        on_cluster = is_dask(data)
-        opened = {"columns": columns, "header": header, "progress": progress}
-        source = open_dask(data)[0] if on_cluster else open_source(data, **opened)
-        groups = choose_columns(source, columns, None)
-        if len(groups) != 1:
-            raise ParameterError("data", "be rows without targets", "a pair (X, y)")
-        self.n_features_in_ = len(groups[0])
-        if source.names:
-            self.feature_names_in_ = np.array([source.names[i] for i in groups[0]], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return self._learn(data if on_cluster else source, {"columns": groups[0]})
+        opened, groups = opened_data(
+            self, data, target=None, columns=columns, header=header, progress=progress, with_target=False
+        )
+        return self._learn(opened, {"columns": groups[0]})
 
     def _check(self) -> None:
         """Check public parameters before any private value is read."""
@@ -88,7 +78,7 @@ class MomentEstimator(SketchEstimator):
             raise ParameterError("sketch_size", "be left out with method='gram'", self.sketch_size)
         if self.method == "gram" and self.calibration != "exact":
             raise ParameterError("calibration", "be 'exact' with method='gram'", repr(self.calibration))
-        stated_bound("row_norm_bound", self.row_norm_bound)
+        row_bound(self)
         if self.records is not None:
             stated_bound("records", self.records, clipped="")
 
@@ -99,7 +89,7 @@ class MomentEstimator(SketchEstimator):
         """Release, keep what was released, and estimate."""
         records = None if self.records is None else stated_bound("records", self.records, clipped="")
         # A constant column counts the records and carries the mean; without need of either it would only cost noise.
-        bound = stated_bound("row_norm_bound", self.row_norm_bound)
+        bound = row_bound(self)
         intercept = None if centered and records is not None else INTERCEPT_SHARE * bound
         width = self.n_features_in_
         mechanism: GramMechanism | RandomProjection
@@ -112,7 +102,9 @@ class MomentEstimator(SketchEstimator):
                 intercept=intercept,
             )
         else:
-            mechanism = self._calibrate(columns=width + (intercept is not None), intercept=intercept)
+            mechanism = self._calibrate(
+                columns=width + (intercept is not None), row_norm_bound=bound, intercept=intercept
+            )
         release: Any = mechanism.release(data, **self._how(), **how)
         self._keep(release)
         return moments(release, features=width, records=records, centered=centered)

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ndis.errors import ParameterError
-from ndis.learn._base import READ_ROWS, Floats
+from ndis.learn._base import Floats
 from ndis.learn._moments import MomentEstimator
+from ndis.learn._tables import public_rows, schema_of
 
 __all__ = ["PrivatePCA"]
 
@@ -23,10 +24,15 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
 
     Parameters
     ----------
-    n_components : int, optional
-        How many components to keep; all by default.
+    n_components : int or float, optional
+        How many components to keep; all by default. A number between 0 and 1 keeps the fewest components that explain
+        at least this share of the estimated variance. Noise adds variance to every direction.
     epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, calibration, random_state, ledger, slot
         As in `PrivateCovariance`.
+    schema : Schema, optional
+        What is public about the table. Components and mean are those of encoded rows, in which every column has the
+        range [−1, 1]: there is no need to scale. `transform` takes rows in units as they are, and `inverse_transform`
+        gives rows in these units.
 
     Attributes
     ----------
@@ -49,7 +55,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: float | None = None,
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
@@ -60,6 +66,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
         records: float | None = None,
         calibration: str = "exact",
         random_state: Any = None,
+        schema: Any = None,
         ledger: Any = None,
         slot: str | None = None,
     ) -> None:
@@ -73,15 +80,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
         self.records = records
         self.calibration = calibration
         self.random_state = random_state
+        self.schema = schema
         self.ledger = ledger
         self.slot = slot
 
     def _learn(self, data: Any, how: dict[str, Any]) -> PrivatePCA:
-        width, kept = self.n_features_in_, self.n_components
-        if kept is None:
-            kept = width
-        if isinstance(kept, bool) or not (isinstance(kept, int | np.integer) and 1 <= kept <= width):
-            raise ParameterError("n_components", f"be an integer from 1 to the {width} features, or None", repr(kept))
+        width, wanted = self.n_features_in_, self.n_components
+        share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
+        whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width
+        if not (wanted is None or share or whole):
+            rule = f"be an integer from 1 to the {width} features, a share between 0 and 1, or None"
+            raise ParameterError("n_components", rule, repr(wanted))
         found = self._moments(data, how, centered=False)
         self.records_, self.mean_ = found.records, found.location
         variances, vectors = np.linalg.eigh(found.covariance)
@@ -89,22 +98,27 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
         largest = np.argmax(np.abs(vectors), axis=1)
         vectors = vectors * np.sign(vectors[np.arange(width), largest])[:, None]
         total = float(variances.sum())
-        self.n_components_ = int(kept)
+        kept = int(wanted) if whole and wanted is not None else width
+        if share and wanted is not None and total > 0:
+            kept = min(int(np.searchsorted(np.cumsum(variances) / total, wanted)) + 1, width)
+        self.n_components_ = kept
         self.components_: Floats = vectors[:kept]
         self.explained_variance_: Floats = variances[:kept]
-        self.explained_variance_ratio_ = variances[:kept] / total if total > 0 else np.zeros(int(kept))
+        self.explained_variance_ratio_ = variances[:kept] / total if total > 0 else np.zeros(kept)
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Coordinates of rows along the components; NaN where a row has NaN."""
+        """Coordinates of rows along the components; NaN if a row has NaN."""
         check_is_fitted(self)
-        rows = validate_data(self, X, **READ_ROWS)
+        rows = public_rows(self, X, encoded=True)
         return np.asarray(rows @ self.components_.T - self.mean_ @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> Floats:
         """Rows with these coordinates."""
         check_is_fitted(self)
-        return np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
+        rows = np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
+        schema = schema_of(self)
+        return rows if schema is None else schema.decode(rows)
 
     @property
     def _n_features_out(self) -> int:

@@ -8,25 +8,25 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_scalar, as_size
 from ndis.errors import ParameterError
-from ndis.gram.cluster import open_dask
-from ndis.gram.engine import is_dask
-from ndis.gram.sources import choose_columns, open_source
 from ndis.gram.sums import RecordSums
-from ndis.learn._base import (
-    INTERCEPT_SHARE,
-    READ_ROWS,
-    Floats,
-    private_rows,
-    private_targets,
-    stated_bound,
-)
+from ndis.learn._base import INTERCEPT_SHARE, Floats, stated_bound
 from ndis.learn._inference import Unshrunk
 from ndis.learn._rounds import LinearFit, LinearReleases, calibrated_rounds, fit_rounds
 from ndis.learn._summary import CoefficientTable, normal_quantile
+from ndis.learn._tables import (
+    fitted_rows,
+    fitted_targets,
+    opened_data,
+    public_rows,
+    row_bound,
+    schema_of,
+    target_bound,
+    units_map,
+)
 from ndis.learn._weights import weighted_records
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import as_adjacency
@@ -77,6 +77,11 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         Public bound of sample weights, if there are any; larger ones are clipped.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
+    schema : Schema, optional
+        What is public about the table. Rows are then taken in units as they are. `row_norm_bound` is that of the
+        schema unless a smaller one is stated, and `target_bound` is left out. Coefficients, errors and intervals are in
+        original units, and rows to predict are taken in these units. With an intercept, the first value of a category
+        is the one that the others are compared with, and has no coefficient.
     ledger : path, optional
         The `ndis.Ledger` that pays for all releases of a fit together. It reserves before data is read.
     slot : str, optional
@@ -124,6 +129,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         rounds: int = 8,
         weight_bound: float | None = None,
         random_state: Any = None,
+        schema: Any = None,
         ledger: Any = None,
         slot: str | None = None,
     ) -> None:
@@ -137,10 +143,11 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         self.rounds = rounds
         self.weight_bound = weight_bound
         self.random_state = random_state
+        self.schema = schema
         self.ledger = ledger
         self.slot = slot
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PrivateLinearRegression:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PrivateLinearRegression:
         """Make all releases, and solve.
 
         Parameters
@@ -148,14 +155,14 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         X : array, sparse matrix or data frame of shape (n, features)
             The private rows.
         y : array of shape (n,) or (n, targets)
-            The private targets.
+            The private targets. With a schema it may be left out if X has the target among its columns.
         sample_weight : array of shape (n,), optional
             Private weights, up to `weight_bound`. Row and target are multiplied by the root of their weight, and the
             bounds by the root of `weight_bound`. A record whose weight is not positive counts as no record.
         """
         bounds = self._check()
         weight = None if sample_weight is None else stated_bound("weight_bound", self.weight_bound, clipped="weights")
-        rows, targets = private_rows(self, X), private_targets(self, y)
+        rows, targets = fitted_rows(self, X), fitted_targets(self, X, y)
         one = targets.ndim == 1
         columns = targets[:, None] if one else targets
         if weight is None:
@@ -170,7 +177,13 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         return self._learn(sums, bounds, one=one, weight=weight)
 
     def fit_data(
-        self, data: Any, *, target: Any, columns: Any = None, header: bool = False, progress: bool | None = None
+        self,
+        data: Any,
+        *,
+        target: Any = None,
+        columns: Any = None,
+        header: bool = False,
+        progress: bool | None = None,
     ) -> PrivateLinearRegression:
         """The same from files, folders, frames or dask collections, read once for the matrix and once per round.
 
@@ -179,40 +192,32 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         data : path, list of paths, data frame, Arrow table, dask collection or array
             The private records; a folder is read file by file, with bounded memory.
         target : str, int or list of them
-            The target column or columns.
+            The target column or columns; left out with a schema, which names its target.
         columns : names or numbers, optional
             The feature columns; by default all but the target. For CSV files without a header: the names of all
-            columns, from left to right.
+            columns, from left to right, with None for a column that is not read.
         header : bool
-            For CSV files: the first line of every file holds public names.
+            The first line of every CSV file holds names, which are public. Without it every line is a record.
         progress : bool, optional
             Show a progress bar for files; by default when standard error is a terminal.
         """
         bounds = self._check()
-        several = isinstance(target, list | tuple)
-        source = open_dask(data)[0] if is_dask(data) else open_source(data, columns=columns, header=header)
-        groups = choose_columns(source, columns, list(target) if several else [target])
-        self.n_features_in_ = len(groups[0])
-        if source.names:
-            self.feature_names_in_ = np.array([source.names[i] for i in groups[0]], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        opened, groups = opened_data(
+            self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
+        )
         sums = RecordSums(
-            data,
+            opened,
             row_norm_bound=bounds.row,
             target_bound=bounds.target,
             intercept=bounds.constant,
-            columns=columns,
-            targets=list(target) if several else [target],
-            header=header,
-            progress=progress,
+            columns=groups[0],
+            targets=groups[1],
         )
-        return self._learn(sums, bounds, one=not several)
+        return self._learn(sums, bounds, one=not isinstance(target, list | tuple))
 
     def _check(self) -> _Bounds:
         """Check public parameters before any private value is read."""
-        row = stated_bound("row_norm_bound", self.row_norm_bound)
-        target = stated_bound("target_bound", self.target_bound, clipped="targets")
+        row, target = row_bound(self), target_bound(self)
         if self.method not in METHODS:
             raise ParameterError("method", f"be one of {', '.join(METHODS)}", repr(self.method))
         rounds = as_size("rounds", self.rounds)
@@ -220,6 +225,11 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             raise ParameterError("rounds", "be from 2 to 100", rounds)
         constant = INTERCEPT_SHARE * row if self.fit_intercept else None
         return _Bounds(row, target, constant, rounds if self.method == "rounds" else 1)
+
+    @property
+    def _against_first_category(self) -> bool:
+        """Beside a constant, the columns of a category are collinear: all but the first are fitted, against the first."""
+        return bool(self.fit_intercept)
 
     def _learn(
         self, sums: RecordSums, bounds: _Bounds, *, one: bool, weight: float | None = None
@@ -253,20 +263,22 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         factors = np.full(len(found.theta), unit)
         if bounds.constant is not None:
             factors[-1] *= bounds.constant
-        theta = found.theta * factors[:, None]
+        raw = found.estimate
+        theta, covariance = found.theta * factors[:, None], raw.covariance * np.outer(factors, factors)
+        estimate, at = raw.theta * factors[:, None], raw.at * factors[:, None]
+        width = bounds.target * scale
+        schema = schema_of(self)
+        if schema is not None:
+            matrix, shift = units_map(self, constant=bounds.constant is not None)
+            theta, estimate, at = (matrix @ each + shift[:, None] for each in (theta, estimate, at))
+            known = np.isfinite(covariance).all(axis=(1, 2))[:, None, None]
+            covariance = np.where(known, matrix @ np.where(known, covariance, 0.0) @ matrix.T, np.inf)
+            width *= schema.target_scale()[1]
         slopes = theta[: self.n_features_in_].T
-        offsets = theta[-1] if bounds.constant is not None else np.zeros(theta.shape[1])
+        offsets = theta[-1] if len(theta) > self.n_features_in_ else np.zeros(theta.shape[1])
         self.coef_: Floats = slopes[0] if one else slopes
         self.intercept_ = float(offsets[0]) if one else offsets
-        raw = found.estimate
-        target_unit = bounds.target * scale
-        self.estimate_ = Unshrunk(
-            raw.theta * factors[:, None],
-            raw.covariance * np.outer(factors, factors),
-            raw.residual_variance * target_unit**2,
-            raw.records,
-            raw.at * factors[:, None],
-        )
+        self.estimate_ = Unshrunk(estimate, covariance, raw.residual_variance * width**2, raw.records, at)
         self.records_ = raw.records
         deviations = np.sqrt(self.estimate_.residual_variance)
         self.residual_std_ = float(deviations[0]) if one else deviations
@@ -276,7 +288,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
     def predict(self, X: Any) -> Floats:
         """Predict the targets of rows; NaN where a row has NaN."""
         check_is_fitted(self)
-        rows = validate_data(self, X, **READ_ROWS)
+        rows = public_rows(self, X)
         return np.asarray(rows @ self.coef_.T + self.intercept_)
 
     def coef_interval(self, level: float = 0.95) -> Floats:
@@ -314,7 +326,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         if kind not in KINDS:
             raise ParameterError("kind", f"be one of {', '.join(KINDS)}", repr(kind))
         z = normal_quantile(level)
-        rows = validate_data(self, X, **READ_ROWS)
+        rows = public_rows(self, X)
         rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         if self.estimate_.theta.shape[0] > rows.shape[1]:
             rows = np.hstack([rows, np.ones((len(rows), 1))])
@@ -332,10 +344,11 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         """A table of coefficients, standard errors and intervals, in the units of the data."""
         check_is_fitted(self)
         features = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-        names = [*map(str, features), *(["(intercept)"] if self.fit_intercept else [])]
+        intercept = len(self.estimate_.theta) > self.n_features_in_
+        names = [*map(str, features), *(["(intercept)"] if intercept else [])]
         targets = self.estimate_.theta.shape[1]
         shrunk = np.atleast_2d(self.coef_)
-        if self.fit_intercept:
+        if intercept:
             shrunk = np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
         labels = names if targets == 1 else [f"y{t}: {name}" for t in range(targets) for name in names]
         residual = ", ".join(f"{x:.4g}" for x in np.sqrt(self.estimate_.residual_variance))

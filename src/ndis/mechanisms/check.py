@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndis._exact import exact_array
+from ndis._exact import exact_array, plus_diagonal
 from ndis._validate import as_count, as_positive
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -157,8 +157,8 @@ def _findings(model: Any, data: Any, neighbour: Any, v: float) -> Iterator[Findi
 def _whitened(first: tuple[Any, Any], second: tuple[Any, Any], v: float) -> GaussianPair:
     moments = []
     for mean, covariance in (first, second):
-        mu, sigma = exact_array(mean, name="mean").to_float(), exact_array(covariance, name="covariance").to_float()
-        moments += [mu, 0.5 * (sigma + sigma.T) + v * np.eye(mu.size)]
+        sigma = plus_diagonal(exact_array(covariance, name="covariance"), v)
+        moments += [exact_array(mean, name="mean").to_float(), sigma.to_float()]
     return GaussianPair.from_moments(*moments)
 
 

@@ -9,7 +9,7 @@ import math
 import os
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, RowLayout, exact_gram
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
+from ndis.mechanisms.encoding import encoded_data
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.moments import MomentEstimates
 from ndis.mechanisms.projection import as_rows
@@ -30,6 +31,9 @@ from ndis.mechanisms.symmetric import noisy_gram, shift_profile, squared_sensiti
 from ndis.profile import PrivacyProfile
 from ndis.sampling import grid_for
 from ndis.sampling.bits import random_bits
+
+if TYPE_CHECKING:
+    from ndis.schema import Schema
 
 __all__ = ["GramMechanism", "GramRelease"]
 
@@ -198,6 +202,7 @@ class GramMechanism:
         columns: Any = None,
         targets: Any = None,
         header: bool = False,
+        schema: Schema | None = None,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -211,6 +216,8 @@ class GramMechanism:
         data, columns, targets, header, device, progress
             As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
             list of rows is allowed too. Targets need a `target_bound`.
+        schema : Schema, optional
+            Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
         ledger : path, optional
@@ -227,18 +234,16 @@ class GramMechanism:
         ((3, 3), True)
         """
         bits = random_bits(random_state)
+        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
             gram = exact_gram(
-                as_rows(data),
+                as_rows(rows),
                 row_norm_bound=self.row_norm_bound,
                 target_bound=self.target_bound,
                 intercept=self.intercept,
                 fractional_bits=self.fractional_bits,
-                columns=columns,
-                targets=targets,
-                header=header,
-                device=device,
-                progress=progress,
+                **how,
             )
             sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
             released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid}

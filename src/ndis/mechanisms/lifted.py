@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -192,11 +193,22 @@ class LiftedMechanism:
         `lift` and no longer meets the budget, the release is refused before the data are touched. The time that a
         release takes may depend on the data, and is not protected.
         """
+        return self.release_from(lambda: data, random_state=random_state, ledger=ledger, slot=slot)
+
+    def release_from(
+        self,
+        read: Callable[[], Any],
+        *,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> GaussianRelease:
+        """As `release`, of the data that `read` returns. It is called when the ledger has reserved."""
         bits = random_bits(random_state)
         # check what the model declares now, because it may have been changed
         _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
-            mean, covariance = self.model.distribution(data)
+            mean, covariance = self.model.distribution(read())
             centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
             if centre.shape == () and spread.shape == (1, 1):
                 centre = ExactArray(centre.numerators.reshape(1), centre.denominator)

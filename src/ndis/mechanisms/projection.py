@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ndis._json import only_keys
 from ndis._search import budget, first_safe_epsilon
@@ -21,10 +21,14 @@ from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import LEAST_RATE, PoissonRows
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Adjacency, Attained
+from ndis.mechanisms.encoding import encoded_data
 from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.sketch_law import ProjectionLaw, as_calibration, calibrated_ridge, certified_delta
 from ndis.profile import PrivacyProfile
 from ndis.sampling.bits import RandomBits, random_bits
+
+if TYPE_CHECKING:
+    from ndis.schema import Schema
 
 __all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism", "as_rows"]
 
@@ -180,6 +184,7 @@ class SketchMechanism:
         columns: Any = None,
         targets: Any = None,
         header: bool = False,
+        schema: Schema | None = None,
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
@@ -193,6 +198,8 @@ class SketchMechanism:
         data, columns, targets, header, device, progress
             As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
             list of rows is allowed too. Targets need a `target_bound`.
+        schema : Schema, optional
+            Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
         ledger : path, optional
@@ -211,14 +218,17 @@ class SketchMechanism:
         bits = random_bits(random_state)
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
-            return self._draw(self._gram(data, bits, **how), bits, charge.seal())
+            return self._draw(self._gram(data, bits, schema, **how), bits, seal=charge.seal(), progress=progress)
 
-    def _draw(self, gram: Gram, bits: RandomBits, seal: Mapping[str, Any] | None) -> ProjectionRelease:
+    def _draw(
+        self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
+    ) -> ProjectionRelease:
         """The sketch; `seal` is the entry of the ledger that paid."""
-        return draw_release(self, gram, ridge=self.ridge, bits=bits, seal=seal)
+        return draw_release(self, gram, ridge=self.ridge, bits=bits, seal=seal, progress=progress)
 
-    def _gram(self, data: Any, bits: RandomBits, **how: Any) -> Gram:
-        return exact_gram(as_rows(data), **self.law.layout, sample=self._sample(bits), **how)
+    def _gram(self, data: Any, bits: RandomBits, schema: Schema | None, **how: Any) -> Gram:
+        rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
+        return exact_gram(as_rows(rows), **self.law.layout, sample=self._sample(bits), **how)
 
     def _sample(self, bits: RandomBits) -> PoissonRows | None:
         return None

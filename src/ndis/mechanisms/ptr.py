@@ -161,9 +161,9 @@ class PTRProjection(SketchMechanism):
 
         The output is λ̃ and the sketch (the receipt has λ̃). The ridge in use is a function of λ̃ and never above λ.
         Whoever knows λ̃ can add the noise that is missing to λ. So the output tells no less than at ridge λ. Two kinds
-        of neighbours move the test by all of l²: in one column a row at the bound that joins no rows, and in two
-        columns a row at the bound that replaces the second of two equal rows. In the second case the sketch moves by h
-        in one direction and by l²/(λ + l²) in the other. The share δ_ptr of the guarantee need not be attained.
+        of neighbours move the test by all of l². In one column, a row at the bound joins no rows. In two columns, a
+        row at the bound replaces the second of two equal rows. The sketch then moves by h in one direction and by
+        l²/(λ + l²) in the other. The share δ_ptr of the guarantee need not be attained.
         """
         if self.intercept is not None or self.target_bound is not None:
             return super().attained()
@@ -176,11 +176,13 @@ class PTRProjection(SketchMechanism):
             moved = Attained(words, PrivacyProfile(pair.compose(beside.reversed()), adjacency=self.adjacency))
         return (moved, *super().attained())
 
-    def _draw(self, gram: Gram, bits: RandomBits, seal: Mapping[str, Any] | None) -> ProjectionRelease:
+    def _draw(
+        self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
+    ) -> ProjectionRelease:
         """Test, then draw the sketch with the ridge that the test allows."""
         noisy = self._test(gram, bits)
         ridge, released = self._ridge_after(noisy), {"noisy_eigenvalue": noisy}
-        return draw_release(self, gram, ridge=ridge, bits=bits, released=released, seal=seal)
+        return draw_release(self, gram, ridge=ridge, bits=bits, released=released, seal=seal, progress=progress)
 
     def _test(self, gram: Gram, bits: RandomBits) -> float:
         """λ̃ as it is given out: drawn on its grid, then rounded down to a float."""

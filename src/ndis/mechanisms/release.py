@@ -21,6 +21,7 @@ from ndis._validate import as_one_probability
 from ndis.errors import ParameterError, PrecisionError
 from ndis.files import write_folder
 from ndis.gram.accumulator import Gram
+from ndis.gram.reading import fixed_steps
 from ndis.mechanisms.base import Receipt
 from ndis.mechanisms.moments import MomentEstimates
 from ndis.mechanisms.sketch_law import ProjectionLaw
@@ -30,6 +31,7 @@ from ndis.sampling.bits import RandomBits
 __all__ = ["ProjectionRelease", "Sketching", "draw_release", "loadable", "receipt_of"]
 
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
+_LARGE_DRAW = 1 << 18  # normals: some seconds
 
 # What NumPy and zipfile raise on bytes that are no archive of arrays.
 _UNREADABLE = (
@@ -248,16 +250,24 @@ def draw_release(
     bits: RandomBits,
     released: Mapping[str, float] = MappingProxyType({}),
     seal: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
 ) -> ProjectionRelease:
-    """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends only on the ridge.
+    """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends on the ridge only.
 
-    `released` goes into the receipt: whatever else the mechanism gives out, and accounts for. So does `seal`, the entry
-    of the ledger that paid.
+    `released` goes into the receipt: what else the mechanism gives out, and accounts for. So does `seal`, the entry of
+    the ledger that paid. `progress` shows a bar; by default only on a terminal, and only if the sketch is large.
     """
-    sample = exact_gaussian(
-        0, gram.exact(ridge=ridge), size=mechanism.sketch_size, grid=grid_for(math.sqrt(ridge)), random_state=bits
-    )
     layout = gram.layout
+    large = mechanism.sketch_size * layout.width >= _LARGE_DRAW
+    with fixed_steps(progress if large or progress is not None else False, "drawing rows") as show:
+        sample = exact_gaussian(
+            0,
+            gram.exact(ridge=ridge),
+            size=mechanism.sketch_size,
+            grid=grid_for(math.sqrt(ridge)),
+            random_state=bits,
+            show=show,
+        )
     receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge, **released}, seal=seal)
     return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
 

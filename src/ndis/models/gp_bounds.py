@@ -58,7 +58,7 @@ def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: F
             pulled = arb(1)
             if others and high > 0:
                 reach, room = others * b, 1 - arb(low)
-                room = eta if eta < room else room  # both are bounds where the two cannot be told apart
+                room = eta if eta < room else room  # if the two cannot be told apart, both are bounds
                 best, last = ((1 + 8 * reach).sqrt() - 1) / 4, (reach * room).sqrt()
                 z = last if last < best else best
                 pulled = (1 + z) ** 2 * (1 - z**2 / reach)
@@ -81,8 +81,8 @@ def ratios_and_leverages(
 ) -> tuple[Floats, Floats]:
     """Pairs (t, r²/s), rounded up: every neighbour has both at most as large as one of them. The ratios t fall.
 
-    ω and w are cut into cells. Of those with less of both than another nothing is kept; what is left is merged where
-    that adds next to nothing to the largest (r²/s)·t.
+    ω and w are cut into cells. A cell with less of both than another one is dropped. Cells are merged if that adds next
+    to nothing to the largest (r²/s)·t.
 
     >>> t, leverage = ratios_and_leverages(16, 0.5, variance=1.0, noise=0.1, prior=1.0, noise_variance=100.0)
     >>> bool((np.diff(t) < 0).all() and (np.diff(leverage) > 0).all())
@@ -109,7 +109,7 @@ def ratios_and_leverages(
 def _cells(records: int, label_bound: float, variance: float, noise: float) -> tuple[Floats, Floats, Floats]:
     """The largest ω and w of each cell that a neighbour may lie in, and the largest r²/s there, rounded up."""
     others, ends = records - 1, np.arange(_CELLS + 1) / _CELLS
-    taken = ends * (variance / (variance + noise))  # ω/s, even steps of which are fine where the labels' noise is small
+    taken = ends * (variance / (variance + noise))  # ω/s; its even steps are fine if the labels' noise is small
     shares = np.unique(np.concatenate([ends, np.minimum(taken[1:-1] / (1.0 - taken[1:-1]) * (noise / variance), 1.0)]))
     low, high = shares[:-1, None], shares[1:, None]  # of ω/L
     floor = 1.0 / (others * variance / noise * _UP + 1.0) / _UP

@@ -43,7 +43,7 @@ _EVEN, _TOP = 32, 14  # pieces of the range of t: even ones, and ones that shrin
 _ROUNDED = 2.0**-38  # by how much of itself `_covariance` may round λ up
 _DEFAULT_TOLERANCE = 2.0**-20  # of the norm bound: costs 4·10⁻⁶ of the noise
 _PENALTY_BITS = 20
-_CROWD = 2000  # records of the worst neighbours known, where max_records allows
+_CROWD = 2000  # records of the worst known neighbours, if max_records allows
 _MARGINS = (2.0, 3.0, 4.0, 6.0)  # of the record among them, once it has pulled
 
 

@@ -76,7 +76,8 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
 
 
 def _holds_one(cell: Any) -> bool:
-    return cell.shape == (1,) if isinstance(cell, np.ndarray) else isinstance(cell, list | tuple) and len(cell) == 1
+    kind = type(cell)  # and not isinstance, which may ask the cell itself
+    return cell.shape == (1,) if kind is np.ndarray else kind in (list, tuple) and len(cell) == 1
 
 
 def _cells(name: str, array: NDArray[Any]) -> Floats:

@@ -13,6 +13,7 @@ A tie has probability zero. No number on this path is a float.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -71,7 +72,15 @@ def grid_for(noise_std: float) -> float:
     return math.ldexp(0.5, math.frexp(noise_std)[1] - _GRID_BITS)
 
 
-def exact_gaussian(mean: Any, covariance: Any, *, size: int, grid: float, random_state: Any = None) -> ExactSample:
+def exact_gaussian(
+    mean: Any,
+    covariance: Any,
+    *,
+    size: int,
+    grid: float,
+    random_state: Any = None,
+    show: Callable[[float], None] | None = None,
+) -> ExactSample:
     """Draw ``size`` vectors from N(mean, covariance), rounded to the grid, exactly.
 
     Parameters
@@ -87,6 +96,8 @@ def exact_gaussian(mean: Any, covariance: Any, *, size: int, grid: float, random
         square root of the ridge. It has no default, because a grid from the covariance would leak it.
     random_state : optional
         None draws from the operating system. Anything else is reproducible, warns, and is not private.
+    show : callable, optional
+        Called with the share of the vectors that are drawn, after each part of a size that is public.
 
     Returns
     -------
@@ -108,7 +119,7 @@ def exact_gaussian(mean: Any, covariance: Any, *, size: int, grid: float, random
         raise ParameterError("mean", f"have {root.size} entries, like covariance", f"shape {centre.shape}")
     column = np.broadcast_to(centre.numerators, (root.size,)).reshape(-1, 1)
     bits = random_bits(random_state)
-    drawn = draw_rounded(ExactArray(column, centre.denominator), root, int(size), exponent, bits)
+    drawn = draw_rounded(ExactArray(column, centre.denominator), root, int(size), exponent, bits, show)
     return ExactSample(_narrow(drawn.T), grid, bits.private)
 
 
@@ -156,16 +167,22 @@ def exact_normal(
     return ExactSample(_narrow(drawn).reshape(centre.shape), grid, bits.private)
 
 
-def draw_rounded(mean: ExactArray, root: CovarianceRoot, count: int, exponent: int, bits: RandomBits) -> NDArray[Any]:
+def draw_rounded(
+    mean: ExactArray,
+    root: CovarianceRoot,
+    count: int,
+    exponent: int,
+    bits: RandomBits,
+    show: Callable[[float], None] | None = None,
+) -> NDArray[Any]:
     """⌊(μ + Lz)/2^exponent + ½⌋ for ``count`` columns z of fresh normals. ``mean`` has one column, or one per z."""
     step = max(_NORMALS_AT_ONCE // root.size, 1)
-    columns = [
-        _draw_columns(
-            ExactArray(mean.numerators[:, start : start + step], mean.denominator) if mean.shape[1] > 1 else mean,
-            root, min(step, count - start), exponent, bits,
-        )
-        for start in range(0, count, step)
-    ]  # fmt: skip
+    columns = []
+    for start in range(0, count, step):
+        part = ExactArray(mean.numerators[:, start : start + step], mean.denominator) if mean.shape[1] > 1 else mean
+        columns.append(_draw_columns(part, root, min(step, count - start), exponent, bits))
+        if show is not None:
+            show(min(start + step, count) / count)
     return np.concatenate([np.empty((root.size, 0), dtype=object), *columns], axis=1)
 
 

@@ -2,39 +2,46 @@
 
 A profile is a list of steps per order: a pair, the rates of Poisson sampling and the number of releases. A single step
 without sampling is a Gaussian pair. A single sampled release has a closed form (`ndis.spectrum.subsampling`).
-Everything else composes sampled releases.
+Everything else composes sampled releases (`ndis.spectrum.composition`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError
 from ndis.spectrum import certified, evaluate, subsampling
-from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.composition import SAMPLED_WIDTH, Composition, Step, worse
 from ndis.spectrum.subsampling import Order
 
-__all__ = ["Order", "Step", "certify", "log_delta", "smallest_epsilon"]
+__all__ = [
+    "SAMPLED_WIDTH",
+    "Order",
+    "Step",
+    "certified_epsilon",
+    "certify",
+    "log_delta",
+    "smallest_epsilon",
+    "worst_log_delta",
+]
+
+_WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """`count` equal releases of one order; a record enters each with the product of the rates."""
-
-    pair: Invariants
-    rates: tuple[float, ...]
-    count: int
+def _composed(steps: Sequence[Step]) -> bool:
+    """True if the steps compose sampled releases; False if they are one release, which has a closed form."""
+    return len(steps) > 1 or steps[0].count > 1
 
 
 def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats) -> Floats:
     """log δ at each entry of a vector ε."""
-    step = _single(steps)
+    if _composed(steps):
+        return Composition(steps, order).log_delta(epsilon)[0]
+    (step,) = steps
     if not step.rates:
         if epsilon.size == 1:
             return np.array([evaluate.log_delta_at(step.pair, float(epsilon[0]))])
@@ -42,34 +49,41 @@ def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats) -> Floats:
     return subsampling.log_delta(step.pair, epsilon, step.rates, order)
 
 
-def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_width: float) -> Enclosure:
-    """A certified enclosure of δ(ε), or PrecisionError if the width is not reached."""
-    step = _single(steps)
+def worst_log_delta(remove: Sequence[Step], add: Sequence[Step], epsilon: Floats) -> Floats:
+    """log of the larger δ of both orders, at each entry of a vector ε."""
+    if _composed(remove):
+        return worse([Composition(remove, "remove"), Composition(add, "add")], epsilon)
+    return np.maximum(log_delta(remove, "remove", epsilon), log_delta(add, "add", epsilon))
+
+
+def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_width: float | None = None) -> Enclosure:
+    """A certified enclosure of δ(ε), or PrecisionError if the width is not reached.
+
+    For compositions with sampled pairs of unequal variances both ends are certain, but no width is promised.
+    """
+    if _composed(steps):
+        return Composition(steps, order).certify(epsilon, relative_width)
+    (step,) = steps
+    width = _WIDTH if relative_width is None else relative_width
     if not step.rates:
-        return certified.certify(step.pair, epsilon, relative_width=relative_width)
-    return subsampling.certify(step.pair, epsilon, step.rates, order, relative_width=relative_width)
+        return certified.certify(step.pair, epsilon, relative_width=width)
+    return subsampling.certify(step.pair, epsilon, step.rates, order, relative_width=width)
+
+
+def certified_epsilon(steps: Sequence[Step], order: Order, target: float) -> float:
+    """An ε with a certified δ(ε) ≤ target for a composition, from certificates only; slow, and good to a percent."""
+    return Composition(steps, order).certified_epsilon(target)
 
 
 def smallest_epsilon(steps: Sequence[Step], order: Order, target: float, *, start: float = 0.0) -> float:
     """The smallest safe ε ≥ `start` with δ(ε) ≤ target."""
-    step = _single(steps)
     if start == math.inf:
         return start
+    if _composed(steps):
+        return Composition(steps, order).smallest_epsilon(target, start)
+    (step,) = steps
     if not step.rates:
         return max(start, evaluate.smallest_epsilon(step.pair, target))
     if order == "remove":
         return max(start, subsampling.smallest_epsilon_remove(step.pair, target, step.rates))
     return subsampling.smallest_epsilon_add(step.pair, target, step.rates, start)
-
-
-def _single(steps: Sequence[Step]) -> Step:
-    """The step of a profile with one release; several releases with a sample among them are refused."""
-    if len(steps) == 1 and steps[0].count == 1:
-        return steps[0]
-    rate = next(float(np.prod(step.rates)) for step in steps if step.rates)
-    raise ParameterError(
-        "profile",
-        "not be subsampled to compose exactly",
-        f"sampling rate {rate!r}",
-        "compose first and subsample the whole if all releases see one sample, else use a numerical accountant",
-    )

@@ -28,11 +28,13 @@ from ndis.spectrum.sampled_contour import TOLERANCE, find_saddle, integrate
 from ndis.spectrum.sampled_jumps import Step, by_jumps
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
+from ndis.spectrum.sampled_sums import LossSums
 from ndis.spectrum.sampled_two import one_step, two_steps
 
 __all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
 
 Order = Literal["remove", "add"]
+_MOST_SUMS = 100_000  # so many steps at most are added up by their densities
 _TOGETHER = 64  # so many ε at most share one path
 
 
@@ -88,6 +90,7 @@ class SampledComposition:
                     low, high = -high, -low
             self.least += g.count * low
             self.most += g.count * high
+        self._sums: LossSums | None = None
         self.mean = math.fsum(n * m.mean for m, n in self.parts)
         self.limit = min((m.limit for m, _ in self.parts), default=math.inf)
 
@@ -178,11 +181,29 @@ class SampledComposition:
     def _hard(self, epsilon: float, c: float, found: tuple[float, float, float]) -> tuple[float, float, float]:
         """Where the one path did not reach the goal: the sum over jumps, if its estimate is smaller."""
         value, _, error = found
+        if not error <= TOLERANCE * (1.0 + abs(value)) and self._all_shifts:
+            found = self._by_sums(epsilon)
+            value, _, error = found
         if self.order == "remove" and not error <= TOLERANCE * (1.0 + abs(value)):
             other = by_jumps(self, epsilon, c)
             if not error <= other[2]:
                 return other
         return found
+
+    @cached_property
+    def _all_shifts(self) -> tuple[tuple[float, float, int], ...]:
+        """Rate, shift and number of the steps, if all are sampled mean shifts; else nothing."""
+        steps = [(m.rate, m.shift, n) for m, n in self.parts if isinstance(m, ShiftMoment)]
+        return tuple(steps) if len(steps) == len(self.parts) and sum(n for _, _, n in steps) <= _MOST_SUMS else ()
+
+    def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
+        """From the density of the loss, with the tables made for another ε if they suffice."""
+        if self._sums is not None:
+            got = self._sums.log_delta(epsilon)
+            if got[2] <= TOLERANCE * (1.0 + abs(got[0])):
+                return got
+        self._sums = LossSums(self._all_shifts, epsilon, add=self.order == "add")
+        return self._sums.log_delta(epsilon)
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""

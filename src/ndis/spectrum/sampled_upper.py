@@ -19,7 +19,7 @@ not above either line. The lower hull f̌ of the points (τ_i, φ_i), (0, 1) and
 if f̌(t_i) ≤ l_i for every i ≥ 1: on each half of [t_i, t_{i+1}] f̌ is convex, so it is below its own chord, whose ends
 are below one of the lines. All this is checked in balls. f̌ is the profile of a discrete pair that the step dominates.
 
-The values f_i are certified: δ = w·δ'(ε') as in `ndis.subsampling`, with δ' from the pair's own certificate.
+The values f_i are certified: δ = w·δ'(ε') as in `ndis.spectrum.subsampling`, with δ' from the pair's own certificate.
 """
 
 from __future__ import annotations

@@ -46,12 +46,14 @@ and c = 1 exchange their roles. In between, the search splits cells.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._rounding import up
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
@@ -65,7 +67,8 @@ __all__ = ["Leaf", "Search", "certified_rank_one", "rank_one_search"]
 
 _UP = 1.0 + 2.0**-46  # past the rounding of a few operations
 _LARGEST = 1e60  # of Δ; beyond, δ is taken to be 1
-_WIDEST = 2.0**50  # of T; beyond, too: 1 ± |t| runs out of digits
+_WIDEST = 2.0**50  # of T; beyond it, δ counts as 1 too: 1 ± |t| runs out of digits
+_LEAST = 2.0**-400  # of |t| of a cell that is not a point at 0
 _MIX = tuple(2.0**-k for k in range(1, 21))  # b² tried for cells that touch t = 0
 _SPLIT = 16.0  # by how much the cell that touches t = 0 shrinks
 
@@ -73,7 +76,7 @@ _SPLIT = 16.0  # by how much the cell that touches t = 0 shrinks
 class Leaf(NamedTuple):
     """A cell that is not split further. On it δ ≤ δ(pair) + extra; `log_bound` is the logarithm of this in floats."""
 
-    ratio: Floats
+    excess: Floats
     shift: Floats
     extra: float
     log_bound: float
@@ -125,9 +128,8 @@ def rank_one_search(
     """
     cells = _roots(envelope)
     if cells is None:
-        apart = GaussianPair.from_ratios(1.0, shift=1e9)
         equal = GaussianPair.from_ratios(1.0)  # in every envelope
-        return Search(-math.inf, equal, (Leaf(apart.variance_ratio, apart.shift, 0.0, 0.0),))
+        return Search(-math.inf, equal, (Leaf(np.zeros(1), np.array([1e9]), 0.0, 0.0),))
     lower, leaves, evaluated = -math.inf, [], 0
     worst = GaussianPair.from_ratios(1.0)
     slack = math.log1p(tolerance)
@@ -136,10 +138,10 @@ def rank_one_search(
         found, pair = _attained(cells, epsilon)
         if found >= lower:
             lower, worst = found, pair
-        ratio, shift, extra, bound = _bound(cells, epsilon)
+        excess, shift, extra, bound = _bound(cells, epsilon)
         evaluated += bound.size
         done = cells.point | (bound <= lower + slack) | (evaluated >= max_cells)
-        leaves += [Leaf(ratio[i], shift[i], float(extra[i]), float(bound[i])) for i in np.flatnonzero(done)]
+        leaves += [Leaf(excess[i], shift[i], float(extra[i]), float(bound[i])) for i in np.flatnonzero(done)]
         cells = _split(cells.take(~done), extra[~done] > 0)
     return Search(lower, worst, tuple(leaves))
 
@@ -149,7 +151,7 @@ def certified_rank_one(
 ) -> Enclosure:
     """An enclosure of the supremum of δ(ε) over the envelope: ball arithmetic certifies every leaf.
 
-    The code rounds T outwards to a ratio that is a float. The lower end is that of the rounded envelope.
+    The code rounds T/(1+T) up to a float. The lower end is that of the rounded envelope.
 
     >>> box = certified_rank_one(RankOneEnvelope(shift_bound=0.25, ratio_bound=0.012), 1.0)
     >>> 1.219115e-05 < box.lower <= box.upper < 1.219116e-05
@@ -164,7 +166,7 @@ def _certified(envelope: RankOneEnvelope, epsilon: float, tolerance: float, rela
     upper = 0.0
     for leaf in search.leaves:
         near = leaf.log_bound >= search.lower - 1e-2
-        pair = GaussianPair.from_ratios(leaf.ratio, leaf.shift)
+        pair = _pair(leaf.excess, leaf.shift)
         found = _upper(pair, epsilon, relative_width if near else 1e-3)
         if leaf.extra:
             found = (found + leaf.extra) * (1.0 + 2.0**-52)
@@ -188,7 +190,7 @@ def _upper(pair: GaussianPair, epsilon: float, relative_width: float) -> float:
 
 
 def _roots(envelope: RankOneEnvelope) -> _Cells | None:
-    """The wide and the narrow side of each piece, with |t| rounded outwards so that 1 ± |t| is a float.
+    """The wide and the narrow side of each piece, with |t| rounded outwards to a float.
 
     The answer is None if the numbers are too large to be of use.
     """
@@ -200,12 +202,8 @@ def _roots(envelope: RankOneEnvelope) -> _Cells | None:
         if T == 0:
             rows.append((reach, 1.0, 0.0, 0.0, 0.0, 0.0))
             continue
-        wide = math.nextafter(1.0 + T, math.inf) - 1.0
-        narrow = 1.0 - (1.0 - 2.0**-50) / (1.0 + T)
-        if narrow >= 0.5:  # below 0.5 the difference is exact; here it may have been rounded down
-            narrow = math.nextafter(narrow, 1.0)
-        if not narrow < 1.0:
-            return None
+        wide = max(T, _LEAST)
+        narrow = up(Fraction(wide) / (1 + Fraction(wide)))
         rows += [(reach, 1.0, 0.0, wide, 0.0, 1.0), (reach, -1.0, 0.0, narrow, 0.0, 1.0)]
     return _Cells(*np.array(rows).T)
 
@@ -240,51 +238,52 @@ def _beyond_modes(cells: _Cells, epsilon: float, times: float) -> tuple[Mask, Ma
 
 
 def _bound(cells: _Cells, epsilon: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """(ratios, shifts, extra, log bound) of each cell: the best of the three bounds above."""
+    """(excesses, shifts, extra, log bound) of each cell: the best of the three bounds above."""
     reach, sign, q0, q1, c0, c1 = cells
     stretch = np.divide(q1, q0, out=np.ones_like(q1), where=q0 > 0)
     at_corner = cells.point & ((c0 == 0) | (c0 == 1))  # m² as it stands, nothing rounded
     shift = _shifts(reach, c1 * stretch, 1.0 - c0, np.where(at_corner, 1.0, _UP))
-    ratio = _ratios(sign * q1)
-    bound = _log_delta(ratio, shift, epsilon)
+    excess = _with_flat(sign * q1)
+    bound = _log_delta(excess, shift, epsilon)
     extra = np.zeros_like(bound)
     for i in np.flatnonzero((q0 == 0) & (q1 > 0) & (c1 > 0) & (reach > 0)):
-        ratio[i], shift[i], bound[i] = _mixture(float(sign[i]), float(q1[i]), float(reach[i]), epsilon)
+        excess[i], shift[i], bound[i] = _mixture(float(sign[i]), float(q1[i]), float(reach[i]), epsilon)
 
     open_ = np.flatnonzero(~cells.point)
-    centre_ratio, centre_shift, near = _centres(cells.take(~cells.point))
-    value = np.log(np.exp(_log_delta(centre_ratio, centre_shift, epsilon)) + near)
+    centre, centre_shift, near = _centres(cells.take(~cells.point))
+    value = np.log(np.exp(_log_delta(centre, centre_shift, epsilon)) + near)
     better = value < bound[open_]
     which = open_[better]
-    ratio[which], shift[which] = centre_ratio[better], centre_shift[better]
+    excess[which], shift[which] = centre[better], centre_shift[better]
     extra[which], bound[which] = near[better], value[better]
-    return ratio, shift, extra, bound
+    return excess, shift, extra, bound
 
 
 def _mixture(sign: float, q: float, reach: float, epsilon: float) -> tuple[Floats, Floats, float]:
     """The best of the dominating pairs of a cell that touches t = 0."""
     b2 = np.array([b for b in _MIX if q < 0.99 * b or (sign > 0 and q < 8.0 * b)] or [1.0])
     if b2[0] == 1.0:
-        return np.ones(2), np.array([1e9, 0.0]), 0.0  # nothing better than δ = 1
+        return np.zeros(2), np.array([1e9, 0.0]), 0.0  # nothing better than δ = 1
     shift = _shifts(np.full(b2.size, reach), np.zeros_like(b2), 1.0 / (1.0 - b2), np.full(b2.size, _UP))
-    ratio = _ratios(sign * (q / b2 * _UP + 2.0**-52))
-    values = _log_delta(ratio, shift, epsilon)
+    excess = _with_flat(sign * (q / b2 * _UP))
+    values = _log_delta(excess, shift, epsilon)
     best = int(np.argmin(values))
-    return ratio[best], shift[best], float(values[best])
+    return excess[best], shift[best], float(values[best])
 
 
 def _centres(cells: _Cells) -> tuple[Floats, Floats, Floats]:
-    """(ratios, shifts, total variation) from the centre of each cell to its farthest point, rounded up."""
+    """(excesses, shifts, total variation) from the centre of each cell to its farthest point, rounded up."""
     reach, sign, q0, q1, c0, c1 = cells
-    ratio = 1.0 + sign * 0.5 * (q0 + q1)
+    centre = sign * 0.5 * (q0 + q1)
+    ratio = 1.0 + centre
     low, high = np.minimum(1.0 + sign * q0, 1.0 + sign * q1), np.maximum(1.0 + sign * q0, 1.0 + sign * q1)
     x = np.maximum(high / ratio, ratio / low) - 1.0
     angle0, angle1 = _angle(c1), _angle(c0)
     angle = 0.5 * (angle0 + angle1)
-    turn = 0.5 * np.abs(ratio - 1.0) * np.sin(0.5 * (angle1 - angle0)) / np.sqrt(ratio)
+    turn = 0.5 * np.abs(centre) * np.sin(0.5 * (angle1 - angle0)) / np.sqrt(ratio)
     near = (x / math.sqrt(8.0) + turn) * (1.0 + 2.0**-30) + 2.0**-40  # past the rounding of ratios and angles
     shift = _shifts(reach, np.cos(angle) ** 2, np.sin(angle) ** 2, np.full(angle.size, _UP))
-    return np.stack([ratio, np.ones_like(ratio)], axis=1), shift, near
+    return _with_flat(centre), shift, near
 
 
 def _angle(c: Floats) -> Floats:
@@ -292,9 +291,13 @@ def _angle(c: Floats) -> Floats:
     return np.arctan2(np.sqrt(1.0 - c), np.sqrt(c))
 
 
-def _ratios(t: Floats) -> Floats:
-    """1 + t, exact if t was read off a ratio, and 1 for the flat coordinate."""
-    return np.stack([1.0 + t, np.ones_like(t)], axis=1)
+def _with_flat(t: Floats) -> Floats:
+    """t, and 0 for the flat coordinate."""
+    return np.stack([t, np.zeros_like(t)], axis=1)
+
+
+def _pair(excess: Floats, shift: Floats) -> GaussianPair:
+    return GaussianPair.from_excess(excess.tolist(), shift.tolist())
 
 
 def _shifts(reach: Floats, curved: Floats, flat: Floats, up: Floats) -> Floats:
@@ -303,17 +306,17 @@ def _shifts(reach: Floats, curved: Floats, flat: Floats, up: Floats) -> Floats:
     return np.where(root > 0, np.maximum(root, LEAST_SHIFT), 0.0)
 
 
-def _log_delta(ratio: Floats, shift: Floats, epsilon: float) -> Floats:
+def _log_delta(excess: Floats, shift: Floats, epsilon: float) -> Floats:
     """log δ of each row; 0, the largest possible value, if floats do not reach it."""
-    if not len(ratio):
+    if not len(excess):
         return np.zeros(0)
     try:
-        return log_delta_batch(ratio, shift, epsilon=epsilon)
+        return log_delta_batch(excess=excess, shift=shift, epsilon=epsilon)
     except PrecisionError:
-        if len(ratio) == 1:
+        if len(excess) == 1:
             return np.zeros(1)
-        half = len(ratio) // 2
-        parts = (_log_delta(ratio[:half], shift[:half], epsilon), _log_delta(ratio[half:], shift[half:], epsilon))
+        half = len(excess) // 2
+        parts = (_log_delta(excess[:half], shift[:half], epsilon), _log_delta(excess[half:], shift[half:], epsilon))
         return np.concatenate(parts)
 
 
@@ -321,11 +324,11 @@ def _attained(cells: _Cells, epsilon: float) -> tuple[float, GaussianPair]:
     """The largest log δ at corners of the cells, and its pair. Corners are pairs of the envelope."""
     t, c = np.tile(cells.sign * cells.q1, 2), np.concatenate([cells.c0, cells.c1])
     inside = np.where((c == 0) | (c == 1), 1.0, 2.0 - _UP)
-    ratio, shift = _ratios(t), _shifts(np.tile(cells.reach, 2), c, 1.0 - c, inside)
-    values = _log_delta(ratio, shift, epsilon)
+    excess, shift = _with_flat(t), _shifts(np.tile(cells.reach, 2), c, 1.0 - c, inside)
+    values = _log_delta(excess, shift, epsilon)
     values = np.where(values == 0.0, -math.inf, values)
     best = int(np.argmax(values))
-    return float(values[best]), GaussianPair.from_ratios(ratio[best], shift[best])
+    return float(values[best]), _pair(excess[best], shift[best])
 
 
 def _split(cells: _Cells, by_centre: Mask) -> _Cells:
@@ -334,13 +337,12 @@ def _split(cells: _Cells, by_centre: Mask) -> _Cells:
         return cells
     reach, sign, q0, q1, c0, c1 = cells
     touching = q0 == 0
-    inner = np.where(touching, q1 / np.where(by_centre, 2.0, _SPLIT), np.sqrt(q0 * q1))
-    between = sign * ((1.0 + sign * inner) - 1.0)  # so that 1 ± it is a float
+    between = np.where(touching, q1 / np.where(by_centre, 2.0, _SPLIT), np.sqrt(q0) * np.sqrt(q1))
     stretch = np.divide(q1, q0, out=np.full_like(q1, math.inf), where=~touching)
     angle0, angle1 = _angle(c1), _angle(c0)
     loss_q = np.where(by_centre, (q1 - q0) / math.sqrt(8.0), np.where(touching, math.inf, c1 * (stretch - 1.0)))
     loss_c = np.where(by_centre, 0.5 * q1 * (angle1 - angle0), c1 - c0)
-    across_q = (loss_q >= loss_c) & (between > q0) & (between < q1)
+    across_q = (loss_q >= loss_c) & (between > q0) & (between < q1) & (between >= _LEAST)
     middle = np.where(by_centre, np.cos(0.5 * (angle0 + angle1)) ** 2, 0.5 * (c0 + c1))
     first = _Cells(reach, sign, q0, np.where(across_q, between, q1), c0, np.where(across_q, c1, middle))
     second = _Cells(reach, sign, np.where(across_q, between, q0), q1, np.where(across_q, c0, middle), c1)

@@ -1,0 +1,106 @@
+"""`ndis schema init` and `ndis schema check`: a schema to fill in, and whether it fits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ndis import __version__
+from ndis.cli.records import names_of, readable_data
+from ndis.files import check_file, write_file
+
+if TYPE_CHECKING:
+    from ndis.schema import Schema
+
+__all__ = ["SchemaOption", "read_schema", "register"]
+
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help="TOML file with public ranges and categories; see 'ndis schema'."),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--columns", metavar="NAMES", help="Names of all columns of a CSV file without --header, in order."),
+]
+Header = Annotated[
+    bool, typer.Option("--header", help="The first line of every CSV file holds column names, which are public.")
+]
+
+_schema = typer.Typer(no_args_is_help=True, help="What is public about a table: ranges and categories, in a TOML file.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    for command in (init, check):
+        _schema.command()(command)
+    app.add_typer(_schema, name="schema")
+
+
+def read_schema(file: Path | None) -> Schema | None:
+    """The schema of an option, if it is given."""
+    if file is None:
+        return None
+    from ndis.schema import Schema
+
+    return Schema.from_toml(file)
+
+
+def init(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow file, or a folder of them.")],
+    columns: Columns = None,
+    header: Header = False,
+    target: Annotated[str | None, typer.Option("--target", metavar="NAME", help="The target column.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A new file for the template (printed unless given).")
+    ] = None,
+) -> None:
+    """Write a schema to fill in, from column names and storage types only. No cell is read.
+
+    Example: ndis schema init records.parquet --target spend -o schema.toml
+    """
+    from ndis.schema.template import template
+
+    if output is not None:
+        check_file(output, new=True)
+    with readable_data(data):
+        text = template(data, columns=names_of(columns), header=header, target=target)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_file(output, text.encode(), new=True)
+
+
+def check(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The TOML file.")],
+    data: Annotated[
+        Path | None, typer.Argument(metavar="DATA", help="A file or folder that must fit it, by names and types.")
+    ] = None,
+    columns: Columns = None,
+    header: Header = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check a schema, and whether the columns of a file have its names and types. No cell is read.
+
+    Example: ndis schema check schema.toml records.parquet
+    """
+    from ndis.gram.sources import open_source
+    from ndis.schema import Schema
+
+    found = Schema.from_toml(schema)
+    if data is not None:
+        with readable_data(data):
+            open_source(found.table(data, columns=names_of(columns), header=header), progress=False)
+    values: dict[str, Any] = {
+        "encoded_columns": list(found.feature_names),
+        "target": found.target_name,
+        "row_norm_bound": found.row_norm_bound,
+    }
+    if as_json:
+        typer.echo(json.dumps({"ndis_version": __version__, **values}, ensure_ascii=False, indent=2))
+        return
+    typer.echo(f"{len(found.feature_names)} encoded columns: {', '.join(found.feature_names)}")
+    typer.echo(f"target: {found.target_name or 'none'}")
+    typer.echo(f"norm bound of a row: {found.row_norm_bound!r}")

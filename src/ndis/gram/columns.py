@@ -1,0 +1,308 @@
+"""Columns as they are stored, for those who read them by a public schema: numbers, text, dates, or cells of any kind.
+
+`memory_columns` opens frames, tables, mappings and matrices by their types only. No cell raises anything, and none
+changes how another one is read. In particular a column has the same types whether or not a cell is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.errors import ParameterError
+from ndis.gram.arrow import decimal_numbers
+from ndis.gram.cells import is_nested, kind_of
+from ndis.gram.schema import rows_per_read
+
+__all__ = ["Cells", "Columns", "Wanted", "arrow_cells", "arrow_kind", "memory_columns", "objects"]
+
+Cells = NDArray[Any]  # one column: numbers, datetime64, or objects
+Wanted = tuple[tuple[str, bool], ...]  # name of a column, and whether its numbers suffice as float64
+Blocks = Iterator[list[Cells]]
+
+KINDS = ("number", "boolean", "text", "date", "cells")  # "cells" may be anything, cell by cell
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns with a public storage type each.
+
+    Parameters
+    ----------
+    kinds : mapping
+        Name → the kinds in which the column is stored, each from `KINDS` or in other words for a type that has none.
+        Several files may store it in several ways.
+    read : callable
+        ``read(wanted)`` yields blocks of rows: one array per wanted column.
+    quotable : bool
+        Whether a message may list the names. A first line of a CSV file may be a record after all.
+    """
+
+    kinds: Mapping[str, frozenset[str]]
+    read: Callable[[Wanted], Blocks]
+    quotable: bool = True
+
+
+def memory_columns(data: Any, *, names: Sequence[str | None]) -> Columns:
+    """Open a frame, an Arrow table, a mapping of columns, or rows in the order of `names`.
+
+    >>> found = memory_columns({"a": [1, "x"], "b": ["u", None]}, names=())
+    >>> dict(found.kinds)
+    {'a': frozenset({'cells'}), 'b': frozenset({'cells'})}
+    >>> [[cells.tolist() for cells in block] for block in found.read((("b", False),))]
+    [[['u', None]]]
+    """
+    module = type(data).__module__.partition(".")[0]
+    if module == "pandas" and hasattr(data, "dtypes") and hasattr(data, "columns"):
+        return _pandas(data)
+    if module == "polars":
+        return _polars(data)
+    if module == "pyarrow":
+        return _arrow(data)
+    if isinstance(data, Mapping):
+        return _mapping(data)
+    if isinstance(data, np.ndarray | list | tuple):
+        return _mapping(_by_place(data, [name for name in names if name is not None]))
+    raise ParameterError(
+        "data",
+        "be a data frame, an Arrow table, a mapping of columns, rows in the order of the schema, or a path",
+        type(data).__name__,
+    )
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if not names:
+        raise ParameterError("data", "have at least one column", "none")
+    if len(set(names)) < len(names):
+        raise ParameterError("data", "have columns of different names", "a name twice")
+
+
+# ---------------------------------------------------------------------- in memory
+
+
+def _pandas(frame: Any) -> Columns:
+    names = [str(name) for name in frame.columns]
+    _check_names(names)
+    step = rows_per_read(len(names))
+
+    def read(wanted: Wanted) -> Blocks:
+        places = [(names.index(name), numeric) for name, numeric in wanted]
+        for start in range(0, len(frame), step):
+            rows = frame.iloc[start : start + step]
+            yield [_pandas_cells(rows.iloc[:, i], numeric) for i, numeric in places]
+
+    kinds = map(_pandas_kind, frame.dtypes)
+    return Columns({name: frozenset({kind}) for name, kind in zip(names, kinds, strict=True)}, read)
+
+
+def _pandas_kind(dtype: Any) -> str:
+    import pandas as pd
+
+    if isinstance(dtype, pd.ArrowDtype):
+        return arrow_kind(dtype.pyarrow_dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _pandas_kind(dtype.categories.dtype)
+    if isinstance(dtype, pd.StringDtype):
+        return "text"
+    if isinstance(dtype, pd.SparseDtype):
+        return _pandas_kind(dtype.subtype)
+    kind = getattr(dtype, "kind", "")
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return "date"
+    if kind == "O":
+        return "cells" if dtype == np.dtype(object) else f"dtype {dtype}"
+    return {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date"}.get(kind, f"dtype {dtype}")
+
+
+def _pandas_cells(series: Any, numeric: bool) -> Cells:
+    import pandas as pd
+
+    dtype = series.dtype
+    with np.errstate(all="ignore"):  # a warning would tell of the values
+        if isinstance(dtype, pd.CategoricalDtype):  # by code: a missing cell would turn whole numbers into floats
+            values = np.append(series.cat.categories.to_numpy(dtype=object), np.array([None], dtype=object))
+            return np.asarray(values[series.cat.codes.to_numpy()])
+        if isinstance(dtype, pd.ArrowDtype):
+            return arrow_cells(series.array.__arrow_array__(), numeric)
+        if isinstance(dtype, pd.DatetimeTZDtype):
+            return np.asarray(series.dt.tz_convert(None).to_numpy())
+        if numeric and _pandas_kind(dtype) in ("number", "boolean"):
+            return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+        plain = isinstance(dtype, np.dtype) and dtype.kind in "fiubM"
+        return np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=object))
+
+
+def _polars(frame: Any) -> Columns:
+    import polars as pl
+
+    if not isinstance(frame, pl.DataFrame):
+        raise ParameterError("data", "be a polars DataFrame", type(frame).__name__, "collect it, or pass the path")
+    names = list(frame.columns)
+    _check_names(names)
+
+    def kind(dtype: Any) -> str:
+        return "cells" if dtype == pl.Object else arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
+
+    def cells(series: Any, numeric: bool) -> Cells:
+        return objects(series.to_list()) if series.dtype == pl.Object else arrow_cells(series.to_arrow(), numeric)
+
+    step = rows_per_read(len(names))
+
+    def read(wanted: Wanted) -> Blocks:
+        for start in range(0, frame.height, step):
+            rows = frame.slice(start, step)
+            yield [cells(rows.get_column(name), numeric) for name, numeric in wanted]
+
+    return Columns({name: frozenset({kind(dtype)}) for name, dtype in zip(names, frame.dtypes, strict=True)}, read)
+
+
+def _arrow(table: Any) -> Columns:
+    import pyarrow as pa
+
+    if not isinstance(table, pa.Table | pa.RecordBatch):
+        raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
+    names = list(table.schema.names)
+    _check_names(names)
+    batches = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+
+    def read(wanted: Wanted) -> Blocks:
+        for batch in batches.to_batches(max_chunksize=rows_per_read(len(names))):
+            yield [arrow_cells(batch.column(names.index(name)), numeric) for name, numeric in wanted]
+
+    return Columns({field.name: frozenset({arrow_kind(field.type)}) for field in table.schema}, read)
+
+
+def _mapping(data: Mapping[Any, Any]) -> Columns:
+    names = [str(name) for name in data]
+    _check_names(names)
+    opened = {str(name): _column(column) for name, column in data.items()}
+    if len({length for _, length, _ in opened.values()}) > 1:
+        raise ParameterError("data", "have columns of equal length", "different lengths")
+
+    def read(wanted: Wanted) -> Blocks:
+        yield [opened[name][2](numeric) for name, numeric in wanted]
+
+    return Columns({name: frozenset({kind}) for name, (kind, _, _) in opened.items()}, read)
+
+
+def _column(column: Any) -> tuple[str, int, Callable[[bool], Cells]]:
+    """Kind, length and cells of one column in memory."""
+    module = type(column).__module__.partition(".")[0]
+    if module in ("pandas", "polars") and hasattr(column, "to_frame"):
+        opened = (_pandas if module == "pandas" else _polars)(column.to_frame("column"))
+    elif module == "pyarrow" and hasattr(column, "type"):
+        return arrow_kind(column.type), len(column), lambda numeric: arrow_cells(column, numeric)
+    else:
+        cells = _as_cells(column)
+        kinds = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}
+        return kinds.get(cells.dtype.kind, kind_of(cells.dtype)), len(cells), lambda numeric: cells
+
+    def read(numeric: bool) -> Cells:
+        blocks = [block[0] for block in opened.read((("column", numeric),))]
+        return np.concatenate(blocks) if blocks else np.empty(0, dtype=object)
+
+    return next(iter(opened.kinds["column"])), len(column), read
+
+
+def _as_cells(column: Any) -> Cells:
+    if isinstance(column, np.ma.MaskedArray):
+        raise ParameterError("data", "have plain columns", "a masked array", "fill masked entries with None or NaN")
+    array = column if isinstance(column, np.ndarray) else None
+    if array is None and hasattr(column, "__array__") and hasattr(column, "dtype"):
+        array = np.asarray(column)
+    if array is not None:
+        if array.ndim != 1:
+            raise ParameterError("data", "have columns of one dimension", f"{array.ndim} dimension(s)")
+        return array.astype(object) if array.dtype.kind in "US" else array
+    if isinstance(column, str | bytes) or not isinstance(column, Sequence):
+        raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
+    return objects(column)
+
+
+def _by_place(data: Any, names: list[str]) -> dict[str, Cells]:
+    """The columns of a matrix or of a list of rows, in the order of the names; a row that is no list is missing."""
+    rule = f"have {len(names)} columns, in the order of the schema"
+    if isinstance(data, np.ndarray):
+        if data.ndim != 2 or data.shape[1] != len(names):
+            raise ParameterError("data", rule, f"shape (n, {data.shape[1]})" if data.ndim == 2 else f"{data.ndim}-d")
+        return {name: _as_cells(data[:, i]) for i, name in enumerate(names)}
+    rows = [list(row) if is_nested(row) else [row] for row in data]
+    if any(len(row) != len(names) for row in rows):
+        raise ParameterError("data", rule, "a list with rows of another length")
+    return {name: objects([row[i] for row in rows]) for i, name in enumerate(names)}
+
+
+def objects(cells: Sequence[Any]) -> Cells:
+    """An array of these objects, lists and arrays among them as they are.
+
+    >>> objects([1, [2, 3]]).tolist()
+    [1, [2, 3]]
+    """
+    found = np.empty(len(cells), dtype=object)
+    for i, cell in enumerate(cells):
+        found[i] = cell
+    return found
+
+
+# ---------------------------------------------------------------------- Arrow
+
+
+def arrow_kind(kind: Any) -> str:
+    """The kind of an Arrow type.
+
+    >>> import pyarrow as pa
+    >>> [arrow_kind(kind) for kind in (pa.int8(), pa.string(), pa.timestamp("ns"), pa.list_(pa.int8()))]
+    ['number', 'text', 'date', 'type list<item: int8>']
+    """
+    import pyarrow.types as t
+
+    if t.is_dictionary(kind):
+        return arrow_kind(kind.value_type)
+    for name, tests in (
+        ("boolean", (t.is_boolean,)),
+        ("number", (t.is_integer, t.is_floating, t.is_decimal)),
+        ("text", (t.is_string, t.is_large_string, t.is_string_view)),
+        ("date", (t.is_date, t.is_timestamp)),
+        ("cells", (t.is_null,)),
+    ):
+        if any(test(kind) for test in tests):
+            return name
+    return f"type {kind}"
+
+
+def arrow_cells(array: Any, numeric: bool) -> Cells:
+    """The cells of an Arrow array, by its type only; text comes as bytes, for it may be no UTF-8.
+
+    >>> import pyarrow as pa
+    >>> arrow_cells(pa.array([2**53 + 1, None]), False).tolist()
+    [b'9007199254740993', None]
+    """
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # none or several chunks are left, by version
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if t.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = arrow_kind(array.type)
+    if kind in ("number", "boolean") and numeric:
+        if t.is_decimal(array.type):
+            return decimal_numbers(array)
+        return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+    if t.is_floating(array.type):
+        return np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    if kind in ("number", "boolean"):  # as text: a null would turn whole numbers into floats
+        array, kind = array.cast(pa.string()), "text"
+    if kind == "text":
+        return np.asarray(array.cast(pa.large_binary()).to_numpy(zero_copy_only=False), dtype=object)
+    if kind == "date":
+        unit = "D" if t.is_date32(array.type) else "ms" if t.is_date64(array.type) else array.type.unit
+        whole = array.cast(pa.int32()).cast(pa.int64()) if t.is_date32(array.type) else array.cast(pa.int64())
+        return np.asarray(whole.fill_null(np.iinfo(np.int64).min).to_numpy()).view(f"datetime64[{unit}]")
+    return objects([None] * len(array))

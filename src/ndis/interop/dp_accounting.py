@@ -1,0 +1,210 @@
+"""dp_accounting: its events as exact profiles, an accountant that keeps them, and loss distributions from profiles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dp_accounting
+import numpy as np
+from dp_accounting import NeighboringRelation, PrivacyAccountant
+from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+from ndis._validate import Adjacency, as_one_probability, as_scalar
+from ndis.errors import ParameterError
+from ndis.pair import GaussianPair
+from ndis.profile import Choice, PrivacyProfile
+
+__all__ = ["ExactAccountant", "from_event", "to_pld"]
+
+_MOST_POINTS = 10**7
+
+
+class _UnsupportedError(Exception):
+    """An event that has no exact profile here, and why."""
+
+    def __init__(self, event: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.event, self.reason = event, reason
+
+
+def _singular(adjacency: Adjacency) -> PrivacyProfile:
+    """The profile of a release that hides nothing: δ = 1 at every ε."""
+    return PrivacyProfile(GaussianPair.from_diagonal(0.0, 0.0, 1.0, 0.0), adjacency=adjacency)
+
+
+def _profile(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
+    """The profile of an event; None if it releases nothing."""
+    match event:
+        case dp_accounting.NoOpDpEvent():
+            return None
+        case dp_accounting.NonPrivateDpEvent():
+            return _singular(adjacency)
+        case dp_accounting.GaussianDpEvent():
+            noise = float(event.noise_multiplier)
+            if noise == 0.0:
+                return _singular(adjacency)
+            if not 2.0**-400 <= noise <= 2.0**400:
+                raise _UnsupportedError(event, "the noise multiplier must be positive and finite")
+            return PrivacyProfile.from_noise_multiplier(noise, adjacency=adjacency)
+        case dp_accounting.ComposedDpEvent():
+            return _together([_profile(one, adjacency) for one in event.events])
+        case dp_accounting.SelfComposedDpEvent():
+            return _repeated(_profile(event.event, adjacency), event.count)
+        case dp_accounting.PoissonSampledDpEvent():
+            return _sampled(event, adjacency)
+    raise _UnsupportedError(event, f"{type(event).__name__} has no exact Gaussian profile")
+
+
+def _together(profiles: list[PrivacyProfile | None]) -> PrivacyProfile | None:
+    found = [p for p in profiles if p is not None]
+    for p in found:
+        if p.groups[0].remove.mutually_singular:
+            return p
+    return found[0].compose(*found[1:]) if found else None
+
+
+def _repeated(profile: PrivacyProfile | None, count: int) -> PrivacyProfile | None:
+    return None if profile is None or count == 0 else profile.repeat(count)
+
+
+def _sampled(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
+    rate = float(event.sampling_probability)
+    if not 0.0 <= rate <= 1.0:
+        raise _UnsupportedError(event, "the sampling probability must lie between 0 and 1")
+    inner = _profile(event.event, adjacency)
+    if inner is None or rate == 0.0:
+        return None
+    if rate == 1.0:
+        return inner
+    if adjacency != "add-remove":
+        raise _UnsupportedError(event, "Poisson samples of replaced records have no single worst pair")
+    if inner.composed:
+        raise _UnsupportedError(event, "releases that draw their own samples from one sample have no exact profile")
+    if inner.groups[0].remove.mutually_singular:
+        raise _UnsupportedError(event, "a sample of an event that is not private has no Gaussian profile")
+    return inner.subsampled(rate)
+
+
+def from_event(event: dp_accounting.DpEvent, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
+    """The exact profile of an event: Gaussian, PoissonSampled, Composed, SelfComposed, NoOp or NonPrivate.
+
+    Raises
+    ------
+    ParameterError
+        For every other event, and for samples under "replace-one".
+
+    Examples
+    --------
+    >>> import dp_accounting
+    >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
+    >>> profile = from_event(dp_accounting.SelfComposedDpEvent(step, 1000))
+    >>> round(profile.epsilon(1e-5), 6)
+    1.828237
+    """
+    if not isinstance(event, dp_accounting.DpEvent):
+        raise ParameterError("event", "be a DpEvent", type(event).__name__)
+    try:
+        found = _profile(event, adjacency)
+    except _UnsupportedError as error:
+        raise ParameterError("event", "have an exact Gaussian profile", repr(error.event), error.reason) from error
+    return PrivacyProfile(GaussianPair.from_ratios(1.0), adjacency=adjacency) if found is None else found
+
+
+class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package carries no types
+    """An accountant of dp_accounting that composes Gaussian and Poisson-sampled Gaussian events exactly.
+
+    Parameters
+    ----------
+    neighboring_relation : NeighboringRelation
+        ADD_OR_REMOVE_ONE unless given. Under the others, only Gaussian events without sampling are supported.
+
+    Examples
+    --------
+    >>> import dp_accounting
+    >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
+    >>> round(ExactAccountant().compose(step, 1000).get_epsilon(1e-5), 6)
+    1.828237
+    """
+
+    def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
+        super().__init__(neighboring_relation)
+        self._profile: PrivacyProfile | None = None
+
+    @property
+    def _adjacency(self) -> Adjacency:
+        return "add-remove" if self.neighboring_relation == NeighboringRelation.ADD_OR_REMOVE_ONE else "replace-one"
+
+    @property
+    def profile(self) -> PrivacyProfile | None:
+        """The profile of everything composed so far; None if that is nothing."""
+        return self._profile
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        try:
+            found = _profile(event, self._adjacency)
+        except _UnsupportedError as error:
+            return self.CompositionErrorDetails(invalid_event=error.event, error_message=error.reason)
+        if do_compose:
+            self._profile = _together([self._profile, _repeated(found, count)])
+        return None
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """The smallest ε for a δ between 0 and 1, on the safe side."""
+        delta = as_scalar("target_delta", target_delta)
+        if not 0.0 <= delta <= 1.0:
+            raise ParameterError("target_delta", "lie between 0 and 1", delta)
+        if self._profile is None:
+            return 0.0
+        if self._profile.groups[0].remove.mutually_singular:
+            return math.inf
+        if delta == 1.0:
+            return 0.0
+        return math.inf if delta == 0.0 else float(self._profile.epsilon(delta))
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """δ at an ε; infinity is allowed."""
+        if self._profile is None:
+            return 0.0 if target_epsilon >= 0 else -math.expm1(as_scalar("target_epsilon", target_epsilon))
+        if self._profile.groups[0].remove.mutually_singular:
+            return 1.0
+        return 0.0 if target_epsilon == math.inf else float(self._profile.delta(target_epsilon))
+
+
+def to_pld(profile: PrivacyProfile, *, discretization: float = 1e-3, tail: float = 1e-15) -> Any:
+    """A pessimistic `PrivacyLossDistribution` of dp_accounting with the δ of the profile on a grid of ε.
+
+    The method is "connect the dots": between the ε of the grid δ is interpolated from above. Everything that reads
+    these distributions can go on from there. A failure probability is part of δ, so it counts.
+
+    Parameters
+    ----------
+    profile : PrivacyProfile
+    discretization : float
+        Distance of two ε of the grid.
+    tail : float
+        The grid ends where δ is about this. So much probability counts as an infinite loss.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> profile = ndis.PrivacyProfile.from_noise_multiplier(2.0)
+    >>> bool(to_pld(profile).get_delta_for_epsilon(1.0) >= profile.delta(1.0) * (1 - 1e-9))
+    True
+    """
+    h, least = as_scalar("discretization", discretization), as_one_probability("tail", tail)
+    if not h > 0.0:
+        raise ParameterError("discretization", "be positive", h)
+    if profile.failure_probability >= least:
+        least = min(2.0 * profile.failure_probability, 0.5)
+    ends: dict[Choice, float] = {"remove": 0.0, "add": 0.0}
+    for order in ends:
+        ends[order] = float(profile.epsilon(least, order=order))
+        if not ends[order] <= _MOST_POINTS * h:
+            raise ParameterError("discretization", f"give at most {_MOST_POINTS} points", h, "take a larger one")
+    pmfs = []
+    for order, other in (("remove", "add"), ("add", "remove")):
+        low, high = math.floor(-ends[other] / h) - 1, math.ceil(ends[order] / h) + 1
+        deltas = profile.delta(h * np.arange(low, high + 1), order=order)
+        pmfs.append(pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(h, low, high, deltas))
+    return privacy_loss_distribution.PrivacyLossDistribution(*pmfs)

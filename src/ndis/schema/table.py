@@ -1,0 +1,122 @@
+"""A table with its schema: encoded rows that every mechanism and estimator reads, streamed where the table is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndis.errors import ParameterError
+from ndis.gram.cluster import is_dask
+from ndis.gram.column_files import open_columns
+from ndis.gram.columns import Cells, Columns, Wanted
+from ndis.gram.schema import Groups, Parts, Source, pick
+from ndis.schema.cells import Floats
+from ndis.schema.columns import Column
+
+if TYPE_CHECKING:
+    from ndis.schema.core import Schema
+
+__all__ = ["Table", "cells_of", "checked_columns", "dask_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Data and the schema they are read by; `Schema.table` makes one.
+
+    `ndis.gram.sources.open_source` opens it, and so does everything that takes data. Its columns are the encoded
+    features, and the target after them if `target` is true.
+    """
+
+    schema: Schema
+    data: Any
+    target: bool
+    columns: Any = None
+    header: bool = False
+    typed: bool = True  # whether a type that does not fit is refused; that of a partition may depend on its cells
+
+    def __ndis_source__(self, *, progress: bool | None = None) -> Source:
+        """Open the data by their types only."""
+        schema = self.schema
+        wanted = dict(schema.columns)
+        if self.target:
+            wanted[schema.needed_target()] = schema.target  # type: ignore[assignment]
+        found, names = checked_columns(
+            schema, self.data, wanted, self.columns, self.header, progress, typed=self.typed
+        )
+
+        def read(groups: Groups) -> Iterator[Parts]:
+            for cells in found.read(names):
+                block = schema.encode_cells(cells[: len(schema.columns)])
+                if self.target:
+                    block = np.concatenate([block, schema.encode_target_cells(cells[-1])[:, None]], axis=1)
+                yield tuple(pick(block, group) for group in groups)
+
+        labels = schema.feature_names + ((schema.needed_target(),) if self.target else ())
+        return Source(len(labels), read, labels)
+
+
+def checked_columns(
+    schema: Schema,
+    data: Any,
+    wanted: dict[str, Column],
+    columns: Any,
+    header: bool,
+    progress: bool | None,
+    *,
+    typed: bool = True,
+) -> tuple[Columns, Wanted]:
+    """The data, opened, with all wanted columns in types that fit; otherwise a refusal by name."""
+    order = [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
+    if _width(data) == len(wanted):
+        order = list(wanted)
+    found = open_columns(data, names=order, columns=columns, header=header, progress=progress)
+    for name, column in wanted.items():
+        if name not in found.kinds:
+            got = f"columns {', '.join(map(repr, list(found.kinds)[:20]))}" if found.quotable else "other names"
+            raise ParameterError("data", f"have a column {name!r}, which the schema names", got)
+        for kind in sorted(found.kinds[name]):
+            if typed and kind not in column.kinds:
+                rule = f"hold {' or '.join(_WORDS[k] for k in column.kinds if k in _WORDS)}, as the schema says"
+                raise ParameterError(f"column {name!r}", rule, _WORDS.get(kind, kind))
+    return found, tuple((name, column.numeric) for name, column in wanted.items())
+
+
+_WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
+
+
+def cells_of(schema: Schema, data: Any, wanted: dict[str, Column]) -> list[Cells]:
+    """The cells of these columns of data in memory, all rows at once."""
+    found, names = checked_columns(schema, data, wanted, None, False, False)
+    blocks = list(found.read(names))
+    return [_joined([block[i] for block in blocks]) for i in range(len(names))]
+
+
+def _joined(parts: Sequence[Cells]) -> Cells:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=object)
+
+
+def _width(data: Any) -> int | None:
+    """The number of columns of rows without names, which are in the order of the schema."""
+    if isinstance(data, np.ndarray):
+        return data.shape[1] if data.ndim == 2 else None
+    first = data[0] if isinstance(data, list | tuple) and data else None
+    return len(first) if isinstance(first, list | tuple) else None
+
+
+def dask_table(schema: Schema, data: Any, *, target: bool) -> Any:
+    """A dask data frame of encoded rows, computed where its partitions live."""
+    if not is_dask(data) or not hasattr(data, "map_partitions") or not hasattr(data, "columns"):
+        raise ParameterError("data", "be a dask data frame", type(data).__name__)
+    Table(schema, data._meta, target).__ndis_source__()  # types that do not fit are refused
+    meta = _partition(data._meta, schema, target)
+    return data.map_partitions(_partition, schema, target, meta=meta)
+
+
+def _partition(part: Any, schema: Schema, target: bool) -> Any:
+    source = Table(schema, part, target, typed=False).__ndis_source__()
+    everything = tuple(range(source.width))
+    blocks: list[Floats] = [block for (block,) in source.read((everything,))]
+    return type(part)(np.concatenate([np.empty((0, source.width)), *blocks]), columns=list(source.names))

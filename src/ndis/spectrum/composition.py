@@ -1,0 +1,230 @@
+"""A composition of sampled releases in one order: fast floats, and the certificate where floats refuse.
+
+`ndis.spectrum.sampled` evaluates δ in milliseconds with an error estimate, and refuses if the estimate is too large.
+For mean shifts `ndis.spectrum.sampled_certified` then encloses log δ to ten digits, in about a second. Its middle is
+taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from ndis._balls import climb
+from ndis._validate import Floats
+from ndis.enclosure import Enclosure
+from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum import sampled, sampled_certified
+from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.origins import enclose
+from ndis.spectrum.sampled_contour import find_saddle
+from ndis.spectrum.subsampling import Order
+
+__all__ = ["SAMPLED_WIDTH", "Composition", "Step", "worse"]
+
+SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
+_CLOSE = 1e-10  # relative width of the certificate that stands in for floats
+_CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
+_BITS = (256, 512, 1024, 2048)
+_MOVES = 120
+_PLACES = np.geomspace(0.05, 500.0, 16)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """`count` equal releases of one order; a record enters each with the product of the rates."""
+
+    pair: Invariants
+    rates: tuple[float, ...]
+    count: int
+
+    @property
+    def curved(self) -> bool:
+        """True for a sampled pair with unequal variances, which has no certificate of a given width."""
+        return bool(self.rates) and not (self.pair.excess == 0.0).all()
+
+
+class Composition:
+    """Several releases, with a sample among them, in one order.
+
+    >>> import ndis
+    >>> step = Step(ndis.GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), 1000)
+    >>> round(float(Composition([step], "remove").log_delta(np.array([1.5]))[0][0]), 6)
+    -9.121818
+    """
+
+    def __init__(self, steps: Sequence[Step], order: Order) -> None:
+        if any(step.pair.mutually_singular for step in steps):
+            raise ParameterError(
+                "pairs of a composition with sampling",
+                "not be mutually singular",
+                "two laws on different subspaces",
+                "such a release hides nothing about a record in its sample",
+            )
+        self.steps, self.order = steps, order
+
+    @cached_property
+    def law(self) -> sampled.SampledComposition:
+        """The law of the loss, as the float kernel takes it."""
+        return sampled.SampledComposition(
+            [
+                sampled.SampledGroup(math.prod(s.rates), s.pair.excess, s.pair.shift, s.pair.copies, s.count)
+                for s in self.steps
+            ],
+            self.order,
+        )
+
+    @cached_property
+    def enclosed(self) -> list[sampled_certified.SampledGroup]:
+        """The groups with their exact invariants, as the certificate takes them."""
+        found = []
+        for step in self.steps:
+            origins = step.pair.origins
+            invariants = climb(partial(enclose, origins), _BITS) if origins else None
+            if invariants is None:
+                raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
+            found.append(sampled_certified.SampledGroup(step.rates, invariants, step.count))
+        return found
+
+    def log_delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        """log δ at each entry of a vector ε, and its error."""
+        try:
+            return self.law.log_delta(epsilon)
+        except PrecisionError:
+            if epsilon.size > 1:
+                value, error = zip(*(self.log_delta(x) for x in np.split(epsilon, epsilon.size)), strict=True)
+                return np.concatenate(value), np.concatenate(error)
+            if any(step.curved for step in self.steps):
+                raise
+            box = sampled_certified.certify_sampled_log(
+                self.enclosed, float(epsilon[0]), order=self.order, relative_width=_CLOSE
+            )
+            return np.array([0.5 * (box.lower + box.upper)]), np.array([box.width + 2.0**-52 * math.fabs(box.upper)])
+
+    def below(self, epsilon: float, level: float) -> bool:
+        """True if Chernoff's bound shows that log δ(ε) < level."""
+        aim = level - _CLEARLY
+        return level > -math.inf and find_saddle(self.law, self.law.mean - epsilon, aim)[3] < aim
+
+    def certify(self, epsilon: float, relative_width: float | None) -> Enclosure:
+        """A certified enclosure of δ(ε); for sampled pairs with unequal variances no width is promised."""
+        if any(step.curved for step in self.steps):
+            return sampled_certified.bounds_sampled(self.enclosed, epsilon, order=self.order)
+        width = SAMPLED_WIDTH if relative_width is None else relative_width
+        return sampled_certified.certify_sampled(self.enclosed, epsilon, order=self.order, relative_width=width)
+
+    def smallest_epsilon(self, target: float, start: float) -> float:
+        """The smallest safe ε ≥ `start` with δ(ε) ≤ target."""
+        goal, moved = math.log(target), 0.0
+        doubt = max(step.pair.uncertainty for step in self.steps)
+        if doubt > 0.0:
+            # Rounding moved the loss by about `doubt` of its own size. A loss that moves by r changes δ(ε) to at most
+            # e^r δ(ε − r).
+            mean = math.fsum(s.count * s.pair.form.mean for s in self.steps)
+            moved = 4.0 * doubt * (mean + self._reach(goal))
+        if start > 0.0:  # the answer of the other order: one value tells whether this order asks for more
+            if self.below(start - moved, goal - moved):
+                return start
+            value, error = self.log_delta(np.array([start - moved]))
+            if value[0] + 2.0 * error[0] <= goal - moved:
+                return start
+        return max(start, self._epsilon(target * math.exp(-moved)) + moved)
+
+    def _reach(self, goal: float) -> float:
+        """An ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""
+        s = _PLACES[0.9 * self.law.limit > _PLACES]
+        if not s.size:
+            s = np.array([0.5 * self.law.limit])
+        k, _ = self.law.centred(s.astype(np.complex128))
+        found = self.law.mean + (k.real - goal) / s
+        return float(np.min(found[np.isfinite(found)], initial=self.law.most))
+
+    def _epsilon(self, target: float) -> float:
+        try:
+            return self.law.epsilon(target)
+        except PrecisionError:
+            return self._epsilon_by_secants(math.log(target))
+
+    def _epsilon_by_secants(self, goal: float) -> float:
+        """As the float kernel, with values of `log_delta`; each may be a certificate, so that few are asked for."""
+
+        def excess(x: float) -> tuple[float, float]:
+            value, error = (float(a[0]) for a in self.log_delta(np.array([x])))
+            return value - goal, 0.0 if value == -math.inf else 2.0 * error + 2.0**-45 * (1.0 + math.fabs(value))
+
+        return _smallest(excess, self.law.most)
+
+    def certified_epsilon(self, target: float) -> float:
+        """An ε whose certified δ is at most `target`, from certificates only; δ there is `target` to a hundredth."""
+        goal = math.log(target)
+
+        def excess(x: float) -> tuple[float, float]:
+            upper = self.certify(x, None).upper
+            value = math.log(upper) - goal if upper > 0.0 else -math.inf
+            return value - 0.001, 0.001
+
+        return _smallest(excess, self.law.most)
+
+
+def _smallest(excess: Callable[[float], tuple[float, float]], most: float) -> float:
+    """The smallest ε ≥ 0 with a log δ below the goal by no more than eight margins, by secants (Illinois).
+
+    `excess` gives log δ − goal and a margin; δ is 0 from `most` on.
+    """
+    low, high = 0.0, most * (1.0 + 2.0**-50)
+    over, margin = excess(low)
+    if over + margin <= 0.0:
+        return 0.0
+    under, side = -math.inf, 0  # the end that stayed twice counts half
+    if not math.isfinite(high):
+        high = 1.0
+        while (under := sum(excess(high))) > 0.0:
+            low, over, high = high, under, 2.0 * high
+    for _ in range(_MOVES):
+        share = over / (over - under) if math.isfinite(under) else 0.5
+        x = low + (high - low) * min(max(share, 2.0**-30), 1.0 - 2.0**-30)
+        if not low < x < high:
+            return high
+        value, margin = excess(x)
+        if value + margin <= 0.0:
+            high, under, over, side = x, value - 2.0 * margin, 0.5 * over if side < 0 else over, -1
+            if value + 8.0 * margin >= 0.0:
+                return x
+        else:
+            low, over, under, side = x, value + 2.0 * margin, 0.5 * under if side > 0 else under, 1
+    raise PrecisionError(f"epsilon did not settle; it lies between {low!r} and {high!r}")
+
+
+def worse(both: Sequence[Composition], epsilon: Floats) -> Floats:
+    """log of the larger δ of both orders.
+
+    An order whose Chernoff bound lies below the value of the other one is not evaluated. Near the end of its support δ
+    of the add order is too small to evaluate, and this bound tells so.
+    """
+    if epsilon.size > 1:
+        try:
+            return np.maximum(*(one.law.log_delta(epsilon)[0] for one in both))
+        except PrecisionError:
+            pass
+    return np.array([_worse(both, x) for x in epsilon.tolist()])
+
+
+def _worse(both: Sequence[Composition], epsilon: float) -> float:
+    worst = -math.inf
+    missing: tuple[Composition, PrecisionError] | None = None
+    for one in both:
+        if one.below(epsilon, worst):
+            continue
+        try:
+            worst = max(worst, float(one.log_delta(np.array([epsilon]))[0][0]))
+        except PrecisionError as error:
+            if missing is not None:
+                raise
+            missing = one, error
+    if missing is not None and not missing[0].below(epsilon, worst):
+        raise missing[1]
+    return worst

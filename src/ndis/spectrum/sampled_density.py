@@ -1,0 +1,217 @@
+"""Densities of positive sums as Chebyshev series on panels: the loops of `sampled_sums`.
+
+A table is its edges in λ, the Chebyshev series of log f on each panel, and the largest value there. The integrals are
+Gauss–Legendre sums on pieces on which the integrand changes by a few e-folds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+__all__ = ["CHEBYSHEV_POINTS", "NODES", "RULE", "TO_SERIES", "convolve_all", "log_steps", "tail"]
+
+NODES = 16  # of a panel
+RULE = np.polynomial.legendre.leggauss(20)
+CHEBYSHEV_POINTS = np.cos(math.pi * (np.arange(NODES) + 0.5) / NODES)[::-1].copy()
+TO_SERIES = np.array([
+    [(2.0 if i else 1.0) / NODES * math.cos(i * math.acos(x)) for x in CHEBYSHEV_POINTS] for i in range(NODES)
+])
+_DEAD = -41.0
+_VARIATION = 6.0  # e-folds by which an integrand may change on one piece
+_WIDEST = 3.0  # a piece in t; the singularities are at the distance π
+
+
+@njit(cache=True, nogil=True)
+def _series(c, z):
+    """The Chebyshev series c at −1 ≤ z ≤ 1."""
+    b1, b2 = 0.0, 0.0
+    for k in range(c.size - 1, 0, -1):
+        b1, b2 = 2.0 * z * b1 - b2 + c[k], b1
+    return z * b1 - b2 + c[0]
+
+
+@njit(cache=True, nogil=True)
+def _log_step(lam, log_scale, log_odds, mu):
+    """log f of one step at λ = log(V/R)."""
+    v = math.exp(lam + log_scale)
+    if v > 30.0:
+        rest = v - math.log(v) + math.log1p(-math.exp(-v))
+    elif v > 1e-2:
+        rest = math.log(math.expm1(v) / v)
+    else:
+        rest = math.log1p(v * (0.5 + v * (1.0 / 6.0 + v * (1.0 / 24.0 + v * (1.0 / 120.0 + v / 720.0)))))
+    log_w = lam + (log_scale - log_odds) + rest
+    x = log_w / mu + 0.5 * mu
+    return -0.5 * x * x - 0.5 * math.log(2.0 * math.pi) - math.log(mu) + v - rest
+
+
+@njit(cache=True, nogil=True)
+def log_steps(lams, log_scale, log_odds, mu, out):
+    for i in range(lams.size):
+        out[i] = _log_step(lams[i], log_scale, log_odds, mu)
+
+
+@njit(cache=True, nogil=True)
+def _both(t, lam, ea0, ea1, ca, eb0, eb1, cb):
+    """log f_a + log f_b at the share t of V; one loop for the two series is nearly as fast as one series."""
+    rest = math.log1p(math.exp(-abs(t)))
+    one, two = lam - rest, lam - rest
+    if t > 0.0:
+        two -= t
+    else:
+        one += t
+    za = min(max((2.0 * one - ea0 - ea1) / (ea1 - ea0), -1.0), 1.0)
+    zb = min(max((2.0 * two - eb0 - eb1) / (eb1 - eb0), -1.0), 1.0)
+    a1, a2, b1, b2 = 0.0, 0.0, 0.0, 0.0
+    for k in range(NODES - 1, 0, -1):
+        a1, a2 = 2.0 * za * a1 + (ca[k] - a2), a1
+        b1, b2 = 2.0 * zb * b1 + (cb[k] - b2), b1
+    return (za * a1 - a2 + ca[0]) + (zb * b1 - b2 + cb[0])
+
+
+@njit(cache=True, nogil=True)
+def _share(part, lam):
+    """t with V/(1+e^−t) = e^part, for part < lam."""
+    return -math.log(math.expm1(lam - part))
+
+
+@njit(cache=True, nogil=True)
+def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
+    """log of the integral over t; −inf if the parts have no support there. Equal parts need one half of it, twice."""
+    ends = np.empty(ea.size + eb.size + 1)
+    ends[0] = 0.0
+    count = 1 if twice else 0
+    for e in ea:
+        if e < lam - 1e-13 * (1.0 + abs(lam)):
+            ends[count] = _share(e, lam)
+            count += 1
+    for e in eb:
+        if e < lam - 1e-13 * (1.0 + abs(lam)):
+            ends[count] = -_share(e, lam)
+            count += 1
+    if count < 2:
+        return -math.inf
+    # the support: V₁ and V₂ inside their tables
+    low = _share(ea[0], lam) if ea[0] < lam else math.inf
+    high = -_share(eb[0], lam) if eb[0] < lam else -math.inf
+    if ea[-1] < lam:
+        high = min(high, _share(ea[-1], lam))
+    if eb[-1] < lam:
+        low = max(low, -_share(eb[-1], lam))
+    if twice:
+        low = max(low, 0.0)
+    if not low < high:
+        return -math.inf
+    ends = np.sort(ends[:count])
+    total, best = 0.0, -math.inf
+    stack = np.empty((64, 2))
+    # two passes: the first finds the highest value, the second sums
+    for sweep in range(2):
+        scale = best
+        for j in range(count - 1):
+            left, right = max(ends[j], low), min(ends[j + 1], high)
+            if not left < right:
+                continue
+            middle = 0.5 * (left + right)
+            ia = np.searchsorted(ea, lam - math.log1p(math.exp(-middle))) - 1
+            ib = np.searchsorted(eb, lam - math.log1p(math.exp(middle))) - 1
+            ia, ib = min(max(ia, 0), ca.shape[0] - 1), min(max(ib, 0), cb.shape[0] - 1)
+            if sweep == 0:
+                if ta[ia] + tb[ib] > best:
+                    for k in range(5):
+                        t = left + (right - left) * (0.1 + 0.2 * k)
+                        best = max(best, _both(t, lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib]))
+                continue
+            if ta[ia] + tb[ib] < scale + _DEAD - 4.0:
+                continue
+            depth = 1
+            stack[0, 0], stack[0, 1] = left, right
+            while depth > 0:
+                depth -= 1
+                left, right = stack[depth, 0], stack[depth, 1]
+                half, centre = 0.5 * (right - left), 0.5 * (right + left)
+                split = right - left > _WIDEST
+                first = _both(left, lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib])
+                last = _both(right, lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib])
+                mid = _both(centre, lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib])
+                most, least = max(first, last, mid), min(first, last, mid)
+                if not split and most - least > _VARIATION and most > scale + _DEAD - 8.0:
+                    split = True
+                if split and depth < 60 and half > 1e-12:
+                    stack[depth, 0], stack[depth, 1] = left, centre
+                    stack[depth + 1, 0], stack[depth + 1, 1] = centre, right
+                    depth += 2
+                    continue
+                if most < scale + _DEAD - 8.0:
+                    continue
+                for k in range(nodes.size):
+                    z = _both(centre + half * nodes[k], lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib])
+                    total += half * weights[k] * math.exp(z - scale)
+        if best == -math.inf:
+            return -math.inf
+    return best + math.log(2.0 * total if twice else total) if total > 0.0 else -math.inf
+
+
+@njit(cache=True, nogil=True)
+def convolve_all(lams, twice, ea, ca, ta, eb, cb, tb, nodes, weights, out):
+    for i in range(lams.size):
+        out[i] = _convolve(lams[i], twice, ea, ca, ta, eb, cb, tb, nodes, weights)
+
+
+@njit(cache=True, nogil=True)
+def tail(v, sign, scale_v, e, c, nodes, weights):
+    """log ∫ |e^{V−v} − 1| f dλ over V > v (sign 1) or V < v (sign −1), and the mean of e^{V−v}/(e^{V−v} − 1)."""
+    edge = math.log(v / scale_v)
+    total, moment, scale = 0.0, 0.0, -math.inf
+    stack = np.empty((64, 2))
+    for sweep in range(2):
+        for j in range(e.size - 1):
+            left, right = e[j], e[j + 1]
+            if sign > 0:
+                left = max(left, edge)
+            else:
+                right = min(right, edge)
+            if not left < right:
+                continue
+            depth = 1
+            stack[0, 0], stack[0, 1] = left, right
+            while depth > 0:
+                depth -= 1
+                left, right = stack[depth, 0], stack[depth, 1]
+                half, centre = 0.5 * (right - left), 0.5 * (right + left)
+                most, least = -math.inf, math.inf
+                for k in range(4):
+                    lam = left + (right - left) * (0.01 if k == 0 else k / 3.0 if k < 3 else 0.99)
+                    z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
+                    rise = v * math.expm1(lam - edge)
+                    z += max(rise, 0.0)
+                    grade = math.log(-math.expm1(-abs(rise))) if rise != 0.0 else -800.0
+                    most, least = max(most, z + grade), min(least, z)
+                if sweep == 0:
+                    scale = max(scale, most)
+                    continue
+                if most < scale + _DEAD - 8.0:
+                    continue
+                if (most - least > _VARIATION or right - left > _WIDEST) and depth < 60 and half > 1e-13:
+                    stack[depth, 0], stack[depth, 1] = left, centre
+                    stack[depth + 1, 0], stack[depth + 1, 1] = centre, right
+                    depth += 2
+                    continue
+                for k in range(nodes.size):
+                    lam = centre + half * nodes[k]
+                    z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
+                    rise = v * math.expm1(lam - edge)
+                    if rise > 0.0:
+                        whole = math.exp(z - scale + rise)
+                        term = -whole * math.expm1(-rise)
+                    else:
+                        term = -math.exp(z - scale) * math.expm1(rise)
+                        whole = math.exp(z - scale + rise)
+                    total += half * weights[k] * term
+                    moment += half * weights[k] * whole
+    if not total > 0.0:
+        return -math.inf, 0.0
+    return scale + math.log(total), moment / total
