@@ -29,9 +29,11 @@ def interpreters() -> list[tuple[str, str]]:
     """(version, path) of each Python that runs."""
     found = []
     for version in VERSIONS:
-        places = [shutil.which(f"python{version}"), *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))]
+        others = Path.home().glob(f".pyenv/versions/{version}.*/bin/python")
+        places = [shutil.which(f"python{version}"), *map(str, others)]
         for place in filter(None, places):
-            answer = subprocess.run([place, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True)
+            ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+            answer = subprocess.run([place, "-c", ask], capture_output=True, text=True, check=False)
             if answer.stdout.strip() == version:
                 found.append((version, place))
                 break
@@ -44,10 +46,12 @@ def check(version: str, python: str, wheel: Path) -> None:
         clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
         subprocess.run([python, "-m", "venv", f"{place}/env"], check=True, env=clean)
         run = f"{place}/env/bin/python"
-        subprocess.run([run, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)], check=True, env=clean)
-        subprocess.run([run, "-m", "pip", "check"], check=True, env=clean, stdout=subprocess.DEVNULL)
+        pip = [run, "-m", "pip", "--disable-pip-version-check"]
+        subprocess.run([*pip, "install", "--quiet", str(wheel)], check=True, env=clean)
+        subprocess.run([*pip, "check"], check=True, env=clean, stdout=subprocess.DEVNULL)
         subprocess.run([run, "-c", USE], check=True, cwd=place, env=clean)
-        subprocess.run([f"{place}/env/bin/ndis", "delta", "--ratio", "2", "--epsilon", "1"], check=True, cwd=place, env=clean, stdout=subprocess.DEVNULL)
+        command = [f"{place}/env/bin/ndis", "delta", "--ratio", "2", "--epsilon", "1"]
+        subprocess.run(command, check=True, cwd=place, env=clean, stdout=subprocess.DEVNULL)
     print(f"{wheel.name}: works on Python {version}")
 
 

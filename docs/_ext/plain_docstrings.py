@@ -1,4 +1,4 @@
-"""Docstrings are plain text with numpydoc headings. This extension keeps reStructuredText from reading more into them."""
+"""Docstrings are plain text with numpydoc headings; reStructuredText must not read more into them."""
 
 from __future__ import annotations
 

@@ -295,10 +295,10 @@ class TestDPSGD:
 
     def test_bad_schedules(self):
         for bad in ([], [(1.0, 0.1)], [1.0], ["abc"]):
-            with pytest.raises(ParameterError, match="^stages must be "):
+            with pytest.raises(ParameterError, match=r"^stages must be "):
                 DPSGD.from_schedule(bad)
         for steps in (0, 101, 2.5):
-            with pytest.raises(ParameterError, match="^steps must be "):
+            with pytest.raises(ParameterError, match=r"^steps must be "):
                 DPSGD(noise_multiplier=1.0, sampling_rate=0.1, steps=100).epsilon_after(steps, delta=1e-5)
 
     def test_plot(self):
@@ -330,7 +330,7 @@ class TestAudit:
     def test_the_adjacency_is_checked(self):
         claim = ndis.Claim(epsilon=1.0, delta=1e-5, adjacency="replace-one")
         for source in ({"pairs": [MNIST.profile()]}, {"mechanism": MNIST}):
-            with pytest.raises(ParameterError, match="^adjacency of the claim must be "):
+            with pytest.raises(ParameterError, match=r"^adjacency of the claim must be "):
                 ndis.audit(claim, **source)
 
 

@@ -234,7 +234,7 @@ class TestRegress:
             (("records.csv", "--header", "--target", "z", *REGRESS), "--target must be column names"),
             (("records.csv", "--header", "--target", "y,a", *REGRESS), "--target must name one column"),
             (("records.csv", "--header", "--target", "y", "--columns", "y", *REGRESS), "name each column once"),
-            (("records.csv", "--header", "--target", "y", *REGRESS, "--target-bound", 0), "--target-bound must be a pos"),
+            (("records.csv", "--header", "--target", "y", *REGRESS, "--target-bound", 0), "--target-bound must be"),
             (("records.csv", "--header", "--target", "y", *REGRESS, "--alpha", -1), "alpha must not be negative"),
             (("records.csv", "--header", *REGRESS), "--target must name the target column; got none"),
             (

@@ -18,8 +18,10 @@ import ndis
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.sums import RecordSums
+from ndis.learn import _gp, _logistic
 from ndis.ledger import store as store_module
 from ndis.ledger.moments import certified_log_moment, log_budget
+from ndis.mechanisms import clipping
 
 ROOT = Path(__file__).parents[2]
 
@@ -339,8 +341,8 @@ def test_estimators_take_a_ledger_and_still_clone_and_pickle(tmp_path):
         ndis.learn.PrivatePCA(**public, method="sketch", ledger=path, slot="a"),
         ndis.learn.PrivateRidge(**public, target_bound=1.0, ledger=path, slot="b"),
     ]
-    mechanism = models[0]._calibrate(columns=3, intercept=0.5)
-    wide = models[2]._calibrate(columns=4, intercept=0.5, target_bound=0.75)
+    mechanism = models[0]._calibrate(columns=3, row_norm_bound=1.0, intercept=0.5)
+    wide = models[2]._calibrate(columns=4, row_norm_bound=1.0, intercept=0.5, target_bound=0.75)
     plan = {"a": (mechanism, 2), "b": (wide, 1)}
     ledger = ndis.Ledger.create(path, epsilon=4.0, delta=1e-5, plan=plan, data_name="rows")
     for number, model in enumerate(models):
@@ -410,6 +412,36 @@ def test_a_gram_matrix_pays_and_its_file_keeps_the_seal(tmp_path):
     assert ledger.verify(heads={1: release.receipt.ledger["head"]}) == 2
     with pytest.raises(BudgetError):
         mechanism.release(np.eye(3), ledger=path, slot="a")
+
+
+def test_files_are_not_read_before_the_ledger_has_reserved(tmp_path, monkeypatch):
+    path, data = tmp_path / "x.db", tmp_path / "data.csv"
+    data.write_text("a,y\n0.5,1\n0.25,0\n")
+    read = []
+    for module in (_gp, _logistic):
+        known = module.in_memory
+        monkeypatch.setattr(module, "in_memory", lambda *args, known=known, **kw: read.append(1) or known(*args, **kw))
+    monkeypatch.setattr(clipping, "changed_rows", lambda *args, **kw: read.append(1) or 1)
+    ndis.Ledger.create(path, epsilon=0.5, delta=1e-6, kind="shifts")
+    schema = ndis.Schema({"a": (0, 1), "y": (0, 1)})
+    models = [
+        ndis.learn.PrivateGaussianProcess(label_bound=1.0, max_records=10),
+        ndis.learn.PrivateLogisticRegression(row_norm_bound=1.0, method="mean", classes=(0, 1)),
+    ]
+
+    def each(ledger):
+        yield lambda: models[0].set_params(ledger=ledger).fit_data(data, target="y", header=True)
+        yield lambda: models[1].set_params(ledger=ledger).fit_data(data, target="y", header=True)
+        yield lambda: ndis.clipped_count(data, schema, epsilon=1.0, delta=1e-6, header=True, ledger=ledger)
+
+    for paid in each(path):
+        with pytest.raises((BudgetError, ParameterError), match=r"left|mean shift"):
+            paid()
+    assert not read
+    assert not ndis.Ledger(path).history()
+    for free in each(None):
+        free()
+    assert len(read) == 3
 
 
 def test_a_gaussian_process_takes_a_ledger(tmp_path):

@@ -13,7 +13,6 @@ import numpy as np
 import ndis
 from ndis._json import loads
 from ndis.errors import ParameterError
-from ndis.gram.npy import npy_header
 
 if TYPE_CHECKING:
     from ndis.pair import GaussianPair
@@ -127,6 +126,8 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
 
 def _check_size(content: bytes) -> None:
     """Refuse an archive whose arrays would fill the memory, by their headers, before anything is unpacked."""
+    from ndis.gram.npy import npy_header
+
     total = 0
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for item in archive.infolist():

@@ -228,7 +228,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
 
     @property
     def _against_first_category(self) -> bool:
-        """Beside a constant, the columns of a category are collinear: all but the first are fitted, against the first."""
+        """Beside a constant the columns of a category are collinear, so all but the first are fitted against it."""
         return bool(self.fit_intercept)
 
     def _learn(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
-from ndis.mechanisms.base import Adjacency
+from ndis.mechanisms.base import Adjacency, GaussianRelease
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.lifted import LiftedRelease
 from ndis.schema import Schema
 from ndis.schema.preview import changed_rows
 
@@ -25,7 +25,9 @@ def clipped_count(
     header: bool = False,
     progress: bool | None = None,
     random_state: Any = None,
-) -> LiftedRelease:
+    ledger: str | os.PathLike[str] | None = None,
+    slot: str | None = None,
+) -> GaussianRelease:
     """A noisy count of the rows that a schema changes, from private data, as a release of its own.
 
     A row counts if a cell is clipped to its range, missing, or of no listed category, the target included, or if the
@@ -45,10 +47,14 @@ def clipped_count(
         Show a progress bar for files; by default when standard error is a terminal.
     random_state : optional
         None draws from the operating system. Anything else is reproducible, warns, and is not private.
+    ledger : path, optional
+        The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+    slot : str, optional
+        The slot of a plan. For the other kinds a label, or None.
 
     Returns
     -------
-    LiftedRelease
+    GaussianRelease
         `values` holds the count, `noise_variance` its variance, and `receipt` what is guaranteed.
 
     Examples
@@ -60,7 +66,10 @@ def clipped_count(
     (True, True)
     """
     mechanism = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0, adjacency=adjacency)
-    count = changed_rows(schema, data, columns=columns, header=header, progress=progress)
-    release = mechanism.release([count], random_state=random_state)
+
+    def count() -> list[int]:
+        return [changed_rows(schema, data, columns=columns, header=header, progress=progress)]
+
+    release = mechanism.release_from(count, random_state=random_state, ledger=ledger, slot=slot)
     parameters = {**release.receipt.parameters, "released": "number of rows that the schema changes"}
     return replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -157,9 +158,20 @@ class GaussianMechanism:
         slot : str, optional
             The slot of a plan. For the other kinds a label, or None.
         """
+        return self.release_from(lambda: value, random_state=random_state, ledger=ledger, slot=slot)
+
+    def release_from(
+        self,
+        read: Callable[[], Any],
+        *,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> GaussianRelease:
+        """As `release`, of the answer that `read` returns. It is called when the ledger has reserved."""
         bits = random_bits(random_state)
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
-            answer = _finite(value)
+            answer = _finite(read())
             if self.covariance is None:
                 sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
                 drawn = sample.values

@@ -19,6 +19,7 @@ from ndis.spectrum.composition import SAMPLED_WIDTH, Composition, Step, worse
 from ndis.spectrum.subsampling import Order
 
 __all__ = [
+    "PLAIN_WIDTH",
     "SAMPLED_WIDTH",
     "Order",
     "Step",
@@ -29,7 +30,7 @@ __all__ = [
     "worst_log_delta",
 ]
 
-_WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
+PLAIN_WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 
 
 def _composed(steps: Sequence[Step]) -> bool:
@@ -64,7 +65,7 @@ def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_wid
     if _composed(steps):
         return Composition(steps, order).certify(epsilon, relative_width)
     (step,) = steps
-    width = _WIDTH if relative_width is None else relative_width
+    width = PLAIN_WIDTH if relative_width is None else relative_width
     if not step.rates:
         return certified.certify(step.pair, epsilon, relative_width=width)
     return subsampling.certify(step.pair, epsilon, step.rates, order, relative_width=width)

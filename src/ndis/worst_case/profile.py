@@ -22,6 +22,7 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.profile import Order, PrivacyProfile
 from ndis.spectrum.bounds import renyi_log_bound
+from ndis.spectrum.groups import PLAIN_WIDTH
 from ndis.worst_case.envelopes import DominatingPairs, Envelope, LoewnerEnvelope, RankOneEnvelope, as_loewner
 from ndis.worst_case.rank_one import certified_rank_one, rank_one_search
 from ndis.worst_case.renyi import certified_renyi, renyi_log_delta
@@ -144,12 +145,12 @@ class EnvelopeProfile(PrivacyProfile):
             return super()._log_delta(order, epsilon)
         return np.array([worst_log_delta(self.envelope, x, "exact") for x in epsilon.tolist()])
 
-    def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
+    def _certify(self, order: Order, epsilon: float, relative_width: float | None) -> Enclosure:
         """The upper end holds for all neighbours. The lower end is attained inside the envelope, or is 0."""
         if not self._own():
             return super()._certify(order, epsilon, relative_width)
         if isinstance(self.envelope, RankOneEnvelope):
-            return certified_rank_one(self.envelope, epsilon, relative_width=relative_width)
+            return certified_rank_one(self.envelope, epsilon, relative_width=relative_width or PLAIN_WIDTH)
         return Enclosure(0.0, certified_worst_delta(self.envelope, epsilon, "exact")[0])
 
     def _smallest_epsilon(self, target: float, choice: str) -> float:
