@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types bench sweep docs wheel clean
+.PHONY: demo test lint types bench sweep docs wheel ledger-race dominance ledger-bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -50,6 +50,15 @@ bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 
 sweep: $(VENV)/.dev  ## 2 000 random compositions of sampled releases: float, error estimate and certificate agree
 	$(RUN) tests/property/test_sampled_sweep.py 2000
+
+ledger-race: $(VENV)/.dev  ## 200 rounds of 64 processes that race for one ledger and are killed
+	nice -n 10 $(RUN) -m benchmarks.ledger_race --rounds 200
+
+ledger-bench: $(VENV)/.dev  ## a ledger of 100,000 entries: append, what is left, verify
+	nice -n 10 $(RUN) -m benchmarks.ledger --entries 100000
+
+dominance: $(VENV)/.dev  ## dominates on 10,000 pairs against dense grids
+	nice -n 10 $(RUN) -m benchmarks.dominance --pairs 10000
 
 docs: $(VENV)/.docs  ## the site, in docs/_site; a warning is an error
 	$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_site

@@ -42,8 +42,11 @@ if TYPE_CHECKING:
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
     from ndis.enclosure import Enclosure
-    from ndis.errors import BudgetError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
+    from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
     from ndis.genchi2 import GeneralizedChiSquare
+    from ndis.ledger.dominance import dominates
+    from ndis.ledger.ledger import Ledger
+    from ndis.ledger.odometer import odometer
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.clipping import clipped_count
     from ndis.mechanisms.gaussian import GaussianMechanism
@@ -71,6 +74,8 @@ __all__ = [
     "GramMechanism",
     "GramRelease",
     "Group",
+    "Ledger",
+    "LedgerError",
     "LiftedMechanism",
     "LoewnerEnvelope",
     "NdisError",
@@ -90,6 +95,7 @@ __all__ = [
     "choose_sketch_size",
     "clipped_count",
     "delta_batch",
+    "dominates",
     "exact_array",
     "gram",
     "interop",
@@ -97,6 +103,7 @@ __all__ = [
     "lift",
     "log_delta_batch",
     "models",
+    "odometer",
     "plotting",
     "sampling",
     "testing",
@@ -137,6 +144,8 @@ _HOMES = {
     "GaussianPair": "ndis.pair",
     "GeneralizedChiSquare": "ndis.genchi2",
     "Group": "ndis.profile",
+    "Ledger": "ndis.ledger",
+    "LedgerError": "ndis.errors",
     "LiftedMechanism": "ndis.mechanisms.lifted",
     "GramMechanism": "ndis.mechanisms.gram",
     "GramRelease": "ndis.mechanisms.gram",
@@ -157,9 +166,11 @@ _HOMES = {
     "choose_sketch_size": "ndis.mechanisms.sketch_size",
     "clipped_count": "ndis.mechanisms.clipping",
     "delta_batch": "ndis.spectrum.batch",
+    "dominates": "ndis.ledger",
     "exact_array": "ndis._exact",
     "lift": "ndis.mechanisms.lifted",
     "log_delta_batch": "ndis.spectrum.batch",
+    "odometer": "ndis.ledger",
 }
 
 

@@ -5,7 +5,7 @@ Messages follow one form, ``<name> must <rule>; got <value>[; <remedy>]``, and n
 
 from __future__ import annotations
 
-__all__ = ["BudgetError", "NdisError", "NotPrivateWarning", "ParameterError", "PrecisionError"]
+__all__ = ["BudgetError", "LedgerError", "NdisError", "NotPrivateWarning", "ParameterError", "PrecisionError"]
 
 
 class NdisError(Exception):
@@ -45,6 +45,10 @@ class PrecisionError(NdisError, ArithmeticError):
 
 class BudgetError(NdisError, ValueError):
     """No parameter of the mechanism meets the privacy budget asked for."""
+
+
+class LedgerError(NdisError, RuntimeError):
+    """A budget ledger cannot be read or written, or its history does not fit together."""
 
 
 class NotPrivateWarning(UserWarning):

@@ -26,7 +26,7 @@ LAYERS = (
     ("ndis.profile",),
     ("ndis.worst_case",),
     ("ndis.gram", "ndis.sampling"),
-    ("ndis.schema",),
+    ("ndis.ledger", "ndis.schema"),
     ("ndis.mechanisms",),
     ("ndis.accounting", "ndis.models"),
     ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),

@@ -114,7 +114,9 @@ def test_in_memory_as_on_disk():
 
 
 def test_an_estimator_has_the_receipt_of_its_release(tmp_path):
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, l2_penalty=20.0, row_norm_bound=1.0, classes=[0, 1])
+    model = PrivateLogisticRegression(
+        epsilon=1.0, delta=1e-5, method="mean", l2_penalty=20.0, row_norm_bound=1.0, classes=[0, 1]
+    )
     model.fit([[0.5], [-0.5]], [0, 1])
     model.release_.save(tmp_path / "release.json")
     assert GaussianRelease.load(tmp_path / "release.json").receipt == model.receipt_

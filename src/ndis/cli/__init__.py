@@ -9,7 +9,7 @@ from __future__ import annotations
 import typer
 
 from ndis import __version__
-from ndis.cli import audit, dpsgd, projection, regress, schema, spectrum
+from ndis.cli import audit, dpsgd, ledger, projection, regress, schema, spectrum
 from ndis.cli.commands import same_behaviour
 from ndis.cli.errors import OneLineErrors
 
@@ -28,6 +28,7 @@ regress.register(app)
 audit.register(app)
 dpsgd.register(app)
 schema.register(app)
+ledger.register(app)
 same_behaviour(app)
 
 

@@ -106,6 +106,8 @@ Targets = Annotated[
 Progress = Annotated[
     bool | None, typer.Option("--progress/--no-progress", help="A progress bar (on a terminal unless said).")
 ]
+LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The budget ledger that pays; see 'ndis ledger'.")]
+Slot = Annotated[str | None, typer.Option("--slot", help="The slot of the ledger's plan.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; null stands for what does not exist.")]
 
 _calibrate = typer.Typer(no_args_is_help=True, help="The least noise for a budget, from public numbers alone.")
@@ -188,6 +190,8 @@ def sketch(
     ptr: Ptr = False,
     test_noise_std: TestNoise = None,
     failure_probability: Failure = None,
+    ledger: LedgerOption = None,
+    slot: Slot = None,
     progress: Progress = None,
     as_json: Json = False,
 ) -> None:
@@ -225,6 +229,8 @@ def sketch(
             targets=records.columns(target),
             header=header,
             progress=progress,
+            ledger=ledger,
+            slot=slot,
         )
     return _saved(release, output, as_json)
 

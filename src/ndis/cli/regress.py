@@ -23,8 +23,10 @@ from ndis.cli.projection import (
     Epsilon,
     Header,
     Json,
+    LedgerOption,
     Progress,
     RowBound,
+    Slot,
     print_table,
     say,
 )
@@ -85,6 +87,8 @@ def regress(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A new file for coefficients and receipt, as JSON.")
     ] = None,
+    ledger: LedgerOption = None,
+    slot: Slot = None,
     progress: Progress = None,
     as_json: Json = False,
 ) -> None:
@@ -105,6 +109,8 @@ def regress(
         "fit_intercept": fit_intercept,
         "adjacency": adjacency.value,
         "schema": stated,
+        "ledger": ledger,
+        "slot": slot,
     }
     model = _model(method, public, {"alpha": alpha, "sketch_size": sketch_size, "calibration": calibration.value})
     learned: Any

@@ -147,6 +147,8 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
     calibration: Any
     random_state: Any
     schema: Any
+    ledger: Any
+    slot: Any
 
     def _calibrate(self, *, columns: int, row_norm_bound: float, **layout: Any) -> RandomProjection:
         """The mechanism for rows of this many columns, from public parameters only."""
@@ -160,6 +162,10 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
             calibration=as_calibration(self.calibration),
             **layout,
         )
+
+    def _how(self) -> dict[str, Any]:
+        """How to release: whose bits, and which ledger pays."""
+        return {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
 
     def _keep(self, release: Any) -> Any:
         """Keep what was released, and return it."""

@@ -54,6 +54,10 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
     schema : Schema, optional
         What is public about the table. Rows are then taken in units as they are, and `row_norm_bound` is that of the
         schema unless a smaller one is stated. Mean and covariance are in original units.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for the release. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
 
     Attributes
     ----------
@@ -89,6 +93,8 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
         calibration: str = "exact",
         random_state: Any = None,
         schema: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -102,6 +108,8 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
         self.calibration = calibration
         self.random_state = random_state
         self.schema = schema
+        self.ledger = ledger
+        self.slot = slot
 
     def _learn(self, data: Any, how: dict[str, Any]) -> PrivateCovariance:
         found = self._moments(data, how, centered=self.assume_centered)

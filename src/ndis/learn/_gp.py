@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,10 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         out. The kernel sees encoded points, in which every column has the range [−1, 1]. `query` is a table like X, and
         by default the centre of all ranges. `predict` and `predict_std` are in original units; `noise_variance`,
         `values_` and `query_` are encoded.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for the release. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
 
     Attributes
     ----------
@@ -109,6 +114,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         bound: str = "exact",
         random_state: Any = None,
         schema: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -125,6 +132,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         self.bound = bound
         self.random_state = random_state
         self.schema = schema
+        self.ledger = ledger
+        self.slot = slot
 
     def fit(self, X: Any, y: Any = None) -> PrivateGaussianProcess:
         """Release the posterior at the query points.
@@ -139,7 +148,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         label_bound = self._check()
         rows = fitted_rows(self, X)
         labels = private_labels(self, y) if self.schema is None else fitted_targets(self, X, y)
-        return self._learn(rows, labels, label_bound)
+        return self._learn(lambda: (rows, labels), label_bound)
 
     def fit_data(
         self,
@@ -164,7 +173,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
         )
         most = as_size("max_records", self.max_records)
-        return self._learn(*in_memory(opened, groups, most=most), label_bound)
+        return self._learn(lambda: in_memory(opened, groups, most=most), label_bound)
 
     def _check(self) -> float:
         """Check public parameters before any private value is read; returns the bound of the labels."""
@@ -175,7 +184,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             )
         return label_bound
 
-    def _learn(self, rows: Any, labels: Any, label_bound: float) -> PrivateGaussianProcess:
+    def _learn(self, read: Callable[[], tuple[Any, Any]], label_bound: float) -> PrivateGaussianProcess:
         query = self._query()
         model = GaussianProcess(
             kernel=RBF(1.0) if self.kernel is None else self.kernel,
@@ -190,7 +199,8 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             release=self.release,  # type: ignore[arg-type]
         )
         self.mechanism_ = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
-        self.release_ = self.mechanism_.release((rows, labels), random_state=self.random_state)
+        how = {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
+        self.release_ = self.mechanism_.release_from(read, **how)
         self.receipt_ = self.release_.receipt
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))

@@ -60,6 +60,10 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         What is public about the table. Rows are then taken in units as they are. `row_norm_bound` is that of the
         schema unless a smaller one is stated, and `target_bound` is left out. `coef_` and `intercept_` are in
         original units, and `predict` takes rows in these units.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for the release. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
 
     Attributes
     ----------
@@ -100,6 +104,8 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         calibration: str = "exact",
         random_state: Any = None,
         schema: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -112,6 +118,8 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         self.calibration = calibration
         self.random_state = random_state
         self.schema = schema
+        self.ledger = ledger
+        self.slot = slot
 
     def fit(self, X: Any, y: Any = None) -> PrivateRidge:
         """Release a sketch of rows and targets, and solve with it.
@@ -185,7 +193,7 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
             intercept=intercept,
         )
         scaled = _scaled(source, groups, scale)
-        release = self._keep(mechanism.release(scaled, progress=progress, random_state=self.random_state))
+        release = self._keep(mechanism.release(scaled, progress=progress, **self._how()))
         weights, self.penalty_ = ridge_from_gram(
             release.gram(),
             features=features,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -27,6 +28,7 @@ from ndis.learn._tables import (
     schema_of,
     to_units,
 )
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.lifted import lift
@@ -76,6 +78,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     schema : Schema, optional
         What is public about the table. Rows are then taken in units as they are, `row_norm_bound` is that of the schema
         unless a smaller one is stated, and the classes are those of its target. Coefficients are in original units.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for all releases of a fit together. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
 
     Attributes
     ----------
@@ -121,6 +127,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         bound: str = "exact",
         random_state: Any = None,
         schema: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -135,6 +143,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.bound = bound
         self.random_state = random_state
         self.schema = schema
+        self.ledger = ledger
+        self.slot = slot
 
     def fit(self, X: Any, y: Any = None) -> PrivateLogisticRegression:
         """Release the weights.
@@ -157,7 +167,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
                 self.classes_ = occurring_classes(labels, several=several)
             codes = label_codes(labels, self.classes_)
         if not several:
-            return self._lift(rows, _signs(codes), row_norm_bound)
+            return self._lift(lambda: (rows, _signs(codes)), row_norm_bound)
         return self._descend((rows, codes[:, None]), range(len(self.classes_)), row_norm_bound)
 
     def fit_data(
@@ -193,8 +203,12 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         )
         if self.method == "rounds":
             return self._descend(opened, codes, row_norm_bound, columns=groups[0], targets=groups[1])
-        rows, labels = in_memory(opened, groups, most=self.max_records)
-        return self._lift(rows, label_signs(labels, np.array(codes)), row_norm_bound)
+
+        def read() -> tuple[Any, Floats]:
+            rows, labels = in_memory(opened, groups, most=self.max_records)
+            return rows, label_signs(labels, np.array(codes))
+
+        return self._lift(read, row_norm_bound)
 
     def _check(self) -> float:
         """Check public parameters before any private value is read."""
@@ -230,16 +244,20 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         bits = random_bits(self.random_state)
         sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes, intercept=intercept, **where)
         releases = GradientReleases(sums, budget, bits, term_unit=1.0, constant=intercept is not None)
-        theta = fit_gradients(releases, classes=len(self.classes_), rounds=len(budget.sum_shares)) / row_norm_bound
+        with charged(budget, ledger=self.ledger, slot=self.slot, private=bits.private) as charge:
+            theta = fit_gradients(releases, classes=len(self.classes_), rounds=len(budget.sum_shares)) / row_norm_bound
+            receipt = releases.receipt(
+                charge.seal(),
+                row_norm_bound=row_norm_bound,
+                intercept=intercept,
+                classes_stated=self._classes_stated(),
+            )
         self.mechanism_: Any = budget
-        self.profile_ = budget.profile()
-        self.receipt_ = releases.receipt(
-            row_norm_bound=row_norm_bound, intercept=intercept, classes_stated=self._classes_stated()
-        )
+        self.profile_, self.receipt_ = budget.profile(), receipt
         self._set_weights(theta.T, intercept)
         return self
 
-    def _lift(self, rows: Any, signs: Floats, row_norm_bound: float) -> PrivateLogisticRegression:
+    def _lift(self, read: Callable[[], tuple[Any, Floats]], row_norm_bound: float) -> PrivateLogisticRegression:
         """From the posterior."""
         intercept = INTERCEPT_SHARE * row_norm_bound if self.fit_intercept else None
         weights = self.n_features_in_ + (intercept is not None)
@@ -259,7 +277,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         )
         mechanism = _lifted(model, *budget, str(self.bound))
         self.mechanism_ = mechanism
-        release = mechanism.release((rows, signs), random_state=self.random_state)
+        how = {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
+        release = mechanism.release_from(read, **how)
         parameters = {**release.receipt.parameters, "classes_stated": self._classes_stated()}
         self.release_ = replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))
         self.receipt_ = self.release_.receipt

@@ -105,7 +105,7 @@ class MomentEstimator(SketchEstimator):
             mechanism = self._calibrate(
                 columns=width + (intercept is not None), row_norm_bound=bound, intercept=intercept
             )
-        release: Any = mechanism.release(data, random_state=self.random_state, **how)
+        release: Any = mechanism.release(data, **self._how(), **how)
         self._keep(release)
         return moments(release, features=width, records=records, centered=centered)
 

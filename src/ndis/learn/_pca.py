@@ -27,7 +27,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
     n_components : int or float, optional
         How many components to keep; all by default. A number between 0 and 1 keeps the fewest components that explain
         at least this share of the estimated variance. Noise adds variance to every direction.
-    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, calibration, random_state
+    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, calibration, random_state, ledger, slot
         As in `PrivateCovariance`.
     schema : Schema, optional
         What is public about the table. Components and mean are those of encoded rows, in which every column has the
@@ -67,6 +67,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
         calibration: str = "exact",
         random_state: Any = None,
         schema: Any = None,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
@@ -79,6 +81,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
         self.calibration = calibration
         self.random_state = random_state
         self.schema = schema
+        self.ledger = ledger
+        self.slot = slot
 
     def _learn(self, data: Any, how: dict[str, Any]) -> PrivatePCA:
         width, wanted = self.n_features_in_, self.n_components

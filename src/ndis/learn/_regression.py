@@ -29,6 +29,7 @@ from ndis.learn._tables import (
     units_map,
 )
 from ndis.learn._weights import weighted_records
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import as_adjacency
 from ndis.sampling.bits import random_bits
 
@@ -85,6 +86,10 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
     count_clipped : bool
         With a schema: release the number of rows that it clips or otherwise changes as well, with noise and from the
         same budget. Many such rows say that the ranges are too narrow. It costs one more pass.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for all releases of a fit together. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
 
     Attributes
     ----------
@@ -132,6 +137,8 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         random_state: Any = None,
         schema: Any = None,
         count_clipped: bool = False,
+        ledger: Any = None,
+        slot: str | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -145,6 +152,8 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         self.random_state = random_state
         self.schema = schema
         self.count_clipped = count_clipped
+        self.ledger = ledger
+        self.slot = slot
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PrivateLinearRegression:
         """Make all releases, and solve.
@@ -255,16 +264,18 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         constant = bounds.constant is not None
         bits = random_bits(self.random_state)
         releases = LinearReleases(sums, budget, bits, term_unit=bounds.target * scale, constant=constant)
-        if changed is not None:
-            self.clipped_rows_ = releases.clipped(changed)
-        found = fit_rounds(releases, rounds=bounds.rounds)
-        self.mechanism_, self.profile_ = budget, budget.profile()
-        self.receipt_ = releases.receipt(
-            row_norm_bound=bounds.row,
-            target_bound=bounds.target,
-            intercept=bounds.constant,
-            weight_bound=weight,
-        )
+        with charged(budget, ledger=self.ledger, slot=self.slot, private=bits.private) as charge:
+            if changed is not None:
+                self.clipped_rows_ = releases.clipped(changed)
+            found = fit_rounds(releases, rounds=bounds.rounds)
+            receipt = releases.receipt(
+                charge.seal(),
+                row_norm_bound=bounds.row,
+                target_bound=bounds.target,
+                intercept=bounds.constant,
+                weight_bound=weight,
+            )
+        self.mechanism_, self.profile_, self.receipt_ = budget, budget.profile(), receipt
         self._keep(found, sums, bounds, one=one, scale=scale)
         return self
 

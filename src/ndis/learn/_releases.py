@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -96,8 +97,11 @@ class Releases:
         self.private = self.private and sample.private
         self.log.append({**entry, "grid": sample.grid})
 
-    def receipt(self, **public: Any) -> Receipt:
-        """What is guaranteed, with the budget, the bounds in ``public`` and every release."""
+    def receipt(self, seal: Mapping[str, Any] | None = None, **public: Any) -> Receipt:
+        """What is guaranteed, with the budget, the bounds in ``public`` and every release.
+
+        `seal` is the entry of the ledger that paid for all of them.
+        """
         budget = self._budget
         shares = {k: v for k, v in budget.to_dict().items() if k not in ("epsilon", "delta", "adjacency")}
         return Receipt(
@@ -107,4 +111,5 @@ class Releases:
             budget.delta,
             budget.adjacency,
             private=self.private,
+            ledger=seal,
         )

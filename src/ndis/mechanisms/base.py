@@ -81,6 +81,8 @@ class Receipt:
         but the mean and covariance came from a model as floats. The guarantee does not cover their rounding.
     version : str
         The version of the package.
+    ledger : mapping, optional
+        If a budget ledger paid: the name of its data set, the number of the entry and its digest (`ndis.Ledger`).
     digest : str
         SHA-256 of the other fields and of the released values; empty until they are put together. It shows if the
         receipt was changed, or belongs to other values. Whoever changes both can compute it again.
@@ -100,6 +102,7 @@ class Receipt:
     private: bool
     arithmetic: str = "exact"
     version: str = __version__
+    ledger: Mapping[str, Any] | None = None
     digest: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,6 +116,7 @@ class Receipt:
             "private": self.private,
             "arithmetic": self.arithmetic,
             "version": self.version,
+            **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
             "digest": self.digest,
         }
 
@@ -123,8 +127,9 @@ class Receipt:
     @classmethod
     def from_json(cls, text: str | bytes) -> Receipt:
         """Read the receipt that `to_json` wrote, and refuse anything else."""
-        required = tuple(name for name in cls.__dataclass_fields__ if name != "digest")
-        found = {"digest": "", **only_keys("receipt", loads("receipt", text), required, ("digest",))}
+        optional = ("ledger", "digest")
+        required = tuple(name for name in cls.__dataclass_fields__ if name not in optional)
+        found = {"digest": "", **only_keys("receipt", loads("receipt", text), required, optional)}
         for name, kind, words in _KINDS:
             if not isinstance(found[name], kind) or (kind is _NUMBER and isinstance(found[name], bool)):
                 raise ParameterError(f"{name} of the receipt", f"be {words}", type(found[name]).__name__)
@@ -132,6 +137,8 @@ class Receipt:
             rule = f"be {' or '.join(map(repr, ARITHMETICS))}"
             raise ParameterError("arithmetic of the receipt", rule, repr(found["arithmetic"]))
         as_adjacency(found["adjacency"])
+        if "ledger" in found:
+            _check_seal(found["ledger"])
         if not re.fullmatch("([0-9a-f]{64})?", found["digest"]):
             raise ParameterError("digest of the receipt", "be 64 hexadecimal digits", "other text")
         return cls(**found)
@@ -180,6 +187,14 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
     ("version", str, "text"),
     ("digest", str, "text"),
 )
+
+
+def _check_seal(found: Any) -> None:
+    """Refuse what no ledger writes into a receipt."""
+    seal = only_keys("ledger of the receipt", found, ("data_name", "entry", "head"))
+    good = isinstance(seal["data_name"], str) and type(seal["entry"]) is int and isinstance(seal["head"], str)
+    if not (good and re.fullmatch("[0-9a-f]{64}", seal["head"])):
+        raise ParameterError("ledger of the receipt", "have a name, a number and 64 hexadecimal digits", "other values")
 
 
 def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:

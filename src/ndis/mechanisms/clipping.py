@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,8 @@ def clipped_count(
     header: bool = False,
     progress: bool | None = None,
     random_state: Any = None,
+    ledger: str | os.PathLike[str] | None = None,
+    slot: str | None = None,
 ) -> GaussianRelease:
     """A noisy count of the rows that a schema changes, from private data, as a release of its own.
 
@@ -44,6 +47,10 @@ def clipped_count(
         Show a progress bar for files; by default when standard error is a terminal.
     random_state : optional
         None draws from the operating system. Anything else is reproducible, warns, and is not private.
+    ledger : path, optional
+        The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+    slot : str, optional
+        The slot of a plan. For the other kinds a label, or None.
 
     Returns
     -------
@@ -59,7 +66,10 @@ def clipped_count(
     (True, True)
     """
     mechanism = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0, adjacency=adjacency)
-    count = changed_rows(schema, data, columns=columns, header=header, progress=progress)
-    release = mechanism.release([count], random_state=random_state)
+
+    def count() -> list[int]:
+        return [changed_rows(schema, data, columns=columns, header=header, progress=progress)]
+
+    release = mechanism.release_from(count, random_state=random_state, ledger=ledger, slot=slot)
     parameters = {**release.receipt.parameters, "released": "number of rows that the schema changes"}
     return replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))

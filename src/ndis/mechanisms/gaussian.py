@@ -9,6 +9,8 @@ Gaussian mechanism.
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +22,7 @@ from ndis._exact import ExactArray, exact_array
 from ndis._search import budget, smallest_safe
 from ndis._validate import Floats, as_covariance, as_floats, as_within
 from ndis.errors import ParameterError
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -132,7 +135,14 @@ class GaussianMechanism:
         """Two data sets whose answers are as far apart as the sensitivity allows, if the query has such data sets."""
         return (Attained("answers that differ by the whole sensitivity", self.profile()),)
 
-    def release(self, value: Any, *, random_state: Any = None) -> GaussianRelease:
+    def release(
+        self,
+        value: Any,
+        *,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> GaussianRelease:
         """The answer plus noise, drawn exactly and rounded to a grid that depends only on the noise.
 
         Parameters
@@ -143,32 +153,54 @@ class GaussianMechanism:
             sensitivity must hold with this rule.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
+        ledger : path, optional
+            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+        slot : str, optional
+            The slot of a plan. For the other kinds a label, or None.
         """
+        return self.release_from(lambda: value, random_state=random_state, ledger=ledger, slot=slot)
+
+    def release_from(
+        self,
+        read: Callable[[], Any],
+        *,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> GaussianRelease:
+        """As `release`, of the answer that `read` returns. It is called when the ledger has reserved."""
         bits = random_bits(random_state)
-        answer = _finite(value)
-        if self.covariance is None:
-            sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
-            drawn = sample.values
-        else:
-            d = len(self.covariance)
-            if answer.shape != (d,):
-                raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {answer.shape}")
-            shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
-            noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
-            grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))
-            sample = exact_gaussian(answer, noise, size=1, grid=grid, random_state=bits)
-            drawn = sample.values[0]
-        parameters = {
-            "noise_std": self.noise_std,
-            "noise_variance": self.noise_std**2,
-            "sensitivity": self.sensitivity,
-            "covariance": None if self.covariance is None else self.covariance.tolist(),
-            "grid": sample.grid,
-        }
-        receipt = Receipt(
-            type(self).__name__, parameters, self.epsilon, self.delta, self.adjacency, private=sample.private
-        )
-        return GaussianRelease(drawn, receipt)
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            answer = _finite(read())
+            if self.covariance is None:
+                sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
+                drawn = sample.values
+            else:
+                d = len(self.covariance)
+                if answer.shape != (d,):
+                    raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {answer.shape}")
+                shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
+                noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
+                grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))
+                sample = exact_gaussian(answer, noise, size=1, grid=grid, random_state=bits)
+                drawn = sample.values[0]
+            parameters = {
+                "noise_std": self.noise_std,
+                "noise_variance": self.noise_std**2,
+                "sensitivity": self.sensitivity,
+                "covariance": None if self.covariance is None else self.covariance.tolist(),
+                "grid": sample.grid,
+            }
+            receipt = Receipt(
+                type(self).__name__,
+                parameters,
+                self.epsilon,
+                self.delta,
+                self.adjacency,
+                private=sample.private,
+                ledger=charge.seal(),
+            )
+            return GaussianRelease(drawn, receipt)
 
 
 def _pair(sensitivity: float, noise_std: float) -> GaussianPair:

@@ -6,6 +6,7 @@ Neighbours are a mean shift of l²/s, or √2·l²/s if a record is replaced (th
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +19,7 @@ from ndis._search import budget, first_safe_epsilon
 from ndis._validate import as_one_probability, as_within
 from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, RowLayout, exact_gram
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
 from ndis.mechanisms.encoding import encoded_data
 from ndis.mechanisms.gaussian import GaussianMechanism
@@ -204,6 +206,8 @@ class GramMechanism:
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
     ) -> GramRelease:
         """Draw the noisy Gram matrix of `data`, exactly.
 
@@ -216,6 +220,10 @@ class GramMechanism:
             Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
+        ledger : path, optional
+            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+        slot : str, optional
+            The slot of a plan. For the other kinds a label, or None.
 
         Examples
         --------
@@ -227,18 +235,20 @@ class GramMechanism:
         """
         bits = random_bits(random_state)
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
-        rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
-        gram = exact_gram(
-            as_rows(rows),
-            row_norm_bound=self.row_norm_bound,
-            target_bound=self.target_bound,
-            intercept=self.intercept,
-            fractional_bits=self.fractional_bits,
-            **how,
-        )
-        sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
-        released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid}
-        return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released))
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
+            gram = exact_gram(
+                as_rows(rows),
+                row_norm_bound=self.row_norm_bound,
+                target_bound=self.target_bound,
+                intercept=self.intercept,
+                fractional_bits=self.fractional_bits,
+                **how,
+            )
+            sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
+            released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid}
+            receipt = receipt_of(self, private=sample.private, released=released, seal=charge.seal())
+            return GramRelease(sample.values, receipt)
 
     # ------------------------------------------------------------------ inside
 

@@ -8,7 +8,9 @@ depends on neighbours only through the whitened shift and ratios. At each v the 
 from __future__ import annotations
 
 import math
+import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,6 +20,7 @@ from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget, smallest_safe
 from ndis._validate import as_within
 from ndis.errors import ParameterError
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import ARITHMETICS, Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
 from ndis.profile import PrivacyProfile
 from ndis.sampling import exact_gaussian, grid_for
@@ -162,7 +165,14 @@ class LiftedMechanism:
         known = getattr(self.model, "attained", None)
         return tuple(known(self.noise_variance)) if callable(known) else ()
 
-    def release(self, data: Any, *, random_state: Any = None) -> GaussianRelease:
+    def release(
+        self,
+        data: Any,
+        *,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> GaussianRelease:
         """One draw from N(μ, Σ + vI) of `data`, exactly, on a grid that depends only on v.
 
         Parameters
@@ -171,6 +181,10 @@ class LiftedMechanism:
             Whatever the model takes.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
+        ledger : path, optional
+            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+        slot : str, optional
+            The slot of a plan. For the other kinds a label, or None.
 
         Notes
         -----
@@ -179,43 +193,56 @@ class LiftedMechanism:
         `lift` and no longer meets the budget, the release is refused before the data are touched. The time that a
         release takes may depend on the data, and is not protected.
         """
+        return self.release_from(lambda: data, random_state=random_state, ledger=ledger, slot=slot)
+
+    def release_from(
+        self,
+        read: Callable[[], Any],
+        *,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> GaussianRelease:
+        """As `release`, of the data that `read` returns. It is called when the ledger has reserved."""
         bits = random_bits(random_state)
         # check what the model declares now, because it may have been changed
         _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
-        mean, covariance = self.model.distribution(data)
-        centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
-        if centre.shape == () and spread.shape == (1, 1):
-            centre = ExactArray(centre.numerators.reshape(1), centre.denominator)
-        d = centre.shape[0] if len(centre.shape) == 1 else 0
-        if not d or spread.shape != (d, d):
-            rule = "return a mean of shape (d,) and a covariance of shape (d, d)"
-            raise ParameterError("distribution", rule, f"shapes {centre.shape} and {spread.shape}")
-        sample = exact_gaussian(
-            centre,
-            plus_diagonal(spread, self.noise_variance),
-            size=1,
-            grid=grid_for(math.sqrt(self.noise_variance)),
-            random_state=bits,
-        )
-        parameters = {
-            "model": _parameters(self.model),
-            "noise_variance": self.noise_variance,
-            "bound": self.bound,
-            "bound_used": self.bound_used,
-            "grid": sample.grid,
-        }
-        # only the two types decide: whether a list holds integers or floats may depend on the data (sum([]) is 0)
-        arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
-        receipt = Receipt(
-            f"lift({type(self.model).__name__})",
-            parameters,
-            self.epsilon,
-            self.delta,
-            self.adjacency,
-            private=sample.private,
-            arithmetic=arithmetic,
-        )
-        return GaussianRelease(sample.values[0], receipt)
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            mean, covariance = self.model.distribution(read())
+            centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
+            if centre.shape == () and spread.shape == (1, 1):
+                centre = ExactArray(centre.numerators.reshape(1), centre.denominator)
+            d = centre.shape[0] if len(centre.shape) == 1 else 0
+            if not d or spread.shape != (d, d):
+                rule = "return a mean of shape (d,) and a covariance of shape (d, d)"
+                raise ParameterError("distribution", rule, f"shapes {centre.shape} and {spread.shape}")
+            sample = exact_gaussian(
+                centre,
+                plus_diagonal(spread, self.noise_variance),
+                size=1,
+                grid=grid_for(math.sqrt(self.noise_variance)),
+                random_state=bits,
+            )
+            parameters = {
+                "model": _parameters(self.model),
+                "noise_variance": self.noise_variance,
+                "bound": self.bound,
+                "bound_used": self.bound_used,
+                "grid": sample.grid,
+            }
+            # only the two types decide: whether a list holds integers or floats may depend on the data (sum([]) is 0)
+            arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
+            receipt = Receipt(
+                f"lift({type(self.model).__name__})",
+                parameters,
+                self.epsilon,
+                self.delta,
+                self.adjacency,
+                private=sample.private,
+                arithmetic=arithmetic,
+                ledger=charge.seal(),
+            )
+            return GaussianRelease(sample.values[0], receipt)
 
 
 # ---------------------------------------------------------------------- the model

@@ -19,6 +19,7 @@ from ndis.gram import Gram, exact_gram
 from ndis.gram.cells import listed_rows
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import LEAST_RATE, PoissonRows
+from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Adjacency, Attained
 from ndis.mechanisms.encoding import encoded_data
 from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
@@ -187,6 +188,8 @@ class SketchMechanism:
         device: str | None = None,
         progress: bool | None = None,
         random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
     ) -> ProjectionRelease:
         """Draw the sketch of `data`, exactly (def:grp).
 
@@ -199,6 +202,10 @@ class SketchMechanism:
             Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
+        ledger : path, optional
+            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
+        slot : str, optional
+            The slot of a plan. For the other kinds a label, or None.
 
         Examples
         --------
@@ -210,8 +217,14 @@ class SketchMechanism:
         """
         bits = random_bits(random_state)
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
-        gram = self._gram(data, bits, schema, **how)
-        return draw_release(self, gram, ridge=self.ridge, bits=bits, progress=progress)
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            return self._draw(self._gram(data, bits, schema, **how), bits, seal=charge.seal(), progress=progress)
+
+    def _draw(
+        self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
+    ) -> ProjectionRelease:
+        """The sketch; `seal` is the entry of the ledger that paid."""
+        return draw_release(self, gram, ridge=self.ridge, bits=bits, seal=seal, progress=progress)
 
     def _gram(self, data: Any, bits: RandomBits, schema: Schema | None, **how: Any) -> Gram:
         rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)

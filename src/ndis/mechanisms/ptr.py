@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flint import arb
 
@@ -45,10 +45,7 @@ from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.sketch_law import ProjectionLaw, mean_shift
 from ndis.profile import PrivacyProfile
 from ndis.sampling import exact_normal, grid_for
-from ndis.sampling.bits import RandomBits, random_bits
-
-if TYPE_CHECKING:
-    from ndis.schema import Schema
+from ndis.sampling.bits import RandomBits
 
 __all__ = ["PTRProjection"]
 
@@ -83,6 +80,9 @@ class PTRProjection(SketchMechanism):
     through Φ⁻¹, so its exact share hardly matters. By default τ is about the one with the least
     `profitable_eigenvalue`, from a search over public numbers: less noise costs budget and so ridge, more noise lowers
     the bound. A BudgetError says so if the test alone spends the budget.
+
+    `release` gives out the outcome λ̃ of the test too: it is `noisy_eigenvalue` among the parameters of the receipt. The
+    account covers the pair (λ̃, sketch). The `ridge` of the release is a function of λ̃ only.
 
     Examples
     --------
@@ -176,29 +176,13 @@ class PTRProjection(SketchMechanism):
             moved = Attained(words, PrivacyProfile(pair.compose(beside.reversed()), adjacency=self.adjacency))
         return (moved, *super().attained())
 
-    def release(
-        self,
-        data: Any,
-        *,
-        columns: Any = None,
-        targets: Any = None,
-        header: bool = False,
-        schema: Schema | None = None,
-        device: str | None = None,
-        progress: bool | None = None,
-        random_state: Any = None,
+    def _draw(
+        self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
     ) -> ProjectionRelease:
-        """Test, then draw the sketch with the ridge that the test allows; as `RandomProjection.release`.
-
-        The outcome λ̃ of the test is public too: it is `noisy_eigenvalue` among the parameters of the receipt. The
-        account covers the pair (λ̃, sketch). The `ridge` of the release is a function of λ̃ only.
-        """
-        bits = random_bits(random_state)
-        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
-        gram = self._gram(data, bits, schema, **how)
+        """Test, then draw the sketch with the ridge that the test allows."""
         noisy = self._test(gram, bits)
         ridge, released = self._ridge_after(noisy), {"noisy_eigenvalue": noisy}
-        return draw_release(self, gram, ridge=ridge, bits=bits, released=released, progress=progress)
+        return draw_release(self, gram, ridge=ridge, bits=bits, released=released, seal=seal, progress=progress)
 
     def _test(self, gram: Gram, bits: RandomBits) -> float:
         """λ̃ as it is given out: drawn on its grid, then rounded down to a float."""

@@ -249,12 +249,13 @@ def draw_release(
     ridge: float,
     bits: RandomBits,
     released: Mapping[str, float] = MappingProxyType({}),
+    seal: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> ProjectionRelease:
     """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends on the ridge only.
 
-    `released` goes into the receipt: what else the mechanism gives out, and accounts for. `progress` shows a bar; by
-    default only on a terminal, and only if the sketch is large.
+    `released` goes into the receipt: what else the mechanism gives out, and accounts for. So does `seal`, the entry of
+    the ledger that paid. `progress` shows a bar; by default only on a terminal, and only if the sketch is large.
     """
     layout = gram.layout
     large = mechanism.sketch_size * layout.width >= _LARGE_DRAW
@@ -267,15 +268,18 @@ def draw_release(
             random_state=bits,
             show=show,
         )
-    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge, **released})
+    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge, **released}, seal=seal)
     return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
 
 
-def receipt_of(mechanism: Any, *, private: bool, released: Mapping[str, Any]) -> Receipt:
+def receipt_of(
+    mechanism: Any, *, private: bool, released: Mapping[str, Any], seal: Mapping[str, Any] | None = None
+) -> Receipt:
     """The receipt of one release: the mechanism's fields, and values that came out with the release."""
     values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
-    return Receipt(type(mechanism).__name__, {**values, **released}, epsilon, delta, adjacency, private=private)
+    parameters = {**values, **released}
+    return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private, ledger=seal)
 
 
 def _mechanism(receipt: Receipt) -> tuple[Sketching, float]:

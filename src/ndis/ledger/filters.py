@@ -1,0 +1,178 @@
+"""Filters: sums that stop in time, whatever the requests depend on (thm:shift-filter, thm:renyi-filter)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from ndis._search import smallest_safe
+from ndis._validate import as_scalar
+from ndis.errors import BudgetError, LedgerError, ParameterError
+from ndis.ledger.directions import enclosed, up
+from ndis.ledger.moments import certified_log_moment, log_budget
+from ndis.ledger.units import UNIT_BITS, down, plus, smallest_upper, units_down, units_up
+from ndis.pair import GaussianPair
+from ndis.profile import Order, PrivacyProfile
+
+__all__ = ["Renyi", "Shifts", "squared_shift"]
+
+Totals = dict[str, Any]
+_WAYS: tuple[Order, ...] = ("remove", "add")
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """Gaussian mean shifts of free size, within a sum of μ² (thm:shift-filter)."""
+
+    kind: ClassVar[str] = "shifts"
+
+    epsilon: float
+    delta: float
+    units: int  # μ² of the budget, in units of 2⁻²⁵⁶, rounded down
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float) -> Shifts:
+        """The largest sum of μ² whose single shift is certified to meet (ε, δ)."""
+
+        def pair(noise: float) -> GaussianPair:
+            return GaussianPair.from_ratios(1.0, shift=math.nextafter(1.0 / noise, math.inf))
+
+        noise = smallest_safe(
+            lambda x: float(pair(x).log_delta(epsilon)), lambda x: pair(x).certify(epsilon).upper, delta=delta
+        )
+        found = cls(epsilon, delta, units_down((1 / Fraction(noise)) ** 2, UNIT_BITS))
+        found.certify()
+        return found
+
+    def whole(self) -> PrivacyProfile:
+        """One shift of the whole budget, rounded up."""
+        square = Fraction(self.units, 1 << UNIT_BITS)
+        shift = math.sqrt(square)
+        while Fraction(shift) ** 2 < square:
+            shift = math.nextafter(shift, math.inf)
+        return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift))
+
+    def certify(self) -> None:
+        """Certify that one shift with the whole budget meets (ε, δ)."""
+        if not smallest_upper(self.whole().remove.certify, self.epsilon, self.delta) <= self.delta:
+            raise LedgerError("the budget of shifts does not meet its epsilon and delta")
+
+    def about(self) -> dict[str, Any]:
+        """The budget in units."""
+        return {"units": f"{self.units:x}"}
+
+    def start(self) -> Totals:
+        """Nothing is spent."""
+        return {"spent": "0"}
+
+    def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
+        """The squared shift of the request."""
+        _refuse_failures(profile)
+        return {"spent": f"{units_up(squared_shift(profile), UNIT_BITS):x}"}
+
+    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Spend the cost, if it fits."""
+        return _within(self, totals, cost)
+
+    def remaining(self, totals: Totals) -> dict[str, Any]:
+        """What is left of the sum of μ², and the largest single shift that fits."""
+        rest = Fraction(self.units - int(totals["spent"], 16), 1 << UNIT_BITS)
+        return {"squared_shift": down(rest), "largest_shift": down(rest, root=True)}
+
+
+@dataclass(frozen=True)
+class Renyi:
+    """Anything with a Rényi curve, at one order fixed in advance (thm:renyi-filter)."""
+
+    kind: ClassVar[str] = "renyi"
+
+    epsilon: float
+    delta: float
+    order: float  # α = 1 + s
+    units: int  # the budget of K(s), in units of 2⁻²⁵⁶, rounded down
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, order: float | None) -> Renyi:
+        """The budget of one order; by default the order at which a Gaussian mechanism gets the most."""
+        alpha = _best_order(epsilon, delta) if order is None else as_scalar("order", order)
+        if not 1.0 + 2.0**-20 <= alpha <= 2.0**20:
+            raise ParameterError("order", "be above 1 and at most 2^20", alpha)
+        units = units_down(log_budget(alpha, epsilon, delta), UNIT_BITS)
+        if not units > 0:
+            raise BudgetError(f"order {alpha!r} leaves no budget at epsilon = {epsilon:g}, delta = {delta:g}")
+        return cls(epsilon, delta, alpha, units)
+
+    def whole(self) -> None:
+        """A bound of one moment is no curve."""
+
+    def certify(self) -> None:
+        """Check the budget again from ε, δ and the order."""
+        if not self.units <= units_down(log_budget(self.order, self.epsilon, self.delta), UNIT_BITS):
+            raise LedgerError("the Rényi budget does not meet its epsilon and delta")
+
+    def about(self) -> dict[str, Any]:
+        """The order and the budget in units."""
+        return {"order": self.order, "units": f"{self.units:x}"}
+
+    def start(self) -> Totals:
+        """Nothing is spent in either direction."""
+        return {"remove": "0", "add": "0"}
+
+    def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
+        """K of the request at the fixed order, in each direction."""
+        _refuse_failures(profile)
+        return {way: f"{units_up(certified_log_moment(profile, way, self.order), UNIT_BITS):x}" for way in _WAYS}
+
+    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Spend the cost, if it fits in both directions."""
+        return _within(self, totals, cost)
+
+    def remaining(self, totals: Totals) -> dict[str, Any]:
+        """What is left of K at the order, in each direction."""
+        left = {way: Fraction(self.units - int(totals[way], 16), 1 << UNIT_BITS) for way in _WAYS}
+        return {"order": self.order} | {way: down(rest) for way, rest in left.items()}
+
+
+def squared_shift(profile: PrivacyProfile) -> Fraction:
+    """μ² of a profile that is a mean shift, rounded up; anything else is refused.
+
+    >>> squared_shift(PrivacyProfile(GaussianPair.from_ratios([1.0, 1.0], shift=[0.5, 0.25])))
+    Fraction(5, 16)
+    """
+    total = Fraction(0)
+    for group in profile.groups:
+        found = [enclosed(pair) for pair in (group.remove, group.add)]
+        if group.sampled or any(one.curved or one.mutually_singular for one in found):
+            raise ParameterError(
+                "request",
+                "be a Gaussian mean shift without sampling",
+                "another profile",
+                "a ledger of kind 'renyi' or a plan takes it",
+            )
+        total += group.count * max(up(one.flat) for one in found)
+    return total
+
+
+def _refuse_failures(profile: PrivacyProfile) -> None:
+    if profile.failure_probability:
+        raise ParameterError(
+            "request", "have no failure probability", profile.failure_probability, "a plan takes such a request"
+        )
+
+
+def _best_order(epsilon: float, delta: float) -> float:
+    """The order at which the budget of K allows the largest shift: B(s)/(s(1+s)/2) is largest."""
+    orders = [1.0 + math.exp2(k / 8) for k in range(-64, 81)]
+    return max(orders, key=lambda a: float(log_budget(a, epsilon, delta)) / ((a - 1.0) * a))
+
+
+def _within(account: Shifts | Renyi, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+    """Totals plus cost, each of which must stay within the budget."""
+    after = {name: plus(totals[name], cost[name]) for name in totals}
+    if not all(int(spent, 16) <= account.units for spent in after.values()):
+        rest = ", ".join(f"{name} = {value:.6g}" for name, value in account.remaining(totals).items())
+        raise BudgetError(f"the request needs more than is left; left: {rest}")
+    return after

@@ -1,0 +1,299 @@
+"""An append-only list of entries in one SQLite file, chained by hashes.
+
+Every entry holds the digest of the one before it, so a changed, missing or exchanged entry is found. A cut-off end is
+found by anyone who holds a receipt: receipts carry the digest of their entry.
+
+Entries are appended inside ``BEGIN IMMEDIATE``: SQLite lets one process in at a time, and a process that dies leaves
+either the whole entry or none. ``synchronous = FULL`` makes the append durable before it returns.
+
+The version of the format is SQLite's ``user_version``. It is no part of the chain, so a migration to a later format
+does not change a digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ndis.errors import LedgerError, ParameterError
+
+__all__ = ["FORMAT_VERSION", "Entry", "Store", "digest_of"]
+
+FORMAT_VERSION = 1
+# What leads from one version to the next: version → SQL. A migration may add tables and columns; entries stay.
+_MIGRATIONS: dict[int, str] = {}
+_APPLICATION = 0x6E646973  # "ndis", which tells a ledger from other SQLite files
+_WAIT = 60.0  # seconds to wait for another process that is writing
+
+_TABLES = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE profiles (digest TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY,
+    time TEXT NOT NULL,
+    action TEXT NOT NULL,
+    content TEXT NOT NULL,
+    totals TEXT NOT NULL,
+    previous TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    reservation INTEGER UNIQUE
+);
+"""
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of a plain value, through its one JSON text.
+
+    >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
+    True
+    """
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a ledger.
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1.
+    time : str
+        When it was written, in UTC.
+    action : str
+        "reserve" or "commit".
+    content : mapping
+        What was asked for, or which reservation was used.
+    totals : mapping
+        What is spent after this entry.
+    previous, digest : str
+        The chain.
+    """
+
+    number: int
+    time: str
+    action: str
+    content: Mapping[str, Any]
+    totals: Mapping[str, Any]
+    previous: str
+    digest: str
+
+    def expected_digest(self) -> str:
+        """The digest that this entry must have."""
+        return digest_of([self.number, self.time, self.action, dict(self.content), dict(self.totals), self.previous])
+
+
+class Store:
+    """The file. Nothing is kept in memory between calls, so any number of processes may use it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), "Ledger.create makes one")
+        with self._connection() as connection:
+            version = _version(connection)
+            if version != FORMAT_VERSION:
+                raise LedgerError(
+                    f"the ledger {str(path)!r} has format version {version}; this version of the package needs "
+                    f"{FORMAT_VERSION}" + ("; migrate it: Ledger.migrate(path)" if version < FORMAT_VERSION else "")
+                )
+            self.about: dict[str, Any] = {
+                key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")
+            }
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], about: Mapping[str, Any], profiles: Mapping[str, str]) -> Store:
+        """Write a new file; an existing one is never touched."""
+        target = Path(path)
+        part = target.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            connection = sqlite3.connect(part, isolation_level=None)
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.executescript(f"BEGIN; {_TABLES} COMMIT; PRAGMA user_version = {FORMAT_VERSION};")
+                connection.execute("BEGIN")
+                full = {"created": _now(), **about}
+                connection.executemany("INSERT INTO about VALUES (?, ?)", [(k, _canonical(v)) for k, v in full.items()])
+                connection.executemany("INSERT INTO profiles VALUES (?, ?)", profiles.items())
+                connection.execute("COMMIT")
+            finally:
+                connection.close()
+            os.link(part, target)  # fails if there is a file already
+        except FileExistsError:
+            raise ParameterError("path", "be a new file", repr(str(target)), "open the ledger: Ledger(path)") from None
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(f"the ledger {str(target)!r} could not be written: {error}") from error
+        finally:
+            for leftover in (part, *(part.with_name(part.name + end) for end in ("-wal", "-shm"))):
+                with contextlib.suppress(OSError):
+                    leftover.unlink(missing_ok=True)
+        return cls(target)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def root(self) -> str:
+        """The digest that the first entry continues: that of what the ledger was created with."""
+        return digest_of(self.about)
+
+    def last(self) -> Entry | None:
+        """The last entry, if there is one."""
+        with self._connection() as connection:
+            return _last(connection)
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries, in order."""
+        with self._connection() as connection:
+            for row in connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
+                yield _entry(row)
+
+    def entry(self, number: int) -> Entry | None:
+        """One entry by its number."""
+        with self._connection() as connection:
+            row = connection.execute(f"SELECT {_COLUMNS} FROM entries WHERE number = ?", (number,)).fetchone()
+        return None if row is None else _entry(row)
+
+    def profile(self, digest: str) -> str:
+        """The JSON text of a profile by its digest."""
+        with self._connection() as connection:
+            row = connection.execute("SELECT json FROM profiles WHERE digest = ?", (digest,)).fetchone()
+        if row is None:
+            raise LedgerError("a profile that an entry names is missing from the file")
+        return str(row[0])
+
+    # ------------------------------------------------------------------ writing
+
+    def append(
+        self,
+        action: str,
+        make: Callable[[Entry | None], tuple[Mapping[str, Any], Mapping[str, Any]]],
+        *,
+        profiles: Mapping[str, str] | None = None,
+        reservation: int | None = None,
+    ) -> Entry:
+        """Append one entry. `make` gets the last entry and returns content and totals, or raises to write nothing.
+
+        An entry that uses a `reservation` is refused if another one has used it.
+        """
+        if not (os.access(self.path, os.W_OK) and self.path.stat().st_mode & 0o222):  # root may write what is marked
+            raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is a read-only file")
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                before = _last(connection)
+                content, totals = make(before)
+                number = 1 if before is None else before.number + 1
+                previous = self.root if before is None else before.digest
+                draft = Entry(number, _now(), action, dict(content), dict(totals), previous, "")
+                entry = replace(draft, digest=draft.expected_digest())
+                connection.executemany("INSERT OR IGNORE INTO profiles VALUES (?, ?)", (profiles or {}).items())
+                connection.execute(
+                    f"INSERT INTO entries ({_COLUMNS}, reservation) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        *(number, entry.time, action, _canonical(content), _canonical(totals), previous, entry.digest),
+                        reservation,
+                    ),
+                )
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+        return entry
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the file as it is at one moment, while others may write. The target must be new."""
+        target = Path(path)
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise ParameterError("path", "be a new file", f"{str(target)!r}: {error.strerror}") from error
+        copy = sqlite3.connect(target)
+        try:
+            with self._connection() as connection:
+                connection.backup(copy)
+        except sqlite3.Error as error:
+            raise LedgerError(f"the backup {str(target)!r} could not be written: {error}") from error
+        finally:
+            copy.close()
+
+    @classmethod
+    def migrate(cls, path: str | os.PathLike[str]) -> Store:
+        """Bring an older file to the format of this version, in one transaction."""
+        store = cls.__new__(cls)
+        store.path = Path(path)
+        with store._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            version = _version(connection)
+            if version > FORMAT_VERSION or not all(v in _MIGRATIONS for v in range(version, FORMAT_VERSION)):
+                raise LedgerError(f"the ledger {str(path)!r} has format version {version}; nothing leads from there")
+            for step in range(version, FORMAT_VERSION):
+                for statement in filter(str.strip, _MIGRATIONS[step].split(";")):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute("COMMIT")
+        return cls(path)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own for each call; SQLite's errors in words of the ledger."""
+        try:
+            uri = f"{self.path.resolve().as_uri()}?mode=rw"
+            connection = sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
+        except sqlite3.Error as error:
+            raise LedgerError(f"the ledger {str(self.path)!r} could not be opened: {error}") from error
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            yield connection
+        except sqlite3.IntegrityError as error:
+            raise LedgerError("an entry of the ledger was refused: its number or its reservation is used") from error
+        except sqlite3.Error as error:
+            raise LedgerError(f"the ledger {str(self.path)!r} could not be read or written: {error}") from error
+        finally:
+            with contextlib.suppress(sqlite3.Error):  # a full disk may stop the last checkpoint; the journal keeps it
+                connection.close()
+
+
+_FIELDS = ("number", "time", "action", "content", "totals", "previous", "digest")
+_COLUMNS = ", ".join(_FIELDS)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """The version of the format; other files are refused."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        raise LedgerError("the file is no ledger of this package")
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _last(connection: sqlite3.Connection) -> Entry | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number DESC LIMIT 1").fetchone()
+    return None if row is None else _entry(row)
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    number, time, action, content, totals, previous, digest = row
+    try:
+        return Entry(number, time, action, json.loads(content), json.loads(totals), previous, digest)
+    except (ValueError, TypeError) as error:
+        raise LedgerError(f"entry {number} of the ledger cannot be read") from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

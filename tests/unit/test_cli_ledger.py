@@ -1,0 +1,137 @@
+"""`ndis ledger create | show | verify | export`, and the options --ledger and --slot."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import ndis
+from ndis.cli import app
+
+SLOTS = """
+[slots.weekly]
+count = 4
+noise_multiplier = 8.0
+
+[slots.sketch]
+count = 1
+[slots.sketch.sketch]
+epsilon = 0.5
+delta = 1e-7
+sketch_size = 20
+row_norm_bound = 1.0
+
+[slots.regress]
+count = 1
+profile = "regress.json"
+"""
+SKETCH = ["--epsilon", "0.5", "--delta", "1e-7", "--sketch-size", "20", "--row-norm-bound", "1", "--header"]
+
+
+def call(*words, status: int = 0) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == status, done.output
+    return done.output
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "slots.toml").write_text(SLOTS)
+    (tmp_path / "data.csv").write_text("a,b\n" + "\n".join(f"0.{k},0.{9 - k}" for k in range(10)) + "\n")
+    model = ndis.learn.PrivateRidge(
+        epsilon=0.5, delta=1e-7, row_norm_bound=1.0, target_bound=1.0, sketch_size=20, adjacency="add-remove"
+    )
+    mechanism = model._calibrate(columns=3, row_norm_bound=1.0, target_bound=0.75, intercept=0.5)
+    (tmp_path / "regress.json").write_text(mechanism.profile().to_json())
+    call(
+        *("ledger", "create", tmp_path / "b.ledger", "--epsilon", 4, "--delta", "1e-6"),
+        *("--data-name", "visits", "--plan", tmp_path / "slots.toml"),
+    )
+    return tmp_path
+
+
+def test_a_ledger_pays_for_commands_until_it_is_empty(place):
+    ledger = place / "b.ledger"
+    pay = ["--ledger", ledger, "--slot"]
+    call("sketch", place / "data.csv", *SKETCH, "-o", place / "out", *pay, "sketch")
+    said = call("sketch", place / "data.csv", *SKETCH, "-o", place / "again", *pay, "sketch", status=2)
+    assert "slot 'sketch' is used up" in said
+    assert "left: 1 of 'regress', 4 of 'weekly'" in said
+    assert not (place / "again").exists()
+    regress = [
+        "--header",
+        "--target",
+        "b",
+        "--epsilon",
+        "0.5",
+        "--delta",
+        "1e-7",
+        "--row-norm-bound",
+        "1",
+        "--target-bound",
+        "1",
+    ]
+    call("regress", place / "data.csv", *regress, "--sketch-size", 20, *pay, "regress", "-o", place / "r.json")
+    shown = json.loads(call("ledger", "show", ledger, "--json"))
+    assert shown["remaining"] == {"regress": 0, "sketch": 0, "weekly": 4}
+    assert (shown["data_name"], shown["entries"]) == ("visits", 4)
+    assert "left: weekly" in call("ledger", "show", ledger)
+    receipts = ["--receipt", place / "out" / "receipt.json", "--receipt", place / "r.json"]
+    assert "4 entries fit together, 2 receipts among them" in call("ledger", "verify", ledger, *receipts)
+
+
+def test_reports_are_written_as_page_and_as_json(place):
+    call("ledger", "export", place / "b.ledger", "-o", place / "b.html")
+    call("ledger", "export", place / "b.ledger", "-o", place / "b.json")
+    assert "Privacy budget of visits" in (place / "b.html").read_text()
+    assert json.loads((place / "b.json").read_text())["epsilon"] == 4.0
+    assert "end in .html or .json" in call("ledger", "export", place / "b.ledger", "-o", place / "b.txt", status=2)
+
+
+def test_a_receipt_of_another_ledger_is_found(place):
+    call("sketch", place / "data.csv", *SKETCH, "-o", place / "out", "--ledger", place / "b.ledger", "--slot", "sketch")
+    call(
+        "ledger",
+        "create",
+        place / "c.ledger",
+        "--epsilon",
+        1,
+        "--delta",
+        "1e-6",
+        "--data-name",
+        "x",
+        "--kind",
+        "shifts",
+    )
+    said = call("ledger", "verify", place / "c.ledger", "--receipt", place / "out" / "receipt.json", status=2)
+    assert "a receipt names it" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[slots]", "at least one slot"),
+        ("[slots.a]\nnoise_multiplier = 3.0", "have the keys count"),
+        ("[slots.a]\ncount = 1", "have one of noise_multiplier, profile, sketch"),
+        ("[slots.a]\ncount = 1\nnoise_multiplier = 3.0\nprofile = 'x'", "have one of"),
+        ("[slots.a]\ncount = 0\nnoise_multiplier = 3.0", "count must be whole numbers of at least 1"),
+        ("[slots.a]\ncount = 1\nsketch = 3", "be a JSON object"),
+        ("slots = ", "be valid TOML"),
+    ],
+)
+def test_a_bad_plan_is_refused_in_one_line(tmp_path, text, message):
+    (tmp_path / "p.toml").write_text(text)
+    said = call(
+        *("ledger", "create", tmp_path / "x", "--epsilon", 1, "--delta", "1e-6", "--data-name", "d"),
+        *("--plan", tmp_path / "p.toml"),
+        status=2,
+    )
+    assert message in said
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_slot_needs_a_ledger(place):
+    said = call("sketch", place / "data.csv", *SKETCH, "-o", place / "o", "--slot", "a", status=2)
+    assert "slot must come with a ledger" in said
