@@ -1,4 +1,4 @@
-"""What `make demo` runs: two Gaussians told apart exactly, a private regression on real data, and two audits.
+"""What `make demo` runs: a table, a private regression with intervals, an ε of DP-SGD, two audits and a budget.
 
 Each step is a small function that prints a few lines; `main` runs them in order. Pictures and pages go to out/.
 """
@@ -6,25 +6,92 @@ Each step is a small function that prints a few lines; `main` runs them in order
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import private_regression
 from matplotlib.figure import Figure
 
 import ndis
 
-if TYPE_CHECKING:
-    from private_regression import Records
-
-    from ndis.auditing import AuditReport
-    from ndis.learn import PrivateRidge
-
-EPSILONS = (0.0, 0.5, 1.0, 2.0, 4.0)
 TARGET = 1e-6
+SCHEMA = ndis.Schema(
+    {"age": (18, 90), "income": (0, 150_000), "region": ["north", "south", "west"]}, target=("cost", 0, 2_500)
+)
+MECHANISM = ndis.RandomProjection.calibrated(
+    epsilon=1.0, delta=TARGET, sketch_size=300, row_norm_bound=SCHEMA.row_norm_bound
+)
+
+
+def heading(text: str) -> None:
+    print(f"\n{text}\n{'-' * len(text)}")
+
+
+def table(rows: int = 20_000) -> dict[str, Any]:
+    """A table as people have it: units, a text column. In real life it is private."""
+    rng = np.random.default_rng(2026)
+    age, region = rng.integers(18, 91, rows), rng.choice(["north", "south", "west"], rows)
+    income = rng.lognormal(10.4, 0.5, rows)
+    cost = 800 + 9 * age - 0.004 * income + 150 * (region == "south") + rng.normal(0, 250, rows)
+    return {"age": age, "income": income, "region": region, "cost": cost}
+
+
+def show_table() -> None:
+    heading("1. What is public about a table")
+    print("A schema states columns, ranges and categories. It never looks at the data.")
+    print(SCHEMA.to_toml())
+
+
+def show_regression(data: dict[str, Any]) -> None:
+    heading("2. A private regression, in the units of the table")
+    model = ndis.learn.PrivateLinearRegression(epsilon=1.0, delta=TARGET, schema=SCHEMA).fit(data)
+    print(model.summary())
+    print(f"The guarantee of the whole fit is (ε, δ) = ({model.receipt_.epsilon:g}, {model.receipt_.delta:g}).")
+    print("The truth is 9 per year, -0.004 per unit of income, +150 in the south.")
+
+
+def show_training() -> None:
+    heading("3. The ε of a DP-SGD training run")
+    training = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60_000, steps=14_062)
+    training.epsilon(1e-5)  # compiles at the first call
+    start = time.perf_counter()
+    epsilon = training.epsilon(1e-5)
+    print("noise multiplier 1.1, batches of 256 out of 60,000 records, 60 epochs, δ = 1e-5:")
+    print(f"  ε = {epsilon:.9f}, exact, in {1000 * (time.perf_counter() - start):.0f} ms")
+    box = training.profile().certify(epsilon)
+    print(f"  proved: δ(ε) lies between {box.lower:.9e} and {box.upper:.9e}")
+
+
+def show_audits(out: Path) -> None:
+    heading("4. Two audits")
+    claim = ndis.Claim(epsilon=1.0, delta=TARGET)
+    weak = ndis.GaussianPair.from_ratios(1.0, shift=1 / 4)
+    reports = {
+        "audit-refuted.html": ndis.audit(claim, pairs=[weak], title="A count with noise of 4", data_name="visits"),
+        "audit-proved.html": ndis.audit(claim, mechanism=MECHANISM, title="A sketch of the table", data_name="visits"),
+    }
+    for name, report in reports.items():
+        report.save(out / name)
+        print(f"  {report.title}: {report.verdict}")
+        print(f"    {out / name}")
+
+
+def show_budget(data: dict[str, Any], out: Path) -> None:
+    heading("5. A budget that is kept")
+    path = out / "visits.ledger"
+    path.unlink(missing_ok=True)
+    plan = {"monthly": (MECHANISM, 3)}
+    ledger = ndis.Ledger.create(path, epsilon=2.5, delta=TARGET, plan=plan, data_name="visits")
+    print("The plan allows three sketches; their joint guarantee is certified to be (2.5, 1e-06).")
+    for _ in range(3):
+        MECHANISM.release(data, schema=SCHEMA, ledger=path, slot="monthly")
+        print(f"  released; left: {ledger.remaining()}")
+    try:
+        MECHANISM.release(data, schema=SCHEMA, ledger=path, slot="monthly")
+    except ndis.BudgetError as error:
+        print(f"  a fourth is refused before data is read: {error}")
+    print(f"  {ledger.verify()} entries verified")
 
 
 def two_gaussians() -> dict[str, Any]:
@@ -35,63 +102,6 @@ def two_gaussians() -> dict[str, Any]:
         "mean_q": [0.0, 0.0, 0.0],
         "cov_q": [[1.0, -0.1, 0.1], [-0.1, 1.1, 0.0], [0.1, 0.0, 0.9]],
     }
-
-
-def heading(text: str) -> None:
-    print(f"\n{text}\n{'-' * len(text)}")
-
-
-def show_pair(pair: ndis.GaussianPair) -> None:
-    heading("Two Gaussians in three dimensions")
-    print("p is the law of an output with your record in the data, q without it.")
-    print("In coordinates in which q is a standard normal, p has")
-    print("  variances", "".join(f"{v:9.4f}" for v in pair.variance_ratio))
-    print("  means    ", "".join(f"{v:9.4f}" for v in pair.shift))
-    print("Means and variances both differ: no closed formula covers this pair.")
-
-
-def show_delta(pair: ndis.GaussianPair) -> None:
-    heading("δ at given ε")
-    print("δ is the most by which Pr[p in S] can exceed e^ε · Pr[q in S], over all events S.")
-    print("Privacy needs both orders, so the worst is the guarantee.")
-    print("    ε   p from q       q from p       worst")
-    profile = ndis.PrivacyProfile(pair)
-    for e in EPSILONS:
-        p_from_q, q_from_p, worst = (profile.delta(e, order=o) for o in ("remove", "add", "worst"))
-        print(f"  {e:3.1f}   {p_from_q:.6e}   {q_from_p:.6e}   {worst:.6e}")
-
-
-def show_simulation(pair: ndis.GaussianPair, moments: dict[str, Any], *, draws: int = 1_000_000) -> None:
-    heading("The same number by simulation")
-    mean_p, cov_p, mean_q, cov_q = (np.array(moments[key]) for key in ("mean_p", "cov_p", "mean_q", "cov_q"))
-    x = np.random.default_rng(1).multivariate_normal(mean_p, cov_p, size=draws)
-
-    def minus_log_density(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
-        return 0.5 * (np.einsum("ni,ij,nj->n", x - mean, np.linalg.inv(cov), x - mean) + np.log(np.linalg.det(cov)))
-
-    loss = minus_log_density(mean_q, cov_q) - minus_log_density(mean_p, cov_p)
-    hinge = np.maximum(0.0, -np.expm1(1.0 - loss))  # δ(ε) is the mean under p of (1 − e^(ε − loss))₊
-    print(f"  δ(1), p from q, from {draws:,} random draws   {hinge.mean():.5f} ± {hinge.std() / draws**0.5:.5f}")
-    print(f"  δ(1), p from q, from ndis                     {pair.delta(1.0):.16f}")
-
-
-def show_certificate(pair: ndis.GaussianPair) -> None:
-    heading("A certified interval")
-    print("Every rounding and truncation error is bounded by proof (ball arithmetic).")
-    box = pair.certify(1.0)
-    print(f"  δ(1), p from q, is at least   {box.lower!r}")
-    print(f"                  and at most   {box.upper!r}")
-
-
-def show_epsilon(pair: ndis.GaussianPair) -> None:
-    heading(f"ε at δ = {TARGET:g}")
-    print("The smallest ε whose δ is at most that, rounded to the safe side.")
-    profile = ndis.PrivacyProfile(pair)
-    same_covariance = ndis.GaussianPair.from_ratios(1.0, shift=float(np.linalg.norm(pair.shift)))
-    print(f"  p from q   {profile.epsilon(TARGET, order='remove')!r}")
-    print(f"  q from p   {profile.epsilon(TARGET, order='add')!r}")
-    print(f"  worst      {profile.epsilon(TARGET)!r}   <- the one to report")
-    print(f"  From the means alone one would claim {same_covariance.epsilon(TARGET):.2f}, which is wrong.")
 
 
 def draw_curve(pair: ndis.GaussianPair, path: Path) -> None:
@@ -107,56 +117,29 @@ def draw_curve(pair: ndis.GaussianPair, path: Path) -> None:
     figure.savefig(path, dpi=160)
 
 
-def audit_release(model: PrivateRidge, records: Records, page: Path) -> None:
-    heading("An audit of that release")
-    print("Would any of the patients, left out, be noticed beyond what the receipt says? All of them are tried,")
-    print("and the worst person who could be added.")
-    receipt, mechanism = model.receipt_, model.mechanism_
-    claim = ndis.Claim(epsilon=receipt.epsilon, delta=receipt.delta, adjacency=receipt.adjacency)
-    scale = mechanism.target_bound / private_regression.TARGET_BOUND  # the units of the sketch
-    data = (records.rows, scale * records.targets)
-    names = {"title": "A private regression", "data_name": "patients"}
-    show_report(ndis.audit(claim, mechanism=mechanism, data=data, **names), page)
-
-
-def audit_wrapper(page: Path) -> None:
-    heading("An audit of the paper's wrapper, as printed")
-    print("The printed bound takes the easier of the two orders for the harder one.")
-    sys.path.append(str(Path(__file__).parent / "audits"))
-    import printed_wrapper
-
-    show_report(printed_wrapper.exhibit().false, page)
-
-
-def show_report(report: AuditReport, page: Path) -> None:
-    report.save(page)
-    witness, tried = report.witness, report.pairs_tried
-    print(f"  claimed     δ ≤ {witness.delta:g} at ε = {witness.epsilon:g}")
-    print(f"  certified   δ ≥ {report.delta_possible:.6g} on the worst of the neighbours tried ({tried})")
-    print(f"  verdict     {report.verdict}")
-    print(f"  page        {page}")
+def show_curve(out: Path) -> None:
+    heading("6. Any two Gaussians")
+    pair = ndis.GaussianPair.from_moments(**two_gaussians())
+    print("Means and covariances both differ: no closed formula covers this pair.")
+    print(f"  δ(1) = {pair.delta(1.0):.15f} in one order, {pair.reversed().delta(1.0):.15f} in the other")
+    draw_curve(pair, out / "curve.png")
+    print(f"  the whole curve: {out / 'curve.png'}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("out"), help="where pictures and pages are saved")
-    folder = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    start = time.perf_counter()
-    moments = two_gaussians()
-    pair = ndis.GaussianPair.from_moments(**moments)
-    show_pair(pair)
-    show_delta(pair)
-    show_simulation(pair, moments)
-    show_certificate(pair)
-    show_epsilon(pair)
-    draw_curve(pair, folder / "curve.png")
-    print(f"The whole curve is drawn in {folder / 'curve.png'}.")
-    heading("A private regression on real data")
-    model, records = private_regression.run(folder)
-    audit_release(model, records, folder / "audit_release.html")
-    audit_wrapper(folder / "audit_printed_wrapper.html")
-    print(f"\n{time.perf_counter() - start:.0f} s in all.")
+    """Run all steps."""
+    parser = argparse.ArgumentParser(description="The story of ndis in two minutes.")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for pictures and pages")
+    out: Path = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    start, data = time.perf_counter(), table()
+    show_table()
+    show_regression(data)
+    show_training()
+    show_audits(out)
+    show_budget(data, out)
+    show_curve(out)
+    print(f"\nDone in {time.perf_counter() - start:.0f} s. Open the pages in {out}/ with a browser.")
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ class LossSums:
         low, high = max(int(live[0]) - 1, 0), min(int(live[-1]) + 1, height.size - 1)
 
         def f(lams: Floats) -> Floats:
-            return shape.log_density(lams, self.log_scale) + start + grade * np.exp(lams + self.log_scale)
+            return np.asarray(shape.log_density(lams, self.log_scale) + start + grade * np.exp(lams + self.log_scale))
 
         ends = np.log(self._places[j][[low, high]]) - self.log_scale
         mass = float(np.logaddexp.reduce(height))
