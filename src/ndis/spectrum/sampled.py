@@ -35,8 +35,8 @@ from ndis.spectrum.sampled_two import one_step, two_steps
 __all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
 
 Order = Literal["remove", "add"]
-_MOST_SUMS = 100_000  # so many steps at most are added up by their densities
-_FEW = 64  # steps
+_MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
+_FEW = 256  # steps
 _ACCEPTED = 5e-11  # of log δ, relative to 1 + |log δ|
 _TOGETHER = 64  # so many ε at most share one path
 

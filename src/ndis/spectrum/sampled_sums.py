@@ -169,7 +169,7 @@ class LossSums:
         low, high = max(int(live[0]) - 1, 0), min(int(live[-1]) + 1, height.size - 1)
 
         def f(lams: Floats) -> Floats:
-            return shape.log_density(lams, self.log_scale) + start + grade * np.exp(lams + self.log_scale)
+            return np.asarray(shape.log_density(lams, self.log_scale) + start + grade * np.exp(lams + self.log_scale))
 
         ends = np.log(self._places[j][[low, high]]) - self.log_scale
         mass = float(np.logaddexp.reduce(height))
@@ -204,7 +204,7 @@ class LossSums:
             lams = np.concatenate([0.5 * (x + y) + 0.5 * (y - x) * CHEBYSHEV_POINTS for x, y, _ in todo])
             grown = self._tilt * np.exp(lams + self.log_scale) - mass
             values = np.maximum(f(lams), -grown - 500.0 - self._cut)
-            rest = []
+            rest: list[tuple[float, float, float]] = []
             shapes = values.reshape(-1, NODES), (values + grown).reshape(-1, NODES)
             for (x, y, before), v, height in zip(todo, *shapes, strict=True):
                 series = TO_SERIES @ v
@@ -236,6 +236,6 @@ class LossSums:
             np.array([p[2] for p in done]),
             np.array([p[3] for p in done]) + 1.0,
             mass,
-            error + worst + 4.0 * _UNIT,
+            error + 0.5 * worst + _UNIT,
             lost + math.exp(-self._cut),
         )
