@@ -35,8 +35,8 @@ from ndis.spectrum.sampled_two import one_step, two_steps
 __all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
 
 Order = Literal["remove", "add"]
-_MOST_SUMS = 100_000  # so many steps at most are added up by their densities
-_FEW = 64  # steps
+_MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
+_FEW = 256  # steps
 _ACCEPTED = 5e-11  # of log δ, relative to 1 + |log δ|
 _TOGETHER = 64  # so many ε at most share one path
 
@@ -170,6 +170,12 @@ class SampledComposition:
             todo = todo[~(error[todo] <= _ACCEPTED * (1.0 + np.abs(value[todo])))]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:
+            if self._sums is not None:  # tables that another ε needed may serve these too
+                for i in todo.tolist():
+                    value[i], slope[i], error[i] = self._sums.log_delta(float(epsilon[i]))
+                todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
+                if not todo.size:
+                    break
             some = todo[max(0, todo.size // 2 - _TOGETHER // 2) :][:_TOGETHER] if todo.size > _TOGETHER else todo
             pivot = some.size // 2
             at = float(epsilon[some[pivot]])

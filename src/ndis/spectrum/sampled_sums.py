@@ -236,6 +236,6 @@ class LossSums:
             np.array([p[2] for p in done]),
             np.array([p[3] for p in done]) + 1.0,
             mass,
-            error + worst + 4.0 * _UNIT,
+            error + 0.5 * worst + _UNIT,
             lost + math.exp(-self._cut),
         )
