@@ -18,7 +18,7 @@ import ndis
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.sums import RecordSums
-from ndis.learn import _gp, _logistic
+from ndis.learn import _gp, _logistic, _tables
 from ndis.ledger import store as store_module
 from ndis.ledger.moments import certified_log_moment, log_budget
 from ndis.mechanisms import clipping
@@ -421,17 +421,20 @@ def test_files_are_not_read_before_the_ledger_has_reserved(tmp_path, monkeypatch
     for module in (_gp, _logistic):
         known = module.in_memory
         monkeypatch.setattr(module, "in_memory", lambda *args, known=known, **kw: read.append(1) or known(*args, **kw))
-    monkeypatch.setattr(clipping, "changed_rows", lambda *args, **kw: read.append(1) or 1)
+    for module in (_tables, clipping):
+        monkeypatch.setattr(module, "changed_rows", lambda *args, **kw: read.append(1) or 1)
     ndis.Ledger.create(path, epsilon=0.5, delta=1e-6, kind="shifts")
-    schema = ndis.Schema({"a": (0, 1), "y": (0, 1)})
+    schema = ndis.Schema({"a": (0, 1)}, target=("y", 0, 1))
     models = [
         ndis.learn.PrivateGaussianProcess(label_bound=1.0, max_records=10),
         ndis.learn.PrivateLogisticRegression(row_norm_bound=1.0, method="mean", classes=(0, 1)),
+        ndis.learn.PrivateLinearRegression(schema=schema, rounds=2, count_clipped=True),
     ]
 
     def each(ledger):
         yield lambda: models[0].set_params(ledger=ledger).fit_data(data, target="y", header=True)
         yield lambda: models[1].set_params(ledger=ledger).fit_data(data, target="y", header=True)
+        yield lambda: models[2].set_params(ledger=ledger).fit_data(data, header=True)
         yield lambda: ndis.clipped_count(data, schema, epsilon=1.0, delta=1e-6, header=True, ledger=ledger)
 
     for paid in each(path):
@@ -441,7 +444,7 @@ def test_files_are_not_read_before_the_ledger_has_reserved(tmp_path, monkeypatch
     assert not ndis.Ledger(path).history()
     for free in each(None):
         free()
-    assert len(read) == 3
+    assert len(read) == 4
 
 
 def test_a_gaussian_process_takes_a_ledger(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -173,7 +175,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         rows, targets = fitted_rows(self, X), fitted_targets(self, X, y)
         one = targets.ndim == 1
         columns = targets[:, None] if one else targets
-        changed = changed_count(self, X, y) if self.count_clipped else None
+        changed = partial(changed_count, self, X, y) if self.count_clipped else None
         if weight is None:
             sums = RecordSums(
                 (rows, columns), row_norm_bound=bounds.row, target_bound=bounds.target, intercept=bounds.constant
@@ -223,7 +225,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             targets=groups[1],
         )
         how = {"columns": columns, "header": header, "progress": progress}
-        changed = changed_count(self, data, None, **how) if self.count_clipped else None
+        changed = partial(changed_count, self, data, None, **how) if self.count_clipped else None
         return self._learn(sums, bounds, one=not isinstance(target, list | tuple), changed=changed)
 
     def _check(self) -> _Bounds:
@@ -251,7 +253,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         *,
         one: bool,
         weight: float | None = None,
-        changed: int | None = None,
+        changed: Callable[[], int] | None = None,
     ) -> PrivateLinearRegression:
         scale = 1.0 if weight is None else math.sqrt(weight)
         budget = calibrated_rounds(
@@ -266,7 +268,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         releases = LinearReleases(sums, budget, bits, term_unit=bounds.target * scale, constant=constant)
         with charged(budget, ledger=self.ledger, slot=self.slot, private=bits.private) as charge:
             if changed is not None:
-                self.clipped_rows_ = releases.clipped(changed)
+                self.clipped_rows_ = releases.clipped(changed())
             found = fit_rounds(releases, rounds=bounds.rounds)
             receipt = releases.receipt(
                 charge.seal(),
