@@ -8,6 +8,7 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -233,6 +234,25 @@ class TestWeights:
         fitted = model(epsilon=100.0, weight_bound=1.0, target_bound=4.0).fit(x, y, sample_weight=weight)
         np.testing.assert_allclose(fitted.coef_, best.coef_, atol=0.03)
         assert fitted.intercept_ == pytest.approx(best.intercept_, abs=0.03)
+
+    def test_a_weight_that_is_no_number_is_no_record(self, records):
+        x, y = records[0][:50], records[1][:50]
+        plain = model(weight_bound=1.0).fit(x, y, sample_weight=np.ones(50))
+        rows, targets = np.r_[x, [[5.0, 5.0, 5.0]]], np.r_[y, 9.0]
+        for cell in ("secret", None, [2.0], b"x", 1j):
+            listed = [*[1.0] * 50, cell]
+            array = np.empty(51, dtype=object)
+            for i, each in enumerate(listed):
+                array[i] = each
+            for weights in (listed, array, pd.Series(array)):
+                more = model(weight_bound=1.0).fit(rows, targets, sample_weight=weights)
+                np.testing.assert_array_equal(more.coef_, plain.coef_)
+        text = np.array([*["1"] * 50, "secret"])
+        np.testing.assert_array_equal(model(weight_bound=1.0).fit(rows, targets, sample_weight=text).coef_, plain.coef_)
+
+    def test_types_of_weights_that_are_no_numbers_are_refused(self, records):
+        with pytest.raises(ParameterError, match=r"^sample_weight must hold real numbers; got dtype"):
+            model(weight_bound=1.0).fit(*records, sample_weight=np.ones(3000, dtype=complex))
 
     def test_shape_is_checked_without_telling_sizes(self, records):
         with pytest.raises(

@@ -90,13 +90,13 @@ def listed_rows(name: str, data: Sequence[Any]) -> NDArray[np.float64]:
 def is_nested(item: Any) -> bool:
     """Whether an item of a list is itself a list, a tuple or an array of cells."""
     kind = type(item)
-    if hasattr(kind, "ndim"):
-        try:
+    try:
+        if hasattr(kind, "ndim"):
             return bool(item.ndim)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # noqa: BLE001 -- the item may bring code of its own, which may raise anything
-            return True
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 -- the item or its class may bring code of its own, which may raise anything
+        return True
     return issubclass(kind, Sequence) and not issubclass(kind, str | bytes)
 
 

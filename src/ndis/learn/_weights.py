@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.cells import nested_cells
+from ndis.gram.cells import kind_of, read_cells
+from ndis.gram.columns import objects
 from ndis.gram.schema import choose_columns
 from ndis.gram.sources import open_source
 
@@ -28,12 +29,10 @@ def weighted_records(
     >>> x.tolist(), y.tolist()
     ([[2.0, 1.0], [nan, nan]], [[2.0], [nan]])
     """
-    if isinstance(weights, list | tuple):
-        weights = nested_cells("sample_weight", weights)
     source = open_source((rows, targets))
     blocks = list(source.read(choose_columns(source, None, None)))
     with np.errstate(all="ignore"):  # a warning would tell of the values
-        given = np.asarray(weights, dtype=np.float64)
+        given = _numbers(weights)
         x = np.concatenate([np.asarray(block[0], dtype=np.float64) for block in blocks])
         y = np.concatenate([np.asarray(block[1], dtype=np.float64) for block in blocks])
         if given.shape not in ((len(x),), ()):
@@ -45,3 +44,13 @@ def weighted_records(
         if constant is not None:
             x = np.hstack([x, np.full((len(x), 1), constant)])
         return x * root, y * root
+
+
+def _numbers(weights: Any) -> Floats:
+    """Weights as float64, each cell read on its own; NaN where one is no number. Only a type can be refused."""
+    array = objects(weights) if isinstance(weights, list | tuple) else np.asarray(weights)
+    if array.dtype.kind in "OUS":
+        return read_cells(array)
+    if array.dtype.kind not in "fiub":
+        raise ParameterError("sample_weight", "hold real numbers", kind_of(array.dtype))
+    return np.asarray(array, dtype=np.float64)

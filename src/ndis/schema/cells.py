@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -100,7 +101,9 @@ def days(cells: Cells) -> Floats:
     [365.0, nan]
     """
     if cells.dtype.kind != "M":
-        return np.array([_day_of(cell) for cell in cells.ravel()], dtype=np.float64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a zone of its own may warn, and that would tell of the cell
+            return np.array([_day_of(cell) for cell in cells.ravel()], dtype=np.float64)
     unit, count = np.datetime_data(cells.dtype)
     if unit == "generic":  # only missing dates have no unit
         return np.full(cells.size, np.nan)
