@@ -142,6 +142,21 @@ class DPSGD:
         return "add-remove"
 
     @property
+    def noise_multiplier(self) -> float:
+        """The noise multiplier of a schedule with one stage; others are refused."""
+        return self._only_stage("noise_multiplier").noise_multiplier
+
+    @property
+    def sampling_rate(self) -> float:
+        """The sampling rate of a schedule with one stage; others are refused."""
+        return self._only_stage("sampling_rate").sampling_rate
+
+    def _only_stage(self, name: str) -> Stage:
+        if len(self.stages) > 1:
+            raise ParameterError("schedule", f"have one stage to have one {name}", len(self.stages), "read its stages")
+        return self.stages[0]
+
+    @property
     def steps(self) -> int:
         """Number of steps in all."""
         return sum(stage.steps for stage in self.stages)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ndis
-from ndis import DPSGD, GaussianPair, Group, ParameterError, PrecisionError, PrivacyProfile
+from ndis import DPSGD, GaussianPair, Group, ParameterError, PrivacyProfile
 from ndis.accounting import Stage
 from ndis.auditing.page import render
 from ndis.cli import app
@@ -153,11 +153,10 @@ class TestCompositions:
         assert sketch.delta(0.3) < profile.delta(0.3) < whole.delta(0.3)
         assert profile.certify(profile.certified_epsilon(1e-4)).upper <= 1e-4
 
-    def test_few_samples_of_a_sketch_are_refused_by_floats_and_bounded_by_the_certificate(self):
+    def test_few_samples_of_a_sketch_lie_within_their_certificate(self):
         profile = PrivacyProfile(GaussianPair.from_ratios(1.02, copies=100)).subsampled(0.1).repeat(2)
-        with pytest.raises(PrecisionError, match="did not reach full accuracy"):
-            profile.delta(0.01)
         box = profile.certify(0.01)
+        assert profile.delta(0.01) in box
         one = PrivacyProfile(GaussianPair.from_ratios(1.02, copies=100)).subsampled(0.1)
         assert one.delta(0.01) < box.upper < 2.5 * one.delta(0.01)
 
