@@ -14,7 +14,8 @@ import numpy as np
 from ndis._validate import Floats
 from ndis.auditing.digits import several
 from ndis.errors import ParameterError
-from ndis.gram.sources import choose_columns, open_source
+from ndis.gram.schema import choose_columns
+from ndis.gram.sources import open_source
 
 __all__ = [
     "DataSets",
