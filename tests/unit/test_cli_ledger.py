@@ -73,7 +73,8 @@ def test_a_ledger_pays_for_commands_until_it_is_empty(place):
         "--target-bound",
         "1",
     ]
-    call("regress", place / "data.csv", *regress, "--sketch-size", 20, *pay, "regress", "-o", place / "r.json")
+    sketch = ("--method", "sketch", "--sketch-size", 20)
+    call("regress", place / "data.csv", *regress, *sketch, *pay, "regress", "-o", place / "r.json")
     shown = json.loads(call("ledger", "show", ledger, "--json"))
     assert shown["remaining"] == {"regress": 0, "sketch": 0, "weekly": 4}
     assert (shown["data_name"], shown["entries"]) == ("visits", 4)

@@ -111,7 +111,8 @@ class TestCheck:
 class TestCommands:
     @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("plain.csv",)])
     def test_regress(self, place: Path, data: tuple[str, ...]) -> None:
-        found = json.loads(fine("regress", *data, "--schema", "s.toml", *BUDGET, "--json", "-o", "fit.json"))
+        sketch = ("regress", *data, "--schema", "s.toml", *BUDGET, "--method", "sketch")
+        found = json.loads(fine(*sketch, "--json", "-o", "fit.json"))
         coefficients = found["coefficients"]
         assert abs(coefficients["age"] - 20) < 3
         assert abs(coefficients["region=S"] - coefficients["region=N"] - 300) < 150
@@ -122,7 +123,7 @@ class TestCommands:
 
     @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("plain.csv",)])
     def test_regress_in_rounds_with_intervals(self, place: Path, data: tuple[str, ...]) -> None:
-        rounds = ("regress", *data, "--schema", "s.toml", *BUDGET, "--method", "rounds")
+        rounds = ("regress", *data, "--schema", "s.toml", *BUDGET)  # the default
         found = json.loads(fine(*rounds, "--json"))
         low, high = found["intervals"]["age"]
         assert low < found["coefficients"]["age"] < high

@@ -44,7 +44,8 @@ class TestCommandLine:
         assert (bare.exit_code, bare.stderr) == (0, NOTE)
         named = run("sketch", data, "--header", *SKETCH, "--columns", "age, bmi", "-o", tmp_path / "named")
         assert (named.exit_code, named.stderr) == (0, "")
-        regress = ("regress", data, *BUDGET, "--target", "bmi", "--target-bound", 4, "--sketch-size", 5)
+        sketch = ("--method", "sketch", "--sketch-size", 5)
+        regress = ("regress", data, *BUDGET, "--target", "bmi", "--target-bound", 4, *sketch)
         for options, note in ((["--header"], NOTE), (["--columns", "age,bmi"], ALL_COLUMNS)):
             found = run(*regress, *options)
             assert (found.exit_code, found.stderr) == (0, note)
@@ -63,7 +64,7 @@ class TestCommandLine:
     def test_what_is_wrong_with_the_output(self, tmp_path):
         (tmp_path / "records.csv").write_text("age\n1\n")
         args = ("sketch", tmp_path / "records.csv", *SKETCH, "-o")
-        assert "output must be a new folder; got" in run(*args, tmp_path).stderr
+        assert "-o must be a new folder; got" in run(*args, tmp_path).stderr
         assert "which exists" in run(*args, tmp_path).stderr
         assert "output must lie in an existing folder; got" in run(*args, tmp_path / "no" / "out").stderr
 

@@ -302,7 +302,7 @@ def test_regress_on_awkward_names(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("(intercept),y\n0.5,0.25\n")
     args = ["regress", "rows.csv", "--header", "--target", "y", "--epsilon", "1", "--delta", "1e-6"]
-    args += ["--row-norm-bound", "1", "--target-bound", "1"]
+    args += ["--row-norm-bound", "1", "--target-bound", "1", "--method", "sketch"]
     shown = CliRunner().invoke(app, args).stdout.split()
     assert shown[::2] == ["(intercept)", "((intercept))", "(penalty)"]
 
@@ -310,5 +310,5 @@ def test_regress_on_awkward_names(tmp_path: Path, monkeypatch):
         raise AssertionError("drawn before the output was checked")
 
     monkeypatch.setattr(PrivateRidge, "fit_data", drawn)
-    with pytest.raises(ParameterError, match="output must be a file"):
+    with pytest.raises(ParameterError, match="output must be a new file"):
         CliRunner().invoke(app, [*args, "-o", "."], standalone_mode=False, catch_exceptions=False)

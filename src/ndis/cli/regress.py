@@ -78,7 +78,7 @@ def regress(
     header: Header = False,
     method: Annotated[
         Method, typer.Option("--method", help="One sketch, or rounds: less error, and intervals.")
-    ] = Method.SKETCH,
+    ] = Method.ROUNDS,
     alpha: Annotated[float, typer.Option("--alpha", help="Penalty on squared coefficients; 0 is least squares.")] = 0.0,
     fit_intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Learn an intercept.")] = True,
     sketch_size: SizeOrDefault = None,
@@ -92,7 +92,7 @@ def regress(
     progress: Progress = None,
     as_json: Json = False,
 ) -> None:
-    """Private linear regression of a file or folder, from one sketch or in rounds.
+    """Private linear regression of a file or folder, in rounds (with intervals) or from one sketch.
 
     With --schema, rows are taken in units as they are, and coefficients are in these units.
 
