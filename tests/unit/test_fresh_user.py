@@ -66,7 +66,7 @@ class TestCommandLine:
         args = ("sketch", tmp_path / "records.csv", *SKETCH, "-o")
         assert "-o must be a new folder; got" in run(*args, tmp_path).stderr
         assert "which exists" in run(*args, tmp_path).stderr
-        assert "output must lie in an existing folder; got" in run(*args, tmp_path / "no" / "out").stderr
+        assert "-o must lie in an existing folder; got" in run(*args, tmp_path / "no" / "out").stderr
 
 
 class TestTargetTypes:
