@@ -56,6 +56,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TestInit:
+    def test_names_that_are_not_printable_do_not_reach_the_terminal(self, place: Path) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({"a\x9b31m": [1.0]}), place / "names.parquet")
+        said = refused("schema", "init", "names.parquet")
+        assert said == "data must have column names of printable characters; got names.parquet"
+        pq.write_table(pa.table({"a": pa.array([{"f\x1b[31m\n[target]": 1}])}), place / "fields.parquet")
+        text = fine("schema", "init", "fields.parquet")
+        assert text.splitlines()[-1] == '# "a": type struct<f?[31m?[target]: int64>'
+
     def test_names_and_types_only(self, place: Path) -> None:
         text = fine("schema", "init", "t.parquet", "--target", "spend")
         for line in (

@@ -91,6 +91,8 @@ def _open(kind: str, path: Path, given: tuple[str, ...] | None) -> _File:
 def _arrow_kinds(schema: Any, path: Path) -> dict[str, str]:
     if len(set(schema.names)) < len(schema.names) or not schema.names:
         raise ParameterError("data", "have columns of different names", path)
+    if not all(name.isprintable() for name in schema.names):
+        raise ParameterError("data", "have column names of printable characters", path)
     return {field.name: arrow_kind(field.type) for field in schema}
 
 

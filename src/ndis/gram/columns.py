@@ -271,7 +271,7 @@ def arrow_kind(kind: Any) -> str:
     ):
         if any(test(kind) for test in tests):
             return name
-    return f"type {kind}"
+    return "type " + "".join(c if c.isprintable() else "?" for c in str(kind))  # fields of a struct have names
 
 
 def arrow_cells(array: Any, numeric: bool) -> Cells:
