@@ -28,7 +28,7 @@ from ndis.learn._tables import (
     to_units,
 )
 from ndis.mechanisms.base import as_adjacency
-from ndis.mechanisms.gaussian import GaussianMechanism
+from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic
 from ndis.sampling.bits import random_bits
@@ -246,7 +246,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         budget = as_scalar("epsilon", self.epsilon), as_scalar("delta", self.delta)
         if self.l2_penalty is None:
             squared = row_norm_bound**2 + (intercept or 0.0) ** 2
-            self.l2_penalty_ = squared * _noise(*budget)
+            self.l2_penalty_ = squared * unit_noise(*budget)
         else:
             self.l2_penalty_ = as_scalar("l2_penalty", self.l2_penalty)
         model = BohningLogistic(
@@ -304,12 +304,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 def _signs(codes: Floats) -> Floats:
     """−1 and +1 for the codes 0 and 1; 0, which is no record, where a label is missing or none of the classes."""
     return np.where(np.isnan(codes), 0.0, 2.0 * codes - 1.0)
-
-
-@lru_cache(maxsize=64)
-def _noise(epsilon: float, delta: float) -> float:
-    """1/μ: the noise that a sensitivity of 1 needs."""
-    return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0).noise_std
 
 
 @lru_cache(maxsize=64)
