@@ -17,6 +17,7 @@ from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE, Floats
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
 from ndis.learn._softmax import CONSTANT_SHARE, GradientReleases, calibrated_gradients, fit_gradients
+from ndis.learn._summary import CoefficientTable
 from ndis.learn._tables import (
     fitted_rows,
     fitted_targets,
@@ -26,6 +27,7 @@ from ndis.learn._tables import (
     row_bound,
     schema_of,
     to_units,
+    units_map,
 )
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gaussian import unit_noise
@@ -61,6 +63,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     method : {"rounds", "mean", "posterior"}
     rounds : int
         Of "rounds": passes over the data beside the one for the Gram matrix.
+    intervals : bool
+        Of "rounds", for two classes: release the Hessian too, from the same budget, so that there are `coef_interval`
+        and `summary`. It takes two more passes and some of the budget: predictions get a little worse. With a schema
+        and an intercept, the other values of a category are then compared with its first one.
     adjacency : {"add-remove", "replace-one"}
         Of "rounds": which data sets are neighbours. The other methods have "add-remove" only.
     l2_penalty : float, optional
@@ -84,6 +90,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     classes_ : array
     profile_ : PrivacyProfile
         The certified guarantee of all releases together, at every ε; of "rounds".
+    estimate_ : Unshrunk
+        With `intervals`: the weights without shrinkage, with their covariance, in the units of the data; the intercept
+        is last.
     receipt_, mechanism_
         What is guaranteed, and how. The receipt's parameter `classes_stated` is false where the classes were taken from
         `y`.
@@ -98,6 +107,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     >>> y = (x @ [2.0, -1.0] > 0).astype(int)
     >>> model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1)).fit(x, y)
     >>> model.score(x, y) > 0.9
+    True
+    >>> y = (rng.uniform(size=4000) < 1 / (1 + np.exp(-x[:, 0]))).astype(int)
+    >>> model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1), intervals=True).fit(x, y)
+    >>> low, high = model.coef_interval(0.9999)[0]
+    >>> bool(low < 1 < high)
     True
     >>> PrivateLogisticRegression().fit(x, y)
     Traceback (most recent call last):
@@ -115,6 +129,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         classes: Any = None,
         method: str = "rounds",
         rounds: int = 8,
+        intervals: bool = False,
         adjacency: str = "add-remove",
         l2_penalty: float | None = None,
         max_records: int | None = None,
@@ -129,6 +144,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.classes = classes
         self.method = method
         self.rounds = rounds
+        self.intervals = intervals
         self.adjacency = adjacency
         self.l2_penalty = l2_penalty
         self.max_records = max_records
@@ -155,6 +171,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             labels = private_labels(self, y)
             if self.classes is None:
                 self.classes_ = occurring_classes(labels, several=several)
+                self._check_classes()
             codes = label_codes(labels, self.classes_)
         if not several:
             return self._lift(rows, _signs(codes), row_norm_bound)
@@ -199,6 +216,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     def _check(self) -> float:
         """Check public parameters before any private value is read."""
         row_norm_bound = row_bound(self)
+        vars(self).pop("estimate_", None)  # of an earlier fit
         schema = schema_of(self, classes=self.schema is not None)
         if schema is not None and self.classes is not None:
             raise ParameterError("classes", "be left out with a schema, whose target has classes", self.classes)
@@ -214,9 +232,22 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
                 raise ParameterError("rounds", "be from 2 to 100", self.rounds)
         elif adjacency != "add-remove":
             raise ParameterError("adjacency", f"be 'add-remove' with method={self.method!r}", repr(adjacency))
+        if self.intervals not in (True, False) or (self.intervals and self.method != "rounds"):
+            raise ParameterError("intervals", "be True or False, and True only with method='rounds'", self.intervals)
         if classes is not None:
             self.classes_ = stated_classes(classes, several=self.method == "rounds")
+            self._check_classes()
         return row_norm_bound
+
+    def _check_classes(self) -> None:
+        if self.intervals and len(self.classes_) != 2:
+            remedy = "intervals are for two classes; join the others, or leave intervals out"
+            raise ParameterError("classes", "be two with intervals=True", f"{len(self.classes_)} classes", remedy)
+
+    @property
+    def _against_first_category(self) -> bool:
+        """Beside a constant, the columns of a category are collinear, and no interval would be finite."""
+        return bool(self.intervals and self.fit_intercept)
 
     def _descend(self, data: Any, codes: Any, row_norm_bound: float, **where: Any) -> PrivateLogisticRegression:
         """In rounds of gradients."""
@@ -226,17 +257,32 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             delta=as_scalar("delta", self.delta),
             adjacency=as_adjacency(self.adjacency),
             rounds=as_size("rounds", self.rounds),
+            intervals=bool(self.intervals),
         )
         bits = random_bits(self.random_state)
         sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes, intercept=intercept, **where)
         releases = GradientReleases(sums, budget, bits, term_unit=1.0, constant=intercept is not None)
-        theta = fit_gradients(releases, classes=len(self.classes_), rounds=len(budget.sum_shares)) / row_norm_bound
+        theta, estimate = fit_gradients(
+            releases, classes=len(self.classes_), rounds=len(budget.sum_shares), intervals=bool(self.intervals)
+        )
         self.mechanism_: Any = budget
         self.profile_ = budget.profile()
         self.receipt_ = releases.receipt(
             row_norm_bound=row_norm_bound, intercept=intercept, classes_stated=self._classes_stated()
         )
-        self._set_weights(theta.T, intercept)
+        if estimate is None:
+            self._set_weights(theta.T / row_norm_bound, intercept)
+            return self
+        factors = np.full(len(theta), 1.0 / row_norm_bound)
+        if intercept is not None:
+            factors[-1] *= intercept
+        units = None if self.schema is None else units_map(self, constant=intercept is not None)
+        weights = theta * factors[:, None]
+        if units is not None:
+            weights = units[0] @ weights + units[1][:, None]
+        offset = weights[-1] if len(weights) > self.n_features_in_ else np.zeros(1)
+        self.coef_, self.intercept_ = weights[: self.n_features_in_].T, offset
+        self.estimate_ = estimate.in_units(factors, units)
         return self
 
     def _lift(self, rows: Any, signs: Floats, row_norm_bound: float) -> PrivateLogisticRegression:
@@ -291,6 +337,46 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         """Probabilities of the classes under the released weights."""
         scores = self.decision_function(X)
         return np.asarray(np.stack([expit(-scores), expit(scores)], 1) if scores.ndim == 1 else softmax(scores, axis=1))
+
+    def coef_interval(self, level: float = 0.95) -> Floats:
+        """Confidence intervals of the log-odds coefficients of the population, intercept left out; with `intervals`.
+
+        They are around an estimate without shrinkage, and count the noise of privacy and of sampling. They assume that
+        the model holds. They are infinite if the noise hides a direction of the features.
+
+        Returns
+        -------
+        (features, 2) array
+        """
+        self._check_intervals()
+        return np.asarray(self.estimate_.interval(self.n_features_in_, level)[0])
+
+    def summary(self, level: float = 0.95) -> CoefficientTable:
+        """A table of coefficients, standard errors and intervals, in the units of the data; with `intervals`."""
+        self._check_intervals()
+        features = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        intercept = len(self.estimate_.theta) > self.n_features_in_
+        first, second = self.classes_.tolist()
+        notes = (
+            f"log-odds of {second!r} against {first!r}",
+            f"({self.receipt_.epsilon:g}, {self.receipt_.delta:g})-differentially private, {self.receipt_.adjacency}; "
+            "errors count the noise of privacy and of sampling",
+            "estimate: without shrinkage, for inference; shrunk: for predictions",
+        )
+        return CoefficientTable(
+            "Private logistic regression",
+            (*map(str, features), *(["(intercept)"] if intercept else [])),
+            self.estimate_.theta[:, 0],
+            self.estimate_.errors()[0],
+            np.append(self.coef_[0], self.intercept_ if intercept else []),
+            float(level),
+            notes,
+        )
+
+    def _check_intervals(self) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "estimate_"):
+            raise ParameterError("intervals", "be True before the fit", self.intervals, "it takes a part of the budget")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
