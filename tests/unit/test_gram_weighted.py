@@ -14,6 +14,8 @@ from ndis.gram import host
 from ndis.gram.sums import RecordSums
 from ndis.gram.terms import gradient_rule
 from ndis.gram.weighted import WeightedAccumulator
+from ndis.learn._softmax import calibrated_gradients
+from ndis.mechanisms.gaussian import unit_noise
 
 PUBLIC = {"row_norm_bound": 1.5, "intercept": 0.75, "classes": (0, 1)}
 THETA = np.array([0.3, -1.25, 0.01, 2.0, -0.4])
@@ -105,3 +107,35 @@ def test_two_classes_and_a_theta_are_needed():
     for theta in (THETA[:4], np.append(THETA[:4], math.nan)):
         with pytest.raises(ParameterError, match=r"^theta must"):
             RecordSums((x, y), **PUBLIC).weighted_gram(theta)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_no_two_records_are_farther_apart_than_the_joint_profile_says(adjacency):
+    """All releases of a fit on one record against those on another, or on none: the shift in standard deviations."""
+    budget = calibrated_gradients(epsilon=1.0, delta=1e-6, adjacency=adjacency, rounds=3, intervals=True)
+    allowed = 1 / unit_noise(1.0, 1e-6)
+    clip, zero, rng = 0.5, np.zeros(5), np.random.default_rng(4)
+
+    def shifts(x, y):
+        sums = RecordSums((np.reshape(x, (1, 4)), np.array([y])), **PUBLIC)
+        longest = sums.layout.joint_norm_bound_squared
+        matrices = [sums.gram().to_float() / budget.gram_noise(longest)]
+        matrices += [sums.weighted_gram(zero).to_float() / budget.weighted_gram_noise(i, longest) for i in range(2)]
+        terms = [
+            sums.gradients(zero, clip=clip).total.to_float() / budget.sum_noise(i, clip=clip)
+            for i in range(len(budget.sum_shares))
+        ]
+        return [np.ravel(each) for each in (*matrices, *terms)]
+
+    reach = 1 if adjacency == "add-remove" else 2
+    counts = sum(reach / budget.count_noise(i, squared_reach=reach) ** 2 for i in range(len(budget.count_shares)))
+    farthest = 0.0
+    for _ in range(40):
+        x = rng.normal(size=4) * 10
+        other = rng.choice([-1.0, 0.1, -1e-3]) * x + rng.choice([0.0, 1.0]) * rng.normal(size=4) * 10
+        one = shifts(x, 1.0)
+        two = shifts(other, 0.0) if adjacency == "replace-one" else [np.zeros_like(each) for each in one]
+        square = counts + sum(float(np.sum((a - b) ** 2)) for a, b in zip(one, two, strict=True))
+        farthest = max(farthest, square)
+    assert farthest <= allowed**2 * (1 + 1e-9)
+    assert farthest > 0.7 * allowed**2

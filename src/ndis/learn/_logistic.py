@@ -216,7 +216,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     def _check(self) -> float:
         """Check public parameters before any private value is read."""
         row_norm_bound = row_bound(self)
-        vars(self).pop("estimate_", None)  # of an earlier fit
+        if hasattr(self, "estimate_"):  # of an earlier fit
+            del self.estimate_
         schema = schema_of(self, classes=self.schema is not None)
         if schema is not None and self.classes is not None:
             raise ParameterError("classes", "be left out with a schema, whose target has classes", self.classes)
@@ -281,7 +282,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         if units is not None:
             weights = units[0] @ weights + units[1][:, None]
         offset = weights[-1] if len(weights) > self.n_features_in_ else np.zeros(1)
-        self.coef_, self.intercept_ = weights[: self.n_features_in_].T, offset
+        self.coef_, self.intercept_ = np.asarray(weights[: self.n_features_in_].T), np.asarray(offset)
         self.estimate_ = estimate.in_units(factors, units)
         return self
 
@@ -317,8 +318,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _set_weights(self, weights: Floats, intercept: float | None) -> None:
         offsets = np.zeros(len(weights)) if intercept is None else weights[:, -1] * intercept
-        self.coef_: Floats
-        self.intercept_: Floats
         self.coef_, self.intercept_ = to_units(self, weights[:, : self.n_features_in_], offsets)
 
     def decision_function(self, X: Any) -> Floats:
