@@ -37,6 +37,7 @@ def methods(columns: int, classes: int) -> dict[str, Callable[[], Any]]:
         "rounds": lambda: PrivateLogisticRegression(**ours),
     }
     if classes == 2:
+        found["intervals"] = lambda: PrivateLogisticRegression(**ours, intervals=True)
         found["mean"] = lambda: PrivateLogisticRegression(**ours, method="mean")
         found["posterior"] = lambda: PrivateLogisticRegression(**ours, method="posterior")
     try:

@@ -1,10 +1,11 @@
-"""Coverage and length of the intervals of `PrivateLinearRegression`, over simulated data sets.
+"""Coverage and length of the intervals of private linear and logistic regression, over simulated data sets.
 
-python -m benchmarks.coverage [--fits 4000]
+python -m benchmarks.coverage [--fits 4000] [--logistic-fits 2000]
 
 New records and new noise in every fit. Three regimes: noise of privacy dominates, is comparable with the noise of
 sampling, is negligible. The oracle knows the variances of the residuals and of all noise, the true Gram matrix and the
-true coefficients; it has the same releases, so the same estimate.
+true coefficients; it has the same releases, so the same estimate. For logistic regression the length is over that of
+plain maximum likelihood, which has no noise of privacy.
 """
 
 from __future__ import annotations
@@ -17,13 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import NotPrivateWarning
-from ndis.learn import PrivateLinearRegression
+from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression
 from ndis.learn._summary import normal_quantile
 
 TRUTH = np.array([0.8, -0.5, 0.3, 0.0])
 INTERCEPT = 0.2
 DEVIATION = 0.3
 REGIMES = {"privacy dominates": (4000, 0.5), "comparable": (4000, 2.0), "privacy negligible": (4000, 30.0)}
+
+
+LOGISTIC_TRUTH = np.array([1.5, -1.0, 0.5, 0.0])
+LOGISTIC_REGIMES = {
+    "privacy dominates": (4000, 1.0, 1.0),
+    "comparable": (20000, 1.0, 1.0),
+    "privacy negligible": (4000, 30.0, 1.0),
+    "large coefficients": (20000, 2.0, 3.0),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,20 +97,59 @@ def oracle(model: PrivateLinearRegression, x: NDArray[np.float64]) -> tuple[NDAr
     return np.diagonal(inverse @ inner @ inverse) * units**2, DEVIATION**2 * np.diagonal(inverse) * units**2
 
 
+def simulate_logistic(records: int, epsilon: float, scale: float, *, fits: int, seed: int = 0) -> Coverage:
+    """The same for logistic regression, with coefficients times `scale`; lengths are over those of plain likelihood."""
+    truth = np.append(LOGISTIC_TRUTH * scale, INTERCEPT)
+    covered, lengths, infinite = [], [], 0
+    for i in range(fits):
+        rng = np.random.default_rng([seed, i])
+        x = rng.uniform(-1, 1, size=(records, len(LOGISTIC_TRUTH)))
+        chance = 1.0 / (1.0 + np.exp(-(x @ truth[:-1] + INTERCEPT)))
+        y = (rng.uniform(size=records) < chance).astype(int)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotPrivateWarning)
+            seeded = int(rng.integers(2**60))
+            model = PrivateLogisticRegression(
+                epsilon=epsilon, row_norm_bound=2.0, classes=(0, 1), intervals=True, random_state=seeded
+            ).fit(x, y)
+        table = model.summary()
+        if not np.isfinite(table.standard_error).all():
+            infinite += 1
+            continue
+        low, high = table.interval.T
+        covered.append((low <= truth) & (truth <= high))
+        design = np.c_[x, np.ones(records)]
+        plain = np.linalg.inv((design * (chance * (1.0 - chance))[:, None]).T @ design)
+        lengths.append(table.standard_error**2 / np.diagonal(plain))
+    ratio = float(np.mean(lengths))
+    return Coverage(fits, np.mean(covered, axis=0), float(np.sqrt(ratio)), infinite, 1.0 - 1.0 / ratio)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Print one line per regime."""
     parser = argparse.ArgumentParser(description="Coverage of private intervals.")
     parser.add_argument("--fits", type=int, default=4000)
+    parser.add_argument("--logistic-fits", type=int, default=2000)
     given = parser.parse_args(arguments if arguments is not None else [])
     print(f"\n95 % intervals, {given.fits} fits per regime, {len(TRUTH)} coefficients and an intercept")
-    print(f"{'regime':<20} {'n':>6} {'eps':>5} {'privacy':>8} {'pooled':>7} {'least':>6} {'length':>7} {'infinite':>9}")
-    for name, (records, epsilon) in REGIMES.items():
-        found = simulate(records, epsilon, fits=given.fits)
-        print(
-            f"{name:<20} {records:>6} {epsilon:>5g} {found.privacy:>8.0%} {found.pooled:>7.3f} "
-            f"{found.each.min():>6.3f} {found.length:>7.3f} {found.infinite:>9}",
-            flush=True,
-        )
+    print(HEADER)
+    for name, (records, epsilon) in REGIMES.items() if given.fits else ():
+        _show(name, records, epsilon, simulate(records, epsilon, fits=given.fits))
+    print(f"\nlogistic: {given.logistic_fits} fits per regime, {len(LOGISTIC_TRUTH)} coefficients and an intercept")
+    print(HEADER)
+    for name, (records, epsilon, scale) in LOGISTIC_REGIMES.items() if given.logistic_fits else ():
+        _show(name, records, epsilon, simulate_logistic(records, epsilon, scale, fits=given.logistic_fits))
+
+
+HEADER = f"{'regime':<20} {'n':>6} {'eps':>5} {'privacy':>8} {'pooled':>7} {'least':>6} {'length':>7} {'infinite':>9}"
+
+
+def _show(name: str, records: int, epsilon: float, found: Coverage) -> None:
+    print(
+        f"{name:<20} {records:>6} {epsilon:>5g} {found.privacy:>8.0%} {found.pooled:>7.3f} "
+        f"{found.each.min():>6.3f} {found.length:>7.3f} {found.infinite:>9}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

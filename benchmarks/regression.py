@@ -1,6 +1,7 @@
 """Private linear regression beside least squares, the centre, AdaSSP, the sketch and the Gram mechanism.
 
 python -m benchmarks.regression [--folder DIR] [--splits 10] [--seeds 20] [--epsilon 1 ...] [--picture FILE]
+python -m benchmarks.regression --sizes [--seeds 3]     coefficients by the size of the sketch, of a million records
 
 Without a folder: public data of scikit-learn and statsmodels. Columns are scaled to unit spread, and rows clipped at
 √columns, as if centres and spreads were public; targets within three standard deviations; an intercept is learnt;
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from sklearn.model_selection import train_test_split
 
 from ndis.errors import NotPrivateWarning
 from ndis.learn import PrivateLinearRegression, PrivateRidge
-from ndis.mechanisms.gaussian import GaussianMechanism
+from ndis.mechanisms.gaussian import unit_noise
 
 Floats = NDArray[np.float64]
 NAMES = ("rounds", "gram", "AdaSSP", "sketch")
@@ -129,7 +131,7 @@ def adassp(problem: Problem, x: Floats, y: Floats, epsilon: float, seed: int) ->
     if constant:
         x = np.c_[x, np.full(len(x), constant)]
     d, squared = x.shape[1], problem.row**2 + constant**2
-    scale = math.sqrt(3.0) * _noise(epsilon, problem.delta)
+    scale = math.sqrt(3.0) * unit_noise(epsilon, problem.delta)
     least = np.linalg.eigvalsh(x.T @ x)[0] + squared * scale * (rng.normal() - 1.96)
     ridge = max(0.0, squared * scale * math.sqrt(d * math.log(2 * d * d / 0.05)) - max(least, 0.0))
     noise = rng.normal(size=(d, d)) * squared * scale / math.sqrt(2.0)
@@ -137,10 +139,6 @@ def adassp(problem: Problem, x: Floats, y: Floats, epsilon: float, seed: int) ->
     product = x.T @ y + rng.normal(size=d) * math.sqrt(squared) * problem.target * scale
     theta = np.linalg.solve(x.T @ x + symmetric + ridge * np.eye(d), product)
     return (theta[:-1], float(theta[-1] * constant)) if constant else (theta, 0.0)
-
-
-def _noise(epsilon: float, delta: float) -> float:
-    return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0).noise_std
 
 
 METHODS: dict[str, Callable[..., tuple[Floats, float]]] = {
@@ -228,6 +226,31 @@ def draw(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Any:
     return figure
 
 
+def sketch_sizes(seeds: int, *, records: int = 1_000_000) -> None:
+    """Root mean square error of the coefficients by the size of the sketch, beside least squares on so many rows."""
+    truth = np.array([0.8, -0.5, 0.3, 0.0, 0.1])
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(records, len(truth)))
+    y = x @ truth + 0.3 * rng.normal(size=records)
+    print(f"\n{records} records, {len(truth)} features, epsilon 1, delta 1e-6, mean of {seeds} runs")
+    print(f"{'sketch_size':<22} {'rows':>7} {'error':>8} {'least squares on so many rows':>30} {'s':>6}")
+    choices: dict[str, dict[str, Any]] = {
+        "100 per column": {"sketch_size": 700}, "default": {}, "default, records given": {"records": records},
+    }  # fmt: skip
+    for name, choice in choices.items():
+        errors, plain, start = [], [], perf_counter()
+        for _ in range(seeds):
+            model = PrivateRidge(epsilon=1.0, row_norm_bound=math.sqrt(5.0), target_bound=3.0, **choice).fit(x, y)
+            errors.append(model.coef_ - truth)
+        passed = (perf_counter() - start) / seeds
+        rows = model.mechanism_.sketch_size
+        for _ in range(20):
+            some = rng.choice(records, size=rows, replace=False)
+            plain.append(np.linalg.lstsq(np.c_[x[some], np.ones(rows)], y[some], rcond=None)[0][:-1] - truth)
+        error, least = (float(np.sqrt(np.mean(np.square(each)))) for each in (errors, plain))
+        print(f"{name:<22} {rows:>7} {error:>8.4f} {least:>30.4f} {passed:>6.1f}", flush=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and draw if asked."""
     parser = argparse.ArgumentParser(description="Private linear regression beside other methods.")
@@ -237,7 +260,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--epsilon", type=float, nargs="+")
     parser.add_argument("--methods", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--picture", type=Path)
+    parser.add_argument("--sizes", action="store_true", help="only the coefficients by the size of the sketch")
     given = parser.parse_args(arguments if arguments is not None else [])
+    if given.sizes:
+        sketch_sizes(given.seeds)
+        return
     budgets = given.epsilon or ([1.0] if given.folder is None else [0.1, 10**-0.2, 10**0.2, 10.0])
     names = tuple(given.methods)
     problems = list(bundled() if given.folder is None else folder(given.folder))

@@ -28,7 +28,8 @@ import private_regression as diabetes
 import ndis
 from ndis.gram import exact_gram
 from ndis.learn._base import INTERCEPT_SHARE
-from ndis.learn._linear import TARGET_SHARE, ridge_from_gram
+from ndis.learn._linear import TARGET_SHARE
+from ndis.learn._solve import ridge_from_matrix
 
 EPSILON, DELTA = 1.0, 1e-6
 Fit = Callable[[diabetes.Records, int], tuple[np.ndarray, float]]
@@ -62,7 +63,7 @@ def scaled(records: diabetes.Records) -> tuple[np.ndarray, np.ndarray]:
 def solve(gram: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
     """Coefficients and intercept in the units of the data."""
     features = len(gram) - 2
-    weights, _ = ridge_from_gram(gram, features=features, targets=1, alpha=0.0, noise=noise)
+    weights, _ = ridge_from_matrix(gram, features=features, targets=1, alpha=0.0, noise=noise)
     unit = diabetes.TARGET_BOUND / (TARGET_SHARE * diabetes.ROW_NORM_BOUND)
     return weights[:features, 0] * unit, float(weights[features, 0]) * INTERCEPT_SHARE * diabetes.ROW_NORM_BOUND * unit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
@@ -13,6 +14,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLogisticRegression
+from ndis.mechanisms.gaussian import unit_noise
+from ndis.schema import Schema
 
 IN_CONFLICT = {
     "check_dtype_object": "a cell that is no number raises nothing: its record counts as none",
@@ -110,7 +113,7 @@ class TestLearning:
         files = model(classes=(3, 7)).fit_data(tmp_path, target="y")
         np.testing.assert_array_equal(files.coef_, model(classes=(3, 7)).fit(x, y).coef_)
         assert files.feature_names_in_.tolist() == ["a", "b"]
-        for wrong in ({"classes": None}, {"classes": ("a", "b")}, {"classes": (3, 7), "method": "posterior"}):
+        for wrong in ({"classes": None}, {"classes": ("a", "b")}):
             with pytest.raises(ParameterError):
                 model(**wrong).fit_data(tmp_path, target="y")
 
@@ -144,6 +147,7 @@ class TestGuarantee:
             ("max_records", 5),
             ("classes", ("a",)),
             ("classes", (1, 2, 2)),
+            ("intervals", "yes"),
         ],
     )
     def test_public_parameters_are_checked(self, records, name, value):
@@ -162,3 +166,100 @@ class TestPenalty:
     def test_replace_one_is_for_rounds(self, records):
         with pytest.raises(ParameterError, match=r"^adjacency must be 'add-remove' with method='posterior'"):
             model(method="posterior", adjacency="replace-one").fit(*records)
+
+
+@pytest.fixture(scope="module")
+def binary():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1, 1, size=(6000, 2))
+    return x, (rng.uniform(size=6000) < 1 / (1 + np.exp(-(x @ [1.5, -1.0] + 0.3)))).astype(int)
+
+
+class TestIntervals:
+    """How often they cover is tested in tests/statistical."""
+
+    @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+    def test_all_releases_together_meet_the_budget(self, binary, adjacency):
+        fitted = model(epsilon=0.7, delta=1e-7, adjacency=adjacency, intervals=True).fit(*binary)
+        budget, log = fitted.mechanism_, fitted.receipt_.parameters["releases"]
+        assert fitted.profile_.certify(0.7).upper <= 1e-7
+        assert fitted.profile_.certify(0.7 - 1e-4).lower > 1e-7
+        assert [e["release"] for e in log].count("weighted gram") == 2
+        length = 1.5**2 * (1 + 0.25**2)
+        reach = length / 4 * (1 if adjacency == "add-remove" else math.sqrt(2))
+        noise = [e["noise_std"] for e in log if e["release"] == "weighted gram"]
+        np.testing.assert_allclose(noise, reach / (budget.shift * np.sqrt(budget.weighted_gram_shares)), rtol=1e-12)
+        # Every release as an independent shift: their squares add up to no more than the profile allows.
+        factor = 1 if adjacency == "add-remove" else 4
+        shares = [*budget.count_shares, *budget.weighted_gram_shares, *budget.sum_shares]
+        if adjacency == "add-remove":
+            assert budget.shift**2 * (sum(shares) + budget.gram_share) <= 1 / unit_noise(0.7, 1e-7) ** 2 * (1 + 1e-12)
+        clips = [e["clip"] ** 2 * factor / e["noise_std"] ** 2 for e in log if "clip" in e]
+        np.testing.assert_allclose(clips, budget.shift**2 * np.array(budget.sum_shares), rtol=1e-12)
+
+    def test_near_statsmodels_where_the_budget_is_large(self, binary):
+        x, y = binary
+        fitted = model(epsilon=1000.0, delta=0.1, intervals=True).fit(x, y)
+        design = np.c_[x, np.ones(len(x))]
+        theta = np.zeros(3)
+        for _ in range(30):
+            p = 1 / (1 + np.exp(-design @ theta))
+            hessian = (design * (p * (1 - p))[:, None]).T @ design
+            theta = theta + np.linalg.solve(hessian, design.T @ (y - p))
+        errors = np.sqrt(np.diag(np.linalg.inv(hessian)))
+        table = fitted.summary()
+        np.testing.assert_allclose(table.estimate, theta, atol=0.1 * errors.min())
+        np.testing.assert_allclose(table.standard_error, errors, rtol=0.02)
+
+    def test_summary_and_intervals(self, binary):
+        x, y = binary
+        fitted = model(intervals=True).fit(x, y)
+        table, intervals = fitted.summary(0.9), fitted.coef_interval(0.9)
+        assert table.names == ("x0", "x1", "(intercept)")
+        np.testing.assert_allclose(table.interval[:2], intervals)
+        assert (np.abs(table.estimate - [1.5, -1.0, 0.3]) < 6 * table.standard_error).all()
+        np.testing.assert_array_equal(table.shrunk, [*fitted.coef_[0], *fitted.intercept_])
+        assert "log-odds of 1 against 0" in repr(table)
+        assert model(intervals=True, fit_intercept=False).fit(x, y).summary().names == ("x0", "x1")
+        assert fitted.score(x, y) > 0.68
+
+    def test_units(self, binary):
+        """Rows, bound and weights in other units are the same fit."""
+        x, y = binary
+        fitted, scaled = (model(row_norm_bound=1.5 * c, intervals=True).fit(x * c, y) for c in (1.0, 4.0))
+        np.testing.assert_allclose(scaled.coef_interval() * 4.0, fitted.coef_interval(), rtol=1e-9)
+
+    def test_are_infinite_where_noise_hides_a_direction(self, binary):
+        x, y = binary
+        fitted = model(intervals=True).fit(np.c_[x, x[:, 0]] / 2, y)
+        assert np.isinf(fitted.coef_interval()).all()
+        assert "unknown" in repr(fitted.summary())
+
+    def test_a_schema_compares_with_the_first_value_of_a_category(self):
+        pandas = pytest.importorskip("pandas")
+        rng = np.random.default_rng(6)
+        frame = pandas.DataFrame({"age": rng.uniform(20, 60, size=20_000), "town": rng.choice(["a", "b"], size=20_000)})
+        odds = 0.05 * (frame.age - 40) + 0.8 * (frame.town == "b") - 0.2
+        frame["bought"] = np.where(rng.uniform(size=20_000) < 1 / (1 + np.exp(-odds)), "yes", "no")
+        schema = Schema({"age": (20, 60), "town": ["a", "b"]}, target=("bought", ["no", "yes"]))
+        fitted = PrivateLogisticRegression(epsilon=5.0, schema=schema, random_state=2, intervals=True).fit(frame)
+        table = fitted.summary()
+        assert len(table.names) == 3
+        assert (np.abs(table.estimate[:2] - [0.05, 0.8]) < 6 * table.standard_error[:2]).all()
+        assert (table.standard_error[:2] < [0.01, 0.2]).all()
+        assert ((frame.bought == "yes") == (fitted.predict(frame) == "yes")).mean() > 0.6
+
+    def test_refusals(self, records, binary):
+        with pytest.raises(ParameterError, match=r"^classes must be two with intervals=True; got 3 classes"):
+            model(intervals=True).fit(*records)
+        with pytest.raises(ParameterError, match=r"^classes must be two with intervals=True"):
+            model(intervals=True, classes=("no", "perhaps", "yes")).fit_data(records[0], target=1)
+        with pytest.raises(ParameterError, match=r"^intervals must be True or False"):
+            model(intervals=True, method="mean").fit(*binary)
+        with pytest.raises(ParameterError, match=r"^intervals must be True before the fit"):
+            model().fit(*binary).coef_interval()
+        with pytest.raises(ParameterError, match=r"^level must"):
+            model(intervals=True).fit(*binary).coef_interval(1.5)
+        again = model(intervals=True).fit(*binary).set_params(intervals=False).fit(*binary)
+        with pytest.raises(ParameterError, match=r"^intervals must be True before the fit"):
+            again.summary()

@@ -120,8 +120,15 @@ class GramAccumulator:
         for product, rows in exact_products(parts, self.layout, threads=threads):
             self._add_product(product, rows)
 
-    def update_integers(self, rows: NDArray[np.float64]) -> None:
-        """Add integer rows that are on the grid already: integers as floats, of norm at most 2ᵏ per group."""
+    def update_integers(self, rows: Any) -> None:
+        """Add integer rows that are on the grid already: integers as floats, of norm at most 2ᵏ per group.
+
+        They are an array, or with a device a tensor on it.
+        """
+        if self._engine is not None:
+            for block in rows.split(self.layout.block_rows):
+                self._engine.add_rows(block)
+            return
         for start in range(0, len(rows), self.layout.block_rows):
             block = rows[start : start + self.layout.block_rows]
             self._add_product(block.T @ block, len(block))

@@ -63,11 +63,14 @@ class DeviceProduct:
     def update(self, parts: tuple[Any, ...]) -> None:
         """Add the rows of ``parts``: the features, then the targets if any."""
         for block in self.resident(tuple(self.tensor(part) for part in parts)):
-            tile = self.integer_rows(block)
-            if self._float_rows + len(tile) > self.layout.block_rows:
-                self._flush()
-            self._add_product(tile)
-            self._float_rows += len(tile)
+            self.add_rows(self.integer_rows(block))
+
+    def add_rows(self, tile: Any) -> None:
+        """Add at most `block_rows` integer rows that lie on the device."""
+        if self._float_rows + len(tile) > self.layout.block_rows:
+            self._flush()
+        self._add_product(tile)
+        self._float_rows += len(tile)
 
     def totals(self) -> list[tuple[NDArray[np.int64], int]]:
         """The sums so far on the host, each with a number of rows that bounds its entries."""

@@ -5,7 +5,8 @@
 - ``gram()``: Σ xxᵀ of the predictors x, the features and the constant if there is one;
 - ``residual_products(theta, clip=C)``: Σ clip(x·(y − xᵀθ)) for one or several targets, a count of longer terms, the
   number of records, and, with ``square_clip=R``, the sums of squared residuals;
-- ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes.
+- ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes;
+- ``weighted_gram(theta)``: Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`ndis.gram.weighted`).
 
 Every term has norm at most its clip, in exact arithmetic. So a sum moves by at most C if a record comes or goes, and by
 at most 2C if one is replaced. A sum has the same bits on every engine and for any block length (`ndis.gram.terms`). All
@@ -40,6 +41,7 @@ from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
 from ndis.gram.schema import Parts, choose_columns, layout_for
 from ndis.gram.sources import open_source
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
+from ndis.gram.weighted import WeightedAccumulator, halved
 
 __all__ = ["RecordSums", "TermSums"]
 
@@ -192,6 +194,24 @@ class RecordSums:
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
         rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, classes=count, edges=marks)
         return self._found(rule, np.shape(theta), clip, None, marks)
+
+    def weighted_gram(self, theta: Any) -> Gram:
+        """Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), in one pass: the Hessian of the logistic loss of two classes at θ.
+
+        The layout of the result has half the bounds, so a record moves the matrix by at most l²/4.
+
+        >>> sums = RecordSums((np.array([[1.0], [0.5]]), np.array([[0.0], [1.0]])), row_norm_bound=1.0, classes=(0, 1))
+        >>> sums.weighted_gram(np.zeros(1)).to_float().round(4)
+        array([[0.3125]])
+        """
+        if self._classes is None or len(self._classes) != 2:
+            raise ParameterError("classes", "be two for a weighted Gram matrix", self._classes)
+        rule = gradient_rule(
+            self._tile, self._public(theta, 1), constant=self._constant, clip=self.layout.joint_norm_bound,
+            classes=2, edges=(),
+        )  # fmt: skip
+        found = self._pass(lambda device: WeightedAccumulator(self._tile, self.layout, rule, device))
+        return Gram(found.finish().integers, halved(self.layout))
 
     # ------------------------------------------------------------------ inside
 

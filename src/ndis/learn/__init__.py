@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ndis.learn._logistic import PrivateLogisticRegression
     from ndis.learn._pca import PrivatePCA
     from ndis.learn._regression import PrivateLinearRegression
+    from ndis.learn._solve import ridge_from_gram
 
 __all__ = [
     "PrivateCovariance",
@@ -35,6 +36,7 @@ __all__ = [
     "PrivatePCA",
     "PrivateRidge",
     "check_labels",
+    "ridge_from_gram",
 ]
 
 # Imported when first asked for: each brings in scikit-learn.
@@ -46,6 +48,7 @@ _HOMES = {
     "PrivatePCA": "_pca",
     "PrivateRidge": "_linear",
     "check_labels": "_labels",
+    "ridge_from_gram": "_solve",
 }
 
 

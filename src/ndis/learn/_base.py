@@ -18,6 +18,7 @@ from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.sketch_law import as_calibration
+from ndis.mechanisms.sketch_size import default_sketch_size
 
 __all__ = [
     "INTERCEPT_SHARE",
@@ -32,9 +33,6 @@ __all__ = [
 # The constant column is this multiple of `row_norm_bound`. A larger one adds noise to the features, and a smaller one
 # loses the mean in noise. Between 0.4 and 0.7 the errors measured on real data hardly change.
 INTERCEPT_SHARE = 0.5
-
-# With r rows of sketch, sampling alone adds about columns/r to the squared error: one per cent.
-_ROWS_PER_COLUMN = 100
 
 # How `predict` and `transform` read rows, which are not private there: NaN passes through.
 READ_ROWS: dict[str, Any] = {
@@ -143,6 +141,7 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
     delta: Any
     row_norm_bound: Any
     sketch_size: Any
+    records: Any
     adjacency: Any
     calibration: Any
     random_state: Any
@@ -152,10 +151,13 @@ class SketchEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _calibrate(self, *, columns: int, row_norm_bound: float, **layout: Any) -> RandomProjection:
         """The mechanism for rows of this many columns, from public parameters only."""
-        size = _ROWS_PER_COLUMN * columns if self.sketch_size is None else self.sketch_size
+        epsilon, delta, size = as_scalar("epsilon", self.epsilon), as_scalar("delta", self.delta), self.sketch_size
+        if size is None:
+            records = None if self.records is None else stated_bound("records", self.records, clipped="")
+            size = default_sketch_size(columns=columns, epsilon=epsilon, delta=delta, records=records)
         return _calibrated(
-            epsilon=as_scalar("epsilon", self.epsilon),
-            delta=as_scalar("delta", self.delta),
+            epsilon=epsilon,
+            delta=delta,
             sketch_size=as_size("sketch_size", size),
             row_norm_bound=row_norm_bound,
             adjacency=as_adjacency(self.adjacency),

@@ -37,7 +37,7 @@ class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[m
         "gram" releases the Gram matrix with symmetric noise: the least error if only the matrix is wanted. "sketch"
         releases a random projection (`RandomProjection`), whose rows others can analyse in their own ways.
     sketch_size : int, optional
-        Rows of a sketch; by default 100 per column, so that sampling adds little to the privacy noise.
+        Rows of a sketch; by default chosen from public numbers, as for `PrivateRidge`.
     adjacency : {"add-remove", "replace-one"}
         Which data sets are neighbours. Under add/remove the number of records is private.
     records : float, optional

@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.learn._empirical_bayes import Round
+from ndis.learn._summary import normal_quantile
 
-__all__ = ["Unshrunk", "unshrunk"]
+__all__ = ["Unshrunk", "newton", "unshrunk"]
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +59,33 @@ class Unshrunk:
     records: float
     at: Floats
 
+    def in_units(self, factors: Floats, units: tuple[Floats, Floats] | None, *, width: float = 1.0) -> Unshrunk:
+        """The estimate times `factors`, one per predictor, then mapped by (A, b): A·θ + b; residuals times `width`.
+
+        >>> found = Unshrunk(np.ones((1, 1)), np.ones((1, 1, 1)), np.ones(1), 9.0, np.zeros((1, 1)))
+        >>> moved = found.in_units(np.array([2.0]), (np.eye(1) * 3.0, np.ones(1)))
+        >>> moved.theta.tolist(), moved.covariance.tolist(), moved.at.tolist()
+        ([[7.0]], [[[36.0]]], [[1.0]])
+        """
+        theta, at = self.theta * factors[:, None], self.at * factors[:, None]
+        covariance = self.covariance * np.outer(factors, factors)
+        if units is not None:
+            matrix, shift = units
+            theta, at = (matrix @ each + shift[:, None] for each in (theta, at))
+            known = np.isfinite(covariance).all(axis=(1, 2), keepdims=True)
+            covariance = np.where(known, matrix @ np.where(known, covariance, 0.0) @ matrix.T, np.inf)
+        return Unshrunk(theta, covariance, self.residual_variance * width**2, self.records, at)
+
+    def errors(self) -> Floats:
+        """Standard errors, (targets, predictors)."""
+        return np.asarray(np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)))
+
+    def interval(self, features: int, level: float) -> Floats:
+        """(targets, features, 2) array: intervals of the first coefficients."""
+        half = normal_quantile(level) * self.errors()[:, :features]
+        centre = self.theta[:features].T
+        return np.stack([centre - half, centre + half], axis=-1)
+
 
 def unshrunk(
     last: Round, gram: Floats, *, noise: float, squares: Floats, square_noise: float, records: float
@@ -72,12 +100,10 @@ def unshrunk(
     """
     p, m = last.theta.shape
     records = max(records, p + 1.0)
-    least = float(np.linalg.eigvalsh(gram)[0])
-    if not least > _CLEAR * noise * math.sqrt(2.0 * p):
+    inverse = _inverse(gram, noise)
+    if inverse is None:
         endless = np.full((m, p, p), np.inf)
         return Unshrunk(last.theta.copy(), endless, np.maximum(squares, square_noise) / records, records, last.theta)
-    inverse = np.linalg.inv(gram)
-    inverse = (inverse + inverse.T) / 2
     steps = inverse @ last.total
     variances, covariances = np.empty(m), np.empty((m, p, p))
     for j in range(m):
@@ -87,8 +113,42 @@ def unshrunk(
         # The variance is positive: its estimate is raised to what its own noise allows.
         left = max(float(squares[j]) - gained, square_noise)
         variances[j] = left / (records - p)
-        inner = (last.noise**2 + last.bias**2) * np.eye(p) + noise**2 / 2 * (
-            step @ step * np.eye(p) + np.outer(step, step)
-        )
-        covariances[j] = inverse @ inner @ inverse + variances[j] * inverse
+        covariances[j] = _covariance(last, inverse, step, noise=noise, variance=variances[j])
     return Unshrunk(last.theta + steps, covariances, variances, records, last.theta)
+
+
+def newton(last: Round, hessian: Floats, *, noise: float) -> Unshrunk:
+    """One step of Newton's method from the last round of a logistic fit, with a released Hessian with noise s.
+
+    `last.total` is minus the gradient. If the model holds, the covariance of a sum of scores is the Hessian, so the
+    noise of sampling is its inverse. There are no residuals, and the number of records is not needed: both are NaN.
+
+    >>> found = newton(Round(np.zeros((1, 1)), np.array([[50.0]]), noise=3.0), np.array([[100.0]]), noise=0.1)
+    >>> found.theta.tolist(), np.sqrt(found.covariance[0]).round(3).tolist()
+    ([[0.5]], [[0.104]])
+    """
+    p = len(last.theta)
+    nothing = np.full(1, math.nan)
+    inverse = _inverse(hessian, noise)
+    if inverse is None:
+        return Unshrunk(last.theta.copy(), np.full((1, p, p), np.inf), nothing, math.nan, last.theta)
+    steps = inverse @ last.total
+    covariance = _covariance(last, inverse, steps[:, 0], noise=noise, variance=1.0)
+    return Unshrunk(last.theta + steps, covariance[None], nothing, math.nan, last.theta)
+
+
+def _inverse(matrix: Floats, noise: float) -> Floats | None:
+    """The inverse of a released matrix; None if noise may hide one of its directions."""
+    least = float(np.linalg.eigvalsh(matrix)[0])
+    if not least > _CLEAR * noise * math.sqrt(2.0 * len(matrix)):
+        return None
+    inverse = np.linalg.inv(matrix)
+    return np.asarray((inverse + inverse.T) / 2)
+
+
+def _covariance(last: Round, inverse: Floats, step: Floats, *, noise: float, variance: float) -> Floats:
+    """Noise of privacy, of the last round and of the matrix, and noise of sampling."""
+    p = len(step)
+    moved = step @ step * np.eye(p) + np.outer(step, step)
+    inner = (last.noise**2 + last.bias**2) * np.eye(p) + noise**2 / 2 * moved
+    return np.asarray(inverse @ inner @ inverse + variance * inverse)

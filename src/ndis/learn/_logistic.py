@@ -18,6 +18,7 @@ from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE, Floats
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
 from ndis.learn._softmax import CONSTANT_SHARE, GradientReleases, calibrated_gradients, fit_gradients
+from ndis.learn._summary import CoefficientTable
 from ndis.learn._tables import (
     fitted_rows,
     fitted_targets,
@@ -27,10 +28,11 @@ from ndis.learn._tables import (
     row_bound,
     schema_of,
     to_units,
+    units_map,
 )
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import as_adjacency
-from ndis.mechanisms.gaussian import GaussianMechanism
+from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic
 from ndis.sampling.bits import random_bits
@@ -63,6 +65,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     method : {"rounds", "mean", "posterior"}
     rounds : int
         Of "rounds": passes over the data beside the one for the Gram matrix.
+    intervals : bool
+        Of "rounds", for two classes: release the Hessian too, from the same budget, so that there are `coef_interval`
+        and `summary`. It takes two more passes and some of the budget: predictions get a little worse. With a schema
+        and an intercept, the other values of a category are then compared with its first one.
     adjacency : {"add-remove", "replace-one"}
         Of "rounds": which data sets are neighbours. The other methods have "add-remove" only.
     l2_penalty : float, optional
@@ -90,6 +96,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     classes_ : array
     profile_ : PrivacyProfile
         The certified guarantee of all releases together, at every ε; of "rounds".
+    estimate_ : Unshrunk
+        With `intervals`: the weights without shrinkage, with their covariance, in the units of the data; the intercept
+        is last.
     receipt_, mechanism_
         What is guaranteed, and how. The receipt's parameter `classes_stated` is false where the classes were taken from
         `y`.
@@ -104,6 +113,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     >>> y = (x @ [2.0, -1.0] > 0).astype(int)
     >>> model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1)).fit(x, y)
     >>> model.score(x, y) > 0.9
+    True
+    >>> y = (rng.uniform(size=4000) < 1 / (1 + np.exp(-x[:, 0]))).astype(int)
+    >>> model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1), intervals=True).fit(x, y)
+    >>> low, high = model.coef_interval(0.9999)[0]
+    >>> bool(low < 1 < high)
     True
     >>> PrivateLogisticRegression().fit(x, y)
     Traceback (most recent call last):
@@ -121,6 +135,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         classes: Any = None,
         method: str = "rounds",
         rounds: int = 8,
+        intervals: bool = False,
         adjacency: str = "add-remove",
         l2_penalty: float | None = None,
         max_records: int | None = None,
@@ -137,6 +152,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.classes = classes
         self.method = method
         self.rounds = rounds
+        self.intervals = intervals
         self.adjacency = adjacency
         self.l2_penalty = l2_penalty
         self.max_records = max_records
@@ -165,6 +181,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             labels = private_labels(self, y)
             if self.classes is None:
                 self.classes_ = occurring_classes(labels, several=several)
+                self._check_classes()
             codes = label_codes(labels, self.classes_)
         if not several:
             return self._lift(lambda: (rows, _signs(codes)), row_norm_bound)
@@ -213,6 +230,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     def _check(self) -> float:
         """Check public parameters before any private value is read."""
         row_norm_bound = row_bound(self)
+        if hasattr(self, "estimate_"):  # of an earlier fit
+            del self.estimate_
         schema = schema_of(self, classes=self.schema is not None)
         if schema is not None and self.classes is not None:
             raise ParameterError("classes", "be left out with a schema, whose target has classes", self.classes)
@@ -228,9 +247,22 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
                 raise ParameterError("rounds", "be from 2 to 100", self.rounds)
         elif adjacency != "add-remove":
             raise ParameterError("adjacency", f"be 'add-remove' with method={self.method!r}", repr(adjacency))
+        if self.intervals not in (True, False) or (self.intervals and self.method != "rounds"):
+            raise ParameterError("intervals", "be True or False, and True only with method='rounds'", self.intervals)
         if classes is not None:
             self.classes_ = stated_classes(classes, several=self.method == "rounds")
+            self._check_classes()
         return row_norm_bound
+
+    def _check_classes(self) -> None:
+        if self.intervals and len(self.classes_) != 2:
+            remedy = "intervals are for two classes; join the others, or leave intervals out"
+            raise ParameterError("classes", "be two with intervals=True", f"{len(self.classes_)} classes", remedy)
+
+    @property
+    def _against_first_category(self) -> bool:
+        """Beside a constant, the columns of a category are collinear, and no interval would be finite."""
+        return bool(self.intervals and self.fit_intercept)
 
     def _descend(self, data: Any, codes: Any, row_norm_bound: float, **where: Any) -> PrivateLogisticRegression:
         """In rounds of gradients."""
@@ -240,12 +272,15 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             delta=as_scalar("delta", self.delta),
             adjacency=as_adjacency(self.adjacency),
             rounds=as_size("rounds", self.rounds),
+            intervals=bool(self.intervals),
         )
         bits = random_bits(self.random_state)
         sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes, intercept=intercept, **where)
         releases = GradientReleases(sums, budget, bits, term_unit=1.0, constant=intercept is not None)
         with charged(budget, ledger=self.ledger, slot=self.slot, private=bits.private) as charge:
-            theta = fit_gradients(releases, classes=len(self.classes_), rounds=len(budget.sum_shares)) / row_norm_bound
+            theta, estimate = fit_gradients(
+                releases, classes=len(self.classes_), rounds=len(budget.sum_shares), intervals=bool(self.intervals)
+            )
             receipt = releases.receipt(
                 charge.seal(),
                 row_norm_bound=row_norm_bound,
@@ -254,7 +289,19 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             )
         self.mechanism_: Any = budget
         self.profile_, self.receipt_ = budget.profile(), receipt
-        self._set_weights(theta.T, intercept)
+        if estimate is None:
+            self._set_weights(theta.T / row_norm_bound, intercept)
+            return self
+        factors = np.full(len(theta), 1.0 / row_norm_bound)
+        if intercept is not None:
+            factors[-1] *= intercept
+        units = None if self.schema is None else units_map(self, constant=intercept is not None)
+        weights = theta * factors[:, None]
+        if units is not None:
+            weights = units[0] @ weights + units[1][:, None]
+        offset = weights[-1] if len(weights) > self.n_features_in_ else np.zeros(1)
+        self.coef_, self.intercept_ = np.asarray(weights[: self.n_features_in_].T), np.asarray(offset)
+        self.estimate_ = estimate.in_units(factors, units)
         return self
 
     def _lift(self, read: Callable[[], tuple[Any, Floats]], row_norm_bound: float) -> PrivateLogisticRegression:
@@ -264,7 +311,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         budget = as_scalar("epsilon", self.epsilon), as_scalar("delta", self.delta)
         if self.l2_penalty is None:
             squared = row_norm_bound**2 + (intercept or 0.0) ** 2
-            self.l2_penalty_ = squared * _noise(*budget)
+            self.l2_penalty_ = squared * unit_noise(*budget)
         else:
             self.l2_penalty_ = as_scalar("l2_penalty", self.l2_penalty)
         model = BohningLogistic(
@@ -290,8 +337,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _set_weights(self, weights: Floats, intercept: float | None) -> None:
         offsets = np.zeros(len(weights)) if intercept is None else weights[:, -1] * intercept
-        self.coef_: Floats
-        self.intercept_: Floats
         self.coef_, self.intercept_ = to_units(self, weights[:, : self.n_features_in_], offsets)
 
     def decision_function(self, X: Any) -> Floats:
@@ -311,6 +356,46 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         scores = self.decision_function(X)
         return np.asarray(np.stack([expit(-scores), expit(scores)], 1) if scores.ndim == 1 else softmax(scores, axis=1))
 
+    def coef_interval(self, level: float = 0.95) -> Floats:
+        """Confidence intervals of the log-odds coefficients of the population, intercept left out; with `intervals`.
+
+        They are around an estimate without shrinkage, and count the noise of privacy and of sampling. They assume that
+        the model holds. They are infinite if the noise hides a direction of the features.
+
+        Returns
+        -------
+        (features, 2) array
+        """
+        self._check_intervals()
+        return np.asarray(self.estimate_.interval(self.n_features_in_, level)[0])
+
+    def summary(self, level: float = 0.95) -> CoefficientTable:
+        """A table of coefficients, standard errors and intervals, in the units of the data; with `intervals`."""
+        self._check_intervals()
+        features = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        intercept = len(self.estimate_.theta) > self.n_features_in_
+        first, second = self.classes_.tolist()
+        notes = (
+            f"log-odds of {second!r} against {first!r}",
+            f"({self.receipt_.epsilon:g}, {self.receipt_.delta:g})-differentially private, {self.receipt_.adjacency}; "
+            "errors count the noise of privacy and of sampling",
+            "estimate: without shrinkage, for inference; shrunk: for predictions",
+        )
+        return CoefficientTable(
+            "Private logistic regression",
+            (*map(str, features), *(["(intercept)"] if intercept else [])),
+            self.estimate_.theta[:, 0],
+            self.estimate_.errors()[0],
+            np.append(self.coef_[0], self.intercept_ if intercept else []),
+            float(level),
+            notes,
+        )
+
+    def _check_intervals(self) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "estimate_"):
+            raise ParameterError("intervals", "be True before the fit", self.intervals, "it takes a part of the budget")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self.method == "rounds"
@@ -323,12 +408,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 def _signs(codes: Floats) -> Floats:
     """−1 and +1 for the codes 0 and 1; 0, which is no record, where a label is missing or none of the classes."""
     return np.where(np.isnan(codes), 0.0, 2.0 * codes - 1.0)
-
-
-@lru_cache(maxsize=64)
-def _noise(epsilon: float, delta: float) -> float:
-    """1/μ: the noise that a sensitivity of 1 needs."""
-    return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0).noise_std
 
 
 @lru_cache(maxsize=64)

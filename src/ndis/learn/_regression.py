@@ -16,7 +16,6 @@ from ndis._validate import as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE, Floats, stated_bound
-from ndis.learn._inference import Unshrunk
 from ndis.learn._rounds import LinearFit, LinearReleases, calibrated_rounds, fit_rounds
 from ndis.learn._summary import CoefficientTable, normal_quantile
 from ndis.learn._tables import (
@@ -287,23 +286,18 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         factors = np.full(len(found.theta), unit)
         if bounds.constant is not None:
             factors[-1] *= bounds.constant
-        raw = found.estimate
-        theta, covariance = found.theta * factors[:, None], raw.covariance * np.outer(factors, factors)
-        estimate, at = raw.theta * factors[:, None], raw.at * factors[:, None]
-        width = bounds.target * scale
+        theta, width, units = found.theta * factors[:, None], bounds.target * scale, None
         schema = schema_of(self)
         if schema is not None:
-            matrix, shift = units_map(self, constant=bounds.constant is not None)
-            theta, estimate, at = (matrix @ each + shift[:, None] for each in (theta, estimate, at))
-            known = np.isfinite(covariance).all(axis=(1, 2), keepdims=True)
-            covariance = np.where(known, matrix @ np.where(known, covariance, 0.0) @ matrix.T, np.inf)
+            units = units_map(self, constant=bounds.constant is not None)
+            theta = units[0] @ theta + units[1][:, None]
             width *= schema.target_scale()[1]
         slopes = theta[: self.n_features_in_].T
         offsets = theta[-1] if len(theta) > self.n_features_in_ else np.zeros(theta.shape[1])
         self.coef_: Floats = slopes[0] if one else slopes
         self.intercept_ = float(offsets[0]) if one else offsets
-        self.estimate_ = Unshrunk(estimate, covariance, raw.residual_variance * width**2, raw.records, at)
-        self.records_ = raw.records
+        self.estimate_ = found.estimate.in_units(factors, units, width=width)
+        self.records_ = self.estimate_.records
         deviations = np.sqrt(self.estimate_.residual_variance)
         self.residual_std_ = float(deviations[0]) if one else deviations
 
@@ -326,10 +320,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         (features, 2) array, or (targets, features, 2)
         """
         check_is_fitted(self)
-        z = normal_quantile(level)
-        errors = np.sqrt(np.diagonal(self.estimate_.covariance, axis1=1, axis2=2))[:, : self.n_features_in_]
-        centre = self.estimate_.theta[: self.n_features_in_].T
-        found = np.stack([centre - z * errors, centre + z * errors], axis=-1)
+        found = self.estimate_.interval(self.n_features_in_, level)
         return found[0] if self.coef_.ndim == 1 else found
 
     def predict_interval(self, X: Any, level: float = 0.95, *, kind: str = "mean") -> Floats:
@@ -387,7 +378,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             "Private linear regression",
             tuple(labels),
             self.estimate_.theta.T.ravel(),
-            np.sqrt(np.diagonal(self.estimate_.covariance, axis1=1, axis2=2)).ravel(),
+            self.estimate_.errors().ravel(),
             shrunk.ravel(),
             float(level),
             notes,

@@ -67,6 +67,14 @@ class Releases:
         self._note(sample, release="gram", noise_std=noise)
         return np.asarray(sample.values) / self._row**2, noise / self._row**2
 
+    def weighted_gram(self, index: int, theta: Floats) -> tuple[Floats, float]:
+        """Release the Hessian of the logistic loss at θ; with the standard deviation of its diagonal's noise."""
+        found = self._sums.weighted_gram(theta[:, 0] / self._row)
+        sample = self._budget.release_weighted_gram(index, found, random_state=self._bits)
+        noise = self._budget.weighted_gram_noise(index, self._length_squared)
+        self._note(sample, release="weighted gram", noise_std=noise)
+        return np.asarray(sample.values) / self._row**2, noise / self._row**2
+
     def shift(self, index: int) -> float:
         """Clip over noise of a round."""
         return 1.0 / self._budget.sum_noise(index, clip=1.0)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.learn._clip import EDGES, FIRST_CLIP, next_clip
-from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, evidence, shrunk
+from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, shrunk
+from ndis.learn._inference import Unshrunk, newton
 from ndis.learn._releases import Releases
 from ndis.mechanisms.rounds import GaussianRounds
 
@@ -28,27 +29,38 @@ CONSTANT_SHARE = 0.25  # the constant column over the row bound; a larger one co
 GRAM_SHARE = 0.3
 COUNT_SHARE = 0.1  # of a round
 BIAS_WEIGHT = 0.3
+INTERVAL_GRAM_SHARE = 0.15  # if intervals are asked for: the Hessian then serves for half of the rounds
+HESSIAN_SHARES = (0.05, 0.1)  # of the two weighted Gram matrices, if intervals are asked for
+LAST_ROUND = 3.0  # rounds' worth of budget for the last round then, which intervals are made from
 CURVATURE = 0.6  # of Böhning's bound, which holds at weights of zero only; a step is stable above one half of it
 EIGENVALUE_FLOOR = 0.5  # of s·√(2p), the largest eigenvalue of the noise
 _PACE = 4.0  # by how much the clip may change per round
 
 
 @lru_cache(maxsize=64)
-def calibrated_gradients(*, epsilon: float, delta: float, adjacency: Any, rounds: int) -> GaussianRounds:
+def calibrated_gradients(
+    *, epsilon: float, delta: float, adjacency: Any, rounds: int, intervals: bool = False
+) -> GaussianRounds:
     """The budget of a fit, from public numbers only; the last round has no histogram.
+
+    With `intervals` there are shares for two Hessians, and the last round has more.
 
     >>> budget = calibrated_gradients(epsilon=1.0, delta=1e-6, adjacency="add-remove", rounds=3)
     >>> len(budget.sum_shares), len(budget.count_shares)
     (3, 2)
     """
-    share = (1.0 - GRAM_SHARE) / rounds
+    hessians = HESSIAN_SHARES if intervals else ()
+    gram = INTERVAL_GRAM_SHARE if intervals else GRAM_SHARE
+    share = (1.0 - gram - sum(hessians)) / (rounds - 1 + (LAST_ROUND if intervals else 1.0))
+    last = LAST_ROUND * share if intervals else share
     return GaussianRounds.calibrated(
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
-        gram_share=GRAM_SHARE,
-        sum_shares=((1.0 - COUNT_SHARE) * share,) * (rounds - 1) + (share,),
+        gram_share=gram,
+        sum_shares=((1.0 - COUNT_SHARE) * share,) * (rounds - 1) + (last,),
         count_shares=(COUNT_SHARE * share,) * (rounds - 1),
+        weighted_gram_shares=hessians,
     )
 
 
@@ -67,8 +79,19 @@ class GradientReleases(Releases):
         return total.reshape(theta.shape), noise, None if last else self._histogram(index, found)[0]
 
 
-def fit_gradients(data: GradientReleases, *, classes: int, rounds: int) -> Floats:
-    """Make all releases; returns the weights, (predictors, 1) for two classes and (predictors, classes) otherwise."""
+def fit_gradients(
+    data: GradientReleases, *, classes: int, rounds: int, intervals: bool = False
+) -> tuple[Floats, Unshrunk | None]:
+    """Make all releases.
+
+    Returns
+    -------
+    theta : (predictors, 1) array for two classes, (predictors, classes) otherwise
+    estimate : Unshrunk or None
+        Without shrinkage, with `intervals`. The Hessian is released after half of the rounds, so that the steps from
+        there on are near those of Newton's method, and again for the last round, which is then near the solution. One
+        step from there, not shrunk, is the estimate. The last round clips nothing: a clip would bias it.
+    """
     outputs = 1 if classes == 2 else classes
     gram, s = data.gram()
     values, vectors = np.linalg.eigh(gram)
@@ -76,9 +99,17 @@ def fit_gradients(data: GradientReleases, *, classes: int, rounds: int) -> Float
     curvature = CURVATURE * (0.25 if outputs == 1 else 0.5) * np.maximum(values, floor)
     longest = data.longest * (1.0 if outputs == 1 else float(np.sqrt(2.0)))
     theta, clip = np.zeros((data.predictors, outputs)), FIRST_CLIP * longest
+    estimate = None
     for index in range(rounds):
         last = index == rounds - 1
+        if intervals and (last or index == rounds // 2):
+            hessian, s = data.weighted_gram(int(last), theta)
+            values, vectors = np.linalg.eigh(hessian)
+            curvature = np.maximum(values, EIGENVALUE_FLOOR * s * np.sqrt(2.0 * data.predictors))
+            clip = longest if last else clip
         total, noise, histogram = data.round(index, theta, clip=clip, longest=longest, last=last)
+        if intervals and last:
+            estimate = newton(Round(theta, -total, noise), hessian, noise=s)
         if outputs > 1:
             total = total - total.mean(axis=1, keepdims=True)  # residuals of a record add up to zero: this is noise
         rotated, every = (vectors.T @ total).ravel(), np.repeat(curvature, outputs)
@@ -89,4 +120,4 @@ def fit_gradients(data: GradientReleases, *, classes: int, rounds: int) -> Float
             shift = data.shift(index + 1)
             chosen = longest * next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
             clip = min(max(chosen, clip / _PACE), clip * _PACE)
-    return theta
+    return theta, estimate

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from ndis.profile import PrivacyProfile
 from ndis.sampling import exact_gaussian, exact_normal, grid_for
 from ndis.sampling.bits import random_bits
 
-__all__ = ["GaussianMechanism"]
+__all__ = ["GaussianMechanism", "unit_noise"]
 
 _BITS = 200  # noise and sensitivity lie between 2^-200 and 2^200
 _LARGEST = 2.0**1000  # of an entry: with its noise it is still a float
@@ -258,3 +259,13 @@ def _entry(x: Any) -> Fraction:
     elif isinstance(x, Decimal):  # an extreme exponent would fill the memory
         exact = Fraction(x) if x.is_finite() and abs(x.adjusted()) <= 400 else exact
     return exact if abs(exact) <= _LARGEST else Fraction(0)
+
+
+@lru_cache(maxsize=64)
+def unit_noise(epsilon: float, delta: float) -> float:
+    """1/μ: the noise that a sensitivity of 1 needs.
+
+    >>> round(unit_noise(1.0, 1e-6), 6)
+    4.224679
+    """
+    return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0).noise_std

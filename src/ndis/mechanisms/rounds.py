@@ -20,6 +20,10 @@ shares G, S, N of the three kinds the squared shift over μ₀² is at most
 the largest value over c (docs/proof-of-exactness.md, thm:rounds-replace-one). The angle belongs to the two records, so
 it is the same in every round, and adaptivity changes nothing.
 
+A weighted Gram matrix (`RecordSums.weighted_gram`) has rows of norm at most l/2. So its sensitivity is l²/4, or √2·l²/4
+if a record is replaced. Its share counts whole, as that of a count does: an upper bound that needs no angle
+(thm:rounds-weighted).
+
 This is not a mechanism for arbitrary functions: the terms are those of `ndis.gram.sums`.
 """
 
@@ -45,6 +49,7 @@ from ndis.sampling import ExactSample, exact_normal
 __all__ = ["GaussianRounds"]
 
 _NEAR_ZERO = Fraction(1, 1 << 16)  # length of the shorter row, over l, in a pair that is nearly the worst
+_HALF_ROW = (1 - Fraction(1, 1 << 8)) ** 4  # what truncation leaves of a weighted row's square, at the coarsest grid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,8 @@ class GaussianRounds:
     epsilon, delta : float
         The guarantee for all releases together.
     adjacency : str
+    weighted_gram_shares : tuple of float
+        The shares of weighted Gram matrices, one per release.
 
     Examples
     --------
@@ -83,6 +90,7 @@ class GaussianRounds:
     epsilon: float
     delta: float
     adjacency: Adjacency = "add-remove"
+    weighted_gram_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         epsilon, delta = budget(self.epsilon, self.delta)
@@ -94,10 +102,11 @@ class GaussianRounds:
             "sum_shares": tuple(as_scalar("sum_shares", q) for q in self.sum_shares),
             "count_shares": tuple(as_scalar("count_shares", q) for q in self.count_shares),
             "adjacency": as_adjacency(self.adjacency),
+            "weighted_gram_shares": tuple(as_scalar("weighted_gram_shares", q) for q in self.weighted_gram_shares),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        _shares(self.gram_share, self.sum_shares, self.count_shares)
+        self._totals()
         reached = self.profile().certify(epsilon).upper
         if not reached <= delta:
             raise ParameterError(
@@ -117,9 +126,11 @@ class GaussianRounds:
         sum_shares: Sequence[float] = (),
         count_shares: Sequence[float] = (),
         adjacency: Adjacency = "add-remove",
+        weighted_gram_shares: Sequence[float] = (),
     ) -> Self:
         """The largest μ₀, and so the least noise, for a budget and shares."""
-        exposed = _exposure(*_shares(gram_share, sum_shares, count_shares), as_adjacency(adjacency))
+        totals = _shares(gram_share, sum_shares, (*count_shares, *weighted_gram_shares))
+        exposed = _exposure(*totals, as_adjacency(adjacency))
         reach = root_up(exposed)
         noise = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=reach).noise_std
         return cls(
@@ -130,6 +141,7 @@ class GaussianRounds:
             epsilon=epsilon,
             delta=delta,
             adjacency=adjacency,
+            weighted_gram_shares=tuple(weighted_gram_shares),
         )
 
     # ------------------------------------------------------------------ the guarantee
@@ -139,10 +151,16 @@ class GaussianRounds:
         return shift_profile(root_up(self._squared(_exposure(*self._totals(), self.adjacency))), self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
-        """Neighbours on which all releases together have this profile, or nearly."""
+        """Neighbours on which all releases together have this profile, or nearly.
+
+        If a record is replaced, weighted Gram matrices are left out: without them the pair is no easier to tell apart.
+        """
         gram, sums, counts = self._totals()
+        weighted = sum(map(Fraction, self.weighted_gram_shares), Fraction(0))
+        counts -= weighted
         if self.adjacency == "add-remove":
-            return (self._found("no rows, and one row that reaches every bound", gram + sums + counts),)
+            whole = gram + sums + counts + weighted * _HALF_ROW
+            return (self._found("no rows, and one row that reaches every bound", whole),)
         shorter = gram / 2 * (1 - _NEAR_ZERO**2) ** 2 + sums + counts
         words = "a row that reaches every bound, and an opposite one, 2^-16 as long, with terms that reach every clip"
         found = [self._found(words, shorter)]
@@ -157,6 +175,11 @@ class GaussianRounds:
     def gram_noise(self, squared_norm_bound: Fraction) -> float:
         """s for a Gram matrix of rows with ‖x‖² ≤ `squared_norm_bound`, as `RowLayout.joint_norm_bound_squared`."""
         return self._noise(self.gram_share, squared_norm_bound**2 * (1 if self.adjacency == "add-remove" else 2))
+
+    def weighted_gram_noise(self, index: int, squared_norm_bound: Fraction) -> float:
+        """s for a weighted Gram matrix of rows with ‖x‖² ≤ `squared_norm_bound` before they are weighted."""
+        squared = (squared_norm_bound / 4) ** 2
+        return self._noise(self.weighted_gram_shares[index], squared * (1 if self.adjacency == "add-remove" else 2))
 
     def sum_noise(self, index: int, *, clip: float) -> float:
         """The noise of a sum of terms clipped to `clip`."""
@@ -173,6 +196,11 @@ class GaussianRounds:
     def release_gram(self, gram: Gram, *, random_state: Any = None) -> ExactSample:
         """The Gram matrix with its noise; of the predictors of the sums, `RecordSums.gram`."""
         noise = self.gram_noise(gram.layout.joint_norm_bound_squared)
+        return noisy_gram(gram, noise_std=noise, random_state=random_state)
+
+    def release_weighted_gram(self, index: int, gram: Gram, *, random_state: Any = None) -> ExactSample:
+        """The weighted Gram matrix with its noise; its layout, of `RecordSums.weighted_gram`, has half the bounds."""
+        noise = self.weighted_gram_noise(index, 4 * gram.layout.joint_norm_bound_squared)
         return noisy_gram(gram, noise_std=noise, random_state=random_state)
 
     def release_sum(self, index: int, sums: TermSums, *, random_state: Any = None) -> ExactSample:
@@ -194,7 +222,7 @@ class GaussianRounds:
     # ------------------------------------------------------------------ inside
 
     def _totals(self) -> tuple[Fraction, Fraction, Fraction]:
-        return _shares(self.gram_share, self.sum_shares, self.count_shares)
+        return _shares(self.gram_share, self.sum_shares, (*self.count_shares, *self.weighted_gram_shares))
 
     def _squared(self, exposure: Fraction) -> Fraction:
         return Fraction(self.shift) ** 2 * exposure

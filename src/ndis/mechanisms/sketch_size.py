@@ -10,11 +10,15 @@ from typing import Any
 from ndis._validate import as_not_negative, as_one_probability, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.mechanisms.base import Adjacency
+from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.projection import RandomProjection
 
-__all__ = ["SketchSizeRow", "SketchSizes", "choose_sketch_size"]
+__all__ = ["SketchSizeRow", "SketchSizes", "choose_sketch_size", "default_sketch_size"]
 
 _CLOSE = 1.1  # a bound within 10 % of the best on the table counts as good
+_ROWS_PER_COLUMN = 100  # the least: sampling then adds about one per cent to the squared error
+_ENTRIES = 1 << 16  # of a sketch by default: a second or two
+_MOST_ENTRIES = 1 << 18  # of a sketch, if the number of records is known and is as large: some seconds
 
 
 @dataclass(frozen=True)
@@ -167,3 +171,35 @@ def choose_sketch_size(
         remedy = "try larger sketch_sizes" if rows[-1].error_bound == best else "the budget does not allow it"
         raise ParameterError("target_error", f"be at least {best:.6g}, the best on the table", goal, remedy)
     return SketchSizes(rows, good[0])
+
+
+def default_sketch_size(*, columns: int, epsilon: float, delta: float, records: float | None = None) -> int:
+    """How many rows an estimator's sketch has if nobody says, from public numbers only.
+
+    Least squares on a sketch of r rows has at least the noise of least squares on r records. So more rows than records
+    serve little. The privacy noise of an entry of the Gram matrix is about l²κ for every large r, with κ = 1/(√2·μ) and
+    μ the shift that (ε, δ) allows. The noise of sampling is at most l²·records/√r. It is below the privacy noise if
+    r ≥ (records/κ)². So for records that are known, r is the smaller of records and (records/κ)², up to 2¹⁸ entries.
+    Otherwise the sketch has 2¹⁶ entries. It always has at least 100 rows per column.
+
+    Parameters
+    ----------
+    columns : int
+        All columns of the sketch, targets and constant included.
+    epsilon, delta : float
+    records : float, optional
+        The number of records, if it is public.
+
+    Examples
+    --------
+    >>> default_sketch_size(columns=6, epsilon=1.0, delta=1e-6)
+    10922
+    >>> [default_sketch_size(columns=6, epsilon=1.0, delta=1e-6, records=n) for n in (500, 20_000, 1_000_000)]
+    [600, 20000, 43690]
+    """
+    least = _ROWS_PER_COLUMN * columns
+    if records is None:
+        return max(least, _ENTRIES // columns)
+    noise = unit_noise(epsilon, delta)
+    serving = min(records, 2.0 * (records / noise) ** 2)
+    return max(least, int(min(serving, _MOST_ENTRIES // columns)))

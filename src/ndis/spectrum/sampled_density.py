@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from ndis._compile import compiled
 
 __all__ = ["CHEBYSHEV_POINTS", "NODES", "RULE", "TO_SERIES", "convolve_all", "log_steps", "tail"]
 
@@ -24,7 +25,7 @@ _VARIATION = 6.0  # e-folds by which an integrand may change on one piece
 _WIDEST = 3.0  # a piece in t; the singularities are at the distance π
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _series(c, z):
     """The Chebyshev series c at −1 ≤ z ≤ 1."""
     b1, b2 = 0.0, 0.0
@@ -33,7 +34,7 @@ def _series(c, z):
     return z * b1 - b2 + c[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log_step(lam, log_scale, log_odds, mu):
     """log f of one step at λ = log(V/R)."""
     v = math.exp(lam + log_scale)
@@ -48,13 +49,13 @@ def _log_step(lam, log_scale, log_odds, mu):
     return -0.5 * x * x - 0.5 * math.log(2.0 * math.pi) - math.log(mu) + v - rest
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def log_steps(lams, log_scale, log_odds, mu, out):
     for i in range(lams.size):
         out[i] = _log_step(lams[i], log_scale, log_odds, mu)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _both(t, lam, ea0, ea1, ca, eb0, eb1, cb):
     """log f_a + log f_b at the share t of V; one loop for the two series is nearly as fast as one series."""
     rest = math.log1p(math.exp(-abs(t)))
@@ -72,13 +73,13 @@ def _both(t, lam, ea0, ea1, ca, eb0, eb1, cb):
     return (za * a1 - a2 + ca[0]) + (zb * b1 - b2 + cb[0])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _share(part, lam):
     """t with V/(1+e^−t) = e^part, for part < lam."""
     return -math.log(math.expm1(lam - part))
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
     """log of the integral over t; −inf if the parts have no support there. Equal parts need one half of it, twice."""
     ends = np.empty(ea.size + eb.size + 1)
@@ -155,13 +156,13 @@ def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
     return best + math.log(2.0 * total if twice else total) if total > 0.0 else -math.inf
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def convolve_all(lams, twice, ea, ca, ta, eb, cb, tb, nodes, weights, out):
     for i in range(lams.size):
         out[i] = _convolve(lams[i], twice, ea, ca, ta, eb, cb, tb, nodes, weights)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def tail(v, sign, scale_v, e, c, nodes, weights):
     """log ∫ (1 − e^−|V−v|) f dλ over V > v (sign 1) or V < v (sign −1), and minus its slope against v."""
     edge = math.log(v / scale_v)

@@ -22,9 +22,9 @@ import cmath
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ndis._compile import compiled
 from ndis._validate import Floats
 
 __all__ = ["Complexes", "ShiftMoment", "second_order_exponential"]
@@ -42,7 +42,7 @@ _WINDOW_POLE = 1.3  # highest line, as a part of the width of a window; its near
 _HIGHEST = 0.85  # highest line, as a part of the height of the branch points
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def second_order_exponential(z):
     """e^z − 1 − z, to nearly full relative accuracy."""
     if z.real * z.real + z.imag * z.imag < 0.16:
@@ -53,7 +53,7 @@ def second_order_exponential(z):
     return cmath.exp(z) - 1.0 - z
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def log_excess(z):
     """log(1+z) − z, to nearly full relative accuracy, on the principal branch."""
     if z.real * z.real + z.imag * z.imag < 0.04:
@@ -64,7 +64,7 @@ def log_excess(z):
     return cmath.log(1.0 + z) - z
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log1p(z):
     """log(1+z) on the principal branch, to nearly full relative accuracy."""
     if z.real * z.real + z.imag * z.imag < 0.04:
@@ -72,7 +72,7 @@ def _log1p(z):
     return cmath.log(1.0 + z)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log_ratio(x, q, mu):
     """ℓ = log(1 − q + q e^{μx − μ²/2}) at complex x, on the branch that is real for real x, |μ Im x| < π."""
     a = mu * x - 0.5 * mu * mu
@@ -87,7 +87,7 @@ def _log_ratio(x, q, mu):
     return _log1p(q * grown)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _mean_loss(q, mu, add):
     """κ = E_P L ≥ 0, every term of it positive: E[(1+u)ℓ − u], or E[u − ℓ] in the add order, under Q₀."""
     low, high = -9.5, 9.5 + mu * (1.0 if add else 2.0)
@@ -105,7 +105,7 @@ def _mean_loss(q, mu, add):
     return total * step / math.sqrt(2.0 * math.pi)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log_window(x, part, place, width):
     """log of the window on large x (part 1) or of its complement (part −1), a logistic function of a cubic."""
     t = (x - place) / width
@@ -115,7 +115,7 @@ def _log_window(x, part, place, width):
     return g - _log1p(cmath.exp(g))
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _fill(line, level, low, high, height, q, mu, add, window, loss, weight):
     """The nodes that a halving adds to the trapezoid sum on one line: loss L and log weight, complex."""
     part, place, width = window
@@ -135,7 +135,7 @@ def _fill(line, level, low, high, height, q, mu, add, window, loss, weight):
         weight[line, start + k] = lp
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _sums(s, start, stop, loss, weight, line):
     """Over some nodes: Σ p(e^{sL} − 1 − sL), Σ p e^{sL}, and the sums of the moduli of the terms."""
     second, plain = 0.0j, 0.0j
@@ -162,7 +162,7 @@ def _sums(s, start, stop, loss, weight, line):
     return second, plain, size, heavy
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _turn(s, line, top, q, mu, add, loss, weight, heights):
     """How fast the phase of the terms turns along a line, where they count."""
     power = -s if add else 1.0 + s
@@ -175,7 +175,7 @@ def _turn(s, line, top, q, mu, add, loss, weight, heights):
     return turn
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log_moments(s, low, high, heights, q, mu, add, window, mean, missing, filled, loss, weight, value, error):
     """log M(s) − κs and its estimated absolute error, for an array of s with Im s ≥ 0.
 

@@ -17,8 +17,8 @@ import cmath
 import math
 
 import numpy as np
-from numba import njit
 
+from ndis._compile import compiled
 from ndis._validate import Floats
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.loss import half_excess_log
@@ -42,7 +42,7 @@ def log_ratio_range(excess: Floats, shift: Floats, copies: Floats) -> tuple[floa
     return (edge, math.inf) if t[0] > 0.0 else (-math.inf, edge)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _exponents(s, t, ratio, nu, q, value, error):
     """K(s) − s·mean in closed form, for an array of s, and its rounding."""
     for i in range(s.size):
@@ -74,7 +74,7 @@ class PlainMoment:
         return value, error
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log_gamma(z):
     """log Γ(z), on any branch."""
     if z.real < 0.5:  # Γ(z) Γ(1−z) = π / sin πz
@@ -82,7 +82,7 @@ def _log_gamma(z):
     return _log_gamma_right(z)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log_sin(z):
     """log sin πz, on any branch."""
     turn = 1j * math.pi * z
@@ -91,7 +91,7 @@ def _log_sin(z):
     return turn + cmath.log((1.0 - cmath.exp(-2.0 * turn)) / 2j)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log_gamma_right(z):
     """log Γ(z) for Re z ≥ ½ by Stirling's series, after a shift."""
     product = 1.0 + 0.0j
@@ -105,7 +105,7 @@ def _log_gamma_right(z):
     return (z - 0.5) * cmath.log(z) - z + 0.5 * math.log(2.0 * math.pi) + tail - cmath.log(product)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _log_power_mean(z, add, mean, t, ratio, nu, quad):
     """log E w^z under the law without the record, in closed form."""
     s = -z if add else z - 1.0
@@ -114,7 +114,7 @@ def _log_power_mean(z, add, mean, t, ratio, nu, quad):
     return exponent(s.conjugate(), mean, t, ratio, nu, quad, False).conjugate()
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _barnes(z, dz, power, log_gamma, odds, add, mean, t, ratio, nu, quad):
     """One value of the integrand Γ(λ+z) Γ(−z) / Γ(λ) (q/(1−q))^z E w^z dz, λ = −power."""
     e = _log_gamma(z - power) + _log_gamma(-z) - log_gamma + odds * z
@@ -122,7 +122,7 @@ def _barnes(z, dz, power, log_gamma, odds, add, mean, t, ratio, nu, quad):
     return cmath.exp(e) * dz, e
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _pair_moments(s, rate, add, limit, mean, t, ratio, nu, quad, value, error):
     """M(s) − 1 and its error, M(s) = E (1 − q + q w)^power under the law without the record."""
     odds = math.log(rate) - math.log1p(-rate)

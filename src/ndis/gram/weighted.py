@@ -1,0 +1,103 @@
+"""The Gram matrix of rows times √(p(1 − p)), p the logistic function of xᵀθ: the Hessian of the logistic loss at θ.
+
+A tile holds integer rows q as in `ndis.gram.terms`. The logits xᵀθ are exact products, p is that of
+`ndis.gram.logistic`, and every further operation is elementwise:
+
+    f = min(2·√(p·(1 − p)), 1)·(1 − 2⁻⁴⁰),      row = trunc(q·f),
+
+on a grid of half the step. A rounded product q·f is at most |q|, because f is at most 1 − 2⁻⁴⁰, and truncation only
+shortens. So no entry of a row exceeds that of q, and the row has norm at most l/2 in exact arithmetic. One record moves
+the matrix by at most l²/4. The bits are the same on every engine and for any block length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndis.gram.accumulator import Gram, GramAccumulator
+from ndis.gram.device import DeviceProduct
+from ndis.gram.host import check_block, integer_tiles
+from ndis.gram.layout import RowLayout
+from ndis.gram.logistic import probabilities
+from ndis.gram.terms import TermRule
+
+__all__ = ["WeightedAccumulator", "halved"]
+
+_BELOW = 1.0 - 2.0**-40
+
+
+def halved(layout: RowLayout) -> RowLayout:
+    """The layout of rows times at most ½.
+
+    >>> halved(RowLayout(features=2, row_norm_bound=3.0, intercept=1.0)).row_norm_bound
+    1.5
+    """
+    constant = None if layout.intercept is None else layout.intercept / 2
+    return RowLayout(
+        layout.features,
+        layout.row_norm_bound / 2,
+        intercept=constant,
+        fractional_bits=layout.fractional_bits,
+        names=layout.names,
+    )
+
+
+class WeightedAccumulator:
+    """Σ p(1 − p)·xxᵀ over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read: features, one column of class codes, marker.
+    layout : RowLayout
+        Of the predictors.
+    rule : TermRule
+        The gradient of two classes at θ. Its clip has no part in this.
+    device : str, optional
+    """
+
+    def __init__(self, tile: RowLayout, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        self._tile, self._rule = tile, rule
+        self._constant = layout.intercept is not None
+        self._gram = GramAccumulator(halved(layout), device=device)
+        self._engine: Any = None
+        if device is not None:
+            self._engine = DeviceProduct(tile, device)
+            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        check = check_block if self._engine is None else self._engine.check_block
+        parts: Any = (
+            check(block, columns=self._tile.features, name="block"),
+            check(targets, columns=self._tile.targets, name="targets"),
+        )
+        if self._engine is None:
+            for tile in integer_tiles(parts, self._tile, threads=threads):
+                with np.errstate(all="ignore"):
+                    self._gram.update_integers(self._rows(np, tile, self._rule.weights))
+            return
+        torch = self._engine.torch
+        for resident in self._engine.resident(tuple(self._engine.tensor(part) for part in parts)):
+            self._gram.update_integers(self._rows(torch, self._engine.integer_rows(resident), self._weights))
+
+    def merge(self, other: WeightedAccumulator) -> None:
+        """Add all rows of ``other``."""
+        self._gram.merge(other._gram)
+
+    def finish(self) -> Gram:
+        """The matrix of all rows so far."""
+        return self._gram.finish()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None, "_weights": None}  # only the sum travels
+
+    def _rows(self, xp: Any, tile: Any, weights: Any) -> Any:
+        p = probabilities(xp, (weights.T @ tile.T) * self._rule.logit_unit)[0]
+        factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * _BELOW
+        features = xp.trunc(tile[:, : self._tile.features] * factor[:, None])
+        if not self._constant:
+            return features
+        return xp.concatenate([features, xp.trunc(tile[:, -1:] * factor[:, None])], 1)

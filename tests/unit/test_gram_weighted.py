@@ -1,0 +1,141 @@
+"""The Hessian of the logistic loss as an exact sum: its value, its bits, and the norm that no row exceeds."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ndis.errors import ParameterError
+from ndis.gram import host
+from ndis.gram.sums import RecordSums
+from ndis.gram.terms import gradient_rule
+from ndis.gram.weighted import WeightedAccumulator
+from ndis.learn._softmax import calibrated_gradients
+from ndis.mechanisms.gaussian import unit_noise
+
+PUBLIC = {"row_norm_bound": 1.5, "intercept": 0.75, "classes": (0, 1)}
+THETA = np.array([0.3, -1.25, 0.01, 2.0, -0.4])
+
+
+def labelled(count: int = 3000) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(count, 4)) * rng.uniform(0, 2, size=(count, 1))
+    y = rng.integers(0, 2, size=count).astype(float)
+    x[count // 3, 1], y[7] = np.nan, 5.0  # unreadable, and of no class
+    return x, y
+
+
+def integers(data, theta=THETA, **more):
+    return RecordSums(data, **{**PUBLIC, **more}).weighted_gram(theta).integers.tolist()
+
+
+@pytest.mark.parametrize("intercept", [None, 0.75])
+def test_is_the_hessian(intercept):
+    x, y = labelled()
+    theta = THETA if intercept else THETA[:4]
+    kept = np.isfinite(x).all(axis=1) & np.isin(y, (0, 1))
+    rows = x[kept] * np.minimum(1.0, 1.5 / np.linalg.norm(x[kept], axis=1))[:, None]
+    rows = np.c_[rows, np.full(len(rows), intercept)] if intercept else rows
+    p = 1 / (1 + np.exp(-rows @ theta))
+    found = RecordSums((x, y), **{**PUBLIC, "intercept": intercept}).weighted_gram(theta)
+    np.testing.assert_allclose(found.to_float(), (rows * (p * (1 - p))[:, None]).T @ rows, atol=1e-4 * len(rows))
+    assert found.layout.joint_norm_bound_squared == (Fraction(9, 4) + Fraction(intercept or 0) ** 2) / 4
+
+
+def test_every_engine_order_and_block_has_the_same_bits(tmp_path, monkeypatch):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    x, y = labelled()
+    expected = integers((x, y))
+    frame = pd.DataFrame(np.c_[x, y], columns=[*"abcd", "y"])
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=130)
+    assert integers(frame, targets="y") == expected
+    assert integers(tmp_path / "rows.parquet", targets="y") == expected
+    assert integers(dd.from_pandas(frame, npartitions=5), targets="y") == expected
+    order = np.random.default_rng(2).permutation(len(x))
+    assert integers((x[order], y[order])) == expected
+    assert integers((x, y), device="cpu") == expected
+    monkeypatch.setattr(host, "_TILE_ENTRIES", 64)
+    assert integers((x, y)) == expected
+
+
+@pytest.mark.parametrize("bits", [8, 18, 24])
+def test_no_row_is_longer_than_half_the_bound_in_exact_arithmetic(bits):
+    """One record at a time: the trace of its matrix is its squared norm. p(1 − p) is largest for θ near zero."""
+    rng = np.random.default_rng(3)
+    longest = Fraction(0)
+    for theta in (np.zeros(5), 1e-9 * THETA, THETA):
+        for x in (*rng.normal(size=(20, 4)), 1e9 * np.eye(4)[0], np.zeros(4)):
+            found = RecordSums((x[None], np.ones(1)), **PUBLIC, fractional_bits=bits).weighted_gram(theta)
+            exact = found.exact(ridge=0)
+            square = sum(Fraction(int(n), exact.denominator) for n in np.diag(exact.numerators))
+            longest = max(longest, square)
+            assert square <= found.layout.joint_norm_bound_squared == (Fraction(9, 4) + Fraction(9, 16)) / 4
+    assert longest > found.layout.joint_norm_bound_squared * (1 - Fraction(1, 1 << (bits - 3)))
+
+
+def test_a_matrix_without_a_record_differs_by_its_row_and_nothing_else():
+    x, y = labelled(400)
+    whole = np.array(integers((x, y)))
+    for i in (0, 7, 133, 399):
+        rest = np.delete(x, i, axis=0), np.delete(y, i)
+        assert (whole - integers(rest) == np.array(integers((x[i : i + 1], y[i : i + 1])))).all()
+
+
+def test_accumulators_merge_and_pickle():
+    x, y = labelled()
+    sums = RecordSums((x, y), **PUBLIC)
+    rule = gradient_rule(sums._tile, THETA[:, None], constant=True, clip=2.0, classes=2, edges=())
+    left, right = (WeightedAccumulator(sums._tile, sums.layout, rule, device) for device in (None, "cpu"))
+    coded = np.where(np.isin(y, (0, 1)), y, np.nan)[:, None]
+    left.update(x[:1000], coded[:1000])
+    right.update(x[1000:], coded[1000:])
+    left.merge(pickle.loads(pickle.dumps(right)))
+    assert left.finish().integers.tolist() == integers((x, y))
+
+
+def test_two_classes_and_a_theta_are_needed():
+    x, y = labelled(10)
+    for public in ({"classes": (0, 1, 2)}, {"classes": None, "target_bound": 1.0}):
+        with pytest.raises(ParameterError, match=r"^classes must be two"):
+            RecordSums((x, y), **{**PUBLIC, **public}).weighted_gram(THETA)
+    for theta in (THETA[:4], np.append(THETA[:4], math.nan)):
+        with pytest.raises(ParameterError, match=r"^theta must"):
+            RecordSums((x, y), **PUBLIC).weighted_gram(theta)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_no_two_records_are_farther_apart_than_the_joint_profile_says(adjacency):
+    """All releases of a fit on one record against those on another, or on none: the shift in standard deviations."""
+    budget = calibrated_gradients(epsilon=1.0, delta=1e-6, adjacency=adjacency, rounds=3, intervals=True)
+    allowed = 1 / unit_noise(1.0, 1e-6)
+    clip, zero, rng = 0.5, np.zeros(5), np.random.default_rng(4)
+
+    def shifts(x, y):
+        sums = RecordSums((np.reshape(x, (1, 4)), np.array([y])), **PUBLIC)
+        longest = sums.layout.joint_norm_bound_squared
+        matrices = [sums.gram().to_float() / budget.gram_noise(longest)]
+        matrices += [sums.weighted_gram(zero).to_float() / budget.weighted_gram_noise(i, longest) for i in range(2)]
+        terms = [
+            sums.gradients(zero, clip=clip).total.to_float() / budget.sum_noise(i, clip=clip)
+            for i in range(len(budget.sum_shares))
+        ]
+        return [np.ravel(each) for each in (*matrices, *terms)]
+
+    reach = 1 if adjacency == "add-remove" else 2
+    counts = sum(reach / budget.count_noise(i, squared_reach=reach) ** 2 for i in range(len(budget.count_shares)))
+    farthest = 0.0
+    for _ in range(40):
+        x = rng.normal(size=4) * 10
+        other = rng.choice([-1.0, 0.1, -1e-3]) * x + rng.choice([0.0, 1.0]) * rng.normal(size=4) * 10
+        one = shifts(x, 1.0)
+        two = shifts(other, 0.0) if adjacency == "replace-one" else [np.zeros_like(each) for each in one]
+        square = counts + sum(float(np.sum((a - b) ** 2)) for a, b in zip(one, two, strict=True))
+        farthest = max(farthest, square)
+    assert farthest <= allowed**2 * (1 + 1e-9)
+    assert farthest > 0.7 * allowed**2
