@@ -17,7 +17,7 @@ import ndis
 from ndis.errors import PrecisionError
 from ndis.spectrum.composition import Composition
 
-IN_THE_SUITE = 50
+IN_THE_SUITE = [seed for seed in range(52) if seed not in (38, 49)]  # the certificates of these two take minutes
 ACCURACY = 1e-10  # of log δ, relative to 1 + |log δ|
 
 
@@ -81,7 +81,7 @@ def compare(profile: ndis.PrivacyProfile, order: str, target: float) -> str:
     return "agree" if box.width <= 1.01e-6 * box.upper else "agree within bounds"
 
 
-@pytest.mark.parametrize("seed", range(IN_THE_SUITE))
+@pytest.mark.parametrize("seed", IN_THE_SUITE)
 def test_float_error_estimate_and_certificate_agree(seed: int) -> None:
     check(seed)
 
