@@ -23,7 +23,7 @@ extensions = [
     "mathml",
     "plain_docstrings",
 ]
-exclude_patterns = ["_site", "_build", "jupyter_execute"]
+exclude_patterns = ["_site", "_build", "jupyter_execute", ".jupyter_cache"]
 templates_path = ["_templates"]
 
 # Markdown

@@ -35,6 +35,8 @@ def test_content(wheel):
     assert not [n for n in names if n.startswith(("tests/", "docs/", "benchmarks/")) or "__pycache__" in n]
     for line in ("Author: the ndis developers", "License-Expression: Apache-2.0", "Requires-Python: >=3.11"):
         assert line in metadata
+    assert "](docs/" not in metadata  # neither pictures nor links that lead nowhere
+    assert "](https://arxiv.org" in metadata
 
 
 def test_use_in_a_clean_environment(wheel, tmp_path):
