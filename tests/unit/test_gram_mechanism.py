@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import json
 import math
 import pickle
@@ -22,6 +23,9 @@ from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.rounds import GaussianRounds, _exposure
 from ndis.mechanisms.symmetric import noisy_gram, two_rows
 from ndis.sampling.bits import SeededBits
+
+# A torch device that every machine has; None, the host, if torch is not installed.
+DEVICE = "cpu" if importlib.util.find_spec("torch") else None
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 CASES = [
@@ -188,7 +192,7 @@ def test_seeds_sources_and_engines():
     x = np.random.default_rng(2).normal(size=(500, 3))
     mechanism = made()
     with pytest.warns(NotPrivateWarning):
-        one, two, device = (mechanism.release(x, random_state=5, device=where) for where in (None, None, "cpu"))
+        one, two, device = (mechanism.release(x, random_state=5, device=where) for where in (None, None, DEVICE))
     assert (one.values == two.values).all()
     assert (one.values == device.values).all()
     assert not one.private
