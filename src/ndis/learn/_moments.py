@@ -83,7 +83,7 @@ class MomentEstimator(SketchEstimator):
             stated_bound("records", self.records, clipped="")
 
     def _learn(self, data: Any, how: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError  # each estimator has its own
 
     def _moments(self, data: Any, how: dict[str, Any], *, centered: bool) -> Moments:
         """Release, keep what was released, and estimate."""

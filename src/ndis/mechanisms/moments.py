@@ -26,7 +26,7 @@ class MomentEstimates:
 
     def gram(self) -> NDArray[np.float64]:
         """The estimate of DᵀD."""
-        raise NotImplementedError
+        raise NotImplementedError  # each release has its own
 
     def count(self) -> float:
         """The number of records as the constant column estimates it, with the error of the release."""
