@@ -2,8 +2,8 @@
 
 The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
 `sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
-rare large losses spoil it, `sampled_jumps` sums over their number, or `sampled_sums` adds up densities. A negative ε is
-turned into a positive one of the reversed order,
+rare large losses spoil it, `sampled_sums` adds up densities. A negative ε is turned into a positive one of the reversed
+order,
 
     δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
 
@@ -14,7 +14,7 @@ whose two parts are positive. Every value carries an error estimate, and none is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -24,19 +24,21 @@ import numpy as np
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
-from ndis.spectrum.sampled_contour import TOLERANCE, find_saddle, integrate
-from ndis.spectrum.sampled_jumps import Step, by_jumps
-from ndis.spectrum.sampled_moment import Complexes, ShiftMoment
+from ndis.spectrum.sampled_contour import TOLERANCE, Saddle, find_saddle, integrate
+from ndis.spectrum.sampled_moment import Complexes, ShiftMoment, Step
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
 from ndis.spectrum.sampled_shapes import CurvedShape, Shape, ShiftShape
 from ndis.spectrum.sampled_sums import LossSums
-from ndis.spectrum.sampled_two import one_step, two_steps
+from ndis.spectrum.sampled_two import log_delta_shift, one_step, two_steps
 
 __all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
 
 Order = Literal["remove", "add"]
 _MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
+_RARE = 8.0  # so many far losses, under the tilted law, are few
+_LOSS = 5.0  # e-folds between Chernoff's bound and δ that cost too many digits
+_LEAST = -700.0  # of Chernoff's bound on log δ: the density of the loss underflows beyond
 _ACCEPTED = 5e-11  # of log δ, relative to 1 + |log δ|
 _TOGETHER = 64  # so many ε at most share one path
 
@@ -112,6 +114,11 @@ class SampledComposition:
         return two_steps(self._few_shifts[0], self._few_shifts[1], epsilon, add=add)
 
     @cached_property
+    def variance(self) -> float:
+        """Of the loss, to a few digits: K(s) ≈ s·mean + s²·variance/2."""
+        return max(float(self.centred(np.array([1e-3 + 1e-3j]))[0][0].imag) / 1e-6, 0.0)
+
+    @cached_property
     def reverse(self) -> SampledComposition:
         """The same composition in the other order."""
         return SampledComposition([g.reversed() for g in self.groups], "add" if self.order == "remove" else "remove")
@@ -180,34 +187,40 @@ class SampledComposition:
             pivot = some.size // 2
             at = float(epsilon[some[pivot]])
             saddle = find_saddle(self, self.mean - at)
-            v, s, e = integrate(self, epsilon[some], pivot, saddle)
+            v, s, e = np.full((3, some.size), math.nan)
+            ways = [lambda: integrate(self, epsilon[some], pivot, saddle)]  # noqa: B023
+            if self._shapes and saddle[3] > _LEAST:
+                alone = np.arange(some.size) == pivot
+                ways.append(lambda: np.where(alone, np.array([self._by_sums(at)]).T, math.nan))  # noqa: B023
+                if self._cancels(at, saddle):
+                    ways.reverse()
+            for way in ways:
+                found = way()
+                if not e[pivot] <= found[2][pivot]:  # true for NaN
+                    v, s, e = found
+                if e[pivot] <= TOLERANCE * (1.0 + abs(v[pivot])):
+                    break
             good = e <= 0.1 * TOLERANCE * (1.0 + np.abs(v))
-            if not good[pivot]:
-                good[pivot] = True
-                found = float(v[pivot]), float(s[pivot]), float(e[pivot])
-                v[pivot], s[pivot], e[pivot] = self._hard(at, saddle[0], found)
+            good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.setdiff1d(todo, some[good], assume_unique=True)
             todo = todo[np.argsort(epsilon[todo], kind="stable")]
         return value, slope, error
 
-    def _hard(self, epsilon: float, c: float, found: tuple[float, float, float]) -> tuple[float, float, float]:
-        """Where the one path did not reach the goal: the sum over jumps, or the density of the loss.
+    def _cancels(self, epsilon: float, saddle: Saddle) -> bool:
+        """True if Chernoff's bound is far above δ, so that the integral at its saddle would cancel.
 
-        The density is dear where the steps are many; the sum over jumps rarely succeeds where they are few.
+        The tilted law then sees few losses far from the others, and they are too rare to matter for δ. About as much δ
+        as there is comes from a normal law of the same variance, or from one step alone.
         """
-        ways: list[Callable[[], tuple[float, float, float]]] = []
-        if self._shapes:
-            ways.append(lambda: self._by_sums(epsilon))
-        if self.order == "remove":
-            ways.insert(0 if sum(n for _, n in self.parts) > _FEW else 1, lambda: by_jumps(self, epsilon, c))
-        for way in ways:
-            if found[2] <= TOLERANCE * (1.0 + abs(found[0])):
-                break
-            other = way()
-            if not found[2] <= other[2]:
-                found = other
-        return found
+        c, _, _, bound = saddle
+        steps = [(m, n) for m, n in self.parts if isinstance(m, ShiftMoment)]
+        if not any(0.0 < n * m.far_share(c) < _RARE for m, n in steps):
+            return False
+        rough = float(log_delta_shift(np.array([epsilon]), math.sqrt(self.variance))[0])
+        for m, n in steps:
+            rough = max(rough, one_step((m.rate, m.shift), epsilon, add=m.add)[0] + math.log(n))
+        return rough < bound - _LOSS
 
     @cached_property
     def _shapes(self) -> tuple[tuple[Shape, int], ...]:
@@ -261,8 +274,7 @@ class SampledComposition:
             return 0.0
         high = self.most * (1.0 + 2.0**-50)
         # start where a Gaussian of the same mean and variance has its answer, if that is positive
-        variance = float(self.centred(np.array([1e-3 + 1e-3j]))[0][0].imag) / 1e-6
-        e = self.mean + math.sqrt(max(variance, 0.0)) * (math.sqrt(-2.0 * goal) - 1.0)
+        e = self.mean + math.sqrt(self.variance) * (math.sqrt(-2.0 * goal) - 1.0)
         e = e if 0.0 < e < high else 0.0
         h, margin, slope = excess(e)
         if e > 0.0 and h + margin <= 0.0:

@@ -151,9 +151,11 @@ def integrate(
     """log δ, mean s and error at every ε, by the path that suits the one at `pivot`."""
     lin = law.mean - float(epsilon[pivot])
     c, w, bend, _ = saddle
+    best = (np.full(epsilon.size, np.nan), np.full(epsilon.size, np.nan), np.full(epsilon.size, np.inf))
+    if not w > 0.0:
+        return best
     start = law.centred(np.array([c], dtype=np.complex128))
     base = start[0][0].real + lin * c - math.log(c) - math.log1p(c) + math.log(w)
-    best = (np.full(epsilon.size, np.nan), np.full(epsilon.size, np.nan), np.full(epsilon.size, np.inf))
     tried = set()
     for growth, limit, slopes in (
         (2.0, 16, (min(max(bend, -0.5), 0.5),)),

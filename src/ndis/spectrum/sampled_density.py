@@ -12,7 +12,7 @@ import numpy as np
 
 from ndis._compile import compiled
 
-__all__ = ["CHEBYSHEV_POINTS", "NODES", "RULE", "TO_SERIES", "convolve_all", "log_steps", "tail"]
+__all__ = ["CHEBYSHEV_POINTS", "NODES", "RULE", "TO_SERIES", "convolve_all", "log_steps", "tail", "tilted_mass"]
 
 NODES = 16  # of a panel
 RULE = np.polynomial.legendre.leggauss(20)
@@ -21,7 +21,7 @@ TO_SERIES = np.array([
     [(2.0 if i else 1.0) / NODES * math.cos(i * math.acos(x)) for x in CHEBYSHEV_POINTS] for i in range(NODES)
 ])
 _DEAD = -41.0
-_VARIATION = 6.0  # e-folds by which an integrand may change on one piece
+_VARIATION = 7.0  # e-folds by which an integrand may change on one piece
 _WIDEST = 3.0  # a piece in t; the singularities are at the distance π
 
 
@@ -56,31 +56,46 @@ def log_steps(lams, log_scale, log_odds, mu, out):
 
 
 @compiled()
-def _both(t, lam, ea0, ea1, ca, eb0, eb1, cb):
-    """log f_a + log f_b at the share t of V; one loop for the two series is nearly as fast as one series."""
-    rest = math.log1p(math.exp(-abs(t)))
-    one, two = lam - rest, lam - rest
-    if t > 0.0:
-        two -= t
-    else:
-        one += t
-    za = min(max((2.0 * one - ea0 - ea1) / (ea1 - ea0), -1.0), 1.0)
-    zb = min(max((2.0 * two - eb0 - eb1) / (eb1 - eb0), -1.0), 1.0)
-    a1, a2, b1, b2 = 0.0, 0.0, 0.0, 0.0
-    for k in range(NODES - 1, 0, -1):
-        a1, a2 = 2.0 * za * a1 + (ca[k] - a2), a1
-        b1, b2 = 2.0 * zb * b1 + (cb[k] - b2), b1
-    return (za * a1 - a2 + ca[0]) + (zb * b1 - b2 + cb[0])
-
-
-@compiled()
 def _share(part, lam):
     """t with V/(1+e^−t) = e^part, for part < lam."""
     return -math.log(math.expm1(lam - part))
 
 
+@compiled(fastmath={"contract"})
+def _logs(left, right, lam, nodes, a0, a1, ca, b0, b1, cb, work):
+    """log f_a + log f_b at the nodes of one piece of t, into work[0]; its ends a0 … b1 are those of the panels.
+
+    The loops run over the nodes inside, so that a processor treats several of them at once.
+    """
+    half, centre = 0.5 * (right - left), 0.5 * (right + left)
+    value, za, zb, p1, p2, q1, q2 = work[0], work[1], work[2], work[3], work[4], work[5], work[6]
+    scale_a, scale_b = 2.0 / (a1 - a0), 2.0 / (b1 - b0)
+    for j in range(nodes.size):
+        t = centre + half * nodes[j]
+        rest = math.log1p(math.exp(-abs(t)))
+        one = lam - rest + min(t, 0.0)
+        two = lam - rest - max(t, 0.0)
+        za[j] = min(max((one - a0) * scale_a - 1.0, -1.0), 1.0)
+        zb[j] = min(max((two - b0) * scale_b - 1.0, -1.0), 1.0)
+        p1[j], p2[j], q1[j], q2[j] = 0.0, 0.0, 0.0, 0.0
+    for k in range(NODES - 1, 0, -2):
+        # two steps of Clenshaw's recurrence, so that nothing needs to be swapped
+        a, b = ca[k], cb[k]
+        for j in range(nodes.size):
+            p2[j] = 2.0 * za[j] * p1[j] + (a - p2[j])
+            q2[j] = 2.0 * zb[j] * q1[j] + (b - q2[j])
+        if k == 1:
+            break
+        a, b = ca[k - 1], cb[k - 1]
+        for j in range(nodes.size):
+            p1[j] = 2.0 * za[j] * p2[j] + (a - p1[j])
+            q1[j] = 2.0 * zb[j] * q2[j] + (b - q1[j])
+    for j in range(nodes.size):  # an even number of nodes leaves the newer value in p2 and q2
+        value[j] = (za[j] * p2[j] - p1[j] + ca[0]) + (zb[j] * q2[j] - q1[j] + cb[0])
+
+
 @compiled()
-def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
+def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights, work):
     """log of the integral over t; −inf if the parts have no support there. Equal parts need one half of it, twice."""
     ends = np.empty(ea.size + eb.size + 1)
     ends[0] = 0.0
@@ -107,59 +122,81 @@ def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
     if not low < high:
         return -math.inf
     ends = np.sort(ends[:count])
-    total, best = 0.0, -math.inf
-    stack = np.empty((64, 2))
-    # two passes: the first finds the highest value, the second sums
-    for sweep in range(2):
-        scale = best
-        for j in range(count - 1):
-            left, right = max(ends[j], low), min(ends[j + 1], high)
-            if not left < right:
-                continue
+    # the pieces, from the one with the highest bound on
+    pieces = 0
+    lefts, rights, tops = np.empty(count), np.empty(count), np.empty(count)
+    which = np.empty((count, 2), dtype=np.int64)
+    for j in range(count - 1):
+        left, right = max(ends[j], low), min(ends[j + 1], high)
+        if left < right:
             middle = 0.5 * (left + right)
             ia = np.searchsorted(ea, lam - math.log1p(math.exp(-middle))) - 1
             ib = np.searchsorted(eb, lam - math.log1p(math.exp(middle))) - 1
             ia, ib = min(max(ia, 0), ca.shape[0] - 1), min(max(ib, 0), cb.shape[0] - 1)
-            if sweep == 0:
-                if ta[ia] + tb[ib] > best:
-                    for k in range(5):
-                        t = left + (right - left) * (0.1 + 0.2 * k)
-                        best = max(best, _both(t, lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib]))
+            lefts[pieces], rights[pieces], tops[pieces] = left, right, ta[ia] + tb[ib]
+            which[pieces, 0], which[pieces, 1] = ia, ib
+            pieces += 1
+    total, scale = 0.0, -math.inf
+    stack = np.empty((64, 2))
+    for j in np.argsort(-tops[:pieces]):
+        if tops[j] < scale + _DEAD - 4.0:
+            break
+        ia, ib = which[j, 0], which[j, 1]
+        depth = 1
+        stack[0, 0], stack[0, 1] = lefts[j], rights[j]
+        while depth > 0:
+            depth -= 1
+            left, right = stack[depth, 0], stack[depth, 1]
+            half = 0.5 * (right - left)
+            _logs(left, right, lam, nodes, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib], work)
+            value = work[0]
+            most, least = value[0], value[0]
+            for k in range(1, nodes.size):
+                most, least = max(most, value[k]), min(least, value[k])
+            counts = most > scale + _DEAD - 8.0
+            if (2.0 * half > _WIDEST or (counts and most - least > _VARIATION)) and depth < 60 and half > 1e-12:
+                stack[depth, 0], stack[depth, 1] = left, left + half
+                stack[depth + 1, 0], stack[depth + 1, 1] = left + half, right
+                depth += 2
                 continue
-            if ta[ia] + tb[ib] < scale + _DEAD - 4.0:
+            if not counts:
                 continue
-            depth = 1
-            stack[0, 0], stack[0, 1] = left, right
-            while depth > 0:
-                depth -= 1
-                left, right = stack[depth, 0], stack[depth, 1]
-                half, centre = 0.5 * (right - left), 0.5 * (right + left)
-                split = right - left > _WIDEST
-                first = _both(left, lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib])
-                last = _both(right, lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib])
-                mid = _both(centre, lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib])
-                most, least = max(first, last, mid), min(first, last, mid)
-                if not split and most - least > _VARIATION and most > scale + _DEAD - 8.0:
-                    split = True
-                if split and depth < 60 and half > 1e-12:
-                    stack[depth, 0], stack[depth, 1] = left, centre
-                    stack[depth + 1, 0], stack[depth + 1, 1] = centre, right
-                    depth += 2
-                    continue
-                if most < scale + _DEAD - 8.0:
-                    continue
-                for k in range(nodes.size):
-                    z = _both(centre + half * nodes[k], lam, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib])
-                    total += half * weights[k] * math.exp(z - scale)
-        if best == -math.inf:
-            return -math.inf
-    return best + math.log(2.0 * total if twice else total) if total > 0.0 else -math.inf
+            if most > scale:
+                total *= math.exp(scale - most)
+                scale = most
+            for k in range(nodes.size):
+                total += half * weights[k] * math.exp(value[k] - scale)
+    return scale + math.log(2.0 * total if twice else total) if total > 0.0 else -math.inf
 
 
 @compiled()
 def convolve_all(lams, twice, ea, ca, ta, eb, cb, tb, nodes, weights, out):
+    work = np.empty((7, nodes.size))
     for i in range(lams.size):
-        out[i] = _convolve(lams[i], twice, ea, ca, ta, eb, cb, tb, nodes, weights)
+        out[i] = _convolve(lams[i], twice, ea, ca, ta, eb, cb, tb, nodes, weights, work)
+
+
+@compiled()
+def tilted_mass(tilt, e, c, nodes, weights):
+    """log ∫ e^{tilt e^λ} f dλ."""
+    total, scale = 0.0, -math.inf
+    for j in range(e.size - 1):
+        most, least = -math.inf, math.inf
+        for z in nodes:
+            value = _series(c[j], z) + tilt * math.exp(0.5 * (e[j] + e[j + 1]) + 0.5 * (e[j + 1] - e[j]) * z)
+            most, least = max(most, value), min(least, value)
+        if most < scale + _DEAD:
+            continue
+        parts = 1 + int(min(2.0 * (most - least) / _VARIATION, 64.0))
+        for i in range(parts):
+            for k in range(nodes.size):
+                z = (2.0 * i + 1.0 + nodes[k]) / parts - 1.0
+                value = _series(c[j], z) + tilt * math.exp(0.5 * (e[j] + e[j + 1]) + 0.5 * (e[j + 1] - e[j]) * z)
+                if value > scale:
+                    total *= math.exp(scale - value)
+                    scale = value
+                total += 0.5 * (e[j + 1] - e[j]) / parts * weights[k] * math.exp(value - scale)
+    return scale + math.log(total)
 
 
 @compiled()

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from ndis._compile import compiled
 from ndis._validate import Floats
 
-__all__ = ["Complexes", "ShiftMoment", "second_order_exponential"]
+__all__ = ["Complexes", "ShiftMoment", "Step", "second_order_exponential"]
 
 Complexes = NDArray[np.complex128]
 
@@ -106,19 +107,18 @@ def _mean_loss(q, mu, add):
 
 
 @compiled()
-def _log_window(x, part, place, width):
-    """log of the window on large x (part 1) or of its complement (part −1), a logistic function of a cubic."""
-    t = (x - place) / width
-    g = part * t * (1.0 + t * t / 12.0)
+def _log_window(x, place):
+    """log of the window that cuts off large x, a logistic function of a cubic."""
+    t = (x - place) / _FAR_WIDTH
+    g = -t * (1.0 + t * t / 12.0)
     if g.real > 0.0:
         return -_log1p(cmath.exp(-g))
     return g - _log1p(cmath.exp(g))
 
 
 @compiled()
-def _fill(line, level, low, high, height, q, mu, add, window, loss, weight):
+def _fill(line, level, low, high, height, q, mu, add, loss, weight):
     """The nodes that a halving adds to the trapezoid sum on one line: loss L and log weight, complex."""
-    part, place, width = window
     if level == 0:
         start, count, step, offset = 0, _FIRST + 1, (high - low) / _FIRST, 0.0
     else:
@@ -130,8 +130,8 @@ def _fill(line, level, low, high, height, q, mu, add, window, loss, weight):
         ratio = _log_ratio(x, q, mu)
         loss[line, start + k] = -ratio if add else ratio
         lp = -0.5 * x * x + (0.0 if add else ratio)
-        if part != 0:
-            lp += _log_window(x, part, place, width)
+        if not add:
+            lp += _log_window(x, _FAR + mu)
         weight[line, start + k] = lp
 
 
@@ -176,14 +176,11 @@ def _turn(s, line, top, q, mu, add, loss, weight, heights):
 
 
 @compiled()
-def _log_moments(s, low, high, heights, q, mu, add, window, mean, missing, filled, loss, weight, value, error):
+def _log_moments(s, low, high, heights, q, mu, add, mean, filled, loss, weight, value, error):
     """log M(s) − κs and its estimated absolute error, for an array of s with Im s ≥ 0.
 
-    With a window, M(s) is the part of it inside; `missing` holds the mass and the mean that lie outside. A part near 1
-    is summed from 1 on, the others as they are.
+    A moment near 1 is summed from 1 on, the others as they are.
     """
-    lost_mass, lost_mean = missing
-    kappa = mean - lost_mean
     root = math.sqrt(2.0 * math.pi)
     tops = np.empty(heights.size)
     for i in range(s.size):
@@ -215,15 +212,15 @@ def _log_moments(s, low, high, heights, q, mu, add, window, mean, missing, fille
             end += math.exp(lp.real) * (1.0 + abs(si * L)) if abs(si * L) > 0.4 else 0.0
         for level in range(1, _MAX_LEVEL + 1):
             if filled[best] < level:
-                _fill(best, level, low, high, heights[best], q, mu, add, window, loss, weight)
+                _fill(best, level, low, high, heights[best], q, mu, add, loss, weight)
                 filled[best] = level
             nodes = _FIRST << (level - 1)
             before_second, before_plain = second * step, plain * step
             a, b, c, d = _sums(si, nodes + 1, 2 * nodes + 1, loss, weight, best)
             second, plain, size, heavy = second + a, plain + b, size + c, heavy + d
             step *= 0.5
-            near = second * step / root + kappa * si - lost_mass
-            centred = abs(near) < 0.5 and window[0] != 1
+            near = second * step / root + mean * si
+            centred = abs(near) < 0.5
             last = change
             if centred:
                 change, scale, rest = abs(second * step - before_second), size * step, abs(near)
@@ -239,7 +236,7 @@ def _log_moments(s, low, high, heights, q, mu, add, window, mean, missing, fille
             if level >= enough and left < 4.0 * _UNIT * scale:
                 break
         if centred:
-            value[i] = second * step / root - lost_mass - lost_mean * si + log_excess(near)
+            value[i] = second * step / root + log_excess(near)
             error[i] = wrong / abs(1.0 + near)
         else:
             moment = plain * step / root
@@ -247,65 +244,58 @@ def _log_moments(s, low, high, heights, q, mu, add, window, mean, missing, fille
             error[i] = wrong / max(abs(moment), 1e-300) + 4.0 * _UNIT * abs(mean * si)
 
 
+class Step(Protocol):
+    """The law of the loss of one step."""
+
+    mean: float
+    limit: float
+
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        """log M(s) − s·mean and its error."""
+
+
 class ShiftMoment:
     """log M(s) − κs of one step: a mean shift μ sampled at the rate q. It keeps its tables between calls.
 
     In the remove order the far tail of x is cut off. The mass lost is below e^-350 per step, and δ changes by no more
     than that. Without the cut, M(s) explodes from events that no δ above e^-300 sees.
-
-    `split` gives two parts of M, with M = body + jumps: the steps with small x and those with large x.
     """
 
     def __init__(self, rate: float, shift: float, *, add: bool) -> None:
         self.rate, self.shift, self.add = rate, shift, add
         self.mean = float(_mean_loss(rate, shift, add))
         self.limit = math.inf
-        self._window, self._missing = ((0, 0.0, 1.0) if add else (-1, _FAR + shift, _FAR_WIDTH)), (0.0, 0.0)
-        self._prepare(min(_HIGHEST * math.pi / shift, math.inf if add else _WINDOW_POLE * _FAR_WIDTH))
-
-    def _prepare(self, highest: float) -> None:
+        highest = min(_HIGHEST * math.pi / shift, math.inf if add else _WINDOW_POLE * _FAR_WIDTH)
         self._tables: dict[int, tuple[float, float, NDArray[np.int64], Complexes, Complexes]] = {}
         spacing = min(0.4, highest / 6.0)
         count = int(min(_LINES, 1 + highest / spacing))
         self._heights = spacing * np.arange(count) * (-1.0 if self.add else 1.0)
 
-    def split(self, place: float, width: float) -> tuple[ShiftMoment, ShiftMoment]:
-        """The part of x below `place`, and the part above; each as log − κs, with κ the mean of the whole."""
-        parts = []
-        for part in (-1, 1):
-            m = ShiftMoment.__new__(ShiftMoment)
-            m.rate, m.shift, m.add, m.mean, m.limit = self.rate, self.shift, self.add, self.mean, self.limit
-            m._window, m._missing = (part, place, width), (0.0, 0.0)
-            m._prepare(min(_HIGHEST * math.pi / self.shift, _WINDOW_POLE * width))
-            parts.append(m)
-        body, jumps = parts
-        x = np.linspace(place - 9.0 * width - 1.0, max(place, 0.0) + 2.0 * self.shift + 14.0, 4001)
-        t = (x - place) / width
-        g = t * (1.0 + t * t / 12.0)
-        ratio = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + self.shift * x - 0.5 * self.shift**2)
-        p = np.exp(-0.5 * x * x + (0.0 if self.add else 1.0) * ratio - np.logaddexp(0.0, -g))
-        p *= (x[1] - x[0]) / math.sqrt(2.0 * math.pi)
-        body._missing = (float(p.sum()), float((p * ratio).sum()) * (-1.0 if self.add else 1.0))
-        return body, jumps
-
     def log_density(self, s: float, x: Floats) -> Floats:
         """Logarithm of the terms of M at a real s, but for a constant."""
         ratio = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + self.shift * x - 0.5 * self.shift**2)
         f = -0.5 * x * x + (-s * ratio if self.add else (1.0 + s) * ratio)
-        part, place, width = self._window
-        if part:
-            t = (x - place) / width
-            f -= np.logaddexp(0.0, -part * t * (1.0 + t * t / 12.0))
+        if not self.add:
+            t = (x - _FAR - self.shift) / _FAR_WIDTH
+            f -= np.logaddexp(0.0, t * (1.0 + t * t / 12.0))
         return f
+
+    def far_share(self, s: float) -> float:
+        """The share of large losses under the law tilted by s, if they are apart from the others; else 0."""
+        x = np.linspace(-8.0, (1.0 + s) * self.shift + 4.0, 1024)
+        f = self.log_density(s, x)
+        inner = np.flatnonzero((f[1:-1] <= f[:-2]) & (f[1:-1] < f[2:])) + 1
+        if self.add or not inner.size:
+            return 0.0
+        mass = np.exp(f - f.max())
+        return float(mass[inner[np.argmin(f[inner])] :].sum() / mass.sum())
 
     def _range(self, s: float) -> tuple[float, float]:
         """Where the terms at a real s, and those of M(0), are not negligible."""
         q, mu = self.rate, self.shift
         right = 12.0 + mu * (1.0 if self.add else 2.0 + max(s, 0.0))
-        if self._window[0] == -1:
-            right = min(right, self._window[1] + 40.0 * self._window[2])
-        elif self._window[0] == 1:
-            right = max(right, self._window[1] + 12.0)
+        if not self.add:
+            right = min(right, _FAR + mu + 40.0 * _FAR_WIDTH)
         left = -12.0 - (math.sqrt(-2.0 * s * math.log1p(-q)) if self.add and s > 0.0 else 0.0)
         x = np.linspace(left, right, 1024)
         ends = []
@@ -323,7 +313,7 @@ class ShiftMoment:
             loss, weight = np.empty(shape, dtype=np.complex128), np.empty(shape, dtype=np.complex128)
             filled = np.zeros(self._heights.size, dtype=np.int64)
             for j, height in enumerate(self._heights):
-                _fill(j, 0, low, high, height, self.rate, self.shift, self.add, self._window, loss, weight)
+                _fill(j, 0, low, high, height, self.rate, self.shift, self.add, loss, weight)
             self._tables[bucket] = low, high, filled, loss, weight
         return self._tables[bucket]
 
@@ -335,7 +325,7 @@ class ShiftMoment:
             low, high, filled, loss, weight = self._table(b)
             here = bucket == b
             v, e = np.empty(int(here.sum()), dtype=np.complex128), np.empty(int(here.sum()))
-            shape = low, high, self._heights, self.rate, self.shift, self.add, self._window, self.mean, self._missing
+            shape = low, high, self._heights, self.rate, self.shift, self.add, self.mean
             _log_moments(s[here], *shape, filled, loss, weight, v, e)
             value[here], error[here] = v, e
         return value, error

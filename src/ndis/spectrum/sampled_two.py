@@ -14,7 +14,7 @@ from scipy.special import erfcx, ndtr
 
 from ndis._validate import Floats
 
-__all__ = ["one_step", "two_steps"]
+__all__ = ["log_delta_shift", "one_step", "two_steps"]
 
 _UNIT = 2.0**-53
 _MAX_HALVINGS = 6
@@ -22,7 +22,7 @@ _RULE = np.polynomial.legendre.leggauss(20)
 _SCALES = np.array([-0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 65536.0])
 
 
-def _log_delta_shift(e: Floats, mu: float) -> Floats:
+def log_delta_shift(e: Floats, mu: float) -> Floats:
     """log δ of a mean shift for any real ε; a negative ε through 1 − e^ε + e^ε δ(−ε)."""
     size = np.abs(e)
     a, b = size / mu - 0.5 * mu, size / mu + 0.5 * mu
@@ -44,7 +44,7 @@ def _one_step(e: Floats, q: float, mu: float, *, add: bool) -> Floats:
     if not add:
         out[~some] = np.log(-grown[~some])
     w = weight[some]
-    out[some] = np.log(w) + _log_delta_shift(np.log1p(grown[some] / w), mu)
+    out[some] = np.log(w) + log_delta_shift(np.log1p(grown[some] / w), mu)
     return out
 
 
