@@ -22,6 +22,7 @@ TO_SERIES = np.array([
 ])
 _DEAD = -41.0
 _VARIATION = 7.0  # e-folds by which an integrand may change on one piece
+_RISE = 4.0  # most of |V − v| on one piece near v
 _WIDEST = 3.0  # a piece in t; the singularities are at the distance π
 
 
@@ -180,22 +181,29 @@ def convolve_all(lams, twice, ea, ca, ta, eb, cb, tb, nodes, weights, out):
 def tilted_mass(tilt, e, c, nodes, weights):
     """log ∫ e^{tilt e^λ} f dλ."""
     total, scale = 0.0, -math.inf
+    stack, value = np.empty((64, 2)), np.empty(nodes.size)
     for j in range(e.size - 1):
-        most, least = -math.inf, math.inf
-        for z in nodes:
-            value = _series(c[j], z) + tilt * math.exp(0.5 * (e[j] + e[j + 1]) + 0.5 * (e[j + 1] - e[j]) * z)
-            most, least = max(most, value), min(least, value)
-        if most < scale + _DEAD:
-            continue
-        parts = 1 + int(min(2.0 * (most - least) / _VARIATION, 64.0))
-        for i in range(parts):
+        depth = 1
+        stack[0, 0], stack[0, 1] = -1.0, 1.0
+        while depth > 0:
+            depth -= 1
+            half, centre = 0.5 * (stack[depth, 1] - stack[depth, 0]), 0.5 * (stack[depth, 1] + stack[depth, 0])
             for k in range(nodes.size):
-                z = (2.0 * i + 1.0 + nodes[k]) / parts - 1.0
-                value = _series(c[j], z) + tilt * math.exp(0.5 * (e[j] + e[j + 1]) + 0.5 * (e[j + 1] - e[j]) * z)
-                if value > scale:
-                    total *= math.exp(scale - value)
-                    scale = value
-                total += 0.5 * (e[j + 1] - e[j]) / parts * weights[k] * math.exp(value - scale)
+                z = centre + half * nodes[k]
+                value[k] = _series(c[j], z) + tilt * math.exp(0.5 * (e[j] + e[j + 1]) + 0.5 * (e[j + 1] - e[j]) * z)
+            most = value.max()
+            if most < scale + _DEAD - 8.0:
+                continue
+            if most - value.min() > _VARIATION and depth < 60:
+                stack[depth + 1, 0], stack[depth + 1, 1] = centre, stack[depth, 1]
+                stack[depth, 1] = centre
+                depth += 2
+                continue
+            if most > scale:
+                total *= math.exp(scale - most)
+                scale = most
+            for k in range(nodes.size):
+                total += 0.5 * (e[j + 1] - e[j]) * half * weights[k] * math.exp(value[k] - scale)
     return scale + math.log(total)
 
 
@@ -232,7 +240,10 @@ def tail(v, sign, scale_v, e, c, nodes, weights):
                     continue
                 if most < scale + _DEAD - 8.0:
                     continue
-                if (most - least > _VARIATION or right - left > _WIDEST) and depth < 60 and half > 1e-13:
+                # near v the factor 1 − e^−|V−v| rises from 0 to 1 over |V − v| of order 1
+                near, far = abs(v * math.expm1(left - edge)), abs(v * math.expm1(right - edge))
+                rises = min(near, far) < 40.0 and abs(near - far) > _RISE
+                if (rises or most - least > _VARIATION or right - left > _WIDEST) and depth < 60 and half > 1e-13:
                     stack[depth, 0], stack[depth, 1] = left, centre
                     stack[depth + 1, 0], stack[depth + 1, 1] = centre, right
                     depth += 2

@@ -13,9 +13,9 @@ If the loss lies above its end E, the sum of the ends, then
     δ(ε) = ∫ over V > v of (1 − e^{v−V}) f dλ,   v = ε − E,
 
 and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε. No term cancels, so that relative errors
-add up: those of the two parts, and that of the new series. After each sum ∫ e^{κV} f is known, and f is scaled to it.
-What is left of the errors has a mean near zero under the law itself, so that the next sum averages over it. The
-estimate lets them grow like those of independent parts, with the root of the number of steps.
+add up: those of the two parts, and that of the new series. After each sum ∫ f and ∫ e^{κV} f are known, and f is
+scaled to one of them. What is left of the errors has a mean near zero under the law itself, so that the next sum
+averages over it. The estimate lets them grow like those of independent parts, with the root of the number of steps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RARE = 36.0  # e-folds below δ at which the probability of an event does not c
 _NOISE = 6.0  # e-folds above that of an error which the parts of a sum bring along
 _LEAST = -300.0  # log δ below this is not asked for
 _MOST_PANELS = 4000
-_SMALL = 1e-9  # a table whose mass is wrong by less is scaled
+_SMALL = 1e-12  # a table whose mass is wrong by less is scaled
 _MOST_PARTS = 4  # of a panel that is cut
 
 
@@ -143,7 +143,7 @@ class LossSums:
             return math.nan, math.nan, math.inf
         bound = table.mass + self._shape(v)
         far = 1.0 + abs(math.log(v / table.scale))
-        error = table.error + self._noise * abs(value) + 4.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
+        error = table.error + self._noise * abs(value) + 8.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
         error += math.exp(min(math.log(table.lost) + bound - value, 100.0))
         return value, slope, error + math.exp(min(math.log(table.rare) - value, 100.0)) if table.rare else error
 
@@ -190,7 +190,7 @@ class LossSums:
 
         ends = np.log(self._places[j][[low, high]]) - shape.log_scale
         known = isinstance(shape, ShiftShape)  # the masses of other shapes are rough
-        return self._make(f, scale, float(ends[0]), float(ends[1]), self._mass(j), 0.0, 0.0, 0.0, known=known)
+        return self._make(f, scale, float(ends[0]), float(ends[1]), self._mass(j), (), 0.0, 0.0, known=known)
 
     def _mass(self, j: int) -> float:
         """log ∫ e^{κV} f dλ of one step; a small one to full relative accuracy, for it is multiplied by many steps."""
@@ -220,7 +220,7 @@ class LossSums:
         live = np.flatnonzero((height > -self._cut - 3.0) & (value > self._floor - 3.0))
         if live.size:
             low, high = float(lams[max(live[0] - 1, 0)]), float(lams[min(live[-1] + 1, 96)])
-        return self._make(f, scale, low, high, mass, math.hypot(a.error, b.error), a.lost + b.lost, a.rare + b.rare)
+        return self._make(f, scale, low, high, mass, (a.error, b.error), a.lost + b.lost, a.rare + b.rare)
 
     def _make(
         self,
@@ -229,7 +229,7 @@ class LossSums:
         low: float,
         high: float,
         mass: float,
-        error: float,
+        errors: tuple[float, ...],
         lost: float,
         rare: float,
         *,
@@ -284,12 +284,14 @@ class LossSums:
         lost += math.exp(-self._cut)
         rare += math.exp(self._floor)
         found = tilted_mass(self._tilt * scale, edges, series, *RULE)
+        wrong = min(found - mass, tilted_mass(0.0, edges, series, *RULE), key=abs)  # one of them may be cut off
+        if abs(wrong) < _SMALL:
+            series[:, 0] -= wrong
+            error = math.hypot(*errors)
+        else:
+            error = sum(errors)
         if not known:
             mass = found
-        elif abs(found - mass) < _SMALL:
-            series[:, 0] -= found - mass
-        else:
-            error += abs(found - mass)
         return _Table(
             scale, edges, series, np.array([p[3] for p in done]) + 1.0, mass, error + 0.5 * worst + _UNIT, lost, rare
         )
