@@ -13,12 +13,12 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
-# A Chromium for tests/unit/test_browser.py: the system's, Playwright's own, or the distribution's package.
+# A Chromium for tests/unit/auditing/test_browser.py: the system's, Playwright's own, or the distribution's package.
 $(VENV)/.browser: | $(VENV)/.dev
 	@command -v chromium >/dev/null || command -v chromium-headless-shell >/dev/null || command -v google-chrome >/dev/null \
 	  || $(BIN)/playwright install --only-shell chromium >/dev/null 2>&1 \
 	  || { test "$$(id -u)" = 0 && apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium-headless-shell fonts-dejavu-core >/dev/null; } \
-	  || echo "no Chromium could be installed: tests/unit/test_browser.py says so and skips"
+	  || echo "no Chromium could be installed: tests/unit/auditing/test_browser.py says so and skips"
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[2]
+from helpers.places import ROOT
 
 
 def test_importing_the_gram_engine_brings_no_optional_package() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from helpers.places import ROOT
 from ndis.cli import app
 from ndis.mechanisms.release import ProjectionRelease
 from ndis.schema import Schema
@@ -186,7 +187,7 @@ def test_drawing_and_reading_show_their_own_bars(place: Path) -> None:
 
 def test_shown_commands(place: Path) -> None:
     """The commands of docs/tables.md run as shown."""
-    page = Path(__file__).parents[2] / "docs" / "tables.md"
+    page = ROOT / "docs" / "tables.md"
     shown = re.findall(r"^\$ ndis (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(shown) >= 4
     for kind in ("csv", "parquet"):

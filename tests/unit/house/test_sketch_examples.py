@@ -6,13 +6,14 @@ import csv
 import math
 import runpy
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from helpers.places import ROOT
+
 pytest.importorskip("matplotlib")
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture

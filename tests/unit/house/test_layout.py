@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+from helpers.places import ROOT
+
+SOURCE = ROOT / "src"
 
 # Layers, lowest first. A module may import, at module level, modules of its own layer and of those before it.
 # An entry names a module, or a package with everything in it; the most exact entry counts.

@@ -7,11 +7,11 @@ import sys
 import sysconfig
 import venv
 import zipfile
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from helpers.places import ROOT
+
 CHECK = runpy.run_path(str(ROOT / ".ci" / "check_wheel.py"))
 
 

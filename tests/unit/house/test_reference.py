@@ -2,13 +2,13 @@
 
 import importlib
 import re
-from pathlib import Path
 
 import pytest
 
 import ndis
+from helpers.places import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
 LISTED = set(re.findall(r"^   ([A-Za-z][\w.]*)$", PAGE, flags=re.MULTILINE))
 PACKAGES = ("auditing", "gram", "learn", "models", "plotting", "sampling", "schema", "testing")
 NOT_SHOWN = {"DEFAULT_FRACTIONAL_BITS", "Column"}  # a number, and a union of the column classes

@@ -9,12 +9,13 @@ import sqlite3
 import subprocess
 import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ndis
+from helpers.ledgers import Model, lifted, shift, sketch
+from helpers.places import ROOT
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.sums import RecordSums
@@ -22,16 +23,6 @@ from ndis.learn import _gp, _logistic, _tables
 from ndis.ledger import store as store_module
 from ndis.ledger.moments import certified_log_moment, log_budget
 from ndis.mechanisms import clipping
-
-ROOT = Path(__file__).parents[2]
-
-
-def shift(size: float, **options) -> ndis.PrivacyProfile:
-    return ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=size), **options)
-
-
-def sketch(copies: int = 50, ratio: float = 1.02) -> ndis.PrivacyProfile:
-    return ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(ratio, copies=copies))
 
 
 @pytest.fixture
@@ -228,26 +219,6 @@ def test_renyi_numbers_are_on_the_safe_side():
 
 
 # ---------------------------------------------------------------------- reserve, release, commit
-
-
-class Model:
-    """A mean that remembers whether it was asked."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def distribution(self, data):
-        self.asked += 1
-        if data == "broken":
-            raise ValueError("no")
-        return [0.5], [[0.0]]
-
-    def sensitivity(self, noise_variance):
-        return ndis.DominatingPairs(ndis.GaussianPair.from_ratios(1.0, shift=0.01 / noise_variance**0.5))
-
-
-def lifted(model: Model) -> ndis.LiftedMechanism:
-    return ndis.lift(model, epsilon=1.0, delta=1e-6)
 
 
 def test_a_release_is_reserved_committed_and_named_in_its_receipt(tmp_path):
@@ -599,7 +570,7 @@ def test_a_read_only_file_releases_nothing(tmp_path):
 FULL = """
 import resource, sys
 sys.path.insert(0, {tests!r})
-from test_ledger import Model, lifted
+from helpers.ledgers import Model, lifted
 import ndis
 model = Model()
 mechanism = lifted(model)
@@ -617,7 +588,7 @@ def test_a_full_disk_releases_nothing(tmp_path, limit):
     """A limit on the size of files makes every write beyond it fail, as a full disk does; the last one in mid-entry."""
     path = tmp_path / "x.db"
     ledger = ndis.Ledger.create(path, epsilon=1.0, delta=1e-6, plan={"a": (lifted(Model()), 1)})
-    code = FULL.format(tests=str(Path(__file__).parent), path=str(path), limit=limit)
+    code = FULL.format(tests=str(ROOT / "tests"), path=str(path), limit=limit)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["0", "LedgerError", "True"], done.stderr
     assert ledger.remaining() == {"a": 1}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ndis
+from helpers.places import ROOT
 from ndis.errors import ParameterError
 from ndis.ledger.cells import Values, cell_holds
 from ndis.ledger.curves import Curve, prove
 from ndis.ledger.dominance import compare
 from ndis.ledger.processing import reachable
 
-_place = Path(__file__).parents[2] / "benchmarks" / "dominance.py"
+_place = ROOT / "benchmarks" / "dominance.py"
 _spec = importlib.util.spec_from_file_location("dominance_sweep", _place)
 assert _spec is not None
 assert _spec.loader is not None

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import ndis
+from helpers.places import ROOT
 from ndis.cli import app
 from ndis.mechanisms.release import ProjectionRelease
 
 pa = pytest.importorskip("pyarrow")
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 SKETCH = (*BUDGET, "--sketch-size", 50, "--row-norm-bound", 3)
 NOTE = "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns\n"

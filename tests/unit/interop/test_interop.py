@@ -7,15 +7,14 @@ import importlib.util
 import math
 import re
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ndis
+from helpers.places import ROOT
 from ndis import ParameterError, PrivacyProfile
 
-ROOT = Path(__file__).parents[2]
 RECIPE = re.compile(r"^## (\w+)\n(?:.(?!^## ))*?^```py\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 RECIPES = {name.lower(): text for name, text in RECIPE.findall((ROOT / "docs" / "interop.md").read_text("utf-8"))}
 

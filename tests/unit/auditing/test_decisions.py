@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ndis
+from helpers.places import ROOT
 from ndis.auditing import AuditReport, Claim, ProjectionLaw, RemoveEach, audit
 from ndis.auditing.digits import at_most
 from ndis.errors import ParameterError
@@ -19,7 +19,7 @@ from ndis.profile import PrivacyProfile
 CLAIM = Claim(epsilon=1.0, delta=1e-6)
 SHIFT = GaussianPair.from_ratios(1.0, shift=2.0)
 ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8], [-0.8, 0.6], [0.1, -0.2]])
-THEORY = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+THEORY = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
 
 
 def text_of(page: str) -> str:
