@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+import ndis
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
@@ -189,3 +190,41 @@ class TestOthers:
         """No certificate without the exact inputs: least of all δ = 0."""
         bare = GaussianPair(np.array([2.0]), np.zeros(1), np.ones(1), 1, np.ones(1))
         refuse("pair|origins", lambda: bare.certify(1.0))
+
+
+def test_overflow_does_not_look_private() -> None:
+    for moments in (
+        ([1e308, 0], EYE, [-1e308, 0], EYE),
+        ([1e200, 1.0], 1e-300 * EYE, [0, 0], 1e-300 * EYE),
+        ([0, 0], 1e300 * EYE, [0, 0], 1e-300 * EYE),
+    ):
+        with pytest.raises(ParameterError, match="must be within the range of floats"):
+            GaussianPair.from_moments(*moments)
+    for make in (
+        lambda: GaussianPair.from_ratios(1.0, 1e-200),
+        lambda: GaussianPair.from_diagonal(1e-200, 1, 0, 1),
+        lambda: ndis.delta_batch([1.0], [1e-200], epsilon=0.0),
+    ):
+        with pytest.raises(ParameterError, match="be 0 or at least"):
+            make()
+
+
+def test_a_cholesky_factor_is_checked() -> None:
+    cov = np.array([[2, 0.5], [0.5, 1.0]])
+    factor = np.linalg.cholesky(cov)
+    good = GaussianPair.from_low_rank([0, 0], [0, 0], cov, [[1.0], [0]], cholesky_q=factor)
+    assert good.delta(1.0) == GaussianPair.from_low_rank([0, 0], [0, 0], cov, [[1.0], [0]]).delta(1.0)
+    for bad in (factor.T, 10 * factor, np.zeros((2, 2))):
+        with pytest.raises(ParameterError, match="cholesky_q must be the lower Cholesky factor"):
+            GaussianPair.from_low_rank([0, 0], [0, 0], cov, [[1.0], [0]], cholesky_q=bad)
+
+
+def test_asymmetry_is_judged_entry_by_entry() -> None:
+    with pytest.raises(ParameterError, match="cov_p must be symmetric"):
+        GaussianPair.from_moments([0, 0], [[1e20, 0.99], [-0.99, 1e-20]], [0, 0], EYE)
+
+
+def test_pairs_cannot_be_written_to() -> None:
+    pair = GaussianPair.from_ratios([2.0])
+    with pytest.raises(ValueError, match="read-only"):
+        pair.variance_ratio[0] = 7.0

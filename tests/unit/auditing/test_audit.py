@@ -1,15 +1,15 @@
-"""The auditor: verdicts, witnesses, bad input."""
+"""The auditor: verdicts on pairs, batches and algorithms."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import numpy as np
 import pytest
 
 import ndis
+from helpers.audits import CLAIM, SHIFT
 from ndis._search import smallest_safe
 from ndis.auditing import (
     AddAdversarial,
@@ -28,9 +28,6 @@ from ndis.auditing.judge import exceeds
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-
-CLAIM = Claim(epsilon=1.0, delta=1e-6)
-SHIFT = GaussianPair.from_ratios(1.0, shift=0.5)
 
 
 def noisy_sum(variance, columns=3):
@@ -302,209 +299,3 @@ def test_the_relation_of_claim_and_neighbours_must_agree():
         audit(replace, algorithm=noisy_sum(1.0), data=unit_rows(3))
     with pytest.raises(ParameterError, match="adjacency of the claim"):
         audit(replace, mechanism=ProjectionLaw(10, 50.0, 1.0))
-
-
-# ---------------------------------------------------------------------- projections
-
-
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_a_projection_is_evaluated_exactly_on_the_data(adjacency):
-    """Against the dense pair of the quantised rows, rounded to floats."""
-    data = np.random.default_rng(2).normal(size=(40, 3)) * [1.0, 0.5, 0.2]
-    law = ProjectionLaw(sketch_size=20, ridge=5.0, row_norm_bound=1.0, adjacency=adjacency)
-    report = audit(Claim(0.5, 0.99, adjacency), mechanism=law, data=data)
-    from ndis.gram import exact_gram
-
-    def sketch(rows):
-        return exact_gram(rows, row_norm_bound=1.0).to_float() + 5.0 * np.eye(3)
-
-    whole = sketch(data)
-    removed = [sketch(np.delete(data, i, axis=0)) for i in range(40)]
-    zero = np.zeros(3)
-    best = max(GaussianPair.from_moments(zero, whole, zero, one).repeat(20).delta(0.5) for one in removed)
-    from ndis.auditing.projection import projection_neighbours
-
-    exact, count, how = projection_neighbours(law, data)
-    deltas = [one.profile.delta(0.5) for one in exact]
-    if adjacency == "add-remove":
-        assert count == 41
-        assert deltas[0] == pytest.approx(best, rel=1e-10)
-        _, vectors = np.linalg.eigh(whole)
-        plus = whole + np.outer(vectors[:, 0], vectors[:, 0])
-        assert deltas[1] == pytest.approx(
-            GaussianPair.from_moments(zero, plus, zero, whole).repeat(20).delta(0.5), rel=1e-3
-        )
-    else:
-        assert max(deltas) > best  # taking a row out and putting another in is worse than taking it out
-    assert len(how) >= 1
-    assert report.pairs_tried == count + len(law.attained())
-
-
-def test_a_projection_with_too_little_ridge_is_refuted_by_its_own_data():
-    exact = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=50, row_norm_bound=1.0)
-    assert not audit(CLAIM, mechanism=exact, data=unit_rows(1)).refuted
-    law = ProjectionLaw(50, 0.9 * exact.ridge, 1.0)
-    report = audit(CLAIM, mechanism=law)
-    assert report.refuted
-    crowded = audit(CLAIM, mechanism=ProjectionLaw.of(exact), data=unit_rows(500))
-    assert not crowded.refuted
-    assert crowded.pairs_tried == 502
-
-
-def test_a_projection_of_no_rows_and_of_broken_rows():
-    law = ProjectionLaw(10, 4.0, 1.0, target_bound=1.0, intercept=0.5)
-    broken = (np.full((3, 2), np.nan), np.zeros(3))
-    report = audit(CLAIM, mechanism=law, data=broken)
-    assert report.pairs_tried == 5
-    assert audit(CLAIM, mechanism=ProjectionLaw(10, 4.0, 1.0), data=np.zeros((0, 2))).pairs_tried == 2
-
-
-def test_removal_by_norm_finds_the_row_of_largest_leverage():
-    from ndis.gram import exact_gram, worst_row
-    from ndis.gram.leverage import largest_leverages
-
-    random = np.random.default_rng(8)
-    for scale in (np.ones(5), 10.0 ** -np.arange(5), np.array([30.0, 1, 1, 1, 1])):
-        rows = random.standard_normal((70_000, 5)) * scale
-        rows[[5, 69_000]] = np.inf
-        gram = exact_gram(rows, row_norm_bound=2.0)
-        found, count = largest_leverages(rows, gram, 0.3)
-        worst = worst_row(rows, gram, ridge=0.3)
-        assert count == 70_000
-        assert found[0][0] == worst.index
-        assert found[0][1].tolist() == worst.integers.tolist()
-
-
-# ---------------------------------------------------------------------- words
-
-
-def test_nothing_reads_as_private():
-    report = audit(CLAIM, pairs=[GaussianPair.from_ratios(1.0, shift=0.01)])
-    for text in (report.verdict, str(report)):
-        assert "not a proof" in text
-        assert "is private" not in text
-    assert "infringes" not in report.verdict
-
-
-@pytest.mark.parametrize(
-    ("pair", "words"),
-    [
-        (GaussianPair.from_ratios(1.0, shift=2.0), "z > 1.5"),
-        (GaussianPair.from_ratios(2.0), "square of the coordinate with variance ratio 2 exceeds 5.38629"),
-        (GaussianPair.from_ratios(2.0).reversed(), "square of the coordinate with variance ratio 2"),
-        (GaussianPair.from_ratios(1.5, copies=9), "sum of squares of the 9 coordinates"),
-        (GaussianPair.from_ratios([1.5, 0.8], shift=[1.0, 2.0]), "quadratic form"),
-        (GaussianPair.from_ratios([1.5, 0.8, 1.1, 1.2, 1.3], shift=1.0), "6 smaller terms"),
-    ],
-)
-def test_the_event_in_words(pair, words):
-    assert words in audit(Claim(1.0, 0.0), pairs=[pair]).witness.event.replace("\n", " ") or pair.delta(1.0) == 0
-
-
-def test_the_event_has_the_delta_it_says():
-    """p(S) − e^ε q(S) from the printed probabilities, and the printed threshold against an independent law."""
-    from scipy.stats import chi2
-
-    report = audit(Claim(0.5, 0.0), pairs=[GaussianPair.from_ratios(1.5, copies=9)])
-    words = report.witness.event.split()
-    level = float(words[words.index("exceeds", 8) + 1].rstrip(".")) if words.count("exceeds") > 1 else math.nan
-    p, q = chi2.sf(level / 1.5, 9), chi2.sf(level, 9)
-    assert p - math.exp(0.5) * q == pytest.approx(report.witness.enclosure.lower, rel=1e-5)
-    assert f"{p:.4g} under p and {q:.4g} under q" in report.witness.event
-
-
-# ---------------------------------------------------------------------- files
-
-
-def test_json_round_trip_and_refusals(tmp_path):
-    report = audit(Claim.curve([0.5, 1.0], [1e-4, 1e-6]), pairs=[SHIFT])
-    again = AuditReport.from_json(report.to_json())
-    assert again.to_json() == report.to_json()
-    assert again.witness.recheck().lower > again.witness.delta
-    report.save(tmp_path / "audit.json")
-    assert (tmp_path / "audit.json").read_text(encoding="utf-8") == report.to_json()
-    with pytest.raises(ParameterError, match=r"end in \.html or \.json"):
-        report.save(tmp_path / "audit.txt")
-    found = json.loads(report.to_json())
-    for change in (
-        {"format_version": 99},
-        {"claim": {"adjacency": "add-remove", "points": []}},
-        {"claim": {"adjacency": "both", "points": [[1.0, 0.5]]}},
-        {"witness": None},
-        {"more": 1},
-    ):
-        with pytest.raises(ParameterError):
-            AuditReport.from_json(json.dumps({**found, **change}))
-    for change in ({"enclosure": [1.0]}, {"enclosure": [0.9, 0.1]}, {"side": "worst"}):
-        with pytest.raises(ParameterError):
-            AuditReport.from_json(json.dumps({**found, "witness": {**found["witness"], **change}}))
-
-
-# ---------------------------------------------------------------------- bad input
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({}, "pairs, algorithm or mechanism must be given"),
-        ({"pairs": [SHIFT], "mechanism": ProjectionLaw(5, 1.0, 1.0)}, "one of them"),
-        ({"pairs": []}, "pairs must be at least one"),
-        ({"pairs": [1.0]}, "GaussianPair or PrivacyProfile"),
-        ({"pairs": {"ratio": [1.0]}}, "keys of pairs"),
-        ({"pairs": {"variance_ratio": [1.0, math.nan]}}, "variance_ratio of pair 1 must be positive and finite"),
-        ({"pairs": {"variance_ratio": [1.0], "shift": [math.inf]}}, "shift of pair 0 must be finite"),
-        ({"pairs": {"variance_ratio": [1.0, -1.0]}}, "positive"),
-        ({"pairs": {"variance_ratio": [1.0, 2.0], "copies": [0, 1]}}, "copies"),
-        ({"pairs": {"variance_ratio": [1.0, 2.0], "shift": [0.0, 1.0, 2.0]}}, "broadcast"),
-        ({"pairs": {"variance_ratio": []}}, "at least one pair"),
-        ({"pairs": [SHIFT], "data": np.zeros((2, 2))}, "data must be left out"),
-        ({"pairs": [SHIFT], "neighbours": RemoveEach()}, "neighbours must come with data"),
-        ({"algorithm": noisy_sum(1.0)}, "data must come with an algorithm"),
-        ({"algorithm": noisy_sum(1.0), "data": [[1.0, 2.0, 3.0]]}, "array of rows"),
-        ({"algorithm": lambda d: 1.0, "data": np.zeros((2, 2))}, "return"),
-        ({"algorithm": lambda d: ([math.nan], [1.0]), "data": np.zeros((2, 2))}, "finite"),
-        ({"algorithm": lambda d: ([0.0], [-1.0]), "data": np.zeros((2, 2))}, "non-negative"),
-        ({"algorithm": lambda d: (np.zeros(len(d)), np.ones(len(d))), "data": np.zeros((2, 2))}, "one dimension"),
-        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "neighbours": 3}, "rule of ndis.auditing"),
-        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "neighbours": []}, "at least one"),
-        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "workers": 0}, "workers"),
-        ({"algorithm": noisy_sum(1.0), "data": np.zeros((0, 3))}, "at least one pair"),
-        ({"mechanism": 3}, "profile"),
-        ({"pairs": [SHIFT], "random_state": -1}, "random_state"),
-    ],
-)
-def test_bad_input(arguments, words):
-    with pytest.raises(ParameterError, match=words):
-        audit(CLAIM, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "adjacency"),
-    [
-        (-1.0, 0.1, "add-remove"),
-        (math.nan, 0.1, "add-remove"),
-        (math.inf, 0.1, "add-remove"),
-        (1.0, 1.0, "add-remove"),
-        (1.0, -0.1, "add-remove"),
-        (1.0, math.nan, "add-remove"),
-        (1.0, 0.1, "both"),
-    ],
-)
-def test_bad_claims(epsilon, delta, adjacency):
-    with pytest.raises(ParameterError):
-        Claim(epsilon, delta, adjacency)
-    with pytest.raises(ParameterError):
-        Claim.curve([0.5, epsilon], [0.1, delta], adjacency=adjacency)
-
-
-def test_bad_rules():
-    with pytest.raises(ParameterError, match="row_norm_bound"):
-        AddRandom(row_norm_bound=math.nan)
-    with pytest.raises(ParameterError, match="candidates"):
-        AddRows([[math.nan]])
-    with pytest.raises(ParameterError, match="columns of data"):
-        audit(CLAIM, algorithm=noisy_sum(1.0), data=np.zeros((2, 3)), neighbours=AddRows([[1.0]]))
-    with pytest.raises(ParameterError, match="ridge"):
-        ProjectionLaw(10, 0.0, 1.0)
-    with pytest.raises(ParameterError, match="claim must be a Claim"):
-        audit((1.0, 1e-6), pairs=[SHIFT])

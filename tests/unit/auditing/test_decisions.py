@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import ndis
+from helpers.audits import CLAIM
+from helpers.pages import text_of
 from helpers.places import ROOT
 from ndis.auditing import AuditReport, Claim, ProjectionLaw, RemoveEach, audit
 from ndis.auditing.digits import at_most
@@ -16,16 +18,9 @@ from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-CLAIM = Claim(epsilon=1.0, delta=1e-6)
 SHIFT = GaussianPair.from_ratios(1.0, shift=2.0)
 ROWS = np.array([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8], [-0.8, 0.6], [0.1, -0.2]])
 THEORY = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-
-
-def text_of(page: str) -> str:
-    """The text of a page without its elements, spaces made equal."""
-    body = re.sub(r"<style>.*?</style>", "", page, flags=re.S)
-    return " ".join(re.sub(r"<[^>]*>", " ", body).replace("\u00a0", " ").split()).replace(" .", ".").replace(" ;", ";")
 
 
 def noisy_sum(variance: float):

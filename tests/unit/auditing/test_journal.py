@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 
 import numpy as np
 import pytest
 
+from helpers.audits import CLAIM, ROWS, ridge, total
 from ndis.auditing import AddAdversarial, AddRandom, Claim, RemoveEach, audit
 from ndis.errors import ParameterError
 
-CLAIM = Claim(epsilon=1.0, delta=1e-6)
 DATA = np.random.default_rng(0).standard_normal((30, 3))
 RULES = [
     RemoveEach(),
     AddRandom(row_norm_bound=2.0, count=4),
     AddAdversarial(row_norm_bound=2.0, generations=3, offspring=4, starts=1),
 ]
-
-
-def ridge(data):
-    precision = data.T @ data + 3.0 * np.eye(data.shape[1])
-    return np.linalg.solve(precision, data.sum(axis=0)), 20.0 * np.linalg.inv(precision)
 
 
 class Interrupted:
@@ -156,3 +153,86 @@ def test_progress_is_shown_when_asked_for(capsys):
     assert "neighbours" in capsys.readouterr().err
     audit(CLAIM, algorithm=ridge, data=DATA[:4])
     assert capsys.readouterr().err == ""
+
+
+def test_a_changed_function_is_not_taken_for_the_old_one(tmp_path):
+    def first(data):
+        return np.zeros(1), np.array([100.0])
+
+    def second(data):
+        return np.zeros(1), np.array([100.0 if len(data) == 8 else 1.0])
+
+    second.__qualname__ = first.__qualname__
+    audit(CLAIM, algorithm=first, data=ROWS, journal=tmp_path / "j")
+    with pytest.raises(ParameterError, match="journal must belong"):
+        audit(CLAIM, algorithm=second, data=ROWS, journal=tmp_path / "j")
+
+    def third(data, weight):
+        return np.zeros(1), np.array([100.0 + weight * (8 - len(data))])
+
+    one, other = (functools.partial(third, weight=w) for w in (0.0, -99.0))
+    audit(CLAIM, algorithm=one, data=ROWS, journal=tmp_path / "k")
+    audit(CLAIM, algorithm=functools.partial(third, weight=0.0), data=ROWS, journal=tmp_path / "k")
+    with pytest.raises(ParameterError, match="journal must belong"):
+        audit(CLAIM, algorithm=other, data=ROWS, journal=tmp_path / "k")
+
+
+def test_neighbours_are_run_again_on_resuming(tmp_path):
+    """A change of a value that the function reads is seen too."""
+    settings = {"noise": 100.0}
+    globals()["_SETTINGS"] = settings
+    audit(CLAIM, algorithm=_depends_on_a_global, data=ROWS, journal=tmp_path / "j")
+    settings["noise"] = 1.0
+    with pytest.raises(ParameterError, match="scores that do not come out again"):
+        audit(CLAIM, algorithm=_depends_on_a_global, data=ROWS, journal=tmp_path / "j")
+
+
+def _depends_on_a_global(data):
+    return data.sum(axis=0), np.full(2, 100.0 if len(data) == 8 else _SETTINGS["noise"])  # noqa: F821
+
+
+@pytest.mark.parametrize("content", [b"precious material without a newline", b"a,b\n1,2\n3,4", b"[1]\n", b"\x00\xff\n"])
+def test_other_files_are_left_as_they_are(tmp_path, content):
+    path = tmp_path / "precious.csv"
+    path.write_bytes(content)
+    with pytest.raises(ParameterError, match="journal of an audit"):
+        audit(CLAIM, algorithm=total, data=ROWS, journal=path)
+    assert path.read_bytes() == content
+
+
+def test_a_header_cut_short_is_begun_again(tmp_path):
+    path = tmp_path / "j"
+    audit(CLAIM, algorithm=total, data=ROWS, journal=path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])
+    audit(CLAIM, algorithm=total, data=ROWS, journal=path)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "scores", [None, 3, [[1]], [["a", "b"], [1, 2]], [[math.nan, 1.0], [1.0, 1.0]], [[1.0, 1.0]], [[True, 1], [1, 1]]]
+)
+def test_damaged_scores_are_refused_by_line(tmp_path, scores):
+    path = tmp_path / "j"
+    audit(CLAIM, algorithm=total, data=ROWS, journal=path)
+    lines = path.read_text().splitlines()
+    third = {**json.loads(lines[2]), "scores": scores}
+    path.write_text("\n".join([*lines[:2], json.dumps(third), *lines[3:]]) + "\n")
+    with pytest.raises(ParameterError, match="line 3 of the journal"):
+        audit(CLAIM, algorithm=total, data=ROWS, journal=path)
+
+
+def test_a_journal_in_use_is_refused(tmp_path):
+    pytest.importorskip("fcntl")
+    path = tmp_path / "j"
+    inner = []
+
+    def nested(data):
+        if len(data) == 7 and not inner:
+            inner.append(1)
+            with pytest.raises(ParameterError, match="another audit holds"):
+                audit(CLAIM, algorithm=total, data=ROWS, journal=path)
+        return total(data)
+
+    audit(CLAIM, algorithm=nested, data=ROWS, journal=path)
+    assert inner

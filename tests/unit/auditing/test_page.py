@@ -6,22 +6,21 @@ import dataclasses
 import math
 import re
 from decimal import Decimal
-from html.parser import HTMLParser
 from importlib.resources import files
 
 import numpy as np
 import pytest
 
 import ndis
+from helpers.audits import CLAIM
+from helpers.pages import Page
 from ndis.auditing import AuditReport, Claim, audit
-from ndis.auditing.chart import chart, tag
+from ndis.auditing.chart import tag
 from ndis.auditing.digits import at_least, at_most, plain
 from ndis.auditing.page import render
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-CLAIM = Claim(epsilon=1.0, delta=1e-6)
-VOID = ("br", "meta")  # elements without content and without an end
 LOUD, QUIET = GaussianPair.from_ratios(1.0, shift=0.35), GaussianPair.from_ratios(1.02, copies=100)
 SINGULAR = GaussianPair.from_diagonal([0.0], [0.0], [1.0], [1.0])
 
@@ -55,36 +54,6 @@ REPORTS = {
 def pages() -> dict[str, tuple[AuditReport, str]]:
     reports = {name: make() for name, make in REPORTS.items()}
     return {name: (report, render(report)) for name, report in reports.items()}
-
-
-class Page(HTMLParser):
-    """Checks that every element is closed in its turn, and keeps what the tests ask for."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[str, str]] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append((self.open[-1] if self.open else "", data))
-
-    def text(self, tag: str | None = None) -> str:
-        return " ".join(data for where, data in self.texts if where == tag or (tag is None and where != "style"))
-
-    def elements(self, name: str) -> list[dict[str, str | None]]:
-        return [attributes for tag, attributes in self.tags if tag == name]
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -212,50 +181,6 @@ def test_a_page_that_cannot_be_made_leaves_no_file(pages, tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
-# ---------------------------------------------------------------------- the picture
-
-
-def marks(picture: str, kind: str) -> list[list[tuple[float, float]]]:
-    found = re.findall(rf'<poly\w+ points="([^"]*)" class="{kind}">', picture)
-    return [[tuple(map(float, pair.split(","))) for pair in points.split()] for points in found]
-
-
-class TestChart:
-    def test_the_point_lies_on_its_side_of_the_curve(self):
-        """In the picture, as in the numbers: below the curve if refuted, above it if not."""
-        curve = [(x / 10, float(LOUD.delta(x / 10))) for x in range(21)]
-        for delta, below in ((1e-6, True), (1e-2, False)):
-            picture = chart(curve, [(1.0, delta)], false=(1.0, delta) if below else None, description="d")
-            (line,) = marks(picture, "curve")
-            (corners,) = marks(picture, "mark refuted" if below else "mark")
-            x, y = (sum(c[i] for c in corners) / 4 for i in (0, 1))
-            at_x = np.interp(x, [p[0] for p in line], [p[1] for p in line])
-            assert (y > at_x + 3) == below  # y runs downwards
-            assert (y < at_x - 3) == (not below)
-
-    @pytest.mark.parametrize(
-        ("curve", "claimed"),
-        [
-            ([(0.0, 0.3), (1.0, 0.01)], [(0.5, 1e-6)]),
-            ([(0.0, 0.3), (100.0, 1e-300)], [(50.0, 1e-290)]),
-            ([(0.0, 1.0), (1.0, 1.0)], [(1.0, 0.0)]),
-            ([], [(0.0, 0.5)]),
-            ([(0.0, 0.0)], [(1e-9, 1e-9)]),
-            ([(0.0, 0.1), (1e6, 1e-5)], [(1e6, 1e-5), (2e6, 0.0)]),
-        ],
-    )
-    def test_everything_is_inside_the_frame(self, curve, claimed):
-        picture = chart(curve, claimed, false=claimed[0], description="d")
-        Page(picture)
-        for kind in ("curve", "false", "claimed", "mark", "mark refuted"):
-            for points in marks(picture, kind):
-                assert all(60 <= x <= 480 and 5 <= y <= 280 for x, y in points)
-        for anchor, most in (("end", 9), ("middle", 11)):
-            labels = re.findall(rf'<text[^>]*text-anchor="{anchor}"[^>]*>([^<]*)</text>', picture)
-            assert 2 <= len(labels) <= most
-            assert len(set(labels)) == len(labels)
-
-
 # ---------------------------------------------------------------------- numbers
 
 
@@ -317,3 +242,12 @@ def test_colours_are_told_apart_in_light_dark_and_print():
             ("soft", "shade"),
         ):
             assert contrast(theme[front], theme[back]) >= 3, (front, back)
+
+
+def test_a_page_without_a_curve_says_so():
+    page = render(audit(CLAIM, pairs=[GaussianPair.from_ratios(1.0)]))
+    assert "There is no curve to draw" in page
+    assert "false claims" not in page
+    assert 'class="mark"' in page
+    zero = render(audit(Claim(1.0, 0.0), pairs=[LOUD]))
+    assert ">claim, δ = 0</text>" in zero

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -13,6 +12,8 @@ import pytest
 from scipy.special import ndtr
 
 import ndis
+from helpers.audits import CLAIM
+from helpers.pages import text_of
 from ndis.auditing import AuditReport, Claim, audit, portfolio
 from ndis.auditing.digits import few, plain
 from ndis.errors import ParameterError
@@ -20,15 +21,8 @@ from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.testing import assert_not_refuted, assert_refuted
 
-CLAIM = Claim(epsilon=1.0, delta=1e-6)
 SHIFT = GaussianPair.from_ratios(1.0, shift=2.0)
 SINGULAR = GaussianPair.from_diagonal([0.0], [0.0], [1.0], [1.0])
-
-
-def text_of(page: str) -> str:
-    """The text of a page without its elements, spaces made equal."""
-    body = re.sub(r"<style>.*?</style>", "", page, flags=re.S)
-    return " ".join(re.sub(r"<[^>]*>", " ", body).replace("\u00a0", " ").split()).replace(" .", ".").replace(" ;", ";")
 
 
 def sketch(**more) -> ndis.RandomProjection:
@@ -123,43 +117,6 @@ def test_a_page_from_json_certifies_nothing(monkeypatch):
     kept = json.loads(again.to_json())["curve"]
     assert kept["certified"] is True
     assert len(kept["points"]) == 41
-
-
-def test_reports_of_the_first_format_are_read():
-    report = audit(CLAIM, pairs=[SHIFT])
-    old = report.to_dict()
-    for key in ("command", "curve", "data_name", "date", "given_only", "next_steps", "proof", "title"):
-        del old[key]
-    del old["witness"]["probabilities"]
-    old["format_version"] = 1
-    found = AuditReport.from_dict(json.loads(json.dumps(old)))
-    assert found.refuted
-    assert found.drawn == report.drawn
-    with pytest.raises(ParameterError, match="format_version of the report must be 1 or 2"):
-        AuditReport.from_dict({**report.to_dict(), "format_version": 3})
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"curve": {"points": [[0.0, 2.0]], "certified": True, "right": 1.0}}, "δ between 0 and 1"),
-        ({"curve": {"points": 3, "certified": True, "right": 1.0}}, "points of the curve"),
-        ({"curve": {"points": [], "certified": 1, "right": 1.0}}, "certified of the curve"),
-        ({"proof": {"theorem": 1, "statement": "", "assumptions": []}}, "proof must hold sentences"),
-        ({"proof": {"theorem": "t", "statement": "s", "assumptions": []}}, "not refuted"),
-        ({"witness": None}, "come with a witness"),
-        ({"title": 1}, "title must be of type str"),
-    ],
-)
-def test_damaged_reports_are_refused(change, words):
-    with pytest.raises(ParameterError, match=re.escape(words)):
-        AuditReport.from_dict({**audit(CLAIM, pairs=[SHIFT]).to_dict(), **change})
-
-
-def test_the_curve_needs_its_witness():
-    report = audit(CLAIM, pairs=[GaussianPair.from_ratios(1.01)])
-    with pytest.raises(ParameterError, match="curve must come with a witness"):
-        dataclasses.replace(report, witness=None, delta_possible=0.0, computed_curve=report.drawn)
 
 
 # ---------------------------------------------------------------------- notebooks, several audits, tests

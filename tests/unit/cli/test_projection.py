@@ -2,50 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import ndis
+from helpers import command
+from helpers.command import run
 from helpers.places import ROOT
 from ndis.cli import app
+from ndis.errors import ParameterError
+from ndis.learn import PrivateRidge
 from ndis.mechanisms.release import ProjectionRelease
 
 pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 DOCS = ROOT / "docs"
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 SKETCH = (*BUDGET, "--sketch-size", 50, "--row-norm-bound", 3)
 NOTE = "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns\n"
+SMALL = (*BUDGET, "--row-norm-bound", 3, "--sketch-size", 5)
 REGRESS = (*BUDGET, "--row-norm-bound", 3, "--target-bound", 4, "--method", "sketch")
+
+
+fine, refused = (functools.partial(act, note=NOTE) for act in (command.fine, command.refused))
 
 
 def header(data: object) -> tuple[str, ...]:
     """What a CSV file with names in its first line needs."""
     return ("--header",) if str(data).endswith(".csv") else ()
-
-
-def run(*args: object):
-    return CliRunner().invoke(app, [str(a) for a in args], prog_name="ndis")
-
-
-def fine(*args: object) -> str:
-    result = run(*args)
-    assert (result.exit_code, result.stderr.removeprefix(NOTE)) == (0, "")
-    return result.stdout
-
-
-def refused(*args: object) -> str:
-    result = run(*args)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    said = result.stderr.removeprefix(NOTE)
-    assert said.startswith("ndis: ")
-    assert said.count("\n") == 1
-    return said.removeprefix("ndis: ").rstrip("\n")
 
 
 @pytest.fixture
@@ -259,3 +250,71 @@ def test_shown_commands(folder):
     assert len(found) >= 3
     for line in found:
         fine(*shlex.split(line, comments=True)[1:])
+
+
+ALL_COLUMNS = (
+    "note: without --header every line of a CSV file is a record and --columns names all its columns, in order\n"
+)
+
+
+class TestNotes:
+    @pytest.mark.parametrize("rows", ["1,2\n3,4\n", "1,x\n", ""], ids=["numbers", "text", "none"])
+    @pytest.mark.parametrize("name", ["records.csv", "RECORDS.CSV", "folder"])
+    def test_the_note_on_csv_depends_on_names_and_options_alone(self, tmp_path, rows, name):
+        (tmp_path / "folder").mkdir()
+        (tmp_path / ("folder/part.csv" if name == "folder" else name)).write_text("age,bmi\n" + rows)
+        data = tmp_path / name
+        bare = run("sketch", data, "--header", *SMALL, "-o", tmp_path / "out")
+        assert (bare.exit_code, bare.stderr) == (0, NOTE)
+        named = run("sketch", data, "--header", *SMALL, "--columns", "age, bmi", "-o", tmp_path / "named")
+        assert (named.exit_code, named.stderr) == (0, "")
+        sketch = ("--method", "sketch", "--sketch-size", 5)
+        regress = ("regress", data, *BUDGET, "--row-norm-bound", 3, "--target", "bmi", "--target-bound", 4, *sketch)
+        for options, note in ((["--header"], NOTE), (["--columns", "age,bmi"], ALL_COLUMNS)):
+            found = run(*regress, *options)
+            assert (found.exit_code, found.stderr) == (0, note)
+
+    def test_no_note_without_csv(self, tmp_path):
+        np.save(tmp_path / "records.npy", np.zeros((3, 2)))
+        assert run("sketch", tmp_path / "records.npy", *SMALL, "-o", tmp_path / "out").stderr == ""
+
+    def test_a_name_with_a_space_is_still_found(self, tmp_path):
+        (tmp_path / "records.csv").write_text("age, bmi\n1,2\n")
+        for columns in ("age, bmi", "age,bmi"):
+            args = ("sketch", tmp_path / "records.csv", "--header", *SMALL, "--columns", columns)
+            found = run(*args, "-o", tmp_path / columns)
+            assert found.exit_code == (0 if columns == "age, bmi" else 2)
+
+    def test_what_is_wrong_with_the_output(self, tmp_path):
+        (tmp_path / "records.csv").write_text("age\n1\n")
+        args = ("sketch", tmp_path / "records.csv", *SMALL, "-o")
+        assert "-o must be a new folder; got" in run(*args, tmp_path).stderr
+        assert "which exists" in run(*args, tmp_path).stderr
+        assert "-o must lie in an existing folder; got" in run(*args, tmp_path / "no" / "out").stderr
+
+
+def test_regress_on_awkward_names(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("(intercept),y\n0.5,0.25\n")
+    args = ["regress", "rows.csv", "--header", "--target", "y", "--epsilon", "1", "--delta", "1e-6"]
+    args += ["--row-norm-bound", "1", "--target-bound", "1", "--method", "sketch"]
+    shown = CliRunner().invoke(app, args).stdout.split()
+    assert shown[::2] == ["(intercept)", "((intercept))", "(penalty)"]
+
+    def drawn(*_: object, **__: object) -> None:
+        raise AssertionError("drawn before the output was checked")
+
+    monkeypatch.setattr(PrivateRidge, "fit_data", drawn)
+    with pytest.raises(ParameterError, match="output must be a new file"):
+        CliRunner().invoke(app, [*args, "-o", "."], standalone_mode=False, catch_exceptions=False)
+
+
+def test_names_with_control_characters_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a\x1b[31m": [1.0]}), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("a\x1b[31m\n1\n")
+    options = ["--epsilon", "1", "--delta", "1e-6", "--sketch-size", "5", "--row-norm-bound", "1"]
+    for name, more in (("a.parquet", []), ("a.csv", ["--header"])):
+        found = CliRunner().invoke(app, ["sketch", str(tmp_path / name), *options, *more, "-o", str(tmp_path / "out")])
+        assert found.exit_code == 2
+        assert "printable" in found.stderr
+        assert "\x1b" not in found.output

@@ -6,30 +6,18 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+from helpers.command import fine, run
 from helpers.places import ROOT
-from ndis.cli import app
 from ndis.mechanisms.release import ProjectionRelease
 from ndis.schema import Schema
 
 pd = pytest.importorskip("pandas")
 BUDGET = ("--epsilon", 20, "--delta", 1e-3)
 SCHEMA = Schema({"age": (18, 90), "region": ["N", "S"]}, target=("spend", 0, 5_000))
-
-
-def run(*args: object) -> Any:
-    return CliRunner().invoke(app, [str(a) for a in args], prog_name="ndis")
-
-
-def fine(*args: object) -> str:
-    result = run(*args)
-    assert (result.exit_code, result.stderr) == (0, ""), result.output
-    return result.stdout
 
 
 def refused(*args: object) -> str:

@@ -2,53 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
-import subprocess
 import sys
-import zipfile
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import ndis
-from ndis.cli import app
+from helpers.command import fine, refused, run, values
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-
-DENSE = {
-    "mean_p": [0.1, 0.0],
-    "cov_p": [[2.0, 0.3], [0.3, 1.0]],
-    "mean_q": [0.0, 0.0],
-    "cov_q": [[1.0, 0.0], [0.0, 1.5]],
-}
-
-
-def run(*args: object):
-    return CliRunner().invoke(app, [str(a) for a in args], prog_name="ndis")
-
-
-def fine(*args: object) -> str:
-    result = run(*args)
-    assert (result.exit_code, result.stderr) == (0, "")
-    return result.stdout
-
-
-def refused(*args: object, status: int = 2) -> str:
-    result = run(*args)
-    assert result.exit_code == status, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("ndis: ")
-    assert result.stderr.endswith("\n")
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("ndis: ").rstrip("\n")
-
-
-def values(*args: object) -> list[dict[str, float]]:
-    return json.loads(fine(*args, "--json"))["values"]
 
 
 class TestDelta:
@@ -154,136 +119,6 @@ class TestCurve:
         message = refused("curve", "--ratio", 2, "--points", 3, "--output", tmp_path / "c.png")
         assert message.startswith("--output must be a file that can be written; got ")
         assert [f.name for f in tmp_path.iterdir()] == ["c.png"]
-
-
-class TestFiles:
-    def expected(self) -> float:
-        return PrivacyProfile(GaussianPair.from_moments(**DENSE)).log_delta(1.0)
-
-    def test_json(self, tmp_path):
-        file = tmp_path / "pair.json"
-        file.write_text(json.dumps(DENSE))
-        assert values("delta", file, "--epsilon", 1)[0]["log_delta"] == self.expected()
-
-    def test_npz(self, tmp_path):
-        file = tmp_path / "pair.npz"
-        np.savez_compressed(file, **DENSE)
-        assert values("delta", file, "--epsilon", 1)[0]["log_delta"] == self.expected()
-
-    @pytest.mark.parametrize(
-        ("content", "pair"),
-        [
-            ({"variance_ratio": 2, "shift": [0.5]}, GaussianPair.from_ratios(2.0, shift=0.5)),
-            ({"variance_ratio": [2, 1.5], "copies": [3, 1]}, GaussianPair.from_ratios([2.0, 1.5], copies=[3, 1])),
-            ({"mean_p": 1, "cov_p": 2, "mean_q": 0, "cov_q": 1}, GaussianPair.from_moments(1.0, 2.0, 0.0, 1.0)),
-            ({"mean_p": 1, "var_p": 2, "mean_q": 0, "var_q": 1}, GaussianPair.from_diagonal(1.0, 2.0, 0.0, 1.0)),
-            (
-                {"mean_p": [0, 1], "mean_q": [0, 0], "cov_q": [[1, 0], [0, 1]], "factor": [0.5, 0.1], "sign": -1},
-                GaussianPair.from_low_rank([0, 1], [0, 0], np.eye(2), [0.5, 0.1], sign=-1),
-            ),
-        ],
-    )
-    def test_every_way_to_give_a_pair(self, tmp_path, content, pair):
-        (tmp_path / "pair.json").write_text(json.dumps(content))
-        np.savez(tmp_path / "pair.npz", **content)
-        for name in ("pair.json", "pair.npz"):
-            assert values("delta", tmp_path / name, "--epsilon", 1)[0]["log_delta"] == PrivacyProfile(pair).log_delta(
-                1.0
-            )
-
-    def test_saved_profile(self, tmp_path):
-        profile = PrivacyProfile(GaussianPair.from_ratios(1.5)).subsampled(0.1)
-        (tmp_path / "profile.json").write_text(profile.to_json())
-        found = json.loads(fine("delta", tmp_path / "profile.json", "--epsilon", 0.3, "--json"))
-        assert found["values"][0]["log_delta"] == profile.log_delta(0.3)
-        assert found["sampling_rate"] == 0.1
-
-    @pytest.mark.parametrize(
-        ("content", "message"),
-        [
-            (b"", "file must be valid JSON; got "),
-            (b"{", "file must be valid JSON; got "),
-            (b"\xff\xfe\x00\x01", "file must be valid JSON; got "),
-            (b"\x93NUMPY", "file must be valid JSON; got "),
-            (b"[1, 2]", "file must hold a JSON object; got a list"),
-            (b"{}", "keys of the file must be variance_ratio [shift] [copies] or "),
-            (b'{"variance_ratio": NaN}', "file must be valid JSON; got the constant NaN"),
-            (b'{"variance_ratio": 1, "variance_ratio": 2}', "file must be valid JSON; got a key that appears twice"),
-            (b'{"variance_ratio": 1e999}', "variance_ratio must be finite; got "),
-            (b'{"variance_ratio": 0}', "variance_ratio must be positive; got "),
-            (b'{"variance_ratio": "2"}', "variance_ratio must be real numbers; got "),
-            (b'{"variance_ratio": null}', "variance_ratio must be real numbers; got "),
-            (b'{"variance_ratio": []}', "variance_ratio must "),
-            (b'{"variance_ratio": [1, [2]]}', "variance_ratio must "),
-            (b'{"variance_ratio": 2, "shifts": 1}', "keys of the file must be "),
-            (b'{"mean_p": 0, "cov_p": 1, "mean_q": 0}', "keys of the file must be "),
-            (
-                b'{"mean_p": [0, 0], "cov_p": [[1, 2], [0, 1]], "mean_q": [0, 0], "cov_q": [[1, 0], [0, 1]]}',
-                "cov_p must be symmetric; got ",
-            ),
-            (
-                b'{"mean_p": [0, 0], "cov_p": [[1, 2], [2, 1]], "mean_q": [0, 0], "cov_q": [[1, 0], [0, 1]]}',
-                "cov_p must be positive semi",
-            ),
-            (b'{"mean_p": 0, "mean_q": 0, "cov_q": 1, "factor": 1, "sign": [1, 1]}', "factor must "),
-            (b'{"format": "ndis.PrivacyProfile"}', "format_version of the profile must be 1 or 2; got None"),
-            (b'{"format": 3}', "format of the profile must be 'ndis.PrivacyProfile'; got 3"),
-        ],
-    )
-    def test_bad_content(self, tmp_path, content, message):
-        (tmp_path / "bad").write_bytes(content)
-        assert refused("delta", tmp_path / "bad", "--epsilon", 1).startswith(message)
-
-    def test_missing_or_unreadable(self, tmp_path):
-        message = refused("delta", tmp_path / "none.json", "--epsilon", 1)
-        assert message == f"file must be readable; got '{tmp_path / 'none.json'}': No such file or directory"
-        assert refused("delta", tmp_path, "--epsilon", 1).endswith(": Is a directory")
-
-    def test_npz_never_unpickles(self, tmp_path):
-        class Trap:
-            def __reduce__(self):
-                return (pytest.fail, ("unpickled",))
-
-        np.savez(tmp_path / "trap.npz", variance_ratio=np.array([Trap()], dtype=object))
-        assert refused("delta", tmp_path / "trap.npz", "--epsilon", 1).startswith(
-            "file must be an NPZ archive of plain"
-        )
-
-    @pytest.mark.parametrize(
-        ("arrays", "message"),
-        [
-            ({"variance_ratio": np.array([np.nan])}, "variance_ratio must be finite; got "),
-            ({"variance_ratio": np.array([1 + 2j])}, "variance_ratio must be real numbers; got "),
-            ({"variance_ratio": np.array(["a"])}, "variance_ratio must be real numbers; got "),
-            ({"other": np.ones(1)}, "keys of the file must be "),
-        ],
-    )
-    def test_npz_content(self, tmp_path, arrays, message):
-        np.savez(tmp_path / "bad.npz", **arrays)
-        assert refused("delta", tmp_path / "bad.npz", "--epsilon", 1).startswith(message)
-
-    def test_damaged_npz(self, tmp_path):
-        """Cut off or with any byte changed: an answer from intact arrays or one line, never a traceback."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, variance_ratio=np.array([2.0, 1.5]), shift=np.zeros(2))
-        whole = buffer.getvalue()
-        rng = np.random.default_rng(0)
-        for i in range(150):
-            content = bytearray(whole)
-            if i % 3 == 0:
-                content = content[: rng.integers(len(whole))]
-            else:
-                content[rng.integers(len(whole))] ^= int(rng.integers(1, 256))
-            (tmp_path / "x.npz").write_bytes(content)
-            result = run("delta", tmp_path / "x.npz", "--epsilon", 1)
-            assert result.exit_code in (0, 2), result.exception
-            assert result.exception is None or isinstance(result.exception, SystemExit)
-            assert result.stderr.count("\n") == (result.exit_code == 2)
-
-    def test_zip_of_something_else(self, tmp_path):
-        with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-            archive.writestr("notes.txt", "no array")
-        assert refused("delta", tmp_path / "x.zip", "--epsilon", 1).startswith("keys of the file must be ")
 
 
 class TestRefusals:
@@ -410,40 +245,3 @@ class TestRefusals:
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
         message = refused("curve", "--ratio", 2, "-o", "c.png")
         assert message == "matplotlib must be installed to draw; got none; pip install 'ndis[plot]'"
-
-
-class TestAsAProcess:
-    def test_version_help_and_light_import(self):
-        assert fine("--version") == f"ndis {ndis.__version__}\n"
-        assert {"delta", "epsilon", "curve"} <= set(fine("--help").split())
-        code = (
-            "import sys\n"
-            "from ndis.cli import main\n"
-            "sys.argv = ['ndis', '--help']\n"
-            "try:\n"
-            "    main()\n"
-            "except SystemExit as leave:\n"
-            "    assert leave.code == 0\n"
-            "heavy = {'numba', 'scipy', 'matplotlib', 'sklearn', 'pandas'} & sys.modules.keys()\n"
-            "assert not heavy, heavy\n"
-        )
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert (result.returncode, result.stderr) == (0, "")
-
-    def test_module(self):
-        command = [sys.executable, "-m", "ndis", "delta", "--epsilon", "1", "--json", "--ratio"]
-        good = subprocess.run([*command, "2"], capture_output=True, text=True, check=False)
-        assert (good.returncode, good.stderr) == (0, "")
-        assert json.loads(good.stdout)["values"][0]["log_delta"] == GaussianPair.from_ratios(2.0).log_delta(1.0)
-        bad = subprocess.run([*command, "-2"], capture_output=True, text=True, check=False)
-        assert (bad.returncode, bad.stdout) == (2, "")
-        assert bad.stderr == "ndis: --ratio must be positive; got [-2.]\n"
-
-    def test_a_reader_that_leaves_early(self):
-        command = [sys.executable, "-m", "ndis", "curve", "--ratio", "2", "--points", "1500", "--range", "0", "1"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            process.stdout.readline()
-            process.stdout.close()
-            assert process.stderr.read() == ""

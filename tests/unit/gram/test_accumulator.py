@@ -11,7 +11,7 @@ import pytest
 
 from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.gram import GramAccumulator, RowLayout, exact_gram, leverage, worst_row
+from ndis.gram import GramAccumulator, RowLayout, exact_gram
 
 LAYOUT = RowLayout(4, 1.0)
 
@@ -109,30 +109,6 @@ def test_exact_covariance_in_real_units() -> None:
     for bad in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ParameterError, match="ridge must"):
             gram.exact(ridge=bad)
-
-
-def test_leverage_matches_the_definition_and_the_worst_row_is_found() -> None:
-    x = rows(3000)
-    x[5] = np.nan
-    gram = exact_gram(x, row_norm_bound=1.0, intercept=0.5)
-    scores = np.concatenate(list(leverage(x, gram, ridge=2.0)))
-    clipped = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1)
-    v = np.column_stack([clipped, np.full(len(x), 0.5)])
-    v[5] = 0
-    expected = np.einsum("ij,ij->i", v, np.linalg.solve(v.T @ v + 2 * np.eye(5), v.T).T)
-    np.testing.assert_allclose(scores, expected, atol=1e-7)
-    assert scores[5] == 0
-    worst = worst_row(x, gram, ridge=2.0)
-    assert worst is not None
-    assert worst.index == scores.argmax()
-    assert worst.leverage == scores.max()
-    step = np.array([float(s) for s in gram.layout.steps])
-    np.testing.assert_allclose(worst.integers * step, v[worst.index], atol=2e-5)
-    assert worst_row(x[:0], gram, ridge=1.0) is None
-    with pytest.raises(ParameterError, match="ridge must be positive"):
-        worst_row(x, gram, ridge=0.0)
-    with pytest.raises(ParameterError, match="data must have the columns of the Gram matrix"):
-        worst_row(x[:, :2], gram, ridge=1.0)
 
 
 @pytest.mark.parametrize("rows", [10, 20_000, 32_773, 70_000])

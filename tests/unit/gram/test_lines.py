@@ -150,3 +150,29 @@ def test_columns_name_every_column_of_a_file_without_a_header(tmp_path: Path) ->
         exact_gram(path, columns=[None, "a", "b", "t"], targets=0, row_norm_bound=1.0, target_bound=1.0)
     with pytest.raises(ParameterError, match="header must be left out"):
         exact_gram(rows, header=True, row_norm_bound=1.0)
+
+
+def test_csv_headers_and_cells(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "rows.csv"
+    path.write_bytes("é,b\n0.5,0.5\n".encode("latin-1"))
+    with pytest.raises(ParameterError, match="column names in UTF-8"):
+        exact_gram(path, row_norm_bound=1.0, header=True)
+    path.write_bytes(b"a,b\n0.5,x\n1_0,0.25\n0.25,0.5\n")
+    alone = exact_gram(np.array([[0.25, 0.5]]), row_norm_bound=1.0)
+    assert np.array_equal(exact_gram(path, row_norm_bound=1.0, header=True).integers, alone.integers)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_ends(tmp_path, end):
+    path = tmp_path / "rows.csv"
+    for lines, rows in ((["a,b", "0.5,0.25", "0.25,0.5", ""], [[0.5, 0.25], [0.25, 0.5]]), (["a,b", ""], [])):
+        path.write_bytes(end.join(lines).encode())
+        expected = exact_gram(np.reshape(rows, (-1, 2)), row_norm_bound=1.0)
+        assert np.array_equal(exact_gram(path, row_norm_bound=1.0, header=True).integers, expected.integers)
+
+
+def test_a_record_beyond_one_block_is_no_row(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"a,b\n1,2\n" + b"7" * (1 << 25) + b",4\n")
+    alone = exact_gram(np.array([[1.0, 2.0]]), row_norm_bound=1.0)
+    assert np.array_equal(exact_gram(path, row_norm_bound=1.0, header=True).integers, alone.integers)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import decimal
+import random
+import threading
 import warnings
 from pathlib import Path
 
@@ -17,6 +20,7 @@ import scipy.sparse
 
 from ndis.errors import ParameterError
 from ndis.gram import Gram, exact_gram, leverage, worst_row
+from ndis.gram.sources import open_source
 
 NAMES = ["a", "b", "c", "y"]
 OPTIONS = {"row_norm_bound": 1.5, "targets": [3], "target_bound": 0.5, "intercept": 1.0}
@@ -119,7 +123,6 @@ def test_second_pass_on_files(folder: Path, rows: np.ndarray, expected: Gram) ->
 
 
 def test_an_interrupted_stream_leaves_nothing_behind(folder: Path, expected: Gram) -> None:
-    import threading
 
     before = sorted(folder.rglob("*"))
     scores = leverage(folder / "parquet", expected, ridge=1.0, targets="y")
@@ -244,3 +247,45 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
 def test_other_data_is_refused(data: object, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         exact_gram(data, row_norm_bound=1.0)
+
+
+def test_wide_floats_are_refused_before_their_values_matter() -> None:
+    pandas = pytest.importorskip("pandas")
+    for value in ("0.5", "1e400"):
+        frame = pandas.DataFrame({"a": np.array([np.longdouble(value)])})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ParameterError, match="a"):
+                exact_gram(frame, row_norm_bound=1.0)
+
+
+def test_decimals_have_one_value_in_every_source(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    random.seed(0)
+    digits = [(random.randint(-(10**37), 10**37), random.choice([0, 5, 20, 37])) for _ in range(400)]
+    for scale in (0, 5, 20, 37):
+        exact = [decimal.Decimal(n).scaleb(-scale, decimal.Context(prec=60)) for n, s in digits if s == scale]
+        column = pa.array(exact, pa.decimal128(38, scale))
+        table = pa.table({"a": column})
+        pq.write_table(table, tmp_path / "a.parquet")
+        (tmp_path / "a.csv").write_text("\n".join(map(str, exact)))
+        floats = [float(x) for x in exact]
+        for data in (table, pl.from_arrow(table), tmp_path / "a.parquet"):
+            (blocks,) = zip(*open_source(data, progress=False).read(((0,),)), strict=True)
+            assert np.concatenate(blocks)[:, 0].tolist() == floats
+        found = exact_gram(tmp_path / "a.csv", row_norm_bound=1.0, progress=False, columns="a")
+        assert np.array_equal(found.integers, exact_gram(table, row_norm_bound=1.0, progress=False).integers)
+
+
+def test_types_of_text_do_not_tell_the_longest_cell() -> None:
+    for words in (["a"], ["a", "secret 1234567"]):
+        text = np.array([[w] for w in words])
+        for array in (text, text.astype("S"), text.astype([("x", text.dtype)])):
+            with pytest.raises(ParameterError) as caught:
+                exact_gram(array, row_norm_bound=1.0)
+            assert not any(digit in str(caught.value).replace("64 bits", "") for digit in "0123456789")
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"a": ["x"]}, schema={"a": pl.Enum(["x", "secret"])})
+    with pytest.raises(ParameterError, match="got dtype Enum") as caught:
+        exact_gram(frame, row_norm_bound=1.0)
+    assert "secret" not in str(caught.value)

@@ -66,3 +66,18 @@ def test_commands(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
     assert result.exit_code == 0, result.output
+
+
+def test_the_examples_of_the_release_engine_run() -> None:
+    text = (ROOT / "docs" / "release-engine.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    elsewhere = ("rows/", "Client")  # a folder, a cluster or a device that is not here
+    here = [block for block in blocks if not any(word in block for word in elsewhere)]
+    assert len(here) == 5
+    names: dict[str, object] = {}
+    for block in here:
+        exec(compile(block, "release-engine.md", "exec"), names)
+    parts = names["parts"]
+    whole = names["exact_gram"](names["rows"], row_norm_bound=5.0)  # type: ignore[operator]
+    assert parts[0].finish() == whole  # type: ignore[index]
+    np.testing.assert_allclose(names["gram"].layout.joint_norm_bound, np.sqrt(35))  # type: ignore[attr-defined]

@@ -201,3 +201,10 @@ def test_import_stays_light():
     code = f"import ndis, sys; print(*(name for name in {HEAVY!r} if name in sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == []
+
+
+def test_importing_the_gram_engine_brings_no_optional_package() -> None:
+    heavy = ["flint", "pyarrow", "pandas", "polars", "dask", "torch", "sklearn", "rich"]
+    code = f"import sys, ndis.gram; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -13,11 +12,13 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
-from sklearn.utils.estimator_checks import check_estimator
 
+from helpers.estimators import Untouchable, keeps_conventions
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLinearRegression
 from ndis.mechanisms.base import Receipt
+
+pytestmark = pytest.mark.usefixtures("seeded")
 
 BOUNDS = {"row_norm_bound": 10.0, "target_bound": 10.0, "weight_bound": 2.0, "random_state": 0}
 ESTIMATORS = [
@@ -37,14 +38,6 @@ IN_CONFLICT = {
 }
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    """Seeds make results repeatable, and say that they are not private."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotPrivateWarning)
-        yield
-
-
 @pytest.fixture(scope="module")
 def records():
     rng = np.random.default_rng(3)
@@ -59,18 +52,7 @@ def model(**changes):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=["rounds", "gram", "replace-one"])
 def test_scikit_learn_battery(estimator):
-    results = check_estimator(estimator, expected_failed_checks=IN_CONFLICT, on_skip=None, on_fail=None)
-    status = {(r["check_name"], r["status"]): r["exception"] for r in results}
-    assert [(name, status[name, found]) for name, found in status if found == "failed"] == []
-    assert {name for name, found in status if found == "xfail"} == set(IN_CONFLICT)
-    assert {name for name, found in status if found == "skipped"} <= {"check_array_api_input"}
-
-
-class Untouchable:
-    """Fails the test as soon as anything is asked of it."""
-
-    def __getattribute__(self, name):
-        raise AssertionError("private data were touched")
+    keeps_conventions(estimator, IN_CONFLICT)
 
 
 class TestBounds:

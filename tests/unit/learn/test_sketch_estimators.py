@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -12,9 +11,9 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import check_estimator
 
 import ndis
+from helpers.estimators import Untouchable, keeps_conventions
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateCovariance, PrivatePCA, PrivateRidge
 from ndis.learn._solve import ridge_from_matrix
@@ -39,14 +38,6 @@ def named(estimator):
 
 
 @pytest.fixture
-def seeded():
-    """Seeds make results repeatable, and say that they are not private."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotPrivateWarning)
-        yield
-
-
-@pytest.fixture
 def records():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(400, 3)) / 2
@@ -66,11 +57,7 @@ class TestConventions:
     @pytest.mark.parametrize("estimator", ESTIMATORS, ids=named)
     def test_scikit_learn_battery(self, estimator, seeded):
         expected = IN_CONFLICT | (IN_CONFLICT_WITH_TARGETS if isinstance(estimator, PrivateRidge) else {})
-        results = check_estimator(estimator, expected_failed_checks=expected, on_skip=None, on_fail=None)
-        status = {(r["check_name"], r["status"]): r["exception"] for r in results}
-        assert {name for name, found in status if found == "xfail"} == set(expected)
-        assert [(name, status[name, found]) for name, found in status if found == "failed"] == []
-        assert {name for name, found in status if found == "skipped"} <= {"check_array_api_input"}
+        keeps_conventions(estimator, expected)
 
     @pytest.mark.parametrize("estimator", ESTIMATORS, ids=named)
     def test_parameters_are_keywords_and_stored_as_given(self, estimator):
@@ -102,13 +89,6 @@ class TestConventions:
         again = pickle.loads(pickle.dumps(model))
         assert again.receipt_ == model.receipt_
         np.testing.assert_array_equal(released(again), released(model))
-
-
-class Untouchable:
-    """Fails the test as soon as anything is asked of it."""
-
-    def __getattribute__(self, name):
-        raise AssertionError("private data were touched")
 
 
 class TestBounds:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
 import ndis
-from ndis.errors import NotPrivateWarning, ParameterError
+from ndis.errors import ParameterError
 from ndis.learn import PrivateRidge, ridge_from_gram
 from ndis.mechanisms.sketch_size import default_sketch_size
-
-
-@pytest.fixture
-def seeded():
-    """Seeds make results repeatable, and say that they are not private."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotPrivateWarning)
-        yield
 
 
 class TestDefaultSketchSize:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 import ndis
+from helpers.values import ANYTHING
 from ndis import GaussianMechanism
+from ndis.mechanisms.gaussian import _finite
 
 
 def analytic_noise(epsilon: float, delta: float, start: float) -> mpmath.mpf:
@@ -103,3 +106,27 @@ def test_covariance_shapes_the_noise():
     assert np.abs(spread).max() < 5
     with pytest.raises(ndis.ParameterError, match="value"):
         mechanism.release([1.0, 2.0, 3.0])
+
+
+EXTREME = [1e308, -1e308, Decimal("1e999999"), Decimal("1e-99999999")]
+
+
+@pytest.mark.parametrize("value", [*ANYTHING, *EXTREME], ids=lambda value: type(value).__name__)
+def test_the_gaussian_mechanism_raises_for_no_value(value):
+    mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0)
+    cell = np.empty(2, dtype=object)
+    cell[:] = [value if not isinstance(value, np.ndarray) else None, 0.25]
+    values = mechanism.release(cell).values
+    assert values.shape == (2,)
+    assert np.isfinite(values).all()
+    assert _finite(cell).to_float()[1] == 0.25
+
+
+def test_what_is_no_finite_number_counts_as_zero():
+    zeros = [None, math.nan, -math.inf, 10**400, "1", 1j, Decimal("nan"), np.float32("inf"), Fraction(10**400)]
+    assert _finite(zeros).to_float().tolist() == [0.0] * len(zeros)
+    kept = [3, 0.5, Fraction(1, 4), Decimal("0.125"), True, np.int8(-2), np.longdouble(1.5)]
+    assert _finite(kept).to_float().tolist() == [3.0, 0.5, 0.25, 0.125, 1.0, -2.0, 1.5]
+    assert _finite(np.array([math.nan, 1.5], dtype=np.float32)).to_float().tolist() == [0.0, 1.5]
+    for scalar in (None, 10**400, Decimal("nan")):
+        assert _finite(scalar).shape == ()

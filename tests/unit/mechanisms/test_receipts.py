@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process import kernels
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import ndis
+from helpers.models import mean_of
+from ndis._exact import exact_array
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLogisticRegression
 from ndis.mechanisms.base import GaussianRelease, Receipt
 from ndis.mechanisms.release import ProjectionRelease
+from ndis.models import GaussianProcess
 
 MECHANISM = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, row_norm_bound=1.0)
 NOISE = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
@@ -120,3 +127,88 @@ def test_an_estimator_has_the_receipt_of_its_release(tmp_path):
     model.fit([[0.5], [-0.5]], [0, 1])
     model.release_.save(tmp_path / "release.json")
     assert GaussianRelease.load(tmp_path / "release.json").receipt == model.receipt_
+
+
+FLOATS = "exact draw, law computed in floats"
+
+
+def rebuilt(found):
+    """The kernel of a receipt."""
+    if isinstance(found, dict):
+        return getattr(kernels, found["kernel"])(**{name: rebuilt(each) for name, each in found["parameters"].items()})
+    return found
+
+
+class TestReceipts:
+    def test_a_model_can_be_rebuilt_from_its_receipt(self):
+        kernel = 0.7 * RBF([1 / 3, 2.0]) + WhiteKernel(0.1)
+        query = np.random.default_rng(0).uniform(size=(5, 2)) / 3
+        model = GaussianProcess(
+            kernel=kernel,
+            noise_variance=25.0,
+            label_bound=1.0,
+            prior_variance_bound=1.0,
+            query=query,
+            max_records=3,
+        )
+        mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
+        receipt = mechanism.release(([[0.0, 0.0]], [1.0])).receipt
+        again = Receipt.from_json(receipt.to_json())
+        written = again.parameters["model"]
+        assert again == receipt
+        np.testing.assert_array_equal(written["query"], query)
+        found = rebuilt(written["kernel"])
+        np.testing.assert_array_equal(found(query), kernel(query))
+        np.testing.assert_array_equal(found.bounds, kernel.bounds)
+        assert written["max_records"] == 3
+
+    def test_long_arrays_are_written_whole(self):
+        from ndis.mechanisms.lifted import _plain
+
+        long = np.random.default_rng(0).uniform(size=(400, 4))
+        np.testing.assert_array_equal(json.loads(json.dumps(_plain(long))), long)
+        odd = [np.float64(0.1), math.nan, (1, None), np.array(2), Fraction(1, 3), np.bool_(True)]
+        assert _plain(np.longdouble(1.5)) == repr(np.longdouble(1.5))
+        assert json.loads(json.dumps(_plain(odd), allow_nan=False)) == [
+            0.1,
+            "nan",
+            [1, None],
+            2,
+            "Fraction(1, 3)",
+            True,
+        ]
+
+    @pytest.mark.parametrize(
+        ("law", "said"),
+        [
+            (lambda data: ([0.5], [[0.0]]), FLOATS),
+            (lambda data: (np.array([0.5]), exact_array([[0]])), FLOATS),
+            (lambda data: (exact_array([Fraction(1, 3)]), exact_array([[0]])), "exact"),
+        ],
+    )
+    def test_whether_the_law_was_exact(self, law, said):
+        receipt = mean_of(law).release(None).receipt
+        assert receipt.arithmetic == said
+        assert Receipt.from_json(receipt.to_json()) == receipt
+
+    def test_the_receipt_does_not_tell_an_empty_data_set(self):
+        """sum([]) is the integer 0, other sums are floats."""
+        mechanism = mean_of(lambda data: ([sum(data)], [[0]]))
+        found = [mechanism.release(data).receipt for data in ([], [0.25])]
+        assert found[0].digest != found[1].digest  # of the released values, which differ from draw to draw
+        assert replace(found[0], digest="") == replace(found[1], digest="")
+
+    def test_other_arithmetic_is_refused(self):
+        receipt = Receipt("M", {}, 1.0, 1e-6, "add-remove", private=True, arithmetic="floats")
+        with pytest.raises(ParameterError, match="arithmetic of the receipt must be 'exact' or 'exact draw, law"):
+            Receipt.from_json(receipt.to_json())
+
+    @pytest.mark.parametrize("classes", [None, (0, 1)])
+    def test_whether_classes_were_stated(self, classes):
+        model = PrivateLogisticRegression(
+            row_norm_bound=1.0, method="posterior", l2_penalty=20.0, bound="renyi", classes=classes
+        )
+        model.fit([[0.0], [0.5]], [0, 1])
+        assert model.receipt_.parameters["classes_stated"] is (classes is not None)
+        assert model.receipt_.arithmetic == "exact"
+        assert model.release_.receipt is model.receipt_
