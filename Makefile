@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types bench sweep docs wheel ledger-race dominance ledger-bench clean
+.PHONY: demo test lint types api bench sweep docs wheel ledger-race dominance ledger-bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,9 @@ lint: $(VENV)/.dev  ## ruff and mypy --strict
 	$(BIN)/mypy --strict
 
 types: lint
+
+api: $(VENV)/.dev  ## the public names and signatures, after a change that is meant
+	PYTHONPATH=tests $(RUN) -m helpers.public_api
 
 bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 	$(RUN) -m benchmarks

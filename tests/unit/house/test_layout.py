@@ -208,3 +208,9 @@ def test_importing_the_gram_engine_brings_no_optional_package() -> None:
     code = f"import sys, ndis.gram; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_test_files_are_short():
+    """A long test file mixes subjects: give each subject a file."""
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "tests").rglob("*.py")}
+    assert {str(path.relative_to(ROOT)): lines for path, lines in lengths.items() if lines > 400} == {}
