@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 # An entry names a module, or a package with everything in it; the most exact entry counts.
 LAYERS = (
     ("ndis.errors", "ndis.enclosure", "ndis._version"),
-    ("ndis._validate", "ndis._balls", "ndis._json", "ndis._npy", "ndis._rounding", "ndis.files"),
+    ("ndis._validate", "ndis._balls", "ndis._json", "ndis._npy", "ndis._rounding", "ndis._text", "ndis.files"),
     ("ndis._exact", "ndis._search"),
     ("ndis._compile",),
     ("ndis.spectrum",),

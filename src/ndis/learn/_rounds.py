@@ -17,17 +17,14 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndis.learn._clip import EDGES, FIRST_CLIP, mean_square, next_clip, tail
+from ndis._validate import Floats
 from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
 from ndis.learn._inference import Unshrunk, unshrunk
-from ndis.learn._releases import Releases
+from ndis.learn._releases import EDGES, FIRST_CLIP, Releases, mean_square, next_clip, tail
 from ndis.mechanisms.rounds import GaussianRounds
 
 __all__ = ["LinearFit", "LinearReleases", "Measured", "Measurements", "calibrated_rounds", "fit_rounds"]
-
-Floats = NDArray[np.float64]
 
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
 GRAM_SHARE = 0.25
@@ -134,14 +131,13 @@ class LinearReleases(Releases):
         squared = Fraction(reach) ** 4 * (self._replaced if self.targets > 1 else 1)
         squares, spread = self._counts(index, found.squares, squared_reach=squared, name="squared residuals")
         records = None
-        if len(self._budget.sum_shares) == 1:
+        if len(self.budget.sum_shares) == 1:
             records = float(self._counts(index + 1, [found.records], squared_reach=1, name="records")[0][0])
         return Measured(total, noise, squares / self._term_unit**2, spread / self._term_unit**2, records)
 
-
     def clipped(self, rows: int) -> float:
         """Release the number of rows that the schema changes; one record moves it by at most 1."""
-        last = len(self._budget.count_shares) - 1
+        last = len(self.budget.count_shares) - 1
         return float(self._counts(last, [rows], squared_reach=1, name="clipped rows")[0][0])
 
 
