@@ -166,8 +166,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _set_features(self, names: list[str] | int) -> None:
         if isinstance(names, int):
             self.n_features_in_ = names
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             return
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)

@@ -244,9 +244,7 @@ class Schema:
     def scales(self) -> tuple[Floats, Floats]:
         """(centre, half-width) of every encoded column in original units; 0 and 1 for a column of a category."""
         pairs = [
-            (0.0, 1.0) if isinstance(column, Category) else (column.centre, column.half_width)
-            for name, column in self.columns.items()
-            for _ in column.labels(name)
+            (column.centre, column.half_width) for name, column in self.columns.items() for _ in column.labels(name)
         ]
         centre, half_width = np.array(pairs).T
         return centre, half_width

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._text import html_table, text_table
 from ndis.errors import ParameterError
 from ndis.schema.columns import UNKNOWN, Column
 from ndis.schema.table import checked_columns
@@ -95,23 +95,13 @@ class Preview:
         return [beyond, f"norms: {norms}"]
 
     def __repr__(self) -> str:
-        cells = self.cells()
-        widths = [max(len(row[j]) for row in cells) for j in range(len(_HEAD))]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *(text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True))])
-            for row in cells
-        ]
-        return "\n".join([self._title(), *lines, *self.notes()])
+        return text_table(self._title(), self.cells(), self.notes())
 
     def _title(self) -> str:
         return f"{self.rows} rows, norm bound {self.row_norm_bound:.4g}"
 
     def _repr_html_(self) -> str:
-        head, *body = self.cells()
-        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
-        heading = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes())
-        return f"<table><caption>{escape(self._title())}</caption><tr>{heading}</tr>{rows}</table>{notes}"
+        return html_table(self._title(), self.cells(), self.notes())
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the norms of encoded rows, with the bound; returns the axes."""

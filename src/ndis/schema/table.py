@@ -43,9 +43,7 @@ class Table:
         wanted = dict(schema.columns)
         if self.target:
             wanted[schema.needed_target()] = schema.target  # type: ignore[assignment]
-        found, names = checked_columns(
-            schema, self.data, wanted, self.columns, self.header, progress, typed=self.typed
-        )
+        found, names = checked_columns(schema, self.data, wanted, self.columns, self.header, progress, typed=self.typed)
 
         def read(groups: Groups) -> Iterator[Parts]:
             for cells in found.read(names):
