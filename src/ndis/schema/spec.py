@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from ndis.errors import ParameterError
-from ndis.gram.column_files import open_columns
+from ndis.gram.files import open_columns
 from ndis.schema.columns import PLACEHOLDER, Boolean, Category, Column, Date, Number
 
 __all__ = ["as_column", "as_name", "as_target", "quoted", "template", "toml_value"]

@@ -10,8 +10,8 @@ import numpy as np
 
 from ndis.errors import ParameterError
 from ndis.gram.cluster import is_dask
-from ndis.gram.column_files import open_columns
 from ndis.gram.columns import Cells, Columns, Wanted
+from ndis.gram.files import open_columns
 from ndis.gram.schema import Groups, Parts, Source, pick
 from ndis.schema.cells import Floats
 from ndis.schema.columns import Column
