@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
     from ndis.genchi2 import GeneralizedChiSquare
+    from ndis.ledger.charging import odometer
     from ndis.ledger.dominance import dominates
     from ndis.ledger.ledger import Ledger
-    from ndis.ledger.odometer import odometer
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.clipping import clipped_count
     from ndis.mechanisms.gaussian import GaussianMechanism
