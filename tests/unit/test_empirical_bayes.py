@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndis.learn._releases import EDGES, next_clip, tail
 from ndis.learn._empirical_bayes import GROWTH, Preconditioner, Round, posterior_mean, predicted
 from ndis.learn._inference import unshrunk
+from ndis.learn._releases import EDGES, next_clip, tail
 from ndis.learn._rounds import Measured, fit_rounds
 
 
