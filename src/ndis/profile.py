@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._groups import Choice, Group, Releases, as_rate, canonical, orders_of, total_failure
-from ndis._profile_json import profile_from_json, profile_to_json
+from ndis._pair_json import profile_from_json, profile_to_json
 from ndis._rounding import up
 from ndis._search import least_type_two
 from ndis._validate import (

@@ -21,7 +21,7 @@ LAYERS = (
     ("ndis._compile",),
     ("ndis.spectrum",),
     ("ndis.pair", "ndis.genchi2"),
-    ("ndis.loss", "ndis.plotting", "ndis._pair_json", "ndis._groups", "ndis._profile_json"),
+    ("ndis.loss", "ndis.plotting", "ndis._groups", "ndis._pair_json"),
     ("ndis.paper",),
     ("ndis.profile",),
     ("ndis.worst_case",),

@@ -62,6 +62,10 @@ class _AnyColumn:
 class _Range(_AnyColumn):
     """A number or a date between two ends."""
 
+    low: Any
+    high: Any
+    fill: Any
+
     @property
     def _ends(self) -> tuple[float, float, float | None]:
         """Low, high and fill as floats."""
@@ -98,6 +102,10 @@ class _Range(_AnyColumn):
             filled = np.where(np.isnan(values), np.nan if fill is None else fill, values)
             scaled = (np.minimum(np.maximum(filled, low), high) - self.centre) / self.half_width
             return np.minimum(np.maximum(scaled, -1.0), 1.0).reshape(-1, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"low": self.low, "high": self.high} | with_fill(self.fill)
 
 
 @dataclass(frozen=True)
@@ -139,10 +147,6 @@ class Number(_Range):
         """Numbers, and NaN where a cell is no finite number."""
         found = numbers(cells)
         return np.where(np.isfinite(found), found, np.nan)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return {"low": self.low, "high": self.high} | with_fill(self.fill)
 
 
 @dataclass(frozen=True)
@@ -225,10 +229,6 @@ class Date(_Range):
     def read(self, cells: Cells) -> Floats:
         """Days since 1970-01-01, and NaN where a cell is no date."""
         return days(cells)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return {"low": self.low, "high": self.high} | with_fill(self.fill)
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,7 @@ from ndis.schema.cells import Cells, Floats
 from ndis.schema.columns import Boolean, Category, Column, Number, finite
 from ndis.schema.preview import Preview, preview
 from ndis.schema.spec import as_column, as_name, as_target, quoted, toml_value
-from ndis.schema.table import Table, cells_of, dask_table
-from ndis.schema.transformer import SchemaTransformer
+from ndis.schema.table import SchemaTransformer, Table, cells_of, dask_table
 
 __all__ = ["Schema"]
 
