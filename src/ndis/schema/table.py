@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import is_nested
 from ndis.gram.cluster import is_dask
 from ndis.gram.columns import Cells, Columns, Wanted
 from ndis.gram.files import open_columns
@@ -105,7 +106,7 @@ def _width(data: Any) -> int | None:
     if isinstance(data, np.ndarray):
         return data.shape[1] if data.ndim == 2 else None
     first = data[0] if isinstance(data, list | tuple) and data else None
-    return len(first) if isinstance(first, list | tuple) else None
+    return len(first) if is_nested(first) else None
 
 
 def dask_table(schema: Schema, data: Any, *, target: bool) -> Any:
