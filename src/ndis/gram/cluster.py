@@ -10,6 +10,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,30 @@ def is_dask(data: Any) -> bool:
 
 
 def open_dask(data: Any) -> tuple[Source, list[Any]]:
-    """Return the schema of a dask collection and its partitions as delayed values."""
+    """Return the rows of a dask collection as a source, and its partitions as delayed values.
+
+    The source reads in this process, which holds one partition at a time.
+    """
     if hasattr(data, "_meta") and hasattr(data, "columns"):
-        return open_source(data._meta), list(data.to_delayed())
-    if getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
+        schema, partitions = open_source(data._meta), list(data.to_delayed())
+    elif getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
         raise ParameterError("data", "be a dask data frame or a two-dimensional dask array", type(data).__name__)
-    return open_source(data._meta.reshape(0, data.shape[1])), list(data.rechunk({1: -1}).to_delayed().ravel())
+    else:
+        schema = open_source(data._meta.reshape(0, data.shape[1]))
+        partitions = list(data.rechunk({1: -1}).to_delayed().ravel())
+    declared = schema.names or schema.width
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        from dask import delayed
+
+        for part in partitions:
+            yield from computed(delayed(_blocks, pure=False)(part, declared, groups))
+
+    return replace(schema, read=read), partitions
+
+
+def _blocks(part: Any, columns: int | tuple[str, ...], groups: Groups) -> list[Parts]:
+    return list(read_partition(part, columns, groups))
 
 
 def computed(delayed: Any) -> Any:

@@ -24,7 +24,7 @@ class Opened:
     Parameters
     ----------
     source : Source
-        The public schema, and the rows of data that are not a dask collection.
+        The public schema, and the rows.
     groups : tuple
         The numbers of the feature columns, and of the target columns if there are any.
     partitions : list, optional
@@ -59,10 +59,6 @@ class Opened:
 
     def on_host(self) -> Iterator[Parts]:
         """All rows as arrays of this process, block by block."""
-        if self.partitions is not None:
-            for part in self.partitions:
-                yield from read_partition(computed(part), self.source.names or self.source.width, self.groups)
-            return
         for parts in self.source.read(self.groups):
             if self.source.device is None:
                 yield parts

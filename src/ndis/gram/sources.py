@@ -132,6 +132,7 @@ def _pandas(frame: Any) -> Source:
 
     width = matrix_width(frame.shape)
     names = tuple(str(c) for c in frame.columns)
+
     def holds_numbers(dtype: Any) -> bool:
         if isinstance(dtype, pd.ArrowDtype):
             return is_number(dtype.pyarrow_dtype)

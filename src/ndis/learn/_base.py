@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from ndis._validate import STATE_A_BOUND, Floats
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
+from ndis.gram.cluster import is_dask
 from ndis.gram.columns import objects, series_cells
 from ndis.gram.schema import choose_columns
 from ndis.gram.sources import open_source
@@ -25,6 +26,7 @@ __all__ = [
     "INTERCEPT_SHARE",
     "Floats",
     "check_given",
+    "not_dask",
     "private_rows",
     "private_targets",
     "stated_bound",
@@ -55,6 +57,13 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
     return number
 
 
+def not_dask(name: str, data: Any) -> None:
+    """Refuse a dask collection as an argument of `fit`."""
+    if is_dask(data):
+        remedy = "fit_data takes one, with the target among its columns"
+        raise ParameterError(name, "be in memory for fit", "a dask collection", remedy)
+
+
 def private_rows(estimator: Any, X: Any) -> Any:
     """The rows in a form that the release engine reads. Sets `n_features_in_` and `feature_names_in_`.
 
@@ -74,11 +83,12 @@ def private_rows(estimator: Any, X: Any) -> Any:
 
 
 def check_given(estimator: Any, y: Any) -> None:
-    """Refuse targets that were left out, in the words of scikit-learn."""
+    """Refuse targets that were left out, in the words of scikit-learn, and those in a dask collection."""
     if y is None:
         raise ParameterError(
             "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
+    not_dask("y", y)
 
 
 def private_targets(estimator: Any, y: Any) -> Floats:

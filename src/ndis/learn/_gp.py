@@ -32,7 +32,7 @@ class PrivateGaussianProcess(RegressorMixin, TargetEstimator):  # type: ignore[m
     `ndis.models.GaussianProcess`. `predict` reads only z: it is the best linear prediction from z under the model,
     where `max_records` records lie evenly at the query points. So it shrinks towards zero for the noise added, and for
     the spread of a draw; docs/models.md has the formula. What was released is `values_`.
-    `fit_data` reads files, folders or frames, and holds their first `max_records` records in memory.
+    `fit_data` reads files, folders, frames or dask collections, and holds their first `max_records` records in memory.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_not_negative
 from ndis.errors import ParameterError
-from ndis.gram.cluster import is_dask
+from ndis.gram.cluster import is_dask, open_dask
 from ndis.gram.schema import Groups, Parts, Source, choose_columns
 from ndis.gram.sources import open_source
 from ndis.learn._base import INTERCEPT_SHARE, Floats
@@ -63,8 +63,8 @@ class PrivateRidge(LinearPredictor, SketchEstimator):
     The estimator releases the rows, the targets and a constant as one sketch (`RandomProjection`). It solves the normal
     equations with the unbiased Gram estimate of the sketch. Noise may make this estimate indefinite. So the penalty is
     `alpha`, or the least one that lifts the smallest eigenvalue to the noise level if that is larger (see
-    `ridge_from_gram`). `fit_data` reads files and frames in one pass. It takes one target column, and no dask
-    collection.
+    `ridge_from_gram`). `fit_data` reads files, folders, frames or dask collections in one pass, with
+    one target column.
 
     Parameters
     ----------
@@ -146,11 +146,10 @@ class PrivateRidge(LinearPredictor, SketchEstimator):
         return self._learn(source, choose_columns(source, None, None), scale=scale, one=one)
 
     def _learn_opened(self, opened: Any, groups: Groups, bounds: float, **given: Any) -> Self:
-        if is_dask(opened):
-            raise ParameterError("data", "be in memory or in files for PrivateRidge", "a dask collection")
         if len(groups[1]) != 1:
             raise ParameterError("target", "name one column", f"{len(groups[1])} columns")
-        return self._learn(opened, groups, scale=bounds, one=True, progress=given["progress"])
+        source = open_dask(opened)[0] if is_dask(opened) else opened
+        return self._learn(source, groups, scale=bounds, one=True, progress=given["progress"])
 
     def _check(self, *, files: bool = False) -> float:
         """Check the public parameters before any private value is read, and return the scale of the targets."""

@@ -42,7 +42,7 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
     plus noise. Their noise does not fall as records are added; they have two classes only.
 
     `fit_data` reads files, folders, frames or dask collections. With `method="rounds"` they are read once per release.
-    The other methods keep the encoded records in memory and take no dask collection. Labels are then numbers and
+    The other methods keep the encoded records in memory. Labels are then numbers and
     `classes` must be stated, or a schema names the target and its classes, which may be text.
 
     Parameters
@@ -166,8 +166,7 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
     def _check(self, *, files: bool = False) -> float:
         """Check public parameters before any private value is read. Labels in files must be numbers, or in a schema."""
         row_norm_bound = self._row_bound()
-        if hasattr(self, "estimate_"):  # of an earlier fit
-            del self.estimate_
+        self.__dict__.pop("estimate_", None)  # of an earlier fit
         schema = self._schema(classes=self.schema is not None)
         if schema is not None and self.classes is not None:
             raise ParameterError("classes", "be left out with a schema, whose target has classes", self.classes)

@@ -154,6 +154,7 @@ class PrivateLinearRegression(LinearPredictor, RoundsEstimator):
     def _check(self, *, files: bool = False) -> _Bounds:
         """Check public parameters before any private value is read."""
         row, target = self._row_bound(), self._target_bound()
+        self.__dict__.pop("clipped_rows_", None)  # of an earlier fit
         one_of("method", self.method, METHODS)
         if self.count_clipped and self.schema is None:
             raise ParameterError("count_clipped", "come with a schema", "no schema")
@@ -255,7 +256,8 @@ class PrivateLinearRegression(LinearPredictor, RoundsEstimator):
         """A table of coefficients, standard errors and intervals, in the units of the data."""
         check_is_fitted(self)
         residual = ", ".join(f"{x:.4g}" for x in np.sqrt(self.estimate_.residual_variance))
-        clipped = f"; about {max(self.clipped_rows_, 0):.3g} rows clipped" if self.count_clipped else ""
+        counted = getattr(self, "clipped_rows_", None)
+        clipped = "" if counted is None else f"; about {max(counted, 0):.3g} rows clipped"
         note = f"about {max(self.records_, 0):.3g} records; standard deviation of residuals {residual}{clipped}"
         return self._summary("Private linear regression", level, note)
 

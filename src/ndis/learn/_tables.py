@@ -19,7 +19,7 @@ from ndis.gram.cluster import is_dask, open_dask
 from ndis.gram.columns import memory_columns, objects
 from ndis.gram.schema import Groups, choose_columns
 from ndis.gram.sources import open_source
-from ndis.learn._base import Floats, private_rows, private_targets, stated_bound
+from ndis.learn._base import Floats, not_dask, private_rows, private_targets, stated_bound
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.sketch_law import as_calibration
@@ -113,6 +113,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _fitted_rows(self, X: Any) -> Any:
         """The private rows in a form the release engine reads; sets `n_features_in_` and `feature_names_in_`."""
         schema = self._schema()
+        not_dask("X", X)
         if schema is None:
             return private_rows(self, X)
         kept = self._kept_columns(schema)
@@ -122,6 +123,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _fitted_targets(self, X: Any, y: Any) -> Floats:
         """The private targets; with a schema encoded, and from their column of X if `y` is left out."""
         schema = self._schema()
+        not_dask("y", y)
         if schema is None:
             return private_targets(self, y)
         return schema.encode_target(X) if y is None else schema.encode_target_cells(_target_cells(schema, y))
@@ -312,11 +314,9 @@ def _target_cells(schema: Schema, y: Any) -> Any:
 
 def in_memory(data: Any, groups: Groups, *, most: int | None = None) -> tuple[Floats, Floats]:
     """The first `most` records of opened data with one target, as arrays."""
-    if is_dask(data):
-        raise ParameterError("data", "be in memory or in files for this estimator", "a dask collection")
     blocks: list[tuple[Floats, Floats]] = []
     count = 0
-    for rows, targets in data.read(groups):
+    for rows, targets in (open_dask(data)[0] if is_dask(data) else data).read(groups):
         with np.errstate(all="ignore"):  # a warning would tell of the values
             host = [np.asarray(part.cpu() if hasattr(part, "cpu") else part, np.float64) for part in (rows, targets)]
         left = None if most is None else max(most - count, 0)
@@ -330,4 +330,6 @@ def changed_count(estimator: Any, data: Any, y: Any, **how: Any) -> int:
     """**Private**: how many rows the schema of an estimator changes; release it only with noise."""
     schema = estimator._schema()
     assert schema is not None
-    return changed_rows(schema, data, targets=None if y is None else _target_cells(schema, y), **how)
+    targets = None if y is None else _target_cells(schema, y)
+    bound, kept = estimator._row_bound(), estimator._kept_columns(schema)
+    return changed_rows(schema, data, targets=targets, row_norm_bound=bound, kept=kept, **how)
