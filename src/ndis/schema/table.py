@@ -105,7 +105,7 @@ def _width(data: Any) -> int | None:
     """The number of columns of rows without names, which are in the order of the schema."""
     if isinstance(data, np.ndarray):
         return data.shape[1] if data.ndim == 2 else None
-    first = data[0] if isinstance(data, list | tuple) and data else None
+    first: Any = data[0] if isinstance(data, list | tuple) and data else None
     return len(first) if is_nested(first) else None
 
 
