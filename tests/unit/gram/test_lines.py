@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import random
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
 from ndis.gram.cells import number
-from ndis.gram.lines import row_blocks, rows_by_line, rows_of
+from ndis.gram.lines import LONGEST, cells_of, line_blocks, rows_of
 
 PIECES = [
     b'"', b'""', b",", b"\r", b"1", b"0.5", b"-", b"+", b".", b"e", b"E5", b"1e999", b"1e-400", b" ", b"\t", b"\x00",
@@ -26,6 +27,24 @@ LINE = st.one_of(
     st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")),
 )
 PLAIN = [b"0.25,0.5,-0.125", b"0.1,0.2,0.3", b"1e-3,2,.5"]
+
+
+def rows_by_line(data: bytes, width: int, wanted: tuple[int, ...], *, longest: int = LONGEST) -> np.ndarray:
+    """The definition: the wanted columns of whole lines, each of which ends at LF, one line at a time."""
+    rows = []
+    for ended in data.split(b"\n")[:-1]:
+        line = ended.removesuffix(b"\r")
+        if line:
+            cells = cells_of(line) if len(ended) <= longest else None
+            whole = cells is not None and len(cells) == width
+            rows.append([number(cells[i]) if whole else math.nan for i in wanted])
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(wanted))
+
+
+def row_blocks(file, width, wanted, *, block, longest=LONGEST):
+    """The records from here to the end of a file, in blocks."""
+    for data in line_blocks(file, block=block, longest=longest):
+        yield np.full((1, len(wanted)), math.nan) if data is None else rows_of(data, width, wanted, longest=longest)
 
 
 def bits(rows: np.ndarray) -> tuple[tuple[int, ...], bytes]:

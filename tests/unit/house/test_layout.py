@@ -18,12 +18,12 @@ SOURCE = ROOT / "src"
 # An entry names a module, or a package with everything in it; the most exact entry counts.
 LAYERS = (
     ("ndis.errors", "ndis.enclosure", "ndis._version"),
-    ("ndis._validate", "ndis._balls", "ndis._json", "ndis._npy", "ndis._rounding", "ndis.files"),
+    ("ndis._validate", "ndis._balls", "ndis._json", "ndis._npy", "ndis._rounding", "ndis._text", "ndis.files"),
     ("ndis._exact", "ndis._search"),
     ("ndis._compile",),
     ("ndis.spectrum",),
     ("ndis.pair", "ndis.genchi2"),
-    ("ndis.loss", "ndis.plotting", "ndis.tradeoff", "ndis._pair_json", "ndis._groups", "ndis._profile_json"),
+    ("ndis.loss", "ndis.plotting", "ndis._groups", "ndis._pair_json"),
     ("ndis.paper",),
     ("ndis.profile",),
     ("ndis.worst_case",),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndis.learn._clip import EDGES, next_clip, tail
 from ndis.learn._empirical_bayes import GROWTH, Preconditioner, Round, posterior_mean, predicted
 from ndis.learn._inference import unshrunk
+from ndis.learn._releases import EDGES, next_clip, tail
 from ndis.learn._rounds import Measured, fit_rounds
 
 
@@ -187,8 +187,8 @@ class TestRounds:
 
     def test_the_clip_changes_by_at_most_two_but_for_the_last(self, problem):
         data = Scripted(*problem[:2])
-        clips = fit_rounds(data, rounds=6).clips
-        assert clips == tuple(data.clips)
+        fit_rounds(data, rounds=6)
+        clips = data.clips
         ratios = np.array(clips[1:-1]) / clips[:-2]
         assert (ratios <= 2.0 + 1e-12).all()
         assert (ratios >= 0.5 - 1e-12).all()

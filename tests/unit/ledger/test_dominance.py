@@ -13,8 +13,7 @@ from helpers.places import ROOT
 from ndis.errors import ParameterError
 from ndis.ledger.cells import Values, cell_holds
 from ndis.ledger.curves import Curve, prove
-from ndis.ledger.dominance import compare
-from ndis.ledger.processing import reachable
+from ndis.ledger.dominance import compare, reachable
 
 _place = ROOT / "benchmarks" / "dominance.py"
 _spec = importlib.util.spec_from_file_location("dominance_sweep", _place)
