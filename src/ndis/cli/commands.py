@@ -110,6 +110,13 @@ def typed_name(command: Any, args: list[str], name: str) -> str:
 class OneLineErrors(Group):
     """A group of commands whose errors are one line each."""
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Some versions of typer end it without a word if somebody interrupts it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
     def main(
         self,
         args: Sequence[str] | None = None,

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -28,6 +28,8 @@ __all__ = [
     "Mechanism",
     "Receipt",
     "as_adjacency",
+    "check_budget",
+    "receipt_of",
 ]
 
 ARITHMETICS = ("exact", "exact draw, law computed in floats")
@@ -207,6 +209,23 @@ def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:
             array = array.astype(array.dtype.newbyteorder("<"))
             yield json.dumps([name, array.dtype.str, array.shape]).encode()
             yield array.tobytes()
+
+
+def receipt_of(
+    mechanism: Any, *, private: bool, released: Mapping[str, Any], seal: Mapping[str, Any] | None = None
+) -> Receipt:
+    """The receipt of one release: the mechanism's fields, and values that came out with the release."""
+    values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
+    epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
+    parameters = {**values, **released}
+    return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private, ledger=seal)
+
+
+def check_budget(name: str, value: float, reached: float, *, epsilon: float, delta: float, remedy: str) -> None:
+    """Refuse a parameter with which the certified δ at ε, `reached`, is not within δ."""
+    if not reached <= delta:
+        rule = f"keep delta at epsilon = {epsilon:g} within {delta:g}"
+        raise ParameterError(name, rule, f"{value!r}, with delta up to {reached:.6g}", remedy)
 
 
 @dataclass(frozen=True, eq=False)

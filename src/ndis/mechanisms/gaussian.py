@@ -24,7 +24,7 @@ from ndis._search import budget, smallest_safe
 from ndis._validate import Floats, as_covariance, as_floats, as_within
 from ndis.errors import ParameterError
 from ndis.ledger.charging import charged
-from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
+from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency, check_budget
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.sampling import exact_gaussian, exact_normal, grid_for
@@ -86,13 +86,8 @@ class GaussianMechanism:
         for name, value in values.items():
             object.__setattr__(self, name, value)
         reached = _pair(self.sensitivity, self.noise_std).certify(epsilon).upper
-        if not reached <= delta:
-            raise ParameterError(
-                "noise_std",
-                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
-                f"{self.noise_std!r}, with delta up to {reached:.6g}",
-                "calibrated() finds one for a budget",
-            )
+        remedy = "calibrated() finds one for a budget"
+        check_budget("noise_std", self.noise_std, reached, epsilon=epsilon, delta=delta, remedy=remedy)
 
     @classmethod
     def calibrated(

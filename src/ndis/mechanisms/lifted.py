@@ -21,7 +21,15 @@ from ndis._search import budget, smallest_safe
 from ndis._validate import as_within
 from ndis.errors import ParameterError
 from ndis.ledger.charging import charged
-from ndis.mechanisms.base import ARITHMETICS, Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
+from ndis.mechanisms.base import (
+    ARITHMETICS,
+    Adjacency,
+    Attained,
+    GaussianRelease,
+    Receipt,
+    as_adjacency,
+    check_budget,
+)
 from ndis.profile import PrivacyProfile
 from ndis.sampling import exact_gaussian, grid_for
 from ndis.sampling.bits import random_bits
@@ -269,13 +277,8 @@ def _declared(model: Any, noise_variance: float, bound: Bound) -> Envelope:
 def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: float, bound: Bound) -> str:
     """The name of the bound that certifies δ(ε) ≤ δ over the declared envelope; refused if no bound does."""
     reached, used = certified_worst_delta(_declared(model, noise_variance, bound), epsilon, bound)
-    if not reached <= delta:
-        raise ParameterError(
-            "noise_variance",
-            f"keep delta at epsilon = {epsilon:g} within {delta:g}",
-            f"{noise_variance!r}, with delta up to {reached:.6g}",
-            "lift() finds one for a budget",
-        )
+    remedy = "lift() finds one for a budget"
+    check_budget("noise_variance", noise_variance, reached, epsilon=epsilon, delta=delta, remedy=remedy)
     return used
 
 

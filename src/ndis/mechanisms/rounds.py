@@ -40,9 +40,9 @@ from ndis._validate import as_scalar, as_within
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.sums import TermSums
-from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
+from ndis.mechanisms.base import Adjacency, Attained, as_adjacency, check_budget
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.symmetric import noisy_gram, shift_profile
+from ndis.mechanisms.gram import noisy_gram, shift_profile
 from ndis.profile import PrivacyProfile
 from ndis.sampling import ExactSample, exact_normal
 
@@ -108,13 +108,8 @@ class GaussianRounds:
             object.__setattr__(self, name, value)
         self._totals()
         reached = self.profile().certify(epsilon).upper
-        if not reached <= delta:
-            raise ParameterError(
-                "shift",
-                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
-                f"{self.shift!r}, with delta up to {reached:.6g}",
-                "calibrated() finds one for a budget",
-            )
+        remedy = "calibrated() finds one for a budget"
+        check_budget("shift", self.shift, reached, epsilon=epsilon, delta=delta, remedy=remedy)
 
     @classmethod
     def calibrated(
