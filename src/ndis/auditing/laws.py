@@ -22,7 +22,6 @@ too (rule:audit).
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -48,7 +47,6 @@ __all__ = [
     "exactly",
     "harder",
     "law_of",
-    "private_copy",
     "room",
     "rooms",
     "screening_pair",
@@ -126,11 +124,6 @@ class Law:
     @property
     def _numbers(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return (self.mean, self.covariance) if self.exact is None else self.exact
-
-
-def private_copy(data: Any) -> Any:
-    """A copy that an algorithm may write to."""
-    return copy.deepcopy(data)
 
 
 def law_of(algorithm: Algorithm, data: Any) -> Law:

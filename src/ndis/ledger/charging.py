@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndis.errors import ParameterError
-from ndis.ledger.ledger import Ledger
 from ndis.ledger.odometer import count_release
 from ndis.ledger.store import Entry
+
+if TYPE_CHECKING:
+    from ndis.ledger.ledger import Ledger
 
 __all__ = ["Charge", "charged"]
 
@@ -65,6 +67,8 @@ def charged(
         return
     if not private:
         raise ParameterError("random_state", "be None for a release that a ledger pays", "a seed")
+    from ndis.ledger.ledger import Ledger
+
     book = Ledger(ledger)
     entry = book.reserve(slot, request)
     count_release(request)

@@ -30,13 +30,14 @@ from ndis.mechanisms.base import (
     as_adjacency,
     check_budget,
 )
+from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.sampling import exact_gaussian, grid_for
 from ndis.sampling.bits import random_bits
 from ndis.worst_case.envelopes import Envelope, LoewnerEnvelope, as_envelope
 from ndis.worst_case.profile import Bound, as_bound, certified_worst_delta, envelope_profile, worst_log_delta
 
-__all__ = ["GaussianOutput", "LiftedMechanism", "lift"]
+__all__ = ["GaussianOutput", "LiftedMechanism", "lift", "noisy_pair"]
 
 
 _NO_NOISE = 2.0**-200  # for a model that needs no noise: it only sets a public grid for the draw
@@ -251,6 +252,22 @@ class LiftedMechanism:
                 ledger=charge.seal(),
             )
             return GaussianRelease(sample.values[0], receipt)
+
+
+def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:
+    """N(μ, Σ + vI) on two data sets, as an ordered pair. The moments are exact, and each number is rounded once.
+
+    >>> noisy_pair([0.5], [[1.0]], [0], [[3.0]], 1.0).variance_ratio
+    array([0.5])
+    """
+    numbers = []
+    for mean, cov in ((mean_p, cov_p), (mean_q, cov_q)):
+        spread = plus_diagonal(exact_array(cov, name="covariance"), noise_variance)
+        numbers += [np.atleast_1d(exact_array(mean, name="mean").to_float()), spread.to_float()]
+    mu_p, sigma_p, mu_q, sigma_q = numbers
+    if len(mu_p) == 1:
+        return GaussianPair.from_diagonal(mu_p, sigma_p[0], mu_q, sigma_q[0])
+    return GaussianPair.from_moments(mu_p, sigma_p, mu_q, sigma_q)
 
 
 # ---------------------------------------------------------------------- the model
