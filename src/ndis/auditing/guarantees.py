@@ -119,8 +119,7 @@ def _on_data(
 def _as_projection(mechanism: Any) -> ProjectionLaw | None:
     """The law of a sketch on given data; None for any other mechanism."""
     law = mechanism if isinstance(mechanism, ProjectionLaw) else getattr(mechanism, "law", None)
-    plain = isinstance(law, ProjectionLaw) and law.rate == 1.0 and law.test_shift == 0.0
-    return law if plain else None  # a sample is a mixture, and a test is a second output
+    return law if isinstance(law, ProjectionLaw) and law.is_gaussian else None
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ class OneLineErrors(Group):
 
 
 def told(error: BaseException) -> str:
-    """What was raised and where; its message may quote data and is left out."""
+    """The type of an error and the place where it was raised. Its message may quote data, so it is left out."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError in {Path(error.filename).name}, line {error.lineno}"
     trace = error.__traceback__

@@ -89,7 +89,7 @@ def create(
 
 
 def show(path: Path_, as_json: Json = False) -> None:
-    """What is left, and what was spent.
+    """Show the budget that is left, and the entries that spent the rest.
 
     Example: ndis ledger show visits.ledger
     """
@@ -136,7 +136,7 @@ def export(path: Path_, output: Output) -> None:
 
 
 def _seal(file: Path) -> tuple[int, str]:
-    """Entry and digest in a receipt, alone or inside a saved release."""
+    """Entry and digest in a receipt, which may stand inside a saved release."""
     found = loads("receipt", _content("--receipt", file))
     if isinstance(found, dict) and isinstance(found.get("receipt"), dict):
         found = found["receipt"]

@@ -195,7 +195,7 @@ def _bounds(
     intercept: float | None,
     adjacency: Adjacency,
 ) -> dict[str, Any]:
-    """What is public about a row: stated bounds, or those of a schema."""
+    """The public bounds of a row, as stated or from a schema."""
     rest = {"intercept": intercept, "adjacency": adjacency.value}
     if schema is None:
         if row_norm_bound is None:

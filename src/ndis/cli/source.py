@@ -141,7 +141,7 @@ def read_schema(file: Path | None) -> Schema | None:
 
 
 def is_npz(content: bytes) -> bool:
-    """Whether these are the bytes of an archive, be it cut short."""
+    """Whether these are the bytes of an archive. It may be cut short."""
     return content.startswith(b"PK\x03\x04") or zipfile.is_zipfile(io.BytesIO(content))
 
 
@@ -224,14 +224,14 @@ def names_of(given: list[str] | None) -> list[Any] | None:
 
 @contextmanager
 def reading(path: Path, *, columns: list[str] | None, header: bool) -> Iterator[Records]:
-    """The records of a file or folder; what goes wrong is said in one line that quotes no record."""
+    """Open the records of a file or folder. An error is one line that quotes no record."""
     with readable_data(path):
         yield Records(path, columns=columns, header=header)
 
 
 @contextmanager
 def readable_data(path: Path) -> Iterator[None]:
-    """What goes wrong while reading, as one line that quotes no record."""
+    """Turn an error of reading into one line that quotes no record."""
     try:
         yield
     except FileNotFoundError:

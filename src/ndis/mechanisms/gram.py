@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray, root_down, root_up
-from ndis._search import budget, first_safe_epsilon
+from ndis._search import first_safe_epsilon
 from ndis._validate import as_one_probability, as_within
 from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
@@ -26,8 +26,8 @@ from ndis.mechanisms.base import (
     GaussianRelease,
     Receipt,
     as_adjacency,
-    check_budget,
     receipt_of,
+    settle,
 )
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.rows import MomentEstimates, RowMechanism, bounds_of, row_bounds
@@ -81,19 +81,15 @@ class GramMechanism(RowMechanism["GramRelease"]):
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS
 
     def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
-        values: dict[str, Any] = {
-            "epsilon": epsilon,
-            "delta": delta,
+        settle(
+            self,
+            "noise_std",
+            lambda epsilon: self.profile().certify(epsilon).upper,
+            remedy="calibrated() finds one for a budget, with_noise() the budget of a noise level",
+            noise_std=as_within("noise_std", self.noise_std, 200),
+            adjacency=as_adjacency(self.adjacency),
             **bounds_of(self.row_layout),
-            "noise_std": as_within("noise_std", self.noise_std, 200),
-            "adjacency": as_adjacency(self.adjacency),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        remedy = "calibrated() finds one for a budget, with_noise() the budget of a noise level"
-        reached = self.profile().certify(epsilon).upper
-        check_budget("noise_std", self.noise_std, reached, epsilon=epsilon, delta=delta, remedy=remedy)
+        )
 
     @classmethod
     def calibrated(

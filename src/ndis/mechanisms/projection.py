@@ -17,7 +17,7 @@ from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import LEAST_RATE, PoissonRows
-from ndis.mechanisms.base import Adjacency, Attained, check_budget
+from ndis.mechanisms.base import Adjacency, Attained, settle
 from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.mechanisms.sketch_law import ProjectionLaw, as_calibration, calibrated_ridge, certified_delta
@@ -43,15 +43,17 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     calibration: str = "exact"
 
     def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
+        budget(self.epsilon, self.delta)
         law = self.law
-        checked = {"epsilon": epsilon, "delta": delta, "calibration": as_calibration(self.calibration)}
-        checked |= {name: getattr(law, name) for name in _LAW} | self._own(law)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-        remedy = "calibrated() finds a ridge for a budget, with_ridge() the budget of a ridge"
-        reached = certified_delta(law, epsilon)
-        check_budget("ridge", self.ridge, reached, epsilon=epsilon, delta=delta, remedy=remedy)
+        settle(
+            self,
+            "ridge",
+            lambda epsilon: certified_delta(law, epsilon),
+            remedy="calibrated() finds a ridge for a budget, with_ridge() the budget of a ridge",
+            calibration=as_calibration(self.calibration),
+            **{name: getattr(law, name) for name in _LAW},
+            **self._own(law),
+        )
 
     def _own(self, law: ProjectionLaw) -> dict[str, Any]:
         """The checked parameters that only this kind of projection has."""

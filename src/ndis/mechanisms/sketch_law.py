@@ -122,7 +122,7 @@ class ProjectionLaw:
 
     @property
     def is_gaussian(self) -> bool:
-        """True if the output on given data is one Gaussian: no sampling and no test."""
+        """True if the output on given data is one Gaussian. A sample is a mixture, and a test is a second output."""
         return self.rate == 1.0 and not self.test_shift
 
     # ------------------------------------------------------------------ the guarantee
@@ -213,7 +213,7 @@ def _smallest(law: ProjectionLaw, curves: tuple[Curve, Curve], epsilon: float, d
 
 
 def _split(law: ProjectionLaw, epsilon: float, delta: float) -> tuple[ProjectionLaw, float, float]:
-    """The sketch alone, with what the test leaves: ε_R = ε − ε_T, and half of δ − δ_ptr for each (alg:ptr-rp)."""
+    """The budget that the test leaves for the sketch: ε_R = ε − ε_T, and half of δ − δ_ptr (alg:ptr-rp)."""
     if not law.test_shift:
         return law, epsilon, delta
     half = 0.5 * (delta - law.failure_probability)

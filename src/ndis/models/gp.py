@@ -252,7 +252,7 @@ class GaussianProcess:
         For "posterior" there is one pair for each cell of (ω, w) (see `ndis.models.gp_bounds`), and one pair for all.
         All numbers are rounded up. If v is below 2e, the pair claims nothing.
 
-        The mean alone moves by at most √(Λ·`mean_leverage`), with the same e but with v itself.
+        The mean on its own moves by at most √(Λ·`mean_leverage`), with the same e but with v itself.
         """
         with precision(_BITS):
             v, noise, prior, largest = self._balls(noise_variance)

@@ -191,7 +191,7 @@ class BohningLogistic:
 
         with G from `hessian_leverage`. All numbers are rounded up. The range of t is cut into
         pieces, each with the bound on ‖m‖ at its lower end. Some pieces are even, and some shrink towards T, the place
-        of the worst case for every small δ. The mean alone moves by at most (āl + 2g)/λ (thm:logistic-mean).
+        of the worst case for every small δ. The mean on its own moves by at most (āl + 2g)/λ (thm:logistic-mean).
         """
         with precision(_BITS):
             v, lam, bound, drift, least = self._balls(noise_variance)
