@@ -149,7 +149,8 @@ def check_sensitivity(
 
 def _findings(model: Any, data: Any, neighbour: Any, v: float) -> Iterator[Finding]:
     envelope = as_envelope(model.sensitivity(v))
-    pair = noisy_pair(*model.distribution(data), *model.distribution(neighbour), v)
+    (mean_p, cov_p), (mean_q, cov_q) = model.distribution(data), model.distribution(neighbour)
+    pair = noisy_pair(mean_p, cov_p, mean_q, cov_q, v)
     for quantity, value, allowed in _quantities(envelope, pair):
         yield Finding(data, neighbour, v, quantity, value, allowed)
 
