@@ -32,8 +32,8 @@ def clipped_count(
 ) -> GaussianRelease:
     """A noisy count of the rows that a schema changes, from private data, as a release of its own.
 
-    A row counts if a cell is clipped to its range, missing, or of no listed category, the target included, or if the
-    encoded row is beyond the norm bound. If many rows count, the ranges are too narrow and a fit is far off. One record
+    A row counts if a cell, the target included, is clipped to its range, missing, or of no listed category. It counts
+    too if the encoded row is beyond the norm bound. If many rows count, the ranges are too narrow. One record
     moves the count by at most 1, so the release is that of a `GaussianMechanism` with sensitivity 1. Its ε and δ add to
     those of other releases (`ndis.PrivacyProfile.compose`).
 

@@ -45,6 +45,7 @@ CIRCLES_LEFT: tuple[str, ...] = ()
 LATE = {
     "ndis.__main__": "an interrupt during the imports must find the handler in place",
     "ndis.cli": "a command loads what it runs, so that the help is there at once",
+    "ndis.ledger.charging": "most releases have no ledger that pays, and these load none of its modules",
     "ndis.gram.device": "the fused kernel needs triton at import, which few users have",
 }
 LATE_LEFT: tuple[str, ...] = ()

@@ -19,9 +19,8 @@ from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.gram import RowLayout, exact_gram
 from ndis.gram.sums import RecordSums
 from ndis.mechanisms.base import Mechanism
-from ndis.mechanisms.gram import GramRelease
+from ndis.mechanisms.gram import GramRelease, noisy_gram, two_rows
 from ndis.mechanisms.rounds import GaussianRounds, _exposure
-from ndis.mechanisms.symmetric import noisy_gram, two_rows
 from ndis.sampling.bits import SeededBits
 
 # A torch device that every machine has; None, the host, if torch is not installed.

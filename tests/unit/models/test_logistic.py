@@ -13,10 +13,10 @@ from flint import arb
 import ndis
 from ndis.errors import ParameterError, PrecisionError
 from ndis.gram.layout import RowLayout
+from ndis.mechanisms.lifted import noisy_pair
 from ndis.models import BohningLogistic, newton
 from ndis.models.exact_solve import exact_inverse
-from ndis.models.logistic import noisy_pair
-from ndis.models.logistic_bounds import hessian_leverage, margins
+from ndis.models.logistic import hessian_leverage, margins
 
 MODEL = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
 
