@@ -52,7 +52,7 @@ bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 	$(RUN) -m benchmarks
 
 sweep: $(VENV)/.dev  ## 2 000 random compositions of sampled releases: float, error estimate and certificate agree
-	$(RUN) tests/property/test_sampled_sweep.py 2000
+	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc)
 
 ledger-race: $(VENV)/.dev  ## 200 rounds of 64 processes that race for one ledger and are killed
 	nice -n 10 $(RUN) -m benchmarks.ledger_race --rounds 200
