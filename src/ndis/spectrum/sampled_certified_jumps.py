@@ -118,8 +118,8 @@ def _lay_out(parts: Parts, epsilon: float, width: float, log_delta: float, attem
         guess = log_delta
         try:
             for _ in range(3):
-                layout = _try(parts, epsilon, width, guess, share, attempt)
-                if math.fabs(layout.log_delta - guess) < 2.0 or attempt:
+                layout = _try(parts, epsilon, width, guess - (0.5 if attempt else 4.0), share, attempt)
+                if attempt or guess - 12.0 < layout.log_delta < guess + 12.0:
                     break
                 guess = layout.log_delta
             found.append(layout)

@@ -34,7 +34,7 @@ import numpy as np
 from flint import acb, arb, ctx
 from scipy.special import log_ndtr
 
-from ndis._balls import Ball
+from ndis._balls import Ball, precision
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.sampled_moment_balls import Line, ShiftStep
@@ -43,7 +43,7 @@ __all__ = ["WindowStep"]
 
 _MOST_NODES = 20_000
 _FAR = 40.0  # in standard deviations of the noise, or widths of the window
-_ROOT = math.sqrt(2.0)
+_CELL_BITS = 80
 
 
 class _Rule(NamedTuple):
@@ -84,8 +84,9 @@ class WindowStep:
         self.rate, self.shift, self.q, self.mu = step.rate, step.shift, step.q, step.mu
         self.low, self.high, self.width = low, high, width
         self.middle = 0.5 * (low + high)
-        self._log_ratio = step._log_ratio
+        self._log_ratio, self._log_stay = step._log_ratio, step.log_stay
         self._lines: dict[tuple[float, float, int], Line] = {}
+        self._strips: dict[tuple[float, float], tuple[float, float]] = {}
         self._grids: dict[float, tuple[Floats, Floats, Floats]] = {}
 
     # ------------------------------------------------------------------ floats, for plans only
@@ -106,29 +107,39 @@ class WindowStep:
             return np.asarray(big + np.log1p(-np.exp(np.minimum(small - big, -1e-300))))
 
     def _grid(self, c: float) -> tuple[Floats, Floats, Floats]:
-        """(x, log g, log of the terms of M_W(c)) where it may count."""
+        """(x, log dx, log of the terms of M_W(c)) where it may count; equal steps of 8x max(1, μ) + 2 log g/ω."""
         if c not in self._grids:
-            w, r = self.width, 1.0 + c
+            w, r, pace = self.width, 1.0 + c, 8.0 * max(1.0, self.mu)
+
+            def warp(x: Floats) -> Floats:
+                return np.asarray(pace * x + 2.0 * self._log_ratio(x) / w)
+
             left = max(self._place(self.low - _FAR * w), -_FAR)
             right = min(self._place(self.high + (_FAR + r * w) * w), r * self.mu + _FAR)
-            share = -math.expm1(math.log1p(-self.q) - self.high)
-            step = min(0.1, 0.1 / self.mu, max(0.25 * w / (self.mu * max(share, 1e-300)), 1e-3))
-            x = np.linspace(left, right, math.ceil((right - left) / step) + 2)
+            coarse = np.linspace(left, right, 2000)
+            grown = warp(coarse)
+            t = np.linspace(grown[0], grown[-1], math.ceil(grown[-1] - grown[0]) + 2)
+            x = np.interp(t, grown, coarse)
             loss = self._log_ratio(x)
-            self._grids[c] = x, loss, r * loss - 0.5 * x * x + self._log_window(loss)
+            for _ in range(3):
+                slope = pace - 2.0 * self.mu / w * np.expm1(np.minimum(self._log_stay - loss, 0.0))
+                x = np.clip(x - (warp(x) - t) / slope, left, right)
+                loss = self._log_ratio(x)
+            slope = pace - 2.0 * self.mu / w * np.expm1(np.minimum(self._log_stay - loss, 0.0))
+            log_dx = math.log(t[1] - t[0]) - np.log(slope)
+            self._grids[c] = x, log_dx, log_dx + r * loss - 0.5 * x * x + self._log_window(loss)
         return self._grids[c]
 
     def _bound(self, c: float, theta: float) -> Floats:
-        """log of (*) at the places of the grid, but for y and constants."""
-        x = self._grid(c)[0]
+        """log of (*) dx at the places of the grid, but for y and constants."""
+        x, log_dx, _ = self._grid(c)
         line = self._log_ratio(x + 1j * theta)
         lift = 0.5 * (theta**2 + (line.imag / self.width) ** 2)
-        return np.asarray(lift + (1.0 + c) * line.real - 0.5 * x * x + self._log_window(line.real))
+        return np.asarray(lift + (1.0 + c) * line.real - 0.5 * x * x + self._log_window(line.real) + log_dx)
 
     def log_moment(self, c: float) -> float:
         """log M_W(c) for real c > 0, in floats."""
-        x, _, terms = self._grid(c)
-        return float(np.logaddexp.reduce(terms)) + math.log(float(x[1] - x[0]) / math.sqrt(2.0 * math.pi))
+        return _log_sum(self._grid(c)[2]) - 0.5 * math.log(2.0 * math.pi)
 
     def log_delta(self, epsilon: float) -> float:
         """−inf: no plan needs it."""
@@ -141,27 +152,30 @@ class WindowStep:
     def best_angle(self, c: float, y: float) -> tuple[float, float]:
         """(log of the ceiling for |M_W(c + iy)| − log M_W(c), the line θ of the rule), in floats."""
         theta = self._strip(c, 40.0)[0]
-        x, _, terms = self._grid(c)
+        x, log_dx, terms = self._grid(c)
         line = self._log_ratio(x + 1j * theta)
         log_window, turn = self._log_window(line.real), line.imag / self.width
         edges = [0.5 * (turn**2 - ((end - line.real) / self.width) ** 2) for end in (self.low, self.high)]
         # |W| is at most e^{V²/2ω²} W, and at most W and what its two ends change
         window = np.minimum(0.5 * turn**2 + log_window, np.logaddexp(log_window, np.logaddexp(*edges)))
-        value = (1.0 + c) * line.real - y * line.imag - 0.5 * x * x + window
-        fall = 0.5 * theta**2 + float(np.logaddexp.reduce(value) - np.logaddexp.reduce(terms))
+        value = (1.0 + c) * line.real - y * line.imag - 0.5 * x * x + window + log_dx
+        fall = 0.5 * theta**2 + _log_sum(value) - _log_sum(terms)
         return min(fall, 0.0), theta
 
     def _strip(self, c: float, digits: float) -> tuple[float, float]:
         """(a', h) of a rule with error about e^−digits of M_W(c)."""
-        size = np.logaddexp.reduce(self._grid(c)[2])
+        if (c, digits) in self._strips:
+            return self._strips[c, digits]
+        size = _log_sum(self._grid(c)[2])
         best = (0.0, 0.0)
-        for a in 0.49 * math.pi / 2.0 / self.mu * np.geomspace(1.0, 1e-3, 22):
-            lift = max(float(np.logaddexp.reduce(self._bound(c, 2.0 * a)) - size), 0.0)
+        for a in 0.49 * math.pi / 2.0 / self.mu * np.geomspace(1.0, 1e-3, 15):
+            lift = max(_log_sum(self._bound(c, 2.0 * a)) - size, 0.0)
             step = 2.0 * math.pi * float(a) / (digits + 4.0 + lift)
             if step > best[1]:
                 best = (float(a), step)
             elif best[1] > 0.0 and step < 0.5 * best[1]:
                 break
+        self._strips[c, digits] = best
         return best
 
     def _rule(self, c: float, digits: float) -> _Rule:
@@ -169,31 +183,37 @@ class WindowStep:
         theta, step = (math.ldexp(math.floor(math.ldexp(v, 20 - math.frexp(v)[1])), math.frexp(v)[1] - 20) for v in (theta, step))
         x, _, terms = self._grid(c)
         bound = self._bound(c, theta)
-        live = np.flatnonzero(bound > np.logaddexp.reduce(terms) - digits - 8.0)
+        live = np.flatnonzero(bound > _log_sum(terms) - digits - 8.0)
         low, high = math.floor(float(x[live[0]]) / step) - 1, math.ceil(float(x[live[-1]]) / step) + 1
         if high - low > _MOST_NODES:
             raise PrecisionError(f"the moment of a window at order {c:.3g} needs too many nodes")
         return _Rule(theta, step, low, high)
 
-    def _edges(self, c: float, theta: float) -> list[float]:
-        """Ends of cells, such that the bound (*) but for φ changes by a factor of about e over each."""
+    def _edges(self, c: float, theta: float, digits: float, among: tuple[float, ...]) -> list[float]:
+        """Ends of cells, such that the bound (*) but for φ changes by a factor of about e over each that counts.
+
+        `among` are further ends.
+        """
         x, w, r = self._grid(c)[0], self.width, 1.0 + c
         line = self._log_ratio(x + 1j * theta)
         window = np.maximum(self._log_window(line.real), -1e6)
         turn = 0.5 * (line.imag / w) ** 2
         left = r * line.real + turn + window + log_ndtr(x)  # of the first, which has no left end
-        small = np.flatnonzero(left < np.logaddexp.reduce(self._bound(c, theta)) - 70.0)
+        bound = self._bound(c, theta)
+        top = _log_sum(bound)
+        small = np.flatnonzero(left < top - digits - 20.0)
         first = int(small[small < np.argmax(left)].max(initial=0))
         rise = np.abs(np.diff(r * line.real)) + np.abs(np.diff(turn)) + np.abs(np.diff(window)) + np.diff(x)
-        cell = np.floor(np.cumsum(rise[first:]) / 0.7)
-        edges = [float(x[first]), *x[first + 1 :][:-1][np.diff(cell) > 0.0].tolist()]
-        while len(edges) < _MOST_NODES:
+        rise /= 0.5 + 0.1 * np.maximum(top - np.maximum(bound[1:], bound[:-1]), 0.0)
+        cell = np.floor(np.cumsum(rise[first:]))
+        edges = [float(x[first]), *x[first + 1 :][:-1][np.diff(cell) > 0.0].tolist(), float(x[-1])]
+        for _ in range(500):
             u = float(self._log_ratio(np.array([edges[-1] + 1j * theta]))[0].real)
             beyond = u - self.high
             fall = 0.5 * (beyond**2 - (self.mu * theta) ** 2) / w**2 - r * u
-            if beyond > r * w * w and fall > 400.0 and edges[-1] > 0.0:
-                return edges
-            edges.append(max(self._place(u + max(0.15 * beyond, 0.3 * w)), edges[-1] + 1e-3))
+            if beyond > r * w * w and fall > digits + 50.0 - top and edges[-1] > 0.0:
+                return sorted({*edges, *(x for x in among if edges[0] < x < edges[-1])})
+            edges.append(max(self._place(u + max(0.3 * beyond, 0.3 * w)), edges[-1] + 1e-3))
         raise PrecisionError(f"the moment of a window at order {c:.3g} is out of reach")
 
     # ------------------------------------------------------------------ balls
@@ -220,28 +240,31 @@ class WindowStep:
             window = self._window(right.real)
         return ((1 + arb(c)) * right.real + (right.imag / self.width) ** 2 / 2).exp() * window
 
-    def _cells(self, c: float, theta: float, step: float) -> list[tuple[float, float, Ball]]:
+    def _cells(
+        self, c: float, theta: float, digits: float, step: float, ends: tuple[float, ...] = ()
+    ) -> list[tuple[float, float, Ball]]:
         """Bounds of (*) on cells that cover the line: its integral plus `step` times its largest value.
 
         Each comes with the ends of its cell.
         """
-        if not self.shift * theta <= arb.pi() / 2:
-            raise PrecisionError("the strip of a window is too wide")
-        edges, lift = self._edges(c, theta), (arb(theta) ** 2 / 2).exp()
-        r, w = 1 + arb(c), arb(self.width)
-        log, mass = self._log_g(acb(edges[0], theta)), _beyond(arb(edges[0]))
-        start = self._height(c, None, log) * (1 - mass + step * _density(arb(min(edges[0], 0.0))))
-        cells = [(-math.inf, edges[0], lift * start)]
-        for left, right in pairwise(edges):
-            following, rest = self._log_g(acb(right, theta)), _beyond(arb(right))
-            top = _density(arb(left if left > 0.0 else min(right, 0.0)))
-            cells.append((left, right, lift * self._height(c, log, following) * (mass - rest + step * top)))
-            log, mass = following, rest
-        distance = log.real - self.high
-        if not (distance >= r * w * w and edges[-1] >= 0.0):
-            raise PrecisionError(f"the moment of a window at order {c:.3g} was not covered")
-        last = (r * log.real + ((self.shift * theta) ** 2 - distance**2) / (2 * w * w)).exp() / 2
-        cells.append((edges[-1], math.inf, lift * last * (mass + step * _density(arb(edges[-1])))))
+        edges = self._edges(c, theta, digits, ends)
+        with precision(_CELL_BITS):
+            if not self.shift * theta <= arb.pi() / 2:
+                raise PrecisionError("the strip of a window is too wide")
+            lift, r, w = (arb(theta) ** 2 / 2).exp(), 1 + arb(c), arb(self.width)
+            log, mass = self._log_g(acb(edges[0], theta)), _beyond(arb(edges[0]))
+            start = self._height(c, None, log) * (1 - mass + step * _density(arb(min(edges[0], 0.0))))
+            cells = [(-math.inf, edges[0], lift * start)]
+            for left, right in pairwise(edges):
+                following, rest = self._log_g(acb(right, theta)), _beyond(arb(right))
+                top = _density(arb(left if left > 0.0 else min(right, 0.0)))
+                cells.append((left, right, lift * self._height(c, log, following) * (mass - rest + step * top)))
+                log, mass = following, rest
+            distance = log.real - self.high
+            if not (distance >= r * w * w and edges[-1] >= 0.0):
+                raise PrecisionError(f"the moment of a window at order {c:.3g} was not covered")
+            last = (r * log.real + ((self.shift * theta) ** 2 - distance**2) / (2 * w * w)).exp() / 2
+            cells.append((edges[-1], math.inf, lift * last * (mass + step * _density(arb(edges[-1])))))
         return cells
 
     def _nodes(self, c: float, rule: _Rule) -> list[tuple[Any, Any]]:
@@ -266,10 +289,11 @@ class WindowStep:
         if key not in self._lines:
             rule = self._rule(c, digits)
             damping = (2 * arb.pi() * arb(rule.theta) / rule.step).exp() - 1
-            error = sum((n for at in (0.0, 2.0 * rule.theta) for _, _, n in self._cells(c, at, 0.0)), arb(0)) / damping
-            first, last = rule.step * rule.low, rule.step * rule.high
-            for left, right, size in self._cells(c, rule.theta, rule.step):
-                if not (first <= left and right <= last):  # the nodes left out are all in such cells
+            strip = [n for at in (0.0, 2.0 * rule.theta) for _, _, n in self._cells(c, at, digits, 0.0)]
+            error = sum(strip, arb(0)) / damping
+            ends = rule.step * rule.low, rule.step * rule.high
+            for left, right, size in self._cells(c, rule.theta, digits, rule.step, ends):
+                if not (ends[0] <= left and right <= ends[1]):  # the nodes left out are all in such cells
                     error += size
             nodes = self._nodes(c, rule)
             self._lines[key] = Line([w for w, _ in nodes], [log for _, log in nodes], error.upper())
@@ -300,6 +324,11 @@ class WindowStep:
             total += height(end) * (mass - rest)
             mass = rest
         return (total + mass).upper()
+
+
+def _log_sum(terms: Floats) -> float:
+    top = float(terms.max())
+    return top + math.log(float(np.exp(terms - top).sum())) if top > -math.inf else top
 
 
 def _beyond(x: Ball) -> Ball:
