@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types bench sweep docs wheel ledger-race dominance ledger-bench clean
+.PHONY: demo test lint types api bench sweep docs wheel ledger-race dominance ledger-bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -13,12 +13,12 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
-# A Chromium for tests/unit/test_browser.py: the system's, Playwright's own, or the distribution's package.
+# A Chromium for tests/unit/auditing/test_browser.py: the system's, Playwright's own, or the distribution's package.
 $(VENV)/.browser: | $(VENV)/.dev
 	@command -v chromium >/dev/null || command -v chromium-headless-shell >/dev/null || command -v google-chrome >/dev/null \
 	  || $(BIN)/playwright install --only-shell chromium >/dev/null 2>&1 \
 	  || { test "$$(id -u)" = 0 && apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium-headless-shell fonts-dejavu-core >/dev/null; } \
-	  || echo "no Chromium could be installed: tests/unit/test_browser.py says so and skips"
+	  || echo "no Chromium could be installed: tests/unit/auditing/test_browser.py says so and skips"
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
@@ -45,11 +45,14 @@ lint: $(VENV)/.dev  ## ruff and mypy --strict
 
 types: lint
 
+api: $(VENV)/.dev  ## the public names and signatures, after a change that is meant
+	PYTHONPATH=tests $(RUN) -m helpers.public_api
+
 bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 	$(RUN) -m benchmarks
 
 sweep: $(VENV)/.dev  ## 2 000 random compositions of sampled releases: float, error estimate and certificate agree
-	$(RUN) tests/property/test_sampled_sweep.py 2000
+	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc)
 
 ledger-race: $(VENV)/.dev  ## 200 rounds of 64 processes that race for one ledger and are killed
 	nice -n 10 $(RUN) -m benchmarks.ledger_race --rounds 200

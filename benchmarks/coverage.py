@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ndis.errors import NotPrivateWarning
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression
-from ndis.learn._summary import normal_quantile
+from ndis.learn._inference import normal_quantile
 
 TRUTH = np.array([0.8, -0.5, 0.3, 0.0])
 INTERCEPT = 0.2

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
     from ndis.genchi2 import GeneralizedChiSquare
+    from ndis.ledger.charging import odometer
     from ndis.ledger.dominance import dominates
     from ndis.ledger.ledger import Ledger
-    from ndis.ledger.odometer import odometer
     from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.clipping import clipped_count
     from ndis.mechanisms.gaussian import GaussianMechanism
@@ -131,47 +131,33 @@ _MODULES = (
     "schema",
     "spectrum",
     "testing",
-    "tradeoff",
     "worst_case",
 )
-_HOMES = {
-    "DPSGD": "ndis.accounting",
-    "BudgetError": "ndis.errors",
-    "Claim": "ndis.auditing",
-    "DominatingPairs": "ndis.worst_case.envelopes",
-    "Enclosure": "ndis.enclosure",
-    "GaussianMechanism": "ndis.mechanisms.gaussian",
-    "GaussianPair": "ndis.pair",
-    "GeneralizedChiSquare": "ndis.genchi2",
-    "Group": "ndis.profile",
-    "Ledger": "ndis.ledger",
-    "LedgerError": "ndis.errors",
-    "LiftedMechanism": "ndis.mechanisms.lifted",
-    "GramMechanism": "ndis.mechanisms.gram",
-    "GramRelease": "ndis.mechanisms.gram",
-    "LoewnerEnvelope": "ndis.worst_case.envelopes",
-    "NdisError": "ndis.errors",
-    "NotPrivateWarning": "ndis.errors",
-    "PTRProjection": "ndis.mechanisms.ptr",
-    "ParameterError": "ndis.errors",
-    "PoissonProjection": "ndis.mechanisms.projection",
-    "PrecisionError": "ndis.errors",
-    "PrivacyProfile": "ndis.profile",
-    "ProjectionRelease": "ndis.mechanisms.ptr",  # which brings all three mechanisms, so that `load` knows them
-    "RandomProjection": "ndis.mechanisms.projection",
-    "RankOneEnvelope": "ndis.worst_case.envelopes",
-    "Schema": "ndis.schema",
-    "audit": "ndis.auditing",
-    "check_sensitivity": "ndis.mechanisms.check",
-    "choose_sketch_size": "ndis.mechanisms.sketch_size",
-    "clipped_count": "ndis.mechanisms.clipping",
-    "delta_batch": "ndis.spectrum.batch",
-    "dominates": "ndis.ledger",
-    "exact_array": "ndis._exact",
-    "lift": "ndis.mechanisms.lifted",
-    "log_delta_batch": "ndis.spectrum.batch",
-    "odometer": "ndis.ledger",
-}
+_NAMES: dict[str, tuple[str, ...]] = {
+    "ndis._exact": ("exact_array",),
+    "ndis.accounting": ("DPSGD",),
+    "ndis.auditing": ("Claim", "audit"),
+    "ndis.enclosure": ("Enclosure",),
+    "ndis.errors": (
+        "BudgetError", "LedgerError", "NdisError", "NotPrivateWarning", "ParameterError", "PrecisionError",
+    ),
+    "ndis.genchi2": ("GeneralizedChiSquare",),
+    "ndis.ledger": ("Ledger", "dominates", "odometer"),
+    "ndis.mechanisms.check": ("check_sensitivity",),
+    "ndis.mechanisms.clipping": ("clipped_count",),
+    "ndis.mechanisms.gaussian": ("GaussianMechanism",),
+    "ndis.mechanisms.gram": ("GramMechanism", "GramRelease"),
+    "ndis.mechanisms.lifted": ("LiftedMechanism", "lift"),
+    "ndis.mechanisms.projection": ("PoissonProjection", "RandomProjection"),
+    "ndis.mechanisms.ptr": ("PTRProjection", "ProjectionRelease"),  # all three mechanisms, so that `load` knows them
+    "ndis.mechanisms.sketch_size": ("choose_sketch_size",),
+    "ndis.pair": ("GaussianPair",),
+    "ndis.profile": ("Group", "PrivacyProfile"),
+    "ndis.schema": ("Schema",),
+    "ndis.spectrum.batch": ("delta_batch", "log_delta_batch"),
+    "ndis.worst_case.envelopes": ("DominatingPairs", "LoewnerEnvelope", "RankOneEnvelope"),
+}  # fmt: skip
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

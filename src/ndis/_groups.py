@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from ndis._rounding import up
+from ndis._rounding import down, up
 from ndis._validate import as_count, as_scalar
-from ndis.errors import ParameterError
+from ndis.enclosure import Enclosure
+from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
+from ndis.spectrum import groups as kernel
 from ndis.spectrum.groups import Order, Step
 
 __all__ = ["Choice", "Group", "Releases", "as_rate", "canonical", "orders_of", "total_failure"]
 
 Choice = Literal["worst", "remove", "add"]
 
+_AIMS = 24  # certificates tried for one ε
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
 
 
@@ -95,9 +98,11 @@ class Group:
 
 
 class Releases:
-    """What can be read from the groups of a profile."""
+    """What can be read from the groups of a profile, and the search for ε."""
 
     groups: tuple[Group, ...]
+    failure_probability: float
+    certify: Callable[..., Enclosure]
 
     def _only(self) -> Group:
         """The group of a profile that has one group with one release."""
@@ -139,6 +144,35 @@ class Releases:
     def composed(self) -> bool:
         """True if there are several releases with a sample among them: then no single pair per order exists."""
         return len(self.groups) > 1 or self.groups[0].count > 1
+
+    def _steps(self, order: Order) -> list[Step]:
+        return [group.step(order) for group in self.groups]
+
+    def _smallest_epsilon(self, target: float, choice: str) -> float:
+        if self.failure_probability:
+            target = down(Fraction(target) - Fraction(self.failure_probability))
+            if not target > 0.0:
+                return math.inf
+        found = 0.0
+        for order in orders_of(choice):
+            found = kernel.smallest_epsilon(self._steps(order), order, target, start=found)
+        return found
+
+    def _certified_epsilon_of_composition(self, target: float, order: str) -> float:
+        """As `certified_epsilon`: it aims below `target` by the width of the certificate, and by more if needed."""
+        room, aim = down(Fraction(target) - Fraction(self.failure_probability)), 1.0 - 2.0 * kernel.SAMPLED_WIDTH
+        for _ in range(_AIMS):
+            if not room > 0.0:
+                return math.inf
+            try:
+                x = self._smallest_epsilon(self.failure_probability + aim * room, order)
+            except PrecisionError:  # floats are out of reach
+                return max(kernel.certified_epsilon(self._steps(one), one, room) for one in orders_of(order))
+            upper = self.certify(x, order=order).upper
+            if upper <= target:
+                return x
+            aim *= (1.0 - 2.0**-20) * room / max(upper - self.failure_probability, room)
+        raise PrecisionError(f"no certified epsilon was found at delta = {target!r}", reached=upper / target - 1.0)
 
 
 def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:

@@ -42,12 +42,9 @@ def write_file(path: Name, content: bytes, *, name: str = "output", new: bool = 
     [('a.txt', b'all', '0o600')]
     """
     target, found = _existing(path, name, new=new)
-    try:
-        with _part(target, folder=False) as part:
-            _fill(part, content, found)
-            part.replace(target)
-    except OSError as error:
-        _refuse(name, _FILE, path, error)
+    with _beside(path, target, name, folder=False) as part:
+        _fill(part, content, found)
+        part.replace(target)
 
 
 def write_folder(path: Name, files: Mapping[str, bytes], *, name: str = "folder") -> None:
@@ -60,13 +57,10 @@ def write_folder(path: Name, files: Mapping[str, bytes], *, name: str = "folder"
     ['a', 'b']
     """
     target = _new(path, name)
-    try:
-        with _part(target, folder=True) as part:
-            for each, content in files.items():
-                _fill(part / each, content, None)
-            part.rename(target)
-    except OSError as error:
-        _refuse(name, _FOLDER, path, error)
+    with _beside(path, target, name, folder=True) as part:
+        for each, content in files.items():
+            _fill(part / each, content, None)
+        part.rename(target)
 
 
 def check_file(path: Name, *, name: str = "output", append: bool = False, new: bool = False) -> None:
@@ -77,21 +71,14 @@ def check_file(path: Name, *, name: str = "output", append: bool = False, new: b
     target, found = _existing(path, name, new=new)
     if append and found is not None:
         return
-    try:
-        with _part(target, folder=False):
-            pass
-    except OSError as error:
-        _refuse(name, _FILE, path, error)
+    with _beside(path, target, name, folder=False):
+        pass
 
 
 def check_new_folder(path: Name, *, name: str = "output") -> None:
     """Raise what `write_folder` would raise now, and leave nothing behind."""
-    target = _new(path, name)
-    try:
-        with _part(target, folder=True):
-            pass
-    except OSError as error:
-        _refuse(name, _FOLDER, path, error)
+    with _beside(path, _new(path, name), name, folder=True):
+        pass
 
 
 def open_to_append(path: Name, *, name: str = "output") -> IO[bytes]:
@@ -164,6 +151,16 @@ def _refuse(name: str, rule: str, path: Name, error: OSError | ValueError) -> No
 
 
 # ---------------------------------------------------------------------- parts
+
+
+@contextmanager
+def _beside(path: Name, target: Path, name: str, *, folder: bool) -> Iterator[Path]:
+    """A part of the target; what stands in its way is refused in words for the user."""
+    try:
+        with _part(target, folder=folder) as part:
+            yield part
+    except OSError as error:
+        _refuse(name, _FOLDER if folder else _FILE, path, error)
 
 
 @contextmanager

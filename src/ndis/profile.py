@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._groups import Choice, Group, Releases, as_rate, canonical, orders_of, total_failure
-from ndis._profile_json import profile_from_json, profile_to_json
-from ndis._rounding import down, up
+from ndis._pair_json import profile_from_json, profile_to_json
+from ndis._rounding import up
+from ndis._search import least_type_two
 from ndis._validate import (
     Adjacency,
     Floats,
@@ -28,17 +29,16 @@ from ndis._validate import (
     single,
 )
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
 from ndis.spectrum import groups as kernel
-from ndis.spectrum.groups import Order, Step
-from ndis.tradeoff import NEGLIGIBLE, least_type_two
+from ndis.spectrum.groups import Order
 
 __all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
 
-_AIMS = 24  # certificates tried for one ε
 _FARTHEST = 690.0  # e^ε is a float up to there
+_NEGLIGIBLE = 1e-16  # beyond the ε with this δ a trade-off curve does not change in a float
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -253,22 +253,6 @@ class PrivacyProfile(Releases):
             x, step = start + step, 2.0 * step
         return x
 
-    def _certified_epsilon_of_composition(self, target: float, order: Choice) -> float:
-        """As `certified_epsilon`: it aims below `target` by the width of the certificate, and by more if needed."""
-        room, aim = down(Fraction(target) - Fraction(self.failure_probability)), 1.0 - 2.0 * kernel.SAMPLED_WIDTH
-        for _ in range(_AIMS):
-            if not room > 0.0:
-                return math.inf
-            try:
-                x = self._smallest_epsilon(self.failure_probability + aim * room, order)
-            except PrecisionError:  # floats are out of reach
-                return max(kernel.certified_epsilon(self._steps(one), one, room) for one in orders_of(order))
-            upper = self.certify(x, order=order).upper
-            if upper <= target:
-                return x
-            aim *= (1.0 - 2.0**-20) * room / max(upper - self.failure_probability, room)
-        raise PrecisionError(f"no certified epsilon was found at delta = {target!r}", reached=upper / target - 1.0)
-
     @overload
     def tradeoff(self, alpha: float) -> float: ...
     @overload
@@ -287,7 +271,7 @@ class PrivacyProfile(Releases):
         level = as_floats("alpha", alpha)
         if not ((level >= 0) & (level <= 1)).all():
             raise ParameterError("alpha", "lie between 0 and 1", alpha)
-        reach = replace(self, failure_probability=0.0).epsilon(NEGLIGIBLE)
+        reach = replace(self, failure_probability=0.0).epsilon(_NEGLIGIBLE)
         return shaped(least_type_two(self.delta, level.ravel(), min(reach, _FARTHEST)), level.shape)
 
     # ------------------------------------------------------------------ new guarantees from old
@@ -407,16 +391,3 @@ class PrivacyProfile(Releases):
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
         return kernel.certify(self._steps(order), order, epsilon, relative_width=relative_width)
-
-    def _steps(self, order: Order) -> list[Step]:
-        return [group.step(order) for group in self.groups]
-
-    def _smallest_epsilon(self, target: float, choice: str) -> float:
-        if self.failure_probability:
-            target = down(Fraction(target) - Fraction(self.failure_probability))
-            if not target > 0.0:
-                return math.inf
-        found = 0.0
-        for order in orders_of(choice):
-            found = kernel.smallest_epsilon(self._steps(order), order, target, start=found)
-        return found

@@ -4,7 +4,7 @@ Why. The package whitens in float64 (and encloses the whitening in balls). Here 
 mpmath at 120 digits (Cholesky factor, then the symmetric eigenproblem), once exactly over the rationals, as traces
 tr B^k and forms Δᵀ B^k Σq⁻¹ Δ of B = Σq⁻¹(Σp − Σq), k = 0 … 2d. The sums Σ tᵢ^k and Σ mᵢ² tᵢ^k of the first must
 reproduce the second to 40 digits; together these determine every ratio, its multiplicity and its shift. The rank of
-Σp − Σq is exact as well. δ itself then comes from ``make_delta_cases.py`` with its demand that two computations agree.
+Σp − Σq is exact as well. δ itself then comes from ``pair_law.py`` with its demand that two computations agree.
 Inputs are binary doubles and count as exact. Singular covariances are F Gp Fᵀ and F Gq Fᵀ with integer F of full column
 rank: the pair equals N(·, Gp) against N(·, Gq) exactly. ``condition`` is that of cov_q on its range, as
 given or scaled to unit diagonal, whichever is less;
@@ -14,23 +14,17 @@ How long. About one minute on one core: ``python tests/oracle/make_dense_cases.p
 With ``--check-given`` it recomputes ``data/given_dense_cases.json`` instead and prints every disagreement.
 """
 
-import argparse
 import json
-import runpy
-import sys
-import time
 from fractions import Fraction
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 from flint import arb, ctx, fmpq, fmpq_mat
 from mpmath import mp
 
-
-def load_quadrature():
-    """The generator next door, as a namespace (this folder is on no import path under pytest)."""
-    return SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_delta_cases.py"))))
+from delta_wishes import epsilon_near
+from pair_law import PairLaw, delta_of
+from quadrature import exact
+from tables import DATA, make, text
 
 
 def rational(x):
@@ -106,7 +100,7 @@ def condition(cov_q):
     return float(mp.nstr(min(ratios), 4))
 
 
-def solve(case, quad):
+def solve(case):
     ctx.prec = 240
     if case.get("apart"):
         return {"delta": "1", "log_delta": "0", "log_complement": "-inf", "verified": ["mutually singular"]}
@@ -118,18 +112,18 @@ def solve(case, quad):
             "variance_ratio": [1 + float(t) for t, _ in invariants],
             "shift": [float(mp.sqrt(w)) for _, w in invariants],
         }
-        epsilon = quad.epsilon_near(flat | {"copies": [1] * len(invariants)}, **epsilon)
+        epsilon = epsilon_near(flat | {"copies": [1] * len(invariants)}, **epsilon)
         if epsilon == 0:
             raise ArithmeticError("no such epsilon")
     groups = groups_from(invariants)
-    delta, log_delta, log_rest, _, names = quad.delta_of(groups, quad.exact(epsilon))
+    delta, log_delta, log_rest, _, names = delta_of(groups, exact(epsilon))
     answer = {
         "epsilon": epsilon,
-        "delta": quad.text(delta),
-        "log_delta": quad.text(log_delta),
-        "log_complement": quad.text(log_rest),
+        "delta": text(delta),
+        "log_delta": text(log_delta),
+        "log_complement": text(log_rest),
     }
-    supremum = quad.PairLaw(groups, quad.exact(epsilon)).supremum()
+    supremum = PairLaw(groups, exact(epsilon)).supremum()
     if supremum is not None:
         answer["edge_distance"] = float((1 - epsilon / supremum).str(4, radius=False))
     return answer | {"verified": ["rational traces and forms", *names]}
@@ -244,10 +238,10 @@ def wishes():
     yield case("singular_apart", [0.0, 0.0, 1.0], f @ f.T, np.zeros(3), 2 * f @ f.T, epsilon=3.0, apart=True)
 
 
-def check_given(quad):
+def check_given():
     worst = arb(0)
-    for i, case in enumerate(json.loads((quad.DATA / "given_dense_cases.json").read_text())):
-        answer = solve(case, quad)
+    for i, case in enumerate(json.loads((DATA / "given_dense_cases.json").read_text())):
+        answer = solve(case)
         error = abs(arb(case["delta"]) / arb(answer["delta"]) - 1).mid()
         worst = max(worst, error)
         if not error < arb("1e-16"):
@@ -256,44 +250,24 @@ def check_given(quad):
     print("largest relative difference", worst.str(3, radius=False))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check-given", action="store_true")
-    options = parser.parse_args()
-    quad = load_quadrature()
-    ctx.prec = 240
-    if options.check_given:
-        return check_given(quad)
-    done, failed = [], 0
-    for case in quad.number(wishes()):
-        start = time.perf_counter()
-        try:
-            answer = case | solve(case, quad) | {"condition": condition(case["cov_q"])}
-        except ArithmeticError as error:
-            failed += 1
-            print(case["id"], "REFUSED", error, flush=True)
-            continue
-        done.append({key: value for key, value in answer.items() if key not in ("core", "apart")})
-        print(
-            case["id"],
-            answer["epsilon"],
-            answer["condition"],
-            answer["log_delta"][:12],
-            answer["log_complement"][:12],
-            answer["verified"],
-            f"{time.perf_counter() - start:.1f} s",
-            flush=True,
-        )
-    if failed:
-        sys.exit(f"{failed} cases refused: nothing written")
-    quad.write(
-        "dense_cases.json",
-        "delta(epsilon) of N(mean_p, cov_p) from N(mean_q, cov_q); inputs are exact doubles; condition of cov_q "
-        "on its range; made by make_dense_cases.py",
-        done,
-    )
-    return None
+def row(case):
+    """The row of the table; "core" and "apart" only say how a case was made."""
+    answer = case | solve(case) | {"condition": condition(case["cov_q"])}
+    return {key: value for key, value in answer.items() if key not in ("core", "apart")}
+
+
+def shown(row):
+    return row["epsilon"], row["condition"], row["log_delta"][:12], row["log_complement"][:12], row["verified"]
 
 
 if __name__ == "__main__":
-    main()
+    make(
+        __doc__,
+        "dense_cases.json",
+        "delta(epsilon) of N(mean_p, cov_p) from N(mean_q, cov_q); inputs are exact doubles; condition of cov_q "
+        "on its range; made by make_dense_cases.py",
+        wishes,
+        row,
+        shown,
+        check_given,
+    )

@@ -1,7 +1,7 @@
 """Make ``data/genchi2_cases.json``: both tails and the density of generalized chi-square variables to 25 digits.
 
 Why. The package evaluates these on a bent contour in float64. Here they come from straight vertical lines in 240-bit
-arithmetic (the quadrature of ``make_delta_cases.py``, applied to another integrand), from two abscissae or by two rules
+arithmetic (``quadrature.py``, applied to another integrand), from two abscissae or by two rules
 that agree to 25 digits; the two tails, integrated on different sides of the pole, must add to one; and every positive
 combination whose series converges is checked against Ruben's (1962) series of chi-square distribution functions, a
 single term against the Poisson mixture of incomplete gamma functions. Inputs are binary doubles and count as exact.
@@ -10,22 +10,15 @@ How long. About one and a half minutes on one core: ``python tests/oracle/make_g
 With ``--check-given`` it recomputes ``data/given_genchi2_cases.json`` instead and prints every disagreement.
 """
 
-import argparse
 import json
 import math
-import runpy
-import sys
-import time
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 from flint import acb, arb, ctx
 
-
-def load_quadrature():
-    """The generator next door, as a namespace (this folder is on no import path under pytest)."""
-    return SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("make_delta_cases.py"))))
+from pair_law import poisson_gamma, ruben
+from quadrature import Integral, agree, check, exact, log_size, with_precision
+from tables import DATA, make, text
 
 
 class ChiLaw:
@@ -52,10 +45,10 @@ class ChiLaw:
         return total
 
 
-def solve(case, quad):
+def solve(case):
     """The answer to one case, or ArithmeticError where two computations disagree."""
     ctx.prec = 240
-    law = ChiLaw(case, quad.exact)
+    law = ChiLaw(case, exact)
     one_sided = law.variance == 0 and (law.left is None or law.right is None)
     inside = not one_sided or (law.linear < 0 if law.left is None else law.linear > 0)
     if not inside:
@@ -63,26 +56,26 @@ def solve(case, quad):
         below, above = (zero, one) if law.left is None else (one, zero)
         answer = {k.format("cdf"): v for k, v in below.items()} | {k.format("sf"): v for k, v in above.items()}
         return answer | {"pdf": "0", "logpdf": "-inf", "verified": ["outside the support"]}
-    sf, names = quad.agree(quad.Integral(law, lambda s: 1 / s, arb(0), law.right))
-    cdf, more = quad.agree(quad.Integral(law, lambda s: -1 / s, law.left, arb(0)))
-    pdf, most = quad.agree(quad.Integral(law, lambda s: acb(1), law.left, law.right))
-    quad.check("cdf + sf", cdf + sf, arb(1))
+    sf, names = agree(Integral(law, lambda s: 1 / s, arb(0), law.right))
+    cdf, more = agree(Integral(law, lambda s: -1 / s, law.left, arb(0)))
+    pdf, most = agree(Integral(law, lambda s: acb(1), law.left, law.right))
+    check("cdf + sf", cdf + sf, arb(1))
     names = list(dict.fromkeys(names + more + most))
-    bits = 320 + int(1.5 * (-quad.log_size(sf) - quad.log_size(cdf)))
+    bits = 320 + int(1.5 * (-log_size(sf) - log_size(cdf)))
     if one_sided and bits < 2000:
         sign = 1 if law.left is None else -1
 
         def series():
-            terms = [(sign * w, nu, ncp) for w, nu, ncp in ChiLaw(case, quad.exact).terms]
-            x = -sign * ChiLaw(case, quad.exact).linear
+            terms = [(sign * w, nu, ncp) for w, nu, ncp in ChiLaw(case, exact).terms]
+            x = -sign * ChiLaw(case, exact).linear
             if len(terms) == 1 and terms[0][2] < 4000:
                 w, nu, ncp = terms[0]
-                return quad.poisson_gamma(nu / 2, ncp / 2, x / (2 * w), upper=sf < cdf if sign > 0 else cdf < sf)
-            return quad.ruben(terms, x, upper=sf < cdf if sign > 0 else cdf < sf)
+                return poisson_gamma(nu / 2, ncp / 2, x / (2 * w), upper=sf < cdf if sign > 0 else cdf < sf)
+            return ruben(terms, x, upper=sf < cdf if sign > 0 else cdf < sf)
 
-        small = quad.with_precision(bits, series)
+        small = with_precision(bits, series)
         if small is not None:
-            quad.check("series", small, sf if sf < cdf else cdf)
+            check("series", small, sf if sf < cdf else cdf)
             names.append("chi-square series")
     logs = {
         "logcdf": cdf.log() if cdf < 0.5 else (-sf).log1p(),
@@ -90,7 +83,7 @@ def solve(case, quad):
         "logpdf": pdf.log(),
     }
     values = {"cdf": cdf, "sf": sf, "pdf": pdf} | logs
-    return {name: quad.text(value) for name, value in values.items()} | {"verified": names}
+    return {name: text(value) for name, value in values.items()} | {"verified": names}
 
 
 def point_near(case, log_tail, upper):
@@ -172,11 +165,11 @@ def wishes():
     yield case("wide_spectrum", spread, [2.0] * 11, [0.0] * 11, lower=-50.0)
 
 
-def check_given(quad):
+def check_given():
     worst = arb(0)
-    for case in json.loads((quad.DATA / "given_genchi2_cases.json").read_text())["cases"]:
+    for case in json.loads((DATA / "given_genchi2_cases.json").read_text())["cases"]:
         names = {"weights": "lambda", "dof": "nu", "noncentrality": "ncp", "sigma": "sigma", "shift": "kappa", "x": "x"}
-        answer = solve({mine: case[theirs] for mine, theirs in names.items()}, quad)
+        answer = solve({mine: case[theirs] for mine, theirs in names.items()})
         given = {"cdf": case["cdf"], "sf": case["sf"], "log" + case["small_tail"]: case["log_small_tail"]}
         for name, value in given.items():
             error = abs(arb(value) / arb(answer[name]) - 1).mid()
@@ -187,43 +180,22 @@ def check_given(quad):
     print("largest relative difference", worst.str(3, radius=False))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check-given", action="store_true")
-    options = parser.parse_args()
-    quad = load_quadrature()
-    if options.check_given:
-        return check_given(quad)
-    done, failed = [], 0
-    for case in quad.number(wishes()):
-        start = time.perf_counter()
-        try:
-            done.append(case | solve(case, quad))
-        except ArithmeticError as error:
-            failed += 1
-            print(case["id"], case["x"], "REFUSED", error, flush=True)
-            continue
-        last = done[-1]
-        print(
-            case["id"],
-            case["x"],
-            last["logcdf"][:12],
-            last["logsf"][:12],
-            last["logpdf"][:12],
-            last["verified"],
-            f"{time.perf_counter() - start:.1f} s",
-            flush=True,
-        )
-    if failed:
-        sys.exit(f"{failed} cases refused: nothing written")
-    quad.write(
-        "genchi2_cases.json",
-        "W = shift + sum weights*chi2(dof, noncentrality) + sigma*G at x; inputs are exact doubles; "
-        "made by make_genchi2_cases.py",
-        done,
-    )
-    return None
+def row(case):
+    return case | solve(case)
+
+
+def shown(row):
+    return row["x"], row["logcdf"][:12], row["logsf"][:12], row["logpdf"][:12], row["verified"]
 
 
 if __name__ == "__main__":
-    main()
+    make(
+        __doc__,
+        "genchi2_cases.json",
+        "W = shift + sum weights*chi2(dof, noncentrality) + sigma*G at x; inputs are exact doubles; "
+        "made by make_genchi2_cases.py",
+        wishes,
+        row,
+        shown,
+        check_given,
+    )

@@ -15,8 +15,8 @@ import ndis
 from ndis.errors import NotPrivateWarning
 from ndis.gram import exact_gram
 from ndis.gram.sums import RecordSums
+from ndis.mechanisms.gram import noisy_gram
 from ndis.mechanisms.rounds import GaussianRounds
-from ndis.mechanisms.symmetric import noisy_gram
 from ndis.sampling.bits import SeededBits
 
 ALARM = 1e-6

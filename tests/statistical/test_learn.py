@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
-from ndis.errors import NotPrivateWarning
 from ndis.learn import PrivateCovariance, PrivateRidge
 
+pytestmark = pytest.mark.usefixtures("seeded")
+
 DRAWS = 100
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotPrivateWarning)
-        yield
 
 
 @pytest.fixture(scope="module")

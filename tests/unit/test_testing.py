@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ndis
+from helpers.audits import CLAIM
 from ndis.auditing import Claim
 from ndis.pair import GaussianPair
 from ndis.testing import assert_not_refuted, assert_refuted
 
-CLAIM = Claim(epsilon=1.0, delta=1e-6)
 LOUD, QUIET = GaussianPair.from_ratios(1.0, shift=0.35), GaussianPair.from_ratios(1.0, shift=0.1)
 
 

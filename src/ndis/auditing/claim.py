@@ -8,9 +8,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ndis._json import only_keys
-from ndis._validate import as_scalar, as_vector
+from ndis._validate import Adjacency, as_adjacency, as_scalar, as_vector
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import Adjacency, as_adjacency
 
 __all__ = ["Claim", "ClaimedCurve", "Proof", "claim_from_dict", "claim_to_dict"]
 

@@ -6,14 +6,13 @@ The profile of a mechanism is an upper bound over all neighbours. It refutes not
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ndis._exact import ExactArray, exact_array
+from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis.auditing.claim import Claim, ClaimedCurve, Proof
 from ndis.auditing.digits import at_least, at_most, equation, plain
 from ndis.auditing.edits import as_rows
@@ -24,7 +23,7 @@ from ndis.auditing.run import Source, neighbours_to_test
 from ndis.auditing.witness import Witness
 from ndis.errors import NdisError, ParameterError
 from ndis.mechanisms.base import Mechanism
-from ndis.mechanisms.gaussian import GaussianMechanism
+from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
 from ndis.mechanisms.projection import RandomProjection
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
@@ -120,8 +119,7 @@ def _on_data(
 def _as_projection(mechanism: Any) -> ProjectionLaw | None:
     """The law of a sketch on given data; None for any other mechanism."""
     law = mechanism if isinstance(mechanism, ProjectionLaw) else getattr(mechanism, "law", None)
-    plain = isinstance(law, ProjectionLaw) and law.rate == 1.0 and law.test_shift == 0.0
-    return law if plain else None  # a sample is a mixture, and a test is a second output
+    return law if isinstance(law, ProjectionLaw) and law.is_gaussian else None
 
 
 @dataclass(frozen=True)
@@ -134,10 +132,7 @@ class Lifted:
     def __call__(self, data: Any) -> tuple[ExactArray, ExactArray]:
         mean, covariance = self.model.distribution(data)
         centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
-        noise = exact_array(self.noise_variance)
-        numerators = spread.numerators * noise.denominator
-        numerators[np.diag_indices(len(numerators))] += noise.numerators.item() * spread.denominator
-        return centre, ExactArray(numerators, spread.denominator * noise.denominator)
+        return centre, plus_diagonal(spread, self.noise_variance)
 
 
 # ---------------------------------------------------------------------- proofs
@@ -272,16 +267,10 @@ def _more_noise(witness: Witness, claim: Claim | ClaimedCurve) -> str | None:
         return None
     shift = float(np.sqrt((pair.copies * pair.shift**2).sum()))
     try:
-        factor = shift * max(_unit_noise(e, d) for e, d in claim.points) * (1.0 + 2.0**-48)
+        factor = shift * max(unit_noise(e, d) for e, d in claim.points) * (1.0 + 2.0**-48)
     except NdisError:
         return None
     return (
         f"multiply the standard deviation of the noise by {at_most(factor)}: the claim then "
         "holds for the neighbours shown, whose outputs differ only in their means; other neighbours may need more"
     )
-
-
-@functools.lru_cache(maxsize=256)
-def _unit_noise(epsilon: float, delta: float) -> float:
-    """The least noise for a query of sensitivity 1."""
-    return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0).noise_std

@@ -4,8 +4,8 @@
 a pair made from that matrix. It costs O(d²) per rank and solves no eigenproblem of size d. The rest of the difference
 is measured in standard deviations of the output, and the screen allows for it.
 
-**Accuracy.** Let P = N(μ, Σ) be the law in hand and P* = N(μ*, Σ*) the law that is meant. In standard deviations of P
-let the means lie at most `shift` = e apart, and let the covariances differ by a matrix of norm at most
+**Accuracy.** Let P = N(μ, Σ) be the law in hand and P* = N(μ*, Σ*) the law that is meant. Measure both
+in standard deviations of P. The means lie at most `shift` = e apart. The covariances differ by a matrix of norm at most
 `spread` = η ≤ 1/5. Then for every x > 0
 
     the mean:        L ~ N(e²/2, e²) stays below e²/2 + e√(2x),
@@ -22,7 +22,6 @@ too (rule:audit).
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -48,7 +47,6 @@ __all__ = [
     "exactly",
     "harder",
     "law_of",
-    "private_copy",
     "room",
     "rooms",
     "screening_pair",
@@ -126,11 +124,6 @@ class Law:
     @property
     def _numbers(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return (self.mean, self.covariance) if self.exact is None else self.exact
-
-
-def private_copy(data: Any) -> Any:
-    """A copy that an algorithm may write to."""
-    return copy.deepcopy(data)
 
 
 def law_of(algorithm: Algorithm, data: Any) -> Law:
@@ -251,8 +244,8 @@ def _same_shape(p: Law, q: Law) -> None:
 def _low_rank(other: Law, base: Law) -> tuple[GaussianPair, Room] | None:
     """The low-rank pair and the room of the rest E; None if E is too large or the pair is near singular.
 
-    Let R be the correlations of the base. E is at most ‖E‖/λ_min(R) of a variance of the base in every direction, and
-    1/τ of that for the other law, where τ is its smallest variance ratio.
+    Let R be the correlations of the base, and τ the smallest variance ratio of the other law. In every direction E is
+    at most ‖E‖/λ_min(R) of a variance of the base. For the other law it is at most 1/τ of that.
     """
     deviation = np.sqrt(base.variances)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -31,7 +31,8 @@ from ndis.auditing.judge import (
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-from ndis.spectrum.batch import _rows, log_delta_batch
+from ndis.spectrum.batch import checked_rows, log_delta_batch
+from ndis.spectrum.bounds import best_exponent
 
 __all__ = ["PairBatch", "pairs_to_test"]
 
@@ -97,7 +98,7 @@ def _from_batch(batch: PairBatch, claim: Claim | ClaimedCurve) -> Iterator[Teste
         shape = np.shape(batch.variance_ratio)
         raise ParameterError("variance_ratio", "have shape (n,) or (n, k), at least one pair", f"shape {shape}")
     _check_rows(batch)
-    ratio, t, m, n, _ = _rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)  # checks every entry
+    ratio, t, m, n, _ = checked_rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)  # checks every entry
     orders = ((t, m), (-t / ratio, -m / np.sqrt(ratio)))  # t' = −t/(1+t), m' = −m/√(1+t)
     found: list[Candidate] = []
     for epsilon, delta in claim.points:
@@ -120,7 +121,7 @@ def _check_rows(batch: PairBatch) -> None:
     ):
         array = np.asarray(getattr(batch, name))
         if array.dtype.kind not in "uif" or array.ndim == 0:
-            continue  # `_rows` refuses it
+            continue  # `checked_rows` refuses it
         bad = np.argwhere(~good(array))
         if bad.size:
             found = array[tuple(bad[0])]
@@ -150,7 +151,8 @@ def _largest(t: Floats, m: Floats, n: Floats, epsilon: float) -> Floats:
         left = np.flatnonzero(np.isnan(values))
         if left.size <= _SMALL or values[worst] == -np.inf:
             break
-        bound = _bound(t[left], m[left], n[left], epsilon, _saddle(t[worst], m[worst], n[worst], epsilon))
+        s, _ = best_exponent(GaussianPair.from_excess(t[worst].tolist(), m[worst].tolist(), n[worst]), epsilon)
+        bound = _bound(t[left], m[left], n[left], epsilon, s)
         margin = SCREEN_MARGIN * (1.0 + math.fabs(values[worst]))
         out = bound < values[worst] - 2.0 * margin
         values[left[out]] = -np.inf
@@ -175,14 +177,6 @@ def _bound(t: Floats, m: Floats, n: Floats, epsilon: float, s: float) -> Floats:
     size = np.abs(terms).sum(axis=1) + s * (epsilon + 1.0)
     found = terms.sum(axis=1) - s * epsilon + s * math.log(s) - (1.0 + s) * math.log1p(s)
     return np.where(inside, found + 1e-12 * size, np.inf)
-
-
-def _saddle(t: Floats, m: Floats, n: Floats, epsilon: float) -> float:
-    """An s at which the bound of one pair is nearly least."""
-    end = 1.0 / float(t.max()) if (t > 0).any() else math.inf
-    grid = np.geomspace(1e-3, 1e6, 400)
-    grid = grid if math.isinf(end) else end * grid / (1.0 + grid)
-    return float(min(grid, key=lambda s: _bound(t[None], m[None], n[None], epsilon, float(s))[0]))
 
 
 def _worth_keeping(values: Floats, delta: float, ratio: Floats, m: Floats, n: Floats) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import as_floats, as_scalar, as_vector
+from ndis._validate import Adjacency, as_floats, as_scalar, as_vector
 from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.auditing.digits import plain, several
 from ndis.auditing.edits import (
@@ -29,7 +29,6 @@ from ndis.auditing.edits import (
     row_count,
 )
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import Adjacency
 
 __all__ = [
     "AddAdversarial",
@@ -120,46 +119,6 @@ class ReplaceEach:
 
 
 @dataclass(frozen=True)
-class _Ball:
-    """The public bounds of a row: features in a ball; a target in an interval or among given values."""
-
-    row_norm_bound: float
-    target_bound: float | None
-    target_values: tuple[float, ...]
-
-    def fit(self, x: NDArray[np.float64], y: float) -> tuple[Any, ...]:
-        """The nearest row within the bounds."""
-        norm = float(np.linalg.norm(x))
-        if norm > self.row_norm_bound:
-            x = x * (self.row_norm_bound / norm)
-            while float(np.linalg.norm(x)) > self.row_norm_bound:
-                x = x * (1.0 - 2.0**-52)
-        if self.target_values:
-            return x, min(self.target_values, key=lambda value: math.fabs(value - y))
-        if self.target_bound is not None:
-            return x, min(max(y, -self.target_bound), self.target_bound)
-        return (x,)
-
-    @property
-    def reach(self) -> float:
-        """The largest absolute value of a target."""
-        return max(map(math.fabs, self.target_values), default=self.target_bound or 0.0)
-
-    def draw(self, random: np.random.Generator, width: int) -> tuple[Any, ...]:
-        """A row on the sphere, with a target from its range."""
-        x = random.standard_normal(width)
-        x *= self.row_norm_bound / float(np.linalg.norm(x))
-        y = random.choice(self.target_values) if self.target_values else random.uniform(-self.reach, self.reach)
-        return self.fit(x, float(y))
-
-    def near(self, random: np.random.Generator, row: tuple[Any, ...], step: float) -> tuple[Any, ...]:
-        """A row beside another."""
-        x = row[0] + step * self.row_norm_bound / math.sqrt(row[0].size) * random.standard_normal(row[0].size)
-        y = row[1] if len(row) > 1 else 0.0
-        return self.fit(x, float(y + 2.0 * step * self.reach * random.standard_normal()))
-
-
-@dataclass(frozen=True)
 class _Bounded:
     """The bounds of the rules that draw rows.
 
@@ -185,13 +144,45 @@ class _Bounded:
             raise ParameterError("target_bound", "not be negative", self.target_bound)
         object.__setattr__(self, "target_values", tuple(as_vector("target_values", self.target_values).tolist()))
 
-    def _ball(self, data: Any) -> _Ball:
+    def _width(self, data: Any) -> int:
+        """The number of features, if the bounds fit the data."""
         row_count(data)
         bounded = self.target_bound is not None or bool(self.target_values)
         if bounded != isinstance(data, tuple):
             rule = "come with data (X, y), and data (X, y) with one of them"
             raise ParameterError("target_bound or target_values", rule, type(data).__name__)
-        return _Ball(self.row_norm_bound, self.target_bound, self.target_values)
+        return int(parts_of(data)[0].shape[1])
+
+    def _fit(self, x: NDArray[np.float64], y: float) -> tuple[Any, ...]:
+        """The nearest row within the bounds."""
+        norm = float(np.linalg.norm(x))
+        if norm > self.row_norm_bound:
+            x = x * (self.row_norm_bound / norm)
+            while float(np.linalg.norm(x)) > self.row_norm_bound:
+                x = x * (1.0 - 2.0**-52)
+        if self.target_values:
+            return x, min(self.target_values, key=lambda value: math.fabs(value - y))
+        if self.target_bound is not None:
+            return x, min(max(y, -self.target_bound), self.target_bound)
+        return (x,)
+
+    @property
+    def _reach(self) -> float:
+        """The largest absolute value of a target."""
+        return max(map(math.fabs, self.target_values), default=self.target_bound or 0.0)
+
+    def _row(self, random: np.random.Generator, width: int) -> tuple[Any, ...]:
+        """A row on the sphere, with a target from its range."""
+        x = random.standard_normal(width)
+        x *= self.row_norm_bound / float(np.linalg.norm(x))
+        y = random.choice(self.target_values) if self.target_values else random.uniform(-self._reach, self._reach)
+        return self._fit(x, float(y))
+
+    def _near(self, random: np.random.Generator, row: tuple[Any, ...], step: float) -> tuple[Any, ...]:
+        """A row beside another."""
+        x = row[0] + step * self.row_norm_bound / math.sqrt(row[0].size) * random.standard_normal(row[0].size)
+        y = row[1] if len(row) > 1 else 0.0
+        return self._fit(x, float(y + 2.0 * step * self._reach * random.standard_normal()))
 
     def _bounds(self) -> str:
         targets = f", |y| ≤ {plain(self.target_bound)}" if self.target_bound is not None else ""
@@ -220,8 +211,8 @@ class AddRandom(_Bounded):
         return f"{several(self.count, 'row')} drawn at random within {self._bounds()} added in turn"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        ball, width = self._ball(data), parts_of(data)[0].shape[1]
-        yield from in_batches(addition(ball.draw(random, width)) for _ in range(self.count))
+        width = self._width(data)
+        yield from in_batches(addition(self._row(random, width)) for _ in range(self.count))
 
 
 @dataclass(frozen=True)
@@ -263,11 +254,11 @@ class AddAdversarial(_Bounded):
         yield from self._climb(data, random, lambda row, _: addition(row), [None])
 
     def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
-        ball, width = self._ball(data), parts_of(data)[0].shape[1]
-        rows = [ball.draw(random, width) for _ in range(self.offspring)]
+        width = self._width(data)
+        rows = [self._row(random, width) for _ in range(self.offspring)]
         for x in _principal(parts_of(data)[0]):
-            ends = ball.target_values or ((-ball.reach, ball.reach) if ball.reach else (0.0,))
-            rows += [ball.fit(sign * self.row_norm_bound * x, y) for y in ends for sign in (1.0, -1.0)]
+            ends = self.target_values or ((-self._reach, self._reach) if self._reach else (0.0,))
+            rows += [self._fit(sign * self.row_norm_bound * x, y) for y in ends for sign in (1.0, -1.0)]
         seeds = [(row, places[i % len(places)]) for i, row in enumerate(rows)]
         scores = yield [edit(*seed) for seed in seeds]
         order = sorted(range(len(seeds)), key=lambda i: -scores[i])
@@ -275,7 +266,7 @@ class AddAdversarial(_Bounded):
             best, top, step = seeds[start], scores[start], 0.3
             for _ in range(self.generations):
                 brood = [
-                    (ball.near(random, best[0], step), self._move(random, best[1], places))
+                    (self._near(random, best[0], step), self._move(random, best[1], places))
                     for _ in range(self.offspring)
                 ]
                 found = yield [edit(*one) for one in brood]

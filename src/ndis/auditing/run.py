@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import math
@@ -26,7 +27,6 @@ from ndis.auditing.laws import (
     certified_pair,
     confidence,
     law_of,
-    private_copy,
     rooms,
     screening_pair,
 )
@@ -118,8 +118,8 @@ def neighbours_to_test(
 def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> Law:
     """The law on the data, or on a neighbour. The algorithm gets its own copy, which it may write to."""
     if edit is None:
-        return law_of(algorithm, private_copy(data))
-    return law_of(algorithm, edit.apply(data) if edit.whole is None else private_copy(edit.whole))
+        return law_of(algorithm, copy.deepcopy(data))
+    return law_of(algorithm, edit.apply(data) if edit.whole is None else copy.deepcopy(edit.whole))
 
 
 def _same(first: Law, second: Law, accuracy: float) -> None:

@@ -6,30 +6,56 @@ Exit status: 0 fine, 1 a claim refuted (`ndis audit`), 2 bad input, 3 a number o
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 import typer
 
 from ndis import __version__
-from ndis.cli import audit, dpsgd, ledger, projection, regress, schema, spectrum
-from ndis.cli.commands import same_behaviour
-from ndis.cli.errors import OneLineErrors
+from ndis.cli.commands import OneLineErrors, same_behaviour
 
 __all__ = ["app", "main"]
 
+# The module of each command. Python imports it when somebody asks for the command.
+_HOMES = {
+    "delta": "spectrum",
+    "epsilon": "spectrum",
+    "curve": "spectrum",
+    "sketch": "projection",
+    "regress": "regress",
+    "audit": "audit",
+    "dpsgd": "dpsgd",
+    "calibrate": "projection",
+    "schema": "schema",
+    "ledger": "ledger",
+}
+
+
+class _Commands(OneLineErrors):
+    """The commands, each loaded from its module when it is needed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, in the order of the help."""
+        return list(_HOMES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name. If there is none, all are loaded, so that a similar name can be suggested."""
+        for name in [cmd_name] if cmd_name in _HOMES else _HOMES:
+            if name not in self.commands:
+                part = typer.Typer()
+                import_module(f"ndis.cli.{_HOMES[name]}").register(part)
+                same_behaviour(part)
+                self.commands.update(typer.main.get_group(part).commands)
+        return super().get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
-    cls=OneLineErrors,
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,  # a traceback with local variables would print data
     help="Exactly how private is an algorithm with Gaussian output?",
 )
-spectrum.register(app)
-projection.register(app)
-regress.register(app)
-audit.register(app)
-dpsgd.register(app)
-schema.register(app)
-ledger.register(app)
-same_behaviour(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis.cli.errors import told
+from ndis.cli.commands import told
 from ndis.errors import ParameterError
 
 __all__ = ["NamedAlgorithm", "workers_without_current_folder"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,20 +14,14 @@ import typer
 import ndis
 from ndis.cli.algorithm import NamedAlgorithm, workers_without_current_folder
 from ndis.cli.audit_file import Request, read_request
-from ndis.cli.errors import INTERRUPTED
+from ndis.cli.commands import INTERRUPTED
+from ndis.cli.options import Adjacency
 from ndis.errors import ParameterError
 from ndis.files import check_file
 
 __all__ = ["REFUTED", "register"]
 
 REFUTED = 1  # exit status
-
-
-class Adjacency(StrEnum):
-    """Which data sets are neighbours."""
-
-    ADD_REMOVE = "add-remove"
-    REPLACE_ONE = "replace-one"
 
 
 def register(app: typer.Typer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import ndis
 from ndis._json import loads, only_keys
 from ndis._validate import as_floats
-from ndis.cli.source import content_of, is_npz, npz_arrays, pair_from_arrays
+from ndis.cli.source import content_of, from_toml, is_npz, npz_arrays, pair_from_arrays
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -61,11 +60,10 @@ def _read(file: Path, targets: list[str] | None, columns: list[str] | None) -> R
     content = content_of(file)
     if is_npz(content) or ending == ".npz":
         if targets is not None:
-            raise ParameterError(
-                "--targets", "be left out for an NPZ file, which names them itself", ", ".join(targets)
-            )
+            rule = "be left out for an NPZ file, which names them itself"
+            raise ParameterError("--targets", rule, ", ".join(targets))
         return _from_arrays(npz_arrays(content))
-    found = _toml(content) if ending == ".toml" else loads("file", content)
+    found = from_toml("file", content) if ending == ".toml" else loads("file", content)
     if not isinstance(found, dict):
         raise ParameterError("file", "hold an object with a claim and pairs or data", f"a {type(found).__name__}")
     return _from_object(found, content, file.parent, targets)
@@ -89,14 +87,11 @@ def _from_object(found: dict[str, Any], content: bytes, folder: Path, targets: l
         if extra:
             raise ParameterError("file", "hold pairs or data, not both", f"pairs and {', '.join(extra)}")
         return Request(claim, pairs=_pairs(found["pairs"]), **names)
-    algorithm = found.get("algorithm")
-    if not (algorithm is None or isinstance(algorithm, str)):
-        raise ParameterError("algorithm", "be written module:function", repr(algorithm))
     named = targets if targets is not None else _names(found.get("targets"))
     bounds: dict[str, Any] = {key: found.get(key) for key in _BOUNDS}
     return Request(
         claim,
-        algorithm=algorithm,
+        algorithm=_algorithm(found),
         data=_rows("data", found.get("data"), folder, named),
         candidates=_rows("candidates", found.get("candidates"), folder, named),
         **bounds,
@@ -114,17 +109,23 @@ def _from_arrays(arrays: dict[str, Any]) -> Request:
         data = _edits().with_targets("data", arrays["data"], arrays.get("targets"))
         more = arrays.get("candidates")
         extra = None if more is None else _edits().with_targets("candidates", more, arrays.get("candidate_targets"))
-        name = arrays.get("algorithm")
-        if not (name is None or isinstance(name, str)):
-            raise ParameterError("algorithm", "be written module:function", f"a {type(name).__name__}")
         bounds: dict[str, Any] = {key: arrays.get(key) for key in _BOUNDS}
-        return Request(claim, data=data, candidates=extra, algorithm=name, **bounds)
+        return Request(claim, data=data, candidates=extra, algorithm=_algorithm(arrays), **bounds)
     if "variance_ratio" in arrays and np.ndim(arrays["variance_ratio"]) == 2:
         batch = {key: as_floats(key, array) for key, array in arrays.items()}
         return Request(claim, pairs=ndis.auditing.PairBatch.from_mapping(batch))
     if np.ndim(arrays.get("mean_p", 0.0)) == 2:
         return Request(claim, pairs=_stack(arrays))
     return Request(claim, pairs=[pair_from_arrays("the file", arrays)])
+
+
+def _algorithm(found: Mapping[str, Any]) -> str | None:
+    """The name of the algorithm, if there is one."""
+    name = found.get("algorithm")
+    if not (name is None or isinstance(name, str)):
+        got = f"a {type(name).__name__}" if isinstance(name, list | np.ndarray) else repr(name)
+        raise ParameterError("algorithm", "be written module:function", got)
+    return name
 
 
 def _stack(arrays: dict[str, Any]) -> list[GaussianPair]:
@@ -164,7 +165,10 @@ def _rows(name: str, found: Any, folder: Path, targets: list[str] | None) -> Any
     if not targets:
         return matrix
     numbers = [_column(name, target, matrix.shape[1]) for target in targets]
-    return _split(matrix, [i for i in range(matrix.shape[1]) if i not in numbers], numbers)
+    features = [i for i in range(matrix.shape[1]) if i not in numbers]
+    if not features:
+        raise ParameterError("targets", "leave at least one feature", "none")
+    return _edits().with_targets(name, matrix[:, features], matrix[:, numbers])
 
 
 def _read_rows(name: str, file: Path, targets: list[str] | None, columns: list[str] | None = None) -> Any:
@@ -196,17 +200,6 @@ def _npy(name: str, content: bytes) -> Any:
         return np.load(io.BytesIO(content), allow_pickle=False)
     except (ValueError, EOFError, OSError, MemoryError, SyntaxError) as error:
         raise ParameterError(name, "be an NPY file of plain numbers", type(error).__name__) from error
-
-
-def _split(matrix: Any, features: list[int], targets: list[int]) -> Any:
-    if not features:
-        raise ParameterError("targets", "leave at least one feature", "none")
-    return matrix[:, features], _vector("targets", matrix[:, targets])
-
-
-def _vector(name: str, matrix: Any) -> Any:
-    """A single column as a vector; several columns as they are."""
-    return matrix[:, 0] if matrix.shape[1] == 1 else matrix
 
 
 def _names(found: Any) -> list[str] | None:
@@ -241,10 +234,3 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ParameterError(name, "be text", type(value).__name__)
     return value
-
-
-def _toml(content: bytes) -> dict[str, Any]:
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ParameterError("file", "be valid TOML", str(error) or type(error).__name__) from error

@@ -1,13 +1,28 @@
-"""How every command behaves: a bare one prints its help, flags take no value, two numbers may be written as 0,5."""
+"""How every command behaves.
+
+A bare command prints its help, flags take no value, and two numbers may be written as 0,5. An error is one line on
+stderr and an exit status, never a traceback.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["Command", "Group", "same_behaviour", "typed_name"]
+from ndis.errors import NdisError, ParameterError, PrecisionError
+
+__all__ = ["INTERRUPTED", "Command", "Group", "OneLineErrors", "same_behaviour", "told", "typed_name"]
+
+BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED = 2, 3, 70, 130
+
+# typer brings its own copy of click in recent versions; this is the root of the usage errors of whichever it uses.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+_ClickError: Any = typer.BadParameter.__mro__[2]
 
 # Names of arguments of the library that an option has another name for.
 _ALIASES = {
@@ -90,3 +105,63 @@ def typed_name(command: Any, args: list[str], name: str) -> str:
         used = [opt for opt in param.opts if any(word == opt or word.startswith(f"{opt}=") for word in args)]
         found.append(str(used[0]) if used else part if from_file else max(param.opts, key=len))
     return " and ".join(found)
+
+
+class OneLineErrors(Group):
+    """A group of commands whose errors are one line each."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Some versions of typer end it without a word if somebody interrupts it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        try:
+            status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except _ClickError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":  # a bare command
+                help_text = error.format_message()  # empty in versions that have printed the help already
+                typer.echo(help_text, nl=bool(help_text))
+                sys.exit(0)
+            hint = f"; see '{error.ctx.command_path} --help'" if isinstance(error, _UsageError) and error.ctx else ""
+            status = _say(error.format_message().rstrip(".") + hint, BAD_INPUT)
+        except PrecisionError as error:
+            status = _say(str(error), OUT_OF_REACH)
+        except ParameterError as error:
+            known = typed_name(self, sys.argv[1:] if args is None else list(args), error.name)
+            status = _say(known + str(error).removeprefix(error.name), BAD_INPUT)
+        except NdisError as error:
+            status = _say(str(error), BAD_INPUT)
+        except typer.Abort:
+            status = _say("interrupted", INTERRUPTED)
+        except Exception as error:  # noqa: BLE001 - whatever it is, its status is that of no verdict
+            status = _say(f"internal error, {told(error)}; no verdict", INTERNAL)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def told(error: BaseException) -> str:
+    """The type of an error and the place where it was raised. Its message may quote data, so it is left out."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"SyntaxError in {Path(error.filename).name}, line {error.lineno}"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" in {Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno}"
+    return f"{type(error).__name__}{where}"
+
+
+def _say(message: str, status: int) -> int:
+    typer.echo("ndis: " + " ".join(message.split()), err=True)
+    return status

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ndis import __version__
+from ndis.cli.options import Delta, Json
+from ndis.cli.output import as_json_text, check_picture, picture, print_table
 from ndis.errors import ParameterError
-from ndis.files import check_file, write_file
-
-if TYPE_CHECKING:
-    from ndis.accounting import DPSGD
+from ndis.files import write_file
 
 __all__ = ["register"]
 
-_PICTURES = (".png", ".svg", ".pdf")
 _WORDS = "Poisson sampling; neighbours differ in one record, added or removed"
 
-Delta = Annotated[float, typer.Option("--delta", help="δ of the guarantee.")]
 Noise = Annotated[
     float | None, typer.Option("--noise-multiplier", help="Standard deviation of the noise over the clipping norm.")
 ]
@@ -36,7 +30,6 @@ Records = Annotated[int | None, typer.Option("--records", help="Number of record
 Epochs = Annotated[float | None, typer.Option("--epochs", help="Passes over the data: steps × rate, rounded up.")]
 Steps = Annotated[int | None, typer.Option("--steps", help="Number of batches, instead of --epochs.")]
 Certify = Annotated[bool, typer.Option("--certify", help="Rigorous ε, by ball arithmetic.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Draw ε against epochs here (png, svg, pdf) as well.")
 ]
@@ -67,9 +60,7 @@ def dpsgd(
     from ndis.accounting import DPSGD
 
     if output is not None:
-        if output.suffix.lower() not in _PICTURES:
-            raise ParameterError("output", "end in .png, .svg or .pdf", repr(output.suffix))
-        check_file(output)
+        check_picture(output)
     rate = _rate(sampling_rate, batch_size, records)
     count = _steps(rate, epochs, steps)
     if (noise_multiplier is None) == (epsilon is None):
@@ -94,13 +85,11 @@ def dpsgd(
         "sampling": _WORDS,
     }
     if output is not None:
-        write_file(output, _picture(run, delta, output.suffix))
+        write_file(output, picture(lambda ax: run.plot(delta, ax=ax), output.suffix))
     if as_json:
-        typer.echo(json.dumps({"ndis_version": __version__, **about}, allow_nan=False, indent=2))
-        return
-    width = max(map(len, about))
-    for key, value in about.items():
-        typer.echo(f"{key.replace('_', ' ').ljust(width)}  {value}")
+        typer.echo(as_json_text(about))
+    else:
+        print_table({key.replace("_", " "): str(value) for key, value in about.items()})
 
 
 def _rate(sampling_rate: float | None, batch_size: int | None, records: int | None) -> Fraction:
@@ -129,16 +118,3 @@ def _steps(rate: Fraction, epochs: float | None, steps: int | None) -> int:
     if not 0 < epochs < math.inf:
         raise ParameterError("--epochs", "be positive and finite", epochs)
     return math.ceil(Fraction(epochs) / rate)
-
-
-def _picture(run: DPSGD, delta: float, suffix: str) -> bytes:
-    """ε against epochs as an image file in memory."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ParameterError("matplotlib", "be installed to draw", "none", "pip install 'ndis[plot]'") from error
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    run.plot(delta, ax=figure.subplots())
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=suffix[1:].lower(), dpi=200)
-    return buffer.getvalue()

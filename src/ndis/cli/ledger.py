@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ndis import __version__
 from ndis._json import loads, only_keys
-from ndis.cli.projection import Adjacency, AdjacencyOption
-from ndis.cli.source import read_profile
+from ndis.cli.options import Adjacency, AdjacencyOption, Json
+from ndis.cli.output import as_json_text, print_table
+from ndis.cli.projection import sketch_mechanism
+from ndis.cli.source import from_toml, read_profile
 from ndis.errors import ParameterError
 from ndis.files import check_file, write_file
 
@@ -44,16 +43,16 @@ Receipts = Annotated[
     typer.Option("--receipt", metavar="FILE", help="A receipt that the ledger paid for; finds an end cut off."),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Write the report here (.html or .json).")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-_ledger = typer.Typer(no_args_is_help=True, help="A privacy budget for one data set, kept in one file.")
+_SHOWN = ("data_name", "kind", "epsilon", "delta", "adjacency", "max_records", "failure_probability")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    group = typer.Typer(no_args_is_help=True, help="A privacy budget for one data set, kept in one file.")
     for command in (create, show, verify, export):
-        _ledger.command()(command)
-    app.add_typer(_ledger, name="ledger")
+        group.command()(command)
+    app.add_typer(group, name="ledger")
 
 
 def create(
@@ -90,33 +89,20 @@ def create(
 
 
 def show(path: Path_, as_json: Json = False) -> None:
-    """What is left, and what was spent.
+    """Show the budget that is left, and the entries that spent the rest.
 
     Example: ndis ledger show visits.ledger
     """
     from ndis.ledger import Ledger
 
     ledger = Ledger(path)
-    found: dict[str, Any] = {
-        "data_name": ledger.data_name,
-        "kind": ledger.kind,
-        "epsilon": ledger.epsilon,
-        "delta": ledger.delta,
-        "adjacency": ledger.adjacency,
-        "max_records": ledger.max_records,
-        "failure_probability": ledger.failure_probability,
-        "remaining": ledger.remaining(),
-        "entries": ledger.entries(),
-        "head": ledger.head(),
-    }
+    found: dict[str, Any] = {name: getattr(ledger, name) for name in _SHOWN}
+    found |= {"remaining": ledger.remaining(), "entries": ledger.entries(), "head": ledger.head()}
     if as_json:
-        typer.echo(json.dumps({"ndis_version": __version__, **found}, allow_nan=False, indent=2))
+        typer.echo(as_json_text(found))
         return
     left = found.pop("remaining")
-    lines = {**found, **{f"left: {name}": value for name, value in left.items()}}
-    width = max(map(len, lines))
-    for name, value in lines.items():
-        typer.echo(f"{name.ljust(width)}  {'none' if value is None else value}")
+    print_table({**found, **{f"left: {name}": value for name, value in left.items()}})
 
 
 def verify(path: Path_, receipt: Receipts = None) -> None:
@@ -150,7 +136,7 @@ def export(path: Path_, output: Output) -> None:
 
 
 def _seal(file: Path) -> tuple[int, str]:
-    """Entry and digest in a receipt, alone or inside a saved release."""
+    """Entry and digest in a receipt, which may stand inside a saved release."""
     found = loads("receipt", _content("--receipt", file))
     if isinstance(found, dict) and isinstance(found.get("receipt"), dict):
         found = found["receipt"]
@@ -170,13 +156,7 @@ def _content(name: str, file: Path) -> bytes:
 def _read_plan(file: Path, adjacency: Adjacency) -> dict[str, tuple[Any, int]]:
     """The slots of a plan file."""
     text = _content("--plan", file)
-    if file.suffix.lower() == ".toml":
-        try:
-            found: Any = tomllib.loads(text.decode())
-        except (ValueError, RecursionError) as error:
-            raise ParameterError("--plan", "be valid TOML", str(error)) from None
-    else:
-        found = loads("--plan", text)
+    found = from_toml("--plan", text) if file.suffix.lower() == ".toml" else loads("--plan", text)
     slots = only_keys("plan", found, ("slots",))["slots"]
     if not isinstance(slots, dict) or not slots:
         raise ParameterError("slots of the plan", "be a table of at least one slot", type(slots).__name__)
@@ -205,14 +185,7 @@ def _slot(name: str, item: Any, folder: Path, adjacency: Adjacency) -> tuple[Any
 
 def _sketch(name: str, value: Any, adjacency: Adjacency) -> Any:
     """The calibrated projection of a slot."""
-    from ndis.mechanisms.projection import PoissonProjection, RandomProjection
-    from ndis.mechanisms.ptr import PTRProjection
-
     needed = ("epsilon", "delta", "sketch_size", "row_norm_bound")
     optional = ("target_bound", "intercept", "calibration", "rate", "test_noise_std", "failure_probability")
-    public = {**only_keys(f"sketch of slot {name!r}", value, needed, optional), "adjacency": adjacency.value}
-    if "rate" in public:
-        return PoissonProjection.calibrated(**public)
-    if "test_noise_std" in public or "failure_probability" in public:
-        return PTRProjection.calibrated(**public)
-    return RandomProjection.calibrated(**public)
+    public = only_keys(f"sketch of slot {name!r}", value, needed, optional)
+    return sketch_mechanism(public, adjacency=adjacency.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from enum import StrEnum
@@ -11,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ndis import __version__
-from ndis.cli.projection import (
+from ndis.cli.options import (
     Adjacency,
     AdjacencyOption,
     Calibration,
@@ -22,16 +20,15 @@ from ndis.cli.projection import (
     Delta,
     Epsilon,
     Header,
-    Json,
     LedgerOption,
+    NullJson,
     Progress,
     RowBound,
+    SchemaOption,
     Slot,
-    print_table,
-    say,
 )
-from ndis.cli.records import names_of, readable_data, reading
-from ndis.cli.schema import SchemaOption, read_schema
+from ndis.cli.output import as_json_text, print_table, say
+from ndis.cli.source import names_of, read_schema, readable_data, reading
 from ndis.errors import ParameterError
 from ndis.files import check_file, write_file
 
@@ -90,7 +87,7 @@ def regress(
     ledger: LedgerOption = None,
     slot: Slot = None,
     progress: Progress = None,
-    as_json: Json = False,
+    as_json: NullJson = False,
 ) -> None:
     """Private linear regression of a file or folder, in rounds (with intervals) or from one sketch.
 
@@ -131,7 +128,6 @@ def regress(
             learned = getattr(model, "feature_names_in_", features)
     coefficients = dict(zip(map(str, learned), model.coef_.tolist(), strict=True))
     found: dict[str, Any] = {
-        "ndis_version": __version__,
         "target": target,
         "coefficients": coefficients,
         "intercept": model.intercept_,
@@ -139,7 +135,7 @@ def regress(
         "target_bound": target_bound,
         "receipt": model.receipt_.to_dict(),
     }
-    text = json.dumps(found, allow_nan=False, indent=2)
+    text = as_json_text(found)
     if output is not None:
         write_file(output, text.encode() + b"\n", new=True)
     if as_json:

@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ndis import __version__
-from ndis.cli.records import names_of, readable_data
+from ndis.cli.options import Header, Json
+from ndis.cli.output import as_json_text
+from ndis.cli.source import names_of, readable_data
 from ndis.files import check_file, write_file
 
-if TYPE_CHECKING:
-    from ndis.schema import Schema
+__all__ = ["register"]
 
-__all__ = ["SchemaOption", "read_schema", "register"]
-
-SchemaOption = Annotated[
-    Path | None,
-    typer.Option("--schema", metavar="FILE", help="TOML file with public ranges and categories; see 'ndis schema'."),
-]
 Columns = Annotated[
     list[str] | None,
     typer.Option("--columns", metavar="NAMES", help="Names of all columns of a CSV file without --header, in order."),
 ]
-Header = Annotated[
-    bool, typer.Option("--header", help="The first line of every CSV file holds column names, which are public.")
-]
-
-_schema = typer.Typer(no_args_is_help=True, help="What is public about a table: ranges and categories, in a TOML file.")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    group = typer.Typer(
+        no_args_is_help=True, help="What is public about a table: ranges and categories, in a TOML file."
+    )
     for command in (init, check):
-        _schema.command()(command)
-    app.add_typer(_schema, name="schema")
-
-
-def read_schema(file: Path | None) -> Schema | None:
-    """The schema of an option, if it is given."""
-    if file is None:
-        return None
-    from ndis.schema import Schema
-
-    return Schema.from_toml(file)
+        group.command()(command)
+    app.add_typer(group, name="schema")
 
 
 def init(
@@ -61,7 +43,7 @@ def init(
 
     Example: ndis schema init records.parquet --target spend -o schema.toml
     """
-    from ndis.schema.template import template
+    from ndis.schema.spec import template
 
     if output is not None:
         check_file(output, new=True)
@@ -80,7 +62,7 @@ def check(
     ] = None,
     columns: Columns = None,
     header: Header = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check a schema, and whether the columns of a file have its names and types. No cell is read.
 
@@ -99,7 +81,7 @@ def check(
         "row_norm_bound": found.row_norm_bound,
     }
     if as_json:
-        typer.echo(json.dumps({"ndis_version": __version__, **values}, ensure_ascii=False, indent=2))
+        typer.echo(as_json_text(values, ensure_ascii=False))
         return
     typer.echo(f"{len(found.feature_names)} encoded columns: {', '.join(found.feature_names)}")
     typer.echo(f"target: {found.target_name or 'none'}")

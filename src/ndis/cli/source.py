@@ -1,10 +1,16 @@
-"""Where a command takes its pair from: options, or a JSON or NPZ file."""
+"""Where a command takes its input from: a pair, a file of arrays, records, or a schema.
+
+Notes on CSV depend on the names of files and on the options only, never on a cell.
+"""
 
 from __future__ import annotations
 
 import io
+import tomllib
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +23,33 @@ from ndis.errors import ParameterError
 if TYPE_CHECKING:
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
+    from ndis.schema import Schema
+
+__all__ = [
+    "Records",
+    "content_of",
+    "from_toml",
+    "is_npz",
+    "names_of",
+    "npz_arrays",
+    "numbers",
+    "pair_from_arrays",
+    "profile_from",
+    "read_profile",
+    "read_schema",
+    "readable_data",
+    "reading",
+]
 
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; larger ones are beyond what these commands can factor
+_UNREADABLE = (ValueError, KeyError, EOFError, OSError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+_NOTES = {
+    True: "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns",
+    False: "note: without --header every line of a CSV file is a record and --columns names all its columns, in order",
+}
 
-__all__ = ["content_of", "is_npz", "npz_arrays", "numbers", "pair_from_arrays", "profile_from", "read_profile"]
+
+# ---------------------------------------------------------------------- pairs
 
 
 def numbers(name: str, given: list[str]) -> list[float]:
@@ -83,6 +112,9 @@ def pair_from_arrays(name: str, arrays: dict[str, Any]) -> GaussianPair:
     return make(name, arrays)
 
 
+# ---------------------------------------------------------------------- files
+
+
 def content_of(file: Path) -> bytes:
     """All bytes of a file."""
     try:
@@ -91,36 +123,41 @@ def content_of(file: Path) -> bytes:
         raise ParameterError("file", "be readable", f"{str(file)!r}: {getattr(error, 'strerror', error)}") from error
 
 
+def from_toml(name: str, content: bytes) -> dict[str, Any]:
+    """The values of a TOML file."""
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # both errors of the two calls are ValueErrors
+        raise ParameterError(name, "be valid TOML", str(error) or type(error).__name__) from error
+
+
+def read_schema(file: Path | None) -> Schema | None:
+    """The schema of an option, if it is given."""
+    if file is None:
+        return None
+    from ndis.schema import Schema
+
+    return Schema.from_toml(file)
+
+
 def is_npz(content: bytes) -> bool:
-    """Whether these are the bytes of an archive, be it cut short."""
+    """Whether these are the bytes of an archive. It may be cut short."""
     return content.startswith(b"PK\x03\x04") or zipfile.is_zipfile(io.BytesIO(content))
 
 
 def npz_arrays(content: bytes) -> dict[str, Any]:
     """The arrays of an NPZ file; pickled objects are refused."""
+    rule = "be an NPZ archive of plain numeric arrays"
     if not zipfile.is_zipfile(io.BytesIO(content)):
-        raise ParameterError(
-            "file", "be an NPZ archive of plain numeric arrays", "a file that is cut short, or no archive"
-        )
+        raise ParameterError("file", rule, "a file that is cut short, or no archive")
     try:
         _check_size(content)
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except ParameterError:
         raise
-    except (
-        ValueError,
-        KeyError,
-        EOFError,
-        OSError,
-        RuntimeError,
-        MemoryError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        raise ParameterError(
-            "file", "be an NPZ archive of plain numeric arrays", str(error) or type(error).__name__
-        ) from error
+    except _UNREADABLE as error:
+        raise ParameterError("file", rule, str(error) or type(error).__name__) from error
     return {key: a.tolist() if np.ndim(a) < 2 else a for key, a in arrays.items() if isinstance(a, np.ndarray)}
 
 
@@ -135,3 +172,77 @@ def _check_size(content: bytes) -> None:
                 total += max(npy_header(file).size, item.file_size) if item.filename.endswith(".npy") else 0
     if total > _MOST_BYTES:
         raise ParameterError("file", f"hold arrays of at most {_MOST_BYTES >> 20} MiB in all", "larger ones")
+
+
+# ---------------------------------------------------------------------- records
+
+
+class Records:
+    """A file or folder of rows, which the engine streams, and how its options read."""
+
+    def __init__(self, path: Path, *, columns: list[str] | None, header: bool) -> None:
+        from ndis.gram.sources import open_source
+
+        self.rows = path
+        self._given = names_of(columns)
+        source = open_source(path, columns=self._given, header=header, progress=False)
+        self._named = source.named
+        self.names: tuple[str, ...] = source.names
+        self.all: list[str | int] = [name or i for i, name in enumerate(source.names)] or list(range(source.width))
+        self.note = None if source.quotable or (header and columns) else _NOTES[header]
+        self._unread = source.unread
+
+    def all_but(self, column: str | int) -> list[str | int]:
+        """All columns that are read, but one."""
+        number = self.names.index(column) if isinstance(column, str) and column in self.names else column
+        return [each for i, each in enumerate(self.all) if i != number and i not in self._unread]
+
+    def features(self, given: list[str] | None) -> list[Any] | None:
+        """The engine's `columns`: the names of all columns of a CSV file without a header, otherwise the chosen ones.
+
+        A column without a name is not read.
+        """
+        return self._given if self._named else self.columns(given)
+
+    def columns(self, given: list[str] | None) -> list[Any] | None:
+        """Names, separated by commas or repeated, as the engine takes them; a number where it is no name."""
+        if not given:
+            return None
+        items = given if all(whole in self.names for whole in given) else ",".join(given).split(",")
+        stripped = [item if item in self.names else item.strip() for item in items]
+        return [int(item) if item not in self.names and item.isdecimal() else item for item in stripped]
+
+
+def names_of(given: list[str] | None) -> list[Any] | None:
+    """The names of all columns of a CSV file without a header; None for a column that is not read.
+
+    >>> names_of(["a,,b", "c"])
+    ['a', None, 'b', 'c']
+    """
+    return [item.strip() or None for item in ",".join(given).split(",")] if given else None
+
+
+@contextmanager
+def reading(path: Path, *, columns: list[str] | None, header: bool) -> Iterator[Records]:
+    """Open the records of a file or folder. An error is one line that quotes no record."""
+    with readable_data(path):
+        yield Records(path, columns=columns, header=header)
+
+
+@contextmanager
+def readable_data(path: Path) -> Iterator[None]:
+    """Turn an error of reading into one line that quotes no record."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise ParameterError("data", "name an existing file or folder", repr(str(path))) from None
+    except OSError:
+        raise ParameterError("data", "be readable", repr(str(path))) from None
+    except (ValueError, TypeError, KeyError, NotImplementedError) as error:  # what Arrow's own errors derive from
+        if not type(error).__module__.startswith("pyarrow"):
+            raise
+        raise ParameterError("data", "be a readable file of its kind", repr(str(path))) from None  # Arrow quotes cells
+    except ModuleNotFoundError as error:
+        raise ParameterError(
+            str(error.name), "be installed to read files", "none", "pip install 'ndis[data]'"
+        ) from None

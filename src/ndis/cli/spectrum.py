@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ndis.cli.output import print_rows
+from ndis.cli.output import check_picture, picture, print_rows
 from ndis.cli.source import numbers, profile_from
 from ndis.errors import ParameterError
-from ndis.files import check_file, write_file
+from ndis.files import write_file
 
 if TYPE_CHECKING:
     from ndis.profile import Choice, PrivacyProfile
@@ -31,7 +30,6 @@ class Order(StrEnum):
 
 _CHOICE: dict[Order, Choice] = {Order.P_Q: "remove", Order.Q_P: "add", Order.WORST: "worst"}
 _ORDER_NAMES = ("p from q", "q from p")
-_PICTURES = (".png", ".svg", ".pdf")
 
 File = Annotated[
     Path | None,
@@ -130,17 +128,17 @@ def curve(
 
     Example: ndis curve --ratio 1.5,0.8 --shift 0,0.7 --output curve.png
     """
-    from ndis.plotting import epsilon_grid
+    from ndis.plotting import epsilon_grid, plot_profile
 
     if output is not None:
         if certify or as_json:
             raise ParameterError("output", "be left out with --certify or --json, which print a table", str(output))
-        if output.suffix.lower() not in _PICTURES:
-            raise ParameterError("output", "end in .png, .svg or .pdf", repr(output.suffix))
-        check_file(output)
+        check_picture(output)
     profile = profile_from(file, ratio=ratio, shift=shift, copies=copies, sampling_rate=sampling_rate)
     if output is not None:
-        write_file(output, _picture(profile, output.suffix, epsilon_range, 201 if points is None else points))
+        how: dict[str, Any] = {"points": 201 if points is None else points, "order_names": _ORDER_NAMES}
+        drawn = picture(lambda ax: plot_profile(profile, epsilon_range=epsilon_range, ax=ax, **how), output.suffix)
+        write_file(output, drawn)
         return
     grid = epsilon_grid(profile, epsilon_range=epsilon_range, points=21 if points is None else points).tolist()
     if certify:
@@ -169,19 +167,3 @@ def _delta_row(profile: PrivacyProfile, epsilon: float, order: Choice, certify: 
         return {"epsilon": epsilon, "lower": box.lower, "upper": box.upper}
     log_delta = profile.log_delta(epsilon, order=order)
     return {"epsilon": epsilon, "delta": math.exp(log_delta), "log_delta": log_delta}
-
-
-def _picture(profile: PrivacyProfile, suffix: str, epsilon_range: tuple[float, float] | None, points: int) -> bytes:
-    """The curve as an image file in memory, in the format of the suffix."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ParameterError("matplotlib", "be installed to draw", "none", "pip install 'ndis[plot]'") from error
-    from ndis.plotting import plot_profile
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    ax = figure.subplots()
-    plot_profile(profile, epsilon_range=epsilon_range, points=points, order_names=_ORDER_NAMES, ax=ax)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=suffix[1:].lower(), dpi=200)
-    return buffer.getvalue()

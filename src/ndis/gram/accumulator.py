@@ -15,7 +15,7 @@ from ndis.gram.device import DeviceProduct
 from ndis.gram.host import check_block, exact_products
 from ndis.gram.layout import RowLayout
 
-__all__ = ["Gram", "GramAccumulator"]
+__all__ = ["Gram", "GramAccumulator", "IntegerSum", "checked_parts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,75 @@ class Gram:
     __hash__ = None  # type: ignore[assignment]
 
 
+class IntegerSum:
+    """A sum of integer arrays in int64, and in Python integers before int64 could overflow.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    bits : int
+        No entry of one row's contribution exceeds 2^bits.
+
+    Examples
+    --------
+    >>> total = IntegerSum(2, 62)
+    >>> for _ in range(3):
+    ...     total.add(np.array([2**62, 1]), 1)
+    >>> total.integers().tolist()
+    [13835058055282163712, 3]
+    """
+
+    def __init__(self, shape: int | tuple[int, ...], bits: int) -> None:
+        self._bits = bits
+        self._int64 = np.zeros(shape, dtype=np.int64)
+        self._rows = 0
+        self._wide: NDArray[Any] | None = None
+
+    def add(self, integers: NDArray[np.int64], rows: int) -> None:
+        """Add the sum of so many rows."""
+        if (self._rows + rows) << self._bits >= 1 << 63:
+            self._spill()
+        self._int64 += integers
+        self._rows += rows
+
+    def merge(self, other: IntegerSum) -> None:
+        """Add another sum, which stays as it is."""
+        self.add(other._int64, other._rows)
+        if other._wide is not None:
+            self._spill()
+            self._wide = self._wide + other._wide
+
+    def integers(self) -> NDArray[Any]:
+        """The sum as int64 if every entry fits, otherwise as Python integers."""
+        if self._wide is None:
+            return self._int64.copy()
+        total = self._wide + self._int64.astype(object)
+        try:
+            return np.asarray(total, dtype=np.int64)
+        except OverflowError:
+            return np.asarray(total, dtype=object)
+
+    def _spill(self) -> None:
+        wide = self._int64.astype(object)
+        self._wide = wide if self._wide is None else self._wide + wide
+        self._int64[...] = 0
+        self._rows = 0
+
+
+def checked_parts(layout: RowLayout, engine: DeviceProduct | None, block: Any, targets: Any) -> tuple[Any, ...]:
+    """Features and targets, if the layout has any, of the types and shapes that it says. No check looks at a value."""
+    check = check_block if engine is None else engine.check_block
+    if (targets is None) != (layout.targets == 0):
+        got = "none" if targets is None else "some"
+        raise ParameterError("targets", f"be {layout.targets} column(s)", got)
+    parts = [check(block, columns=layout.features, name="block")]
+    if targets is not None:
+        parts.append(check(targets, columns=layout.targets, name="targets"))
+        if len(parts[0]) != len(parts[1]):
+            raise ParameterError("targets", "have as many rows as block", "another number")
+    return tuple(parts)
+
+
 class GramAccumulator:
     """Sums q qᵀ over blocks of rows, exactly and in any order.
 
@@ -93,15 +162,10 @@ class GramAccumulator:
 
     def __init__(self, layout: RowLayout, *, device: str | None = None) -> None:
         self.layout = layout
-        self._engine: Any = None
-        if device is not None:
-            self._engine = DeviceProduct(layout, device)
-        width = layout.width
-        self._exact_float = np.zeros((width, width))
+        self._engine = None if device is None else DeviceProduct(layout, device)
+        self._exact_float = np.zeros((layout.width, layout.width))
         self._float_rows = 0
-        self._int64 = np.zeros((width, width), dtype=np.int64)
-        self._int64_rows = 0
-        self._wide: NDArray[Any] | None = None
+        self._sum = IntegerSum((layout.width, layout.width), 2 * layout.fractional_bits)
 
     def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
         """Add the rows of ``block``.
@@ -113,7 +177,7 @@ class GramAccumulator:
         threads : int, optional
             Threads that quantise; all cores by default.
         """
-        parts = self._parts(block, targets)
+        parts = checked_parts(self.layout, self._engine, block, targets)
         if self._engine is not None:
             self._engine.update(parts)
             return
@@ -135,7 +199,9 @@ class GramAccumulator:
 
     def _add_product(self, product: NDArray[np.float64], rows: int) -> None:
         if self._float_rows + rows > self.layout.block_rows:
-            self._flush()
+            self._sum.add(self._exact_float.astype(np.int64), self._float_rows)
+            self._exact_float[...] = 0.0
+            self._float_rows = 0
         self._exact_float += product
         self._float_rows += rows
 
@@ -145,62 +211,20 @@ class GramAccumulator:
             raise ParameterError("other", f"have the layout {self.layout}", other.layout)
         if other is self:
             other = pickle.loads(pickle.dumps(self))
-        self._add_integers(other._int64, other._int64_rows)
-        self._add_integers(other._exact_float.astype(np.int64), other._float_rows)
+        self._sum.merge(other._sum)
+        self._sum.add(other._exact_float.astype(np.int64), other._float_rows)
         if other._engine is not None:
             for integers, rows in other._engine.totals():
-                self._add_integers(integers, rows)
-        if other._wide is not None:
-            self._spill()
-            self._wide = self._wide + other._wide
+                self._sum.add(integers, rows)
 
     def finish(self) -> Gram:
         """Return the Gram matrix of all rows so far; more may follow."""
         total = GramAccumulator(self.layout)
         total.merge(self)
-        return Gram(total._narrow(), self.layout)
+        return Gram(total._sum.integers(), self.layout)
 
     def __getstate__(self) -> dict[str, Any]:
         # Only the sum travels between machines.
         plain = GramAccumulator(self.layout)
         plain.merge(self)
         return plain.__dict__.copy()
-
-    def _parts(self, block: Any, targets: Any) -> tuple[Any, ...]:
-        check = check_block if self._engine is None else self._engine.check_block
-        if (targets is None) != (self.layout.targets == 0):
-            got = "none" if targets is None else "some"
-            raise ParameterError("targets", f"be {self.layout.targets} column(s)", got)
-        parts = [check(block, columns=self.layout.features, name="block")]
-        if targets is not None:
-            parts.append(check(targets, columns=self.layout.targets, name="targets"))
-            if len(parts[0]) != len(parts[1]):
-                raise ParameterError("targets", "have as many rows as block", "another number")
-        return tuple(parts)
-
-    def _flush(self) -> None:
-        self._add_integers(self._exact_float.astype(np.int64), self._float_rows)
-        self._exact_float[...] = 0.0
-        self._float_rows = 0
-
-    def _add_integers(self, integers: NDArray[np.int64], rows: int) -> None:
-        if (self._int64_rows + rows) << (2 * self.layout.fractional_bits) >= 1 << 63:
-            self._spill()
-        self._int64 += integers
-        self._int64_rows += rows
-
-    def _spill(self) -> None:
-        wide = self._int64.astype(object)
-        self._wide = wide if self._wide is None else self._wide + wide
-        self._int64[...] = 0
-        self._int64_rows = 0
-
-    def _narrow(self) -> NDArray[Any]:
-        """The sum as int64 if every entry fits, otherwise as Python integers."""
-        if self._wide is None:
-            return self._int64.copy()
-        total = self._wide + self._int64.astype(object)
-        try:
-            return np.asarray(total, dtype=np.int64)
-        except OverflowError:
-            return np.asarray(total, dtype=object)

@@ -10,20 +10,18 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import Gram, GramAccumulator
 from ndis.gram.cells import read_cells
-from ndis.gram.layout import RowLayout
-from ndis.gram.poisson import PoissonRows
-from ndis.gram.schema import Groups, Parts, Source, choose_columns, layout_for, rows_per_read
+from ndis.gram.schema import Groups, Parts, Source, rows_per_read
 from ndis.gram.sources import open_source
 
-__all__ = ["computed", "dask_gram", "is_dask", "open_dask", "read_partition", "tree"]
+__all__ = ["computed", "is_dask", "open_dask", "read_partition", "tree"]
 
 _FAN_IN = 8
 
@@ -34,29 +32,30 @@ def is_dask(data: Any) -> bool:
 
 
 def open_dask(data: Any) -> tuple[Source, list[Any]]:
-    """Return the schema of a dask collection and its partitions as delayed values."""
+    """Return the rows of a dask collection as a source, and its partitions as delayed values.
+
+    The source reads in this process, which holds one partition at a time.
+    """
     if hasattr(data, "_meta") and hasattr(data, "columns"):
-        return open_source(data._meta), list(data.to_delayed())
-    if getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
+        schema, partitions = open_source(data._meta), list(data.to_delayed())
+    elif getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
         raise ParameterError("data", "be a dask data frame or a two-dimensional dask array", type(data).__name__)
-    return open_source(data._meta.reshape(0, data.shape[1])), list(data.rechunk({1: -1}).to_delayed().ravel())
-
-
-def dask_gram(data: Any, *, columns: Any, targets: Any, sample: PoissonRows | None = None, **public: Any) -> Gram:
-    """The exact Gram matrix of a dask collection, on the scheduler in use."""
-    if sample is not None and not sample.private:
-        raise ParameterError("random_state", "be left out for a sample of a dask collection", "a seed")
-    schema, partitions = open_dask(data)
-    groups = choose_columns(schema, columns, targets)
-    layout = layout_for(schema, groups, **public)
+    else:
+        schema = open_source(data._meta.reshape(0, data.shape[1]))
+        partitions = list(data.rechunk({1: -1}).to_delayed().ravel())
     declared = schema.names or schema.width
-    total = tree(
-        partitions,
-        lambda part: _accumulate(part, declared, groups, layout, sample),
-        lambda parts: _merge(parts, layout),
-    )
-    accumulator: GramAccumulator = computed(total)
-    return accumulator.finish()
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        from dask import delayed
+
+        for part in partitions:
+            yield from computed(delayed(_blocks, pure=False)(part, declared, groups))
+
+    return replace(schema, read=read), partitions
+
+
+def _blocks(part: Any, columns: int | tuple[str, ...], groups: Groups) -> list[Parts]:
+    return list(read_partition(part, columns, groups))
 
 
 def computed(delayed: Any) -> Any:
@@ -98,16 +97,6 @@ def tree(partitions: list[Any], each: Callable[[Any], Any], join: Callable[[list
     return level[0]
 
 
-def _accumulate(
-    part: Any, columns: int | tuple[str, ...], groups: Groups, layout: RowLayout, sample: PoissonRows | None
-) -> GramAccumulator:
-    accumulator = GramAccumulator(layout)
-    for parts in read_partition(part, columns, groups):
-        for block in (parts,) if sample is None else sample.blocks(parts):
-            accumulator.update(*block, threads=1)  # the scheduler already keeps every core busy
-    return accumulator
-
-
 def read_partition(part: Any, columns: int | tuple[str, ...], groups: Groups) -> Iterator[Parts]:
     """Rows of one partition, each cell read on its own. No cell raises anything, whatever its type.
 
@@ -139,10 +128,3 @@ def _column(rows: Any, i: int) -> NDArray[np.float64]:
                 return np.asarray(cells.to_numpy(dtype=np.float64, na_value=np.nan))
             return np.asarray(cells, dtype=np.float64)
         return read_cells(np.fromiter(iter(cells), dtype=object, count=len(cells)))
-
-
-def _merge(parts: list[GramAccumulator], layout: RowLayout) -> GramAccumulator:
-    total = GramAccumulator(layout)
-    for part in parts:
-        total.merge(part)
-    return total

@@ -6,39 +6,86 @@ the first line of every file holds public names. No message quotes that line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndis._npy import npy_blocks, npy_header
 from ndis.errors import ParameterError
 from ndis.gram.arrow import arrow_matrix, arrow_schema
-from ndis.gram.cells import number
-from ndis.gram.lines import cells_of, first_line, row_blocks
+from ndis.gram.columns import Cells, Columns, Wanted, arrow_cells, arrow_kind, memory_columns, objects
+from ndis.gram.lines import first_line, given_names, header_names, line_blocks, rows_of, texts_of
 from ndis.gram.paths import files_of, kind_of_files
 from ndis.gram.reading import ahead, fixed_steps, readable, stamps, unchanged
 from ndis.gram.schema import Groups, Parts, Source, check_dtype, matrix_width, rows_per_read
 
-__all__ = ["PAGES", "file_source", "given_names", "header_names"]
+__all__ = ["file_source", "open_columns"]
 
-Blocks = Iterator[tuple[NDArray[np.float64], float]]  # rows, and the share of the file that is done after them
+T = TypeVar("T")
 
-PAGES = 1 << 20  # bytes of a Parquet column that are read at a time
+_PAGES = 1 << 20  # bytes of a Parquet column that are read at a time
 
 
 @dataclass(frozen=True)
-class _Table:
-    """One file: its public schema, and a way to read columns by their numbers in blocks of about so many rows."""
+class _File:
+    """One file: its public schema, and a way to read columns by their numbers in blocks of about so many rows.
+
+    A block is a record batch of Arrow, whole lines of a CSV file (None for a line that is too long), or a matrix. With
+    it comes the share of the file that is done.
+    """
 
     width: int
-    blocks: Callable[[tuple[int, ...], int], Blocks]
+    blocks: Callable[[tuple[int, ...], int], Iterator[tuple[Any, float]]]
     names: tuple[str, ...] = ()
-    refused: dict[int, str] = field(default_factory=dict)
+    schema: Any = None  # of Arrow
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Files of one kind with the same columns; `given` are the names of the columns of CSV files without a header."""
+
+    kind: str
+    paths: list[Path]
+    files: list[_File]
+    before: list[tuple[int, ...]]
+    given: tuple[str, ...] | None
+
+    @classmethod
+    def open(cls, kind: str, paths: list[Path], given: tuple[str, ...] | None) -> _Files:
+        before = stamps(paths)
+        files = []
+        for path in paths:
+            with readable(path):
+                files.append(_open_csv(path, given) if kind == "csv" else _OPENERS[kind](path))
+            if (files[-1].names, files[-1].width) != (files[0].names, files[0].width):
+                raise ParameterError("data", "have the same columns in every file", path)
+        return cls(kind, paths, files, before, given)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.files[0].names
+
+    def read(
+        self, wanted: tuple[int, ...], step: int, convert: Callable[[Any], T], progress: bool | None
+    ) -> Iterator[T]:
+        """The blocks of all files, one ahead, as ``convert`` makes them."""
+
+        def every() -> Iterator[tuple[T, float]]:
+            for done, (path, file) in enumerate(zip(self.paths, self.files, strict=True)):
+                with readable(path):
+                    for block, share in file.blocks(wanted, step):
+                        yield convert(block), (done + share) / len(self.paths)
+
+        with fixed_steps(progress) as show:
+            for block, share in ahead(every()):
+                yield block
+                show(share)
+            unchanged(self.paths, self.before)
 
 
 def file_source(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Source:
@@ -59,72 +106,116 @@ def file_source(data: Any, *, columns: Any = None, header: bool = False, progres
     kind = kind_of_files(paths)
     if header and kind != "csv":
         raise ParameterError("header", "be left out for files other than CSV", header)
-    before = stamps(paths)
-    given = given_names(columns) if kind == "csv" and not header else None
-    tables = [_open(kind, path, given) for path in paths]
-    names, width = tables[0].names, tables[0].width
-    for path, table in zip(paths, tables, strict=True):
-        if (table.names, table.width) != (names, width):
-            raise ParameterError("data", "have the same columns in every file", path)
-    step = rows_per_read(width)
-    refused = {i: why for table in tables for i, why in table.refused.items()}
+    found = _Files.open(kind, paths, given_names(columns) if kind == "csv" and not header else None)
+    names, width = found.names, found.files[0].width
+    unread = frozenset(i for i, name in enumerate(names) if kind == "csv" and not name)
+    refused = dict.fromkeys(unread, "a column without a name")
+    for file in found.files:
+        refused |= arrow_schema(file.schema, "data")[1] if file.schema is not None else {}
 
     def read(groups: Groups) -> Iterator[Parts]:
         wanted = tuple(i for g in groups for i in g)
         cuts = [sum(map(len, groups[:i])) for i in range(len(groups) + 1)]
-        with fixed_steps(progress) as show:
-            for block, share in ahead(_all_blocks(paths, tables, wanted, step)):
-                yield tuple(block[:, a:b] for a, b in pairwise(cuts))
-                show(share)
-            unchanged(paths, before)
 
-    unread = frozenset() if given is None else frozenset(i for i, name in enumerate(given) if not name)
-    return Source(width, read, names, refused, unread=unread, named=given is not None, quotable=kind != "csv")
+        def matrix(block: Any) -> Any:
+            if kind == "csv":
+                return np.full((1, len(wanted)), np.nan) if block is None else rows_of(block, width, wanted)
+            return block if kind == "npy" else arrow_matrix(block, range(len(wanted)))
 
+        for block in found.read(wanted, rows_per_read(width), matrix, progress):
+            yield tuple(block[:, a:b] for a, b in pairwise(cuts))
 
-def _all_blocks(paths: list[Path], tables: list[_Table], wanted: tuple[int, ...], step: int) -> Blocks:
-    for done, (path, table) in enumerate(zip(paths, tables, strict=True)):
-        with readable(path):
-            for block, share in table.blocks(wanted, step):
-                yield block, (done + share) / len(paths)
+    named = found.given is not None
+    return Source(width, read, names, refused, unread=unread, named=named, quotable=kind != "csv")
 
 
-def _open(kind: str, path: Path, names: tuple[str, ...] | None) -> _Table:
-    with readable(path):
-        if kind == "parquet":
-            return _open_parquet(path)
-        if kind == "arrow":
-            return _open_arrow(path)
-        return _open_npy(path) if kind == "npy" else _open_csv(path, names)
+def open_columns(
+    data: Any, *, names: Sequence[str | None], columns: Any = None, header: bool = False, progress: bool | None = None
+) -> Columns:
+    """Open a frame, an Arrow table, a mapping of columns, rows in the order of `names`, or files, as they are stored.
+
+    `names` is the order of the columns of data that have no names: arrays, lists of rows, and CSV files without a
+    header. For the latter, `columns` may say another order, with None for a column that is not read.
+    """
+    listed = isinstance(data, list) and bool(data) and all(isinstance(p, str | os.PathLike) for p in data)
+    if not (listed or isinstance(data, str | os.PathLike)):
+        if columns is not None or header:
+            raise ParameterError("columns and header", "be left out for data other than CSV files", "one of them")
+        return memory_columns(data, names=names)
+    paths = files_of(data)
+    kind = kind_of_files(paths)
+    if kind == "npy":
+        raise ParameterError("data", "be Parquet, Arrow or CSV files for a schema", "NPY", "load the array and pass it")
+    if kind != "csv" and (header or columns is not None):
+        raise ParameterError("columns and header", "be left out for files other than CSV", "one of them")
+    if header and columns is not None:
+        raise ParameterError("columns", "be left out where header says that the files have names", "both")
+    called = list(names) if columns is None else columns
+    found = _Files.open(kind, paths, None if header or kind != "csv" else given_names(called))
+
+    def read(wanted: Wanted) -> Iterator[list[Cells]]:
+        places = tuple((found.names.index(name), numeric) for name, numeric in wanted)
+
+        def cells(block: Any) -> list[Cells]:
+            if kind == "csv":
+                return _line_cells(block, len(found.names), places)
+            return [arrow_cells(block.column(j), numeric) for j, (_, numeric) in enumerate(wanted)]
+
+        return found.read(tuple(i for i, _ in places), rows_per_read(len(wanted)), cells, progress)
+
+    kinds = {
+        name: frozenset("cells" if kind == "csv" else arrow_kind(file.schema.field(i).type) for file in found.files)
+        for i, name in enumerate(found.names)
+        if name
+    }
+    return Columns(kinds, read, quotable=kind != "csv")
 
 
-# ---------------------------------------------------------------------- Parquet, Arrow, NPY
+def _line_cells(lines: bytes | None, width: int, wanted: tuple[tuple[int, bool], ...]) -> list[Cells]:
+    """Whole lines as columns: numbers where they suffice, and bytes or None elsewhere.
+
+    >>> [cells.tolist() for cells in _line_cells(b"1,a\\n2,b,c\\nx,d\\n", 2, ((0, True), (1, False)))]
+    [[1.0, nan, nan], [b'a', None, b'd']]
+    """
+    if lines is None:  # one line that is too long
+        return [np.full(1, np.nan) if numeric else objects([None]) for _, numeric in wanted]
+    numbers = tuple(i for i, numeric in wanted if numeric)
+    texts = tuple(i for i, numeric in wanted if not numeric)
+    matrix = rows_of(lines, width, numbers) if numbers else np.empty((0, 0))
+    found = {place: np.ascontiguousarray(matrix[:, j]) for j, place in enumerate(numbers)}
+    found |= dict(zip(texts, map(objects, texts_of(lines, width, texts) if texts else []), strict=True))
+    return [found[i] for i, _ in wanted]
 
 
-def _open_parquet(path: Path) -> _Table:
+# ---------------------------------------------------------------------- one file of each kind
+
+
+def _open_parquet(path: Path) -> _File:
     import pyarrow.parquet as pq
 
-    names, refused = arrow_schema(pq.read_schema(path), path)
+    schema = pq.read_schema(path)
+    names, _ = arrow_schema(schema, path)
 
-    def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
+    def blocks(wanted: tuple[int, ...], step: int) -> Iterator[tuple[Any, float]]:
         chosen = [names[i] for i in wanted]
         # A buffered reader takes a column page by page: otherwise the whole row group would be in memory.
-        with pq.ParquetFile(path, buffer_size=PAGES, pre_buffer=False) as file:
+        with pq.ParquetFile(path, buffer_size=_PAGES, pre_buffer=False) as file:
             groups = file.num_row_groups
             for g in range(groups):
                 for batch in file.iter_batches(batch_size=step, row_groups=[g], columns=chosen):
-                    yield arrow_matrix(batch.select(chosen), range(len(chosen))), g / groups
+                    yield batch.select(chosen), g / groups
 
-    return _Table(len(names), blocks, names, refused)
+    return _File(len(names), blocks, names, schema)
 
 
-def _open_arrow(path: Path) -> _Table:
+def _open_arrow(path: Path) -> _File:
     import pyarrow as pa
 
     with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
-        names, refused = arrow_schema(reader.schema, path)
+        schema = reader.schema
+    names, _ = arrow_schema(schema, path)
 
-    def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
+    def blocks(wanted: tuple[int, ...], step: int) -> Iterator[tuple[Any, float]]:
         chosen = [names[i] for i in wanted]
         options = pa.ipc.IpcReadOptions(included_fields=sorted(wanted))
         # Not mapped: a mapped file that another process cuts short kills this one.
@@ -133,12 +224,12 @@ def _open_arrow(path: Path) -> _Table:
             for i in range(count):
                 batch = reader.get_batch(i).select(chosen)
                 for start in range(0, batch.num_rows, step):
-                    yield arrow_matrix(batch.slice(start, step), range(len(chosen))), i / count
+                    yield batch.slice(start, step), i / count
 
-    return _Table(len(names), blocks, names, refused)
+    return _File(len(names), blocks, names, schema)
 
 
-def _open_npy(path: Path) -> _Table:
+def _open_npy(path: Path) -> _File:
     with path.open("rb") as file:
         try:
             header = npy_header(file)
@@ -149,70 +240,26 @@ def _open_npy(path: Path) -> _Table:
         if header.start + header.size > file.seek(0, 2):
             raise ParameterError("data", "be an NPY file of numbers", "a file that is cut short")
 
-    def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
+    def blocks(wanted: tuple[int, ...], step: int) -> Iterator[tuple[Any, float]]:
         rows = max(header.shape[0], 1)
         for i, block in enumerate(npy_blocks(path, header, wanted, step)):
             yield block, min(i * step / rows, 1.0)
 
-    return _Table(width, blocks)
+    return _File(width, blocks)
 
 
-# ---------------------------------------------------------------------- CSV
-
-
-def _open_csv(path: Path, given: tuple[str, ...] | None) -> _Table:
+def _open_csv(path: Path, given: tuple[str, ...] | None) -> _File:
     names = header_names(path) if given is None else given
 
-    def blocks(wanted: tuple[int, ...], step: int) -> Blocks:
+    def blocks(wanted: tuple[int, ...], step: int) -> Iterator[tuple[Any, float]]:
         size = max(path.stat().st_size, 1)
         with path.open("rb") as file:
             if given is None:
                 first_line(file)
-            for block in row_blocks(file, len(names), wanted):
-                yield block, min(file.tell() / size, 1.0)
+            for lines in line_blocks(file):
+                yield lines, min(file.tell() / size, 1.0)
 
-    return _Table(len(names), blocks, names, {i: "a column without a name" for i, name in enumerate(names) if not name})
-
-
-def given_names(columns: Any) -> tuple[str, ...]:
-    """The caller's names for the columns of a CSV file; empty for a column that is not read."""
-    items = [columns] if columns is None or isinstance(columns, str) else list(columns)
-    if items == [None]:
-        remedy = "or say header=True (--header) if the first line of every file holds public names"
-        raise ParameterError("columns", "name all columns of a CSV file, from left to right", None, remedy)
-    names = tuple("" if item is None else item for item in items)
-    called = [name for name in names if name != ""]
-    if not called or not _are_names(called):
-        remedy = "numbers choose columns only with header=True (--header)"
-        rule = "name all columns of a CSV file without a header by different printable words that are no numbers"
-        raise ParameterError("columns", rule, "something else", remedy)
-    return names
+    return _File(len(names), blocks, names)
 
 
-def header_names(path: Path) -> tuple[str, ...]:
-    """The names in the first line. Every fault has the same message, because the line may be a record after all."""
-    with path.open("rb") as file:
-        line = first_line(file)
-    cells = None if line is None else cells_of(line)
-    try:
-        names = [] if cells is None else [cell.decode("utf-8") for cell in cells]
-    except UnicodeDecodeError:
-        names = []
-    if not _are_names(names):
-        rule = "begin with a line of different printable column names in UTF-8, none of them empty or a number"
-        raise ParameterError("data", rule, path, "without such a line leave header out and name the columns")
-    return tuple(names)
-
-
-def _are_names(names: list[Any]) -> bool:
-    words = all(isinstance(name, str) and name.strip() and name.isprintable() for name in names)
-    return bool(names) and words and len(set(names)) == len(names) and not any(map(_is_number, names))
-
-
-def _is_number(name: str) -> bool:
-    """Whether a name reads as a number, NaN and infinity included: a line of data may hold those."""
-    try:
-        float(name)
-    except ValueError:
-        return not np.isnan(number(name))
-    return True
+_OPENERS: dict[str, Callable[[Path], _File]] = {"parquet": _open_parquet, "arrow": _open_arrow, "npy": _open_npy}

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of
-from ndis.gram.kernel import quantise_group_into
 from ndis.gram.layout import RowLayout
-from ndis.gram.rows import GroupRule
+from ndis.gram.rows import GroupRule, quantise_group_into
 
 __all__ = ["check_block", "exact_products", "integer_tiles", "over_strips", "own_tile_entries"]
 

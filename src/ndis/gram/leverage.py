@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError, PrecisionError
 from ndis.gram.accumulator import Gram
-from ndis.gram.cluster import computed, is_dask, open_dask, read_partition, tree
+from ndis.gram.cluster import is_dask
+from ndis.gram.engine import Opened
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
-from ndis.gram.schema import Groups, Parts, choose_columns, rows_per_read
-from ndis.gram.sources import open_source
+from ndis.gram.schema import Parts
 
 __all__ = ["WorstRow", "largest_leverages", "leverage", "worst_row"]
 
@@ -70,7 +70,8 @@ def leverage(
     array([0.666667, 0.25    , 0.25    ])
     """
     W = _whitener(gram, ridge)
-    for tile in _tiles(data, gram.layout, columns, targets, header):
+    opened = _opened(data, gram.layout, columns=columns, targets=targets, header=header)
+    for tile in _tiles(opened.on_host(), gram.layout):
         yield _scores(tile, W)
 
 
@@ -88,15 +89,11 @@ def worst_row(
     >>> worst_row(rows, exact_gram(rows, row_norm_bound=1.0), ridge=0.5).index
     1
     """
-    W = _whitener(gram, ridge)
-    layout = gram.layout
-    if not is_dask(data):
-        return _worst(_tiles(data, layout, columns, targets, header), W)[1]
-    schema, partitions = open_dask(data)
-    groups = _checked(choose_columns(schema, columns, targets), layout)
-    declared = schema.names or schema.width
-    found = tree(partitions, lambda part: _worst(_part_tiles(part, declared, groups, layout, 1), W), _worst_of)
-    worst: WorstRow | None = computed(found)[1]
+    W, layout = _whitener(gram, ridge), gram.layout
+    opened = _opened(data, layout, columns=columns, targets=targets, header=header)
+    if opened.partitions is None:
+        return _worst(_tiles(opened.on_host(), layout), W)[1]
+    worst: WorstRow | None = opened.reduced(lambda rows: _worst(_tiles(rows, layout, 1), W), _worst_of)[1]
     return worst
 
 
@@ -116,40 +113,19 @@ def _scores(tile: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.flo
     return np.asarray(np.einsum("ij,ij->i", z, z))
 
 
-def _tiles(data: Any, layout: RowLayout, columns: Any, targets: Any, header: bool) -> Iterator[NDArray[np.float64]]:
-    if is_dask(data):
-        schema, partitions = open_dask(data)
-        groups = _checked(choose_columns(schema, columns, targets), layout)
-        for part in partitions:
-            yield from _part_tiles(computed(part), schema.names or schema.width, groups, layout)
-        return
-    source = open_source(data, columns=columns, header=header)
-    groups = _checked(choose_columns(source, columns, targets), layout)
-    for parts in source.read(groups):
-        for block in [parts] if source.device is None else _on_host(parts, layout.width):
-            yield from integer_tiles(block, layout)
-
-
-def _on_host(parts: Parts, width: int) -> Iterator[Parts]:
-    """Bring rows from a device over, a block at a time."""
-    step = rows_per_read(width)
-    for start in range(0, len(parts[0]), step):
-        yield tuple(part[start : start + step].cpu().numpy() for part in parts)
-
-
-def _part_tiles(
-    part: Any, columns: int | tuple[str, ...], groups: Groups, layout: RowLayout, threads: int | None = None
-) -> Iterator[NDArray[np.float64]]:
-    for parts in read_partition(part, columns, groups):
-        yield from integer_tiles(parts, layout, threads=threads)
-
-
-def _checked(groups: Groups, layout: RowLayout) -> Groups:
-    widths = [len(g) for g in groups]
+def _opened(data: Any, layout: RowLayout, **how: Any) -> Opened:
+    """The data, if they have the columns of the Gram matrix."""
+    opened = Opened.of(data, **how)
+    widths = [len(g) for g in opened.groups]
     expected = [layout.features] + ([layout.targets] if layout.targets else [])
     if widths != expected:
         raise ParameterError("data", f"have the columns of the Gram matrix, {expected}", widths)
-    return groups
+    return opened
+
+
+def _tiles(rows: Iterator[Parts], layout: RowLayout, threads: int | None = None) -> Iterator[NDArray[np.float64]]:
+    for parts in rows:
+        yield from integer_tiles(parts, layout, threads=threads)
 
 
 Found = tuple[int, WorstRow | None]  # rows seen, and the worst of them
@@ -205,23 +181,21 @@ def largest_leverages(
     layout, whitener = gram.layout, _whitener(gram, ridge)
     smallest = float(np.linalg.eigvalsh(gram.to_float() + ridge * np.eye(layout.width))[0])
     reach = 1.0 / max((1.0 - _SLACK) * smallest, ridge)  # A ⪰ λI, whatever floats say
-    source = open_source(data, columns=columns, header=header)
-    groups = _checked(choose_columns(source, columns, targets), layout)
+    opened = _opened(data, layout, columns=columns, targets=targets, header=header)
     count = 0
     best: _Best = []
-    for parts in source.read(groups):
-        for block in [parts] if source.device is None else _on_host(parts, layout.width):
-            for start in range(0, len(block[0]), _CHUNK):
-                chunk = tuple(part[start : start + _CHUNK] for part in block)
-                most = reach * _squared_norms(chunk, layout)  # no leverage is above it
-                first = np.argpartition(most, -_FIRST)[-_FIRST:] if most.size > _FIRST else np.arange(most.size)
-                for look in (first, None):  # the longest rows raise the bar for the others
-                    bar = best[0][0] if len(best) == _FEW else -1.0
-                    worth = np.flatnonzero(most >= bar) if look is None else look[most[look] >= bar]
-                    if worth.size:
-                        _take(best, count, worth, tuple(part[worth] for part in chunk), layout, whitener)
-                    most[first] = -np.inf
-                count += most.size
+    for block in opened.on_host():
+        for start in range(0, len(block[0]), _CHUNK):
+            chunk = tuple(part[start : start + _CHUNK] for part in block)
+            most = reach * _squared_norms(chunk, layout)  # no leverage is above it
+            first = np.argpartition(most, -_FIRST)[-_FIRST:] if most.size > _FIRST else np.arange(most.size)
+            for look in (first, None):  # the longest rows raise the bar for the others
+                bar = best[0][0] if len(best) == _FEW else -1.0
+                worth = np.flatnonzero(most >= bar) if look is None else look[most[look] >= bar]
+                if worth.size:
+                    _take(best, count, worth, tuple(part[worth] for part in chunk), layout, whitener)
+                most[first] = -np.inf
+            count += most.size
     best.sort(reverse=True)
     return [(-number, np.array(row, dtype=np.int64)) for _, number, row in best], count
 

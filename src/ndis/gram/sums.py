@@ -33,13 +33,12 @@ from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import Gram, GramAccumulator
-from ndis.gram.cluster import computed, is_dask, open_dask, read_partition, tree
+from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum, checked_parts
 from ndis.gram.device import DeviceProduct, import_torch
-from ndis.gram.host import check_block, integer_tiles, over_strips, own_tile_entries
+from ndis.gram.engine import Opened
+from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
-from ndis.gram.schema import Parts, choose_columns, layout_for
-from ndis.gram.sources import open_source
+from ndis.gram.schema import Parts, layout_for
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
 from ndis.gram.weighted import WeightedAccumulator, halved
 
@@ -125,31 +124,29 @@ class RecordSums:
         self._classes = None if classes is None else _as_classes(classes, target_bound)
         if self._classes is not None:
             target_bound = 2.0 ** max(len(self._classes) - 1, 1).bit_length()  # codes are exact on this grid
-        self._partitions: list[Any] | None = None
-        if is_dask(data):
-            if device is not None:
-                raise ParameterError("device", "be left out for dask collections", device)
-            source, self._partitions = open_dask(data)
-        else:
-            source = open_source(data, columns=columns, header=header, progress=progress)
-        self._source, self._groups = source, choose_columns(source, columns, targets)
+        self._opened = Opened.of(
+            data, columns=columns, targets=targets, header=header, device=device, progress=progress
+        )
         # The marker, the last column of a tile, tells a record from a row that could not be read.
         marker = row_norm_bound if intercept is None else intercept
         public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "fractional_bits": fractional_bits}
-        self._tile = layout_for(source, self._groups, target_bound=target_bound, intercept=marker, **public)
+        self._tile = layout_for(
+            self._opened.source, self._opened.groups, target_bound=target_bound, intercept=marker, **public
+        )
         f, t = self._tile.features, self._tile.targets
         names = self._tile.names[:f] + (self._tile.names[f + t :] if intercept is not None else ())
         self.layout = RowLayout(f, row_norm_bound, intercept=intercept, fractional_bits=fractional_bits, names=names)
         self.targets = t
         if self._classes is not None and t != 1:
             raise ParameterError("targets", "be one column of classes", t)
-        self._device = device or source.device
+        self._device = device
 
     # ------------------------------------------------------------------ one pass each
 
     def gram(self) -> Gram:
         """The exact Gram matrix of the predictors, of all records that could be read, targets included."""
-        found: GramAccumulator = self._pass(lambda device: GramAccumulator(self._tile, device=device))
+        tile = self._tile
+        found: GramAccumulator = self._pass(lambda device: GramAccumulator(tile, device=device))
         predictors = [*range(self._tile.features), *[self._tile.width - 1] * self._constant]
         return Gram(found.finish().integers[np.ix_(predictors, predictors)], self.layout)
 
@@ -210,7 +207,8 @@ class RecordSums:
             self._tile, self._public(theta, 1), constant=self._constant, clip=self.layout.joint_norm_bound,
             classes=2, edges=(),
         )  # fmt: skip
-        found = self._pass(lambda device: WeightedAccumulator(self._tile, self.layout, rule, device))
+        tile, layout = self._tile, self.layout
+        found = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
         return Gram(found.finish().integers, halved(self.layout))
 
     # ------------------------------------------------------------------ inside
@@ -229,7 +227,8 @@ class RecordSums:
         return array.reshape(p, outputs)
 
     def _found(self, rule: TermRule, shape: Any, clip: float, square: float | None, edges: Any) -> TermSums:
-        total: _SumAccumulator = self._pass(lambda device: _SumAccumulator(self._tile, rule, device))
+        tile = self._tile
+        total: _SumAccumulator = self._pass(lambda device: _SumAccumulator(tile, rule, device))
         integers, p, m = total.integers(), self.layout.width, rule.outputs
         products = integers[: p * m].reshape(p, m)
         steps = [step * rule.unit for step in self.layout.steps]
@@ -243,35 +242,25 @@ class RecordSums:
         )  # fmt: skip
 
     def _pass(self, make: Callable[[str | None], Any]) -> Any:
-        """Feed all rows to the accumulators that ``make`` makes, and return their sum."""
-        if self._partitions is not None:
-            return computed(tree(self._partitions, lambda part: self._partition(part, make), _merged))
-        total = make(self._device)
-        for parts in self._source.read(self._groups):
-            total.update(*self._coded(parts))
-        return total
+        """Feed all rows to the accumulators that ``make`` makes, and return their sum. No task holds the data."""
+        classes = self._classes
+        return self._opened.total(make, self._device, lambda parts: (_coded(parts, classes),))
 
-    def _partition(self, part: Any, make: Callable[[str | None], Any]) -> Any:
-        total = make(None)
-        for parts in read_partition(part, self._source.names or self._source.width, self._groups):
-            total.update(*self._coded(parts), threads=1)
-        return total
 
-    def _coded(self, parts: Parts) -> Parts:
-        """Classes as their numbers, NaN for any other."""
-        if self._classes is None:
-            return parts
-        labels = parts[1]
-        if isinstance(labels, np.ndarray):
-            with np.errstate(all="ignore"):
-                codes: Any = np.full(labels.shape, np.nan)
-                for code, value in enumerate(self._classes):
-                    codes[labels == value] = code
-            return parts[0], codes
-        codes = labels.new_full(labels.shape, math.nan, dtype=import_torch().float64)
-        for code, value in enumerate(self._classes):
+def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
+    """Classes as their numbers, NaN for any other."""
+    if classes is None:
+        return parts
+    labels = parts[1]
+    with np.errstate(all="ignore"):
+        codes: Any = (
+            np.full(labels.shape, np.nan)
+            if isinstance(labels, np.ndarray)
+            else labels.new_full(labels.shape, math.nan, dtype=import_torch().float64)
+        )
+        for code, value in enumerate(classes):
             codes[labels == value] = code
-        return parts[0], codes
+    return parts[0], codes
 
 
 class _SumAccumulator:
@@ -279,9 +268,7 @@ class _SumAccumulator:
 
     def __init__(self, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
         self.layout, self.rule = layout, rule
-        self._int64 = np.zeros(rule.size, dtype=np.int64)
-        self._rows = 0
-        self._wide: Any = 0
+        self._sum = IntegerSum(rule.size, rule.bits)
         self._engine: Any = None
         if device is not None:
             self._engine = DeviceProduct(layout, device)
@@ -289,22 +276,17 @@ class _SumAccumulator:
 
     def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
         """Add the rows of a block."""
-        check = check_block if self._engine is None else self._engine.check_block
-        parts = [check(block, columns=self.layout.features, name="block")]
-        if targets is not None:
-            parts.append(check(targets, columns=self.layout.targets, name="targets"))
-        found = self._on_device(tuple(parts)) if self._engine is not None else self._on_host(tuple(parts), threads)
-        for sums, rows in found:
-            self._add(sums, rows)
+        parts = checked_parts(self.layout, self._engine, block, targets)
+        for sums, rows in self._on_host(parts, threads) if self._engine is None else self._on_device(parts):
+            self._sum.add(sums, rows)
 
     def merge(self, other: _SumAccumulator) -> None:
         """Add all rows of ``other``."""
-        self._add(other._int64, other._rows)
-        self._wide = self._wide + other._wide
+        self._sum.merge(other._sum)
 
     def integers(self) -> NDArray[Any]:
         """The sums, as Python integers."""
-        return np.asarray(self._int64.astype(object) + self._wide, dtype=object)
+        return self._sum.integers().astype(object)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engine": None, "_weights": None}  # the sums are on the host
@@ -338,21 +320,6 @@ class _SumAccumulator:
         right = tile[:cut].reshape(-1, step, tile.shape[1])
         total = torch.bmm(left, right).to(torch.int64).sum(0)
         return (total + (u[:, cut:] @ tile[cut:]).to(torch.int64)).T
-
-    def _add(self, sums: NDArray[np.int64], rows: int) -> None:
-        if (self._rows + rows) << self.rule.bits >= 1 << 63:
-            self._wide = self._wide + self._int64.astype(object)
-            self._int64, self._rows = np.zeros_like(self._int64), 0
-        self._int64 = self._int64 + sums
-        self._rows += rows
-
-
-def _merged(parts: list[Any]) -> Any:
-    """The sum of accumulators. There is at least one, because a dask collection has at least one partition."""
-    total = parts[0]
-    for part in parts[1:]:
-        total.merge(part)
-    return total
 
 
 def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray:

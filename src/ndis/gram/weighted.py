@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ndis.gram.accumulator import Gram, GramAccumulator
+from ndis.gram.accumulator import Gram, GramAccumulator, checked_parts
 from ndis.gram.device import DeviceProduct
-from ndis.gram.host import check_block, integer_tiles
+from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.gram.logistic import probabilities
 from ndis.gram.terms import TermRule
@@ -69,11 +69,7 @@ class WeightedAccumulator:
 
     def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
         """Add the rows of a block."""
-        check = check_block if self._engine is None else self._engine.check_block
-        parts: Any = (
-            check(block, columns=self._tile.features, name="block"),
-            check(targets, columns=self._tile.targets, name="targets"),
-        )
+        parts = checked_parts(self._tile, self._engine, block, targets)
         if self._engine is None:
             for tile in integer_tiles(parts, self._tile, threads=threads):
                 with np.errstate(all="ignore"):

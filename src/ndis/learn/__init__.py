@@ -19,11 +19,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ndis.learn._covariance import PrivateCovariance
     from ndis.learn._gp import PrivateGaussianProcess
     from ndis.learn._labels import check_labels
     from ndis.learn._linear import PrivateRidge
     from ndis.learn._logistic import PrivateLogisticRegression
+    from ndis.learn._moments import PrivateCovariance
     from ndis.learn._pca import PrivatePCA
     from ndis.learn._regression import PrivateLinearRegression
     from ndis.learn._solve import ridge_from_gram
@@ -41,7 +41,7 @@ __all__ = [
 
 # Imported when first asked for: each brings in scikit-learn.
 _HOMES = {
-    "PrivateCovariance": "_covariance",
+    "PrivateCovariance": "_moments",
     "PrivateGaussianProcess": "_gp",
     "PrivateLinearRegression": "_regression",
     "PrivateLogisticRegression": "_logistic",

@@ -23,11 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ndis._validate import Floats
 
 __all__ = ["EVIDENCE", "NOISE_SHARE", "Preconditioner", "Round", "evidence", "posterior_mean", "predicted", "shrunk"]
-
-Floats = NDArray[np.float64]
 
 # Chosen on five public data sets, and checked on four others and on scikit-learn's and statsmodels' (docs:
 # which-regression). Errors change little within a factor of 1.5 of each.

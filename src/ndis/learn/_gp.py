@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_floats, as_size
 from ndis.errors import ParameterError
+from ndis.gram.schema import Groups
 from ndis.learn._base import Floats
 from ndis.learn._labels import private_labels
-from ndis.learn._tables import (
-    fitted_rows,
-    fitted_targets,
-    in_memory,
-    opened_data,
-    public_rows,
-    schema_of,
-    target_bound,
-)
+from ndis.learn._tables import TargetEstimator, in_memory
 from ndis.mechanisms.lifted import lift
 from ndis.models import GaussianProcess
 
 __all__ = ["PrivateGaussianProcess"]
 
 
-class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateGaussianProcess(RegressorMixin, TargetEstimator):  # type: ignore[misc]
     """Differentially private Gaussian process regression: the posterior at public points, plus the least noise.
 
     Only `fit` sees what is private. It releases z, one value per query point, by `ndis.lift` of
     `ndis.models.GaussianProcess`. `predict` reads only z: it is the best linear prediction from z under the model,
     where `max_records` records lie evenly at the query points. So it shrinks towards zero for the noise added, and for
     the spread of a draw; docs/models.md has the formula. What was released is `values_`.
+    `fit_data` reads files, folders, frames or dask collections, and holds their first `max_records` records in memory.
 
     Parameters
     ----------
@@ -96,46 +92,19 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
     (1,)
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        kernel: Any = None,
-        noise_variance: float = 1.0,
-        label_bound: float | None = None,
-        prior_variance_bound: float = 1.0,
-        query: Any = None,
-        max_records: int | None = None,
-        point_bound: float = 1e6,
-        kernel_tolerance: float | None = None,
-        analysis: str = "posterior",
-        release: str = "mean",
-        bound: str = "exact",
-        random_state: Any = None,
-        schema: Any = None,
-        ledger: Any = None,
-        slot: str | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.label_bound = label_bound
-        self.prior_variance_bound = prior_variance_bound
-        self.query = query
-        self.max_records = max_records
-        self.point_bound = point_bound
-        self.kernel_tolerance = kernel_tolerance
-        self.analysis = analysis
-        self.release = release
-        self.bound = bound
-        self.random_state = random_state
-        self.schema = schema
-        self.ledger = ledger
-        self.slot = slot
+    kernel: Any = None
+    noise_variance: float = 1.0
+    label_bound: float | None = None
+    prior_variance_bound: float = 1.0
+    query: Any = None
+    max_records: int | None = None
+    point_bound: float = 1e6
+    kernel_tolerance: float | None = None
+    analysis: str = "posterior"
+    release: str = "mean"
+    bound: str = "exact"
 
-    def fit(self, X: Any, y: Any = None) -> PrivateGaussianProcess:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Release the posterior at the query points.
 
         Parameters
@@ -146,45 +115,24 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             The private labels.
         """
         label_bound = self._check()
-        rows = fitted_rows(self, X)
-        labels = private_labels(self, y) if self.schema is None else fitted_targets(self, X, y)
+        rows = self._fitted_rows(X)
+        labels = private_labels(self, y) if self.schema is None else self._fitted_targets(X, y)
         return self._learn(lambda: (rows, labels), label_bound)
 
-    def fit_data(
-        self,
-        data: Any,
-        *,
-        target: Any = None,
-        columns: Any = None,
-        header: bool = False,
-        progress: bool | None = None,
-    ) -> PrivateGaussianProcess:
-        """The same from files, folders or frames; their first `max_records` records are held in memory.
-
-        Parameters
-        ----------
-        data, columns, header, progress
-            As for `PrivateRidge.fit_data`.
-        target : str or int
-            The column of labels; left out with a schema, which names it.
-        """
-        label_bound = self._check()
-        opened, groups = opened_data(
-            self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
-        )
+    def _learn_opened(self, opened: Any, groups: Groups, bounds: float, **given: Any) -> Self:
         most = as_size("max_records", self.max_records)
-        return self._learn(lambda: in_memory(opened, groups, most=most), label_bound)
+        return self._learn(lambda: in_memory(opened, groups, most=most), bounds)
 
-    def _check(self) -> float:
+    def _check(self, *, files: bool = False) -> float:
         """Check public parameters before any private value is read; returns the bound of the labels."""
-        label_bound = target_bound(self, name="label_bound", clipped="labels")
+        label_bound = self._target_bound(name="label_bound", clipped="labels")
         if self.max_records is None:
             raise ParameterError(
                 "max_records", "be a whole number", None, "state a number that the data are known not to exceed"
             )
         return label_bound
 
-    def _learn(self, read: Callable[[], tuple[Any, Any]], label_bound: float) -> PrivateGaussianProcess:
+    def _learn(self, read: Callable[[], tuple[Any, Any]], label_bound: float) -> Self:
         query = self._query()
         model = GaussianProcess(
             kernel=RBF(1.0) if self.kernel is None else self.kernel,
@@ -198,20 +146,18 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
             analysis=self.analysis,  # type: ignore[arg-type]
             release=self.release,  # type: ignore[arg-type]
         )
-        self.mechanism_ = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
-        how = {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
-        self.release_ = self.mechanism_.release_from(read, **how)
-        self.receipt_ = self.release_.receipt
+        mechanism = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
+        self._keep(mechanism, mechanism.release_from(read, **self._how()))
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
-        noise = self.mechanism_.noise_variance
+        noise = mechanism.noise_variance
         self.weights_: Floats = prediction_weights(model, self.values_, noise_variance=noise)
         self.explained_: Floats = explained_root(model, noise_variance=noise)
         self.kernel_ = copy.deepcopy(model.kernel)
         return self
 
     def _query(self) -> Floats:
-        schema = schema_of(self)
+        schema = self._schema()
         if self.query is None:
             return np.zeros((1, self.n_features_in_))
         query = as_floats("query", self.query) if schema is None else schema.encode(self.query)
@@ -223,7 +169,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         """The posterior mean given the released values only; NaN where a row has NaN."""
         check_is_fitted(self)
         centre, scale = self._label_units()
-        return np.asarray(self.kernel_(self._points(X), self.query_) @ self.weights_ * scale + centre)
+        return np.asarray(self.kernel_(self._dense_rows(X, encoded=True), self.query_) @ self.weights_ * scale + centre)
 
     def predict_std(self, X: Any) -> Floats:
         """The standard deviation of the function around `predict`, given the released values only.
@@ -233,7 +179,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         """
         check_is_fitted(self)
         _, scale = self._label_units()
-        points = self._points(X)
+        points = self._dense_rows(X, encoded=True)
         if hasattr(self.kernel_, "diag"):
             prior = np.asarray(self.kernel_.diag(points), dtype=np.float64)
         else:
@@ -241,19 +187,13 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         explained = np.asarray(self.kernel_(points, self.query_)) @ self.explained_
         return np.asarray(np.sqrt(np.maximum(prior - (explained**2).sum(axis=1), 0.0)) * scale)
 
-    def _points(self, X: Any) -> Floats:
-        rows = public_rows(self, X, encoded=True)
-        return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
-
     def _label_units(self) -> tuple[float, float]:
-        schema = schema_of(self)
+        schema = self._schema()
         return (0.0, 1.0) if schema is None else schema.target_scale()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # a few released values under noise
-        tags.input_tags.allow_nan = True  # a record with a non-finite entry counts as none: an error would leak it
-        tags.input_tags.sparse = True
         return tags
 
 

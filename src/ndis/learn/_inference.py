@@ -1,4 +1,4 @@
-"""Estimates without shrinkage and their covariance, from released values only.
+"""Estimates without shrinkage, their covariance and their table, from released values only.
 
 The last round of a fit hardly clips a term. Its release g = A(θ* − θ) + N(0, σ²I), with A the Gram matrix and θ* the
 least-squares solution, gives
@@ -24,17 +24,26 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from ndis._text import html_table, text_table
+from ndis._validate import Floats, as_one_probability, as_scalar
 from ndis.learn._empirical_bayes import Round
-from ndis.learn._summary import normal_quantile
 
-__all__ = ["Unshrunk", "newton", "unshrunk"]
-
-Floats = NDArray[np.float64]
+__all__ = ["CoefficientTable", "Unshrunk", "newton", "normal_quantile", "unshrunk"]
 
 # The least eigenvalue of the released matrix, over that of its noise, for the first order to hold.
 _CLEAR = 1.2
+
+
+def normal_quantile(level: float) -> float:
+    """z with P(|N(0, 1)| ≤ z) = level.
+
+    >>> round(normal_quantile(0.95), 6)
+    1.959964
+    """
+    inside = as_one_probability("level", as_scalar("level", level))
+    return float(ndtri((1.0 + inside) / 2.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +68,19 @@ class Unshrunk:
     records: float
     at: Floats
 
-    def in_units(self, factors: Floats, units: tuple[Floats, Floats] | None, *, width: float = 1.0) -> Unshrunk:
-        """The estimate times `factors`, one per predictor, then mapped by (A, b): A·θ + b; residuals times `width`.
+    def in_units(self, units: tuple[Floats, Floats], *, width: float = 1.0) -> Unshrunk:
+        """The estimate mapped by (A, b): A·θ + b; residuals times `width`.
 
         >>> found = Unshrunk(np.ones((1, 1)), np.ones((1, 1, 1)), np.ones(1), 9.0, np.zeros((1, 1)))
-        >>> moved = found.in_units(np.array([2.0]), (np.eye(1) * 3.0, np.ones(1)))
+        >>> moved = found.in_units((np.eye(1) * 6.0, np.ones(1)))
         >>> moved.theta.tolist(), moved.covariance.tolist(), moved.at.tolist()
         ([[7.0]], [[[36.0]]], [[1.0]])
         """
-        theta, at = self.theta * factors[:, None], self.at * factors[:, None]
-        covariance = self.covariance * np.outer(factors, factors)
-        if units is not None:
-            matrix, shift = units
-            theta, at = (matrix @ each + shift[:, None] for each in (theta, at))
-            known = np.isfinite(covariance).all(axis=(1, 2), keepdims=True)
-            covariance = np.where(known, matrix @ np.where(known, covariance, 0.0) @ matrix.T, np.inf)
-        return Unshrunk(theta, covariance, self.residual_variance * width**2, self.records, at)
+        matrix, shift = units
+        theta, at = (matrix @ each + shift[:, None] for each in (self.theta, self.at))
+        known = np.isfinite(self.covariance).all(axis=(1, 2), keepdims=True)
+        covariance = matrix @ np.where(known, self.covariance, 0.0) @ matrix.T
+        return Unshrunk(theta, np.where(known, covariance, np.inf), self.residual_variance * width**2, self.records, at)
 
     def errors(self) -> Floats:
         """Standard errors, (targets, predictors)."""
@@ -152,3 +158,70 @@ def _covariance(last: Round, inverse: Floats, step: Floats, *, noise: float, var
     moved = step @ step * np.eye(p) + np.outer(step, step)
     inner = (last.noise**2 + last.bias**2) * np.eye(p) + noise**2 / 2 * moved
     return np.asarray(inverse @ inner @ inverse + variance * inverse)
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientTable:
+    """Coefficients of one or several targets; printing it shows the table.
+
+    Attributes
+    ----------
+    title : str
+    names : tuple of str
+        One for every row.
+    estimate, standard_error : (rows,) arrays
+        Without shrinkage. The error counts the noise of privacy and of sampling.
+    shrunk : (rows,) array
+        What `predict` uses.
+    level : float
+    notes : tuple of str
+
+    Examples
+    --------
+    >>> CoefficientTable("Trees", ("age",), np.array([2.0]), np.array([0.5]), np.array([1.9]), 0.95, ("in metres",))
+    Trees
+          estimate  std. error      z  P>|z|   95% interval    shrunk
+    age          2         0.5   4.00  0.000  [1.02, 2.98]        1.9
+    in metres
+    """
+
+    title: str
+    names: tuple[str, ...]
+    estimate: Floats
+    standard_error: Floats
+    shrunk: Floats
+    level: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def interval(self) -> Floats:
+        """(rows, 2) array: lower and upper ends."""
+        half = normal_quantile(self.level) * self.standard_error
+        return np.stack([self.estimate - half, self.estimate + half], axis=1)
+
+    def cells(self) -> list[list[str]]:
+        """The header and the rows, as text."""
+        rows = [["", "estimate", "std. error", "z", "P>|z|", f"{100 * self.level:g}% interval", "shrunk"]]
+        for i, name in enumerate(self.names):
+            value, error = float(self.estimate[i]), float(self.standard_error[i])
+            low, high = self.interval[i]
+            known = math.isfinite(error) and error > 0
+            z = value / error if known else 0.0
+            rows.append(
+                [
+                    name,
+                    f"{value:.4g}" if known else "unknown",
+                    f"{error:.3g}",
+                    f"{z:.2f}" if known else "",
+                    f"{math.erfc(abs(z) / math.sqrt(2.0)):.3f}" if known else "",
+                    f"[{low:.4g}, {high:.4g}]" if known else "[-inf, inf]",
+                    f"{float(self.shrunk[i]):.4g}",
+                ]
+            )
+        return rows
+
+    def __repr__(self) -> str:
+        return text_table(self.title, self.cells(), self.notes)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.title, self.cells(), self.notes)

@@ -12,17 +12,23 @@ from sklearn.exceptions import DataConversionWarning
 
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of
+from ndis.learn._base import check_given
 from ndis.models.records import column_of_cells
 
-__all__ = ["check_labels", "label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
+__all__ = [
+    "check_labels",
+    "label_codes",
+    "label_signs",
+    "occurring_classes",
+    "private_labels",
+    "signs_of",
+    "stated_classes",
+]
 
 
 def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
     """The labels as one column of cells. Only its presence, its type and its shape are checked."""
-    if y is None:
-        raise ParameterError(
-            "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
-        )
+    check_given(estimator, y)
     if tuple(getattr(y, "shape", ()))[1:] == (1,):
         words = "A column-vector y was passed when a 1d array was expected."
         warnings.warn(words, DataConversionWarning, stacklevel=3)
@@ -38,9 +44,12 @@ def label_signs(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float
     >>> label_signs(np.array([0, "1", 1.0, None, True, float("nan")], dtype=object), np.array([0, 1])).tolist()
     [-1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     """
-    negative, positive = (_plain(c) for c in classes)
-    cells = map(_plain, labels.tolist())
-    return np.array([float(_same(cell, positive)) - float(_same(cell, negative)) for cell in cells], dtype=np.float64)
+    return signs_of(label_codes(labels, classes))
+
+
+def signs_of(codes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """−1 and +1 for the codes 0 and 1; 0, which is no record, where a label is missing or none of the classes."""
+    return np.where(np.isnan(codes), 0.0, 2.0 * codes - 1.0)
 
 
 def label_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -12,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_not_negative
 from ndis.errors import ParameterError
-from ndis.gram.cluster import is_dask
+from ndis.gram.cluster import is_dask, open_dask
 from ndis.gram.schema import Groups, Parts, Source, choose_columns
 from ndis.gram.sources import open_source
-from ndis.learn._base import INTERCEPT_SHARE, Floats, SketchEstimator, stated_bound
+from ndis.learn._base import INTERCEPT_SHARE, Floats
 from ndis.learn._solve import ridge_from_matrix
-from ndis.learn._tables import fitted_rows, fitted_targets, opened_data, public_rows, row_bound, target_bound, to_units
+from ndis.learn._tables import SketchEstimator, TargetEstimator
 
-__all__ = ["TARGET_SHARE", "PrivateRidge"]
+__all__ = ["TARGET_SHARE", "LinearPredictor", "PrivateRidge"]
 
 # Targets are scaled so that their bound is this multiple of `row_norm_bound`, whatever their unit. The noise is the
 # same in every column. So a target with a far larger bound would drown the rows, and one with a far smaller bound would
@@ -27,13 +28,43 @@ __all__ = ["TARGET_SHARE", "PrivateRidge"]
 TARGET_SHARE = 0.75
 
 
-class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: ignore[misc]
+class LinearPredictor(MultiOutputMixin, RegressorMixin, TargetEstimator):  # type: ignore[misc]
+    """Base of the linear regressions: targets in memory, and predictions in the units of the data."""
+
+    coef_: Floats
+    intercept_: Any
+
+    def _records_in_memory(self, X: Any, y: Any) -> tuple[Any, Floats, bool]:
+        """Rows, targets as columns, and whether there is one target without a second dimension."""
+        rows, targets = self._fitted_rows(X), self._fitted_targets(X, y)
+        one = targets.ndim == 1
+        return rows, targets[:, None] if one else targets, one
+
+    def _set_coefficients(self, theta: Floats, units: tuple[Floats, Floats], *, one: bool) -> None:
+        slopes, offsets = self._coefficients(theta, units)
+        self.coef_ = slopes[0] if one else slopes
+        self.intercept_ = float(offsets[0]) if one else offsets
+
+    def predict(self, X: Any) -> Floats:
+        """Predict the targets of rows; NaN if a row has NaN."""
+        check_is_fitted(self)
+        return np.asarray(self._public_rows(X) @ self.coef_.T + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # on the few rows of a check, noise outweighs the data
+        return tags
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateRidge(LinearPredictor, SketchEstimator):
     """Differentially private least squares and ridge regression, from one sketch of [X, y, 1].
 
     The estimator releases the rows, the targets and a constant as one sketch (`RandomProjection`). It solves the normal
     equations with the unbiased Gram estimate of the sketch. Noise may make this estimate indefinite. So the penalty is
     `alpha`, or the least one that lifts the smallest eigenvalue to the noise level if that is larger (see
-    `ridge_from_gram`).
+    `ridge_from_gram`). `fit_data` reads files, folders, frames or dask collections in one pass, with
+    one target column.
 
     Parameters
     ----------
@@ -95,40 +126,11 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
     at the data (a bound taken from the data would leak it), and rows beyond it are clipped
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        row_norm_bound: float | None = None,
-        target_bound: float | None = None,
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        sketch_size: int | None = None,
-        records: int | None = None,
-        adjacency: str = "add-remove",
-        calibration: str = "exact",
-        random_state: Any = None,
-        schema: Any = None,
-        ledger: Any = None,
-        slot: str | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_norm_bound = row_norm_bound
-        self.target_bound = target_bound
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.sketch_size = sketch_size
-        self.records = records
-        self.adjacency = adjacency
-        self.calibration = calibration
-        self.random_state = random_state
-        self.schema = schema
-        self.ledger = ledger
-        self.slot = slot
+    target_bound: float | None = None
+    alpha: float = 0.0
+    fit_intercept: bool = True
 
-    def fit(self, X: Any, y: Any = None) -> PrivateRidge:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Release a sketch of rows and targets, and solve with it.
 
         Parameters
@@ -139,70 +141,37 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
             The private targets. With a schema it may be left out if X has the target among its columns.
         """
         scale = self._check()
-        rows, targets = fitted_rows(self, X), fitted_targets(self, X, y)
-        one = targets.ndim == 1
-        source = open_source((rows, targets[:, None] if one else targets))
+        rows, targets, one = self._records_in_memory(X, y)
+        source = open_source((rows, targets))
         return self._learn(source, choose_columns(source, None, None), scale=scale, one=one)
 
-    def fit_data(
-        self,
-        data: Any,
-        *,
-        target: Any = None,
-        columns: Any = None,
-        header: bool = False,
-        progress: bool | None = None,
-    ) -> PrivateRidge:
-        """The same from files or frames that hold the target in a column of their own, read in one pass.
-
-        Parameters
-        ----------
-        data : path, list of paths, data frame, Arrow table or array
-            The private records; a folder is read file by file, with bounded memory.
-        target : str or int
-            The target column; left out with a schema, which names it.
-        columns : names or numbers, optional
-            The feature columns; by default all but the target. For CSV files without a header: the names of all
-            columns, from left to right, the target among them.
-        header : bool
-            The first line of every CSV file holds names, which are public. Without it every line is a record.
-        progress : bool, optional
-            Show a progress bar for files; by default when standard error is a terminal.
-        """
-        scale = self._check()
-        if is_dask(data):
-            raise ParameterError("data", "be in memory or in files for PrivateRidge", "a dask collection")
-        source, groups = opened_data(
-            self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
-        )
+    def _learn_opened(self, opened: Any, groups: Groups, bounds: float, **given: Any) -> Self:
         if len(groups[1]) != 1:
             raise ParameterError("target", "name one column", f"{len(groups[1])} columns")
-        return self._learn(source, groups, scale=scale, one=True, progress=progress)
+        source = open_dask(opened)[0] if is_dask(opened) else opened
+        return self._learn(source, groups, scale=bounds, one=True, progress=given["progress"])
 
-    def _check(self) -> float:
+    def _check(self, *, files: bool = False) -> float:
         """Check the public parameters before any private value is read, and return the scale of the targets."""
-        scale = TARGET_SHARE * row_bound(self) / target_bound(self)
+        scale = TARGET_SHARE * self._row_bound() / self._target_bound()
         if not 0 < scale < math.inf:
             raise ParameterError("target_bound", "be comparable with row_norm_bound", self.target_bound)
         as_not_negative("alpha", self.alpha)
-        if self.records is not None:
-            stated_bound("records", self.records, clipped="")
+        self._records()
         return scale
 
-    def _learn(
-        self, source: Source, groups: Groups, *, scale: float, one: bool, progress: bool | None = None
-    ) -> PrivateRidge:
-        bound = row_bound(self)
+    def _learn(self, source: Source, groups: Groups, *, scale: float, one: bool, progress: bool | None = None) -> Self:
+        bound = self._row_bound()
         features, targets = len(groups[0]), len(groups[1])
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
-        mechanism = self._calibrate(
+        mechanism = self._projection(
             columns=features + targets + (intercept is not None),
             row_norm_bound=bound,
             target_bound=TARGET_SHARE * bound,
             intercept=intercept,
         )
         scaled = _scaled(source, groups, scale)
-        release = self._keep(mechanism.release(scaled, progress=progress, **self._how()))
+        release = self._keep(mechanism, mechanism.release(scaled, progress=progress, **self._how()))
         weights, self.penalty_ = ridge_from_matrix(
             release.gram(),
             features=features,
@@ -210,23 +179,9 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
             alpha=float(self.alpha),
             noise=release.ridge / math.sqrt(len(release.sketch)),
         )
-        coefficients = weights[:features].T / scale
-        offsets = np.zeros(targets) if intercept is None else weights[features] * (intercept / scale)
-        coefficients, offsets = to_units(self, coefficients, offsets)
-        self.coef_: Floats = coefficients[0] if one else coefficients
-        self.intercept_ = float(offsets[0]) if one else offsets
+        units = self._unit_map(len(weights), unit=1.0 / scale, constant=intercept)
+        self._set_coefficients(weights, units, one=one)
         return self
-
-    def predict(self, X: Any) -> Floats:
-        """Predict the targets of rows; NaN if a row has NaN."""
-        check_is_fitted(self)
-        rows = public_rows(self, X)
-        return np.asarray(rows @ self.coef_.T + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # on the few rows of a check, noise outweighs the data
-        return tags
 
 
 def _scaled(source: Source, groups: Groups, scale: float) -> Source:

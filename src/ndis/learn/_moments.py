@@ -1,25 +1,29 @@
-"""What the estimators of a mean and a covariance share: one release of the Gram matrix or of a sketch."""
+"""Mean and covariance from one private release: of the Gram matrix, or of a sketch."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Any, NamedTuple
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.covariance import EmpiricalCovariance
+from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import as_scalar
 from ndis.errors import ParameterError
-from ndis.learn._base import INTERCEPT_SHARE, Floats, SketchEstimator, stated_bound
-from ndis.learn._tables import fitted_rows, opened_data, row_bound
+from ndis.learn._base import INTERCEPT_SHARE, Floats
+from ndis.learn._tables import SketchEstimator, calibrated, one_of
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gram import GramMechanism, GramRelease
-from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.release import ProjectionRelease
 
-__all__ = ["MomentEstimator", "Moments", "moments"]
+__all__ = ["MomentEstimator", "Moments", "PrivateCovariance", "moments"]
 
 METHODS = ("gram", "sketch")
+KINDS = ("covariance", "correlation")
 
 
 class Moments(NamedTuple):
@@ -30,13 +34,13 @@ class Moments(NamedTuple):
     covariance: Floats
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MomentEstimator(SketchEstimator):
     """Base of the estimators that learn from second moments; see `PrivateCovariance` for the parameters."""
 
-    method: Any
-    records: Any
+    method: str = "gram"
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Release the Gram matrix or a sketch of the rows, and estimate from it.
 
         Parameters
@@ -46,10 +50,9 @@ class MomentEstimator(SketchEstimator):
         y : ignored
         """
         self._check()
-        rows = fitted_rows(self, X)
-        return self._learn(rows, {})
+        return self._learn(self._fitted_rows(X), {})
 
-    def fit_data(self, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Any:
+    def fit_data(self, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Self:
         """The same from files, folders, frames or dask collections, read in one pass.
 
         Parameters
@@ -65,55 +68,35 @@ class MomentEstimator(SketchEstimator):
             Show a progress bar for files; by default if standard error is a terminal.
         """
         self._check()
-        opened, groups = opened_data(
-            self, data, target=None, columns=columns, header=header, progress=progress, with_target=False
-        )
+        opened, groups = self._opened(data, columns=columns, header=header, progress=progress, with_target=False)
         return self._learn(opened, {"columns": groups[0]})
 
     def _check(self) -> None:
         """Check public parameters before any private value is read."""
-        if self.method not in METHODS:
-            raise ParameterError("method", f"be one of {', '.join(METHODS)}", repr(self.method))
+        one_of("method", self.method, METHODS)
         if self.method == "gram" and self.sketch_size is not None:
             raise ParameterError("sketch_size", "be left out with method='gram'", self.sketch_size)
         if self.method == "gram" and self.calibration != "exact":
             raise ParameterError("calibration", "be 'exact' with method='gram'", repr(self.calibration))
-        row_bound(self)
-        if self.records is not None:
-            stated_bound("records", self.records, clipped="")
+        self._row_bound()
+        self._records()
 
-    def _learn(self, data: Any, how: dict[str, Any]) -> Any:
+    def _learn(self, data: Any, how: dict[str, Any]) -> Self:
         raise NotImplementedError  # each estimator has its own
 
     def _moments(self, data: Any, how: dict[str, Any], *, centered: bool) -> Moments:
         """Release, keep what was released, and estimate."""
-        records = None if self.records is None else stated_bound("records", self.records, clipped="")
-        # A constant column counts the records and carries the mean; without need of either it would only cost noise.
-        bound = row_bound(self)
+        records, bound, width = self._records(), self._row_bound(), self.n_features_in_
+        # A constant column counts the records and carries the mean. If neither is needed it would only cost noise.
         intercept = None if centered and records is not None else INTERCEPT_SHARE * bound
-        width = self.n_features_in_
-        mechanism: GramMechanism | RandomProjection
-        if self.method == "gram":
-            mechanism = _calibrated(
-                epsilon=as_scalar("epsilon", self.epsilon),
-                delta=as_scalar("delta", self.delta),
-                row_norm_bound=bound,
-                adjacency=as_adjacency(self.adjacency),
-                intercept=intercept,
-            )
-        else:
-            mechanism = self._calibrate(
-                columns=width + (intercept is not None), row_norm_bound=bound, intercept=intercept
-            )
-        release: Any = mechanism.release(data, **self._how(), **how)
-        self._keep(release)
+        layout: dict[str, Any] = {"row_norm_bound": bound, "intercept": intercept}
+        mechanism: Any = (
+            calibrated(GramMechanism.calibrated, **self._budget(), adjacency=as_adjacency(self.adjacency), **layout)
+            if self.method == "gram"
+            else self._projection(columns=width + (intercept is not None), **layout)
+        )
+        release = self._keep(mechanism, mechanism.release(data, **self._how(), **how))
         return moments(release, features=width, records=records, centered=centered)
-
-
-@lru_cache(maxsize=64)
-def _calibrated(**public: Any) -> GramMechanism:
-    """The mechanism, which depends on public parameters only and so may be kept."""
-    return GramMechanism.calibrated(**public)
 
 
 def moments(
@@ -141,3 +124,120 @@ def _count_error(release: GramRelease | ProjectionRelease, gram: Floats) -> floa
     if isinstance(release, GramRelease):
         return release.mechanism.noise_std
     return float(math.sqrt(2 / len(release.sketch)) * (gram[-1, -1] + release.ridge))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateCovariance(MomentEstimator, EmpiricalCovariance):  # type: ignore[misc]
+    """Differentially private mean and covariance, in the manner of `sklearn.covariance`.
+
+    One release holds the Gram matrix of the rows and a constant column, with noise (`GramMechanism`). Count, mean and
+    covariance come from this unbiased estimate. The estimator learns nothing beyond the release.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    row_norm_bound : float
+        Public bound of the Euclidean norm of a row; longer rows are clipped to it. Must be stated.
+    method : {"gram", "sketch"}
+        "gram" releases the Gram matrix with symmetric noise: the least error if only the matrix is wanted. "sketch"
+        releases a random projection (`RandomProjection`), whose rows others can analyse in their own ways.
+    sketch_size : int, optional
+        Rows of a sketch; by default chosen from public numbers, as for `PrivateRidge`.
+    adjacency : {"add-remove", "replace-one"}
+        Which data sets are neighbours. Under add/remove the number of records is private.
+    records : float, optional
+        The number of records, if it is public (replace-one, or published elsewhere); otherwise it is estimated from
+        the release.
+    assume_centered : bool
+        Take the mean to be zero.
+    store_precision : bool
+        Keep the (pseudo-)inverse as `precision_`.
+    calibration : {"exact", "paper", "lsv", "renyi"}
+        The calibration of a sketch; see `RandomProjection.calibrated`.
+    random_state : optional
+        None draws from the operating system. A seed warns: the result is then not private.
+    schema : Schema, optional
+        What is public about the table. Rows are then taken in units as they are, and `row_norm_bound` is that of the
+        schema unless a smaller one is stated. Mean and covariance are in original units.
+    ledger : path, optional
+        The `ndis.Ledger` that pays for the release. It reserves before data is read.
+    slot : str, optional
+        The slot of a plan in the ledger.
+
+    Attributes
+    ----------
+    covariance_, location_, precision_
+        As in `sklearn.covariance.EmpiricalCovariance`.
+    correlation_ : array
+    records_ : float
+        The number of records used: `records`, or its noisy estimate.
+    release_, receipt_, mechanism_
+        What was released, what it guarantees, and how.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(5000, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
+    >>> model = PrivateCovariance(epsilon=2.0, delta=1e-6, row_norm_bound=4.0).fit(rows)
+    >>> bool(abs(model.covariance_[0, 1] - 0.6) < 0.3), model.receipt_.private
+    (True, True)
+    """
+
+    assume_centered: bool = False
+    store_precision: bool = True
+
+    def _learn(self, data: Any, how: dict[str, Any]) -> Self:
+        found = self._moments(data, how, centered=self.assume_centered)
+        location, covariance = found.location, found.covariance
+        schema = self._schema()
+        if schema is not None:
+            _, half_width = schema.scales()
+            location = schema.decode(location)
+            covariance = covariance * half_width[:, None] * half_width
+        self.records_, self.location_ = found.records, location
+        self._set_covariance(covariance)
+        return self
+
+    @property
+    def correlation_(self) -> Floats:
+        """The correlation matrix; NaN beside a column whose estimated variance is zero."""
+        check_is_fitted(self)
+        spread = np.sqrt(np.diagonal(self.covariance_))
+        with np.errstate(all="ignore"):
+            found = self.covariance_ / spread[:, None] / spread
+        found = np.where(np.isfinite(found), np.clip(found, -1.0, 1.0), np.nan)
+        found[np.diag_indices(len(found))] = np.where(spread > 0, 1.0, np.nan)
+        return np.asarray(found, dtype=np.float64)
+
+    def to_frame(self, kind: str = "covariance") -> Any:
+        """The covariance, or the correlation, as a pandas DataFrame with the names of the columns.
+
+        Parameters
+        ----------
+        kind : {"covariance", "correlation"}
+        """
+        check_is_fitted(self)
+        one_of("kind", kind, KINDS)
+        import pandas as pd
+
+        names = self._names()
+        return pd.DataFrame(self.covariance_ if kind == "covariance" else self.correlation_, names, names)
+
+    def score(self, X_test: Any, y: Any = None) -> float:
+        """The log-likelihood of public rows under the released mean and covariance."""
+        with _rows_without_names():
+            return float(super().score(self._public_rows(X_test)))
+
+    def mahalanobis(self, X: Any) -> Floats:
+        """Squared Mahalanobis distances of public rows."""
+        with _rows_without_names():
+            return np.asarray(super().mahalanobis(self._public_rows(X)))
+
+
+@contextmanager
+def _rows_without_names() -> Iterator[None]:
+    """Rows that were read by name lose their names, which scikit-learn would tell."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        yield

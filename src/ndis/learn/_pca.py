@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -11,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from ndis.errors import ParameterError
 from ndis.learn._base import Floats
 from ndis.learn._moments import MomentEstimator
-from ndis.learn._tables import public_rows, schema_of
 
 __all__ = ["PrivatePCA"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstimator):  # type: ignore[misc]
     """Differentially private principal component analysis.
 
@@ -53,38 +54,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
     True
     """
 
-    def __init__(
-        self,
-        n_components: Any = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        row_norm_bound: float | None = None,
-        method: str = "gram",
-        sketch_size: int | None = None,
-        adjacency: str = "add-remove",
-        records: float | None = None,
-        calibration: str = "exact",
-        random_state: Any = None,
-        schema: Any = None,
-        ledger: Any = None,
-        slot: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_norm_bound = row_norm_bound
-        self.method = method
-        self.sketch_size = sketch_size
-        self.adjacency = adjacency
-        self.records = records
-        self.calibration = calibration
-        self.random_state = random_state
-        self.schema = schema
-        self.ledger = ledger
-        self.slot = slot
+    n_components: Any = field(default=None, kw_only=False)
 
-    def _learn(self, data: Any, how: dict[str, Any]) -> PrivatePCA:
+    def _learn(self, data: Any, how: dict[str, Any]) -> Self:
         width, wanted = self.n_features_in_, self.n_components
         share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
         whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width
@@ -110,14 +82,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
     def transform(self, X: Any) -> Floats:
         """Coordinates of rows along the components; NaN if a row has NaN."""
         check_is_fitted(self)
-        rows = public_rows(self, X, encoded=True)
+        rows = self._public_rows(X, encoded=True)
         return np.asarray(rows @ self.components_.T - self.mean_ @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> Floats:
         """Rows with these coordinates."""
         check_is_fitted(self)
         rows = np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
-        schema = schema_of(self)
+        schema = self._schema()
         return rows if schema is None else schema.decode(rows)
 
     @property

@@ -6,32 +6,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import as_scalar, as_size
 from ndis.errors import ParameterError
+from ndis.gram.schema import Groups
 from ndis.gram.sums import RecordSums
-from ndis.learn._base import INTERCEPT_SHARE, Floats, stated_bound
+from ndis.learn._base import INTERCEPT_SHARE, Floats, stated_bound, weighted_records
+from ndis.learn._inference import CoefficientTable, normal_quantile
+from ndis.learn._linear import LinearPredictor
+from ndis.learn._releases import RoundsEstimator
 from ndis.learn._rounds import LinearFit, LinearReleases, calibrated_rounds, fit_rounds
-from ndis.learn._summary import CoefficientTable, normal_quantile
-from ndis.learn._tables import (
-    changed_count,
-    fitted_rows,
-    fitted_targets,
-    opened_data,
-    public_rows,
-    row_bound,
-    schema_of,
-    target_bound,
-    units_map,
-)
-from ndis.learn._weights import weighted_records
-from ndis.ledger.charging import charged
-from ndis.mechanisms.base import as_adjacency
+from ndis.learn._tables import changed_count, one_of
 from ndis.sampling.bits import random_bits
 
 __all__ = ["PrivateLinearRegression"]
@@ -40,8 +28,7 @@ METHODS = ("rounds", "gram")
 KINDS = ("mean", "observation")
 
 
-@dataclass(frozen=True)
-class _Bounds:
+class _Bounds(NamedTuple):
     """Public numbers of a fit: bounds of rows and targets, and the constant column, if there is one."""
 
     row: float
@@ -50,12 +37,16 @@ class _Bounds:
     rounds: int
 
 
-class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLinearRegression(LinearPredictor, RoundsEstimator):
     """Differentially private linear regression with little error, and with intervals.
 
     One noisy Gram matrix is released, and then, in a few rounds, sums of clipped residual products at the solution so
     far. The clip follows the residuals as they get smaller, and so does the noise. All rounds are combined by empirical
     Bayes: the ridge penalty is chosen from what was released. If the data show no signal, predictions are the centre.
+
+    `fit_data` reads files, folders, frames or dask collections once for the matrix and once per round. A list as its
+    `target` names several targets.
 
     Parameters
     ----------
@@ -123,40 +114,12 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
     (True, True)
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        row_norm_bound: float | None = None,
-        target_bound: float | None = None,
-        fit_intercept: bool = True,
-        adjacency: str = "add-remove",
-        method: str = "rounds",
-        rounds: int = 8,
-        weight_bound: float | None = None,
-        random_state: Any = None,
-        schema: Any = None,
-        count_clipped: bool = False,
-        ledger: Any = None,
-        slot: str | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_norm_bound = row_norm_bound
-        self.target_bound = target_bound
-        self.fit_intercept = fit_intercept
-        self.adjacency = adjacency
-        self.method = method
-        self.rounds = rounds
-        self.weight_bound = weight_bound
-        self.random_state = random_state
-        self.schema = schema
-        self.count_clipped = count_clipped
-        self.ledger = ledger
-        self.slot = slot
+    target_bound: float | None = None
+    method: str = "rounds"
+    weight_bound: float | None = None
+    count_clipped: bool = False
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PrivateLinearRegression:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Make all releases, and solve.
 
         Parameters
@@ -171,74 +134,34 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         """
         bounds = self._check()
         weight = None if sample_weight is None else stated_bound("weight_bound", self.weight_bound, clipped="weights")
-        rows, targets = fitted_rows(self, X), fitted_targets(self, X, y)
-        one = targets.ndim == 1
-        columns = targets[:, None] if one else targets
+        rows, targets, one = self._records_in_memory(X, y)
         changed = partial(changed_count, self, X, y) if self.count_clipped else None
         if weight is None:
-            sums = RecordSums(
-                (rows, columns), row_norm_bound=bounds.row, target_bound=bounds.target, intercept=bounds.constant
-            )
-            return self._learn(sums, bounds, one=one, changed=changed)
-        weighted = weighted_records(rows, columns, sample_weight, bound=weight, constant=bounds.constant)
+            return self._learn(_sums((rows, targets), bounds), bounds, one=one, changed=changed)
+        weighted = weighted_records(rows, targets, sample_weight, bound=weight, constant=bounds.constant)
         root = math.sqrt(weight)
         wide = math.hypot(bounds.row, bounds.constant or 0.0) * root
         sums = RecordSums(weighted, row_norm_bound=wide, target_bound=bounds.target * root)
         return self._learn(sums, bounds, one=one, weight=weight, changed=changed)
 
-    def fit_data(
-        self,
-        data: Any,
-        *,
-        target: Any = None,
-        columns: Any = None,
-        header: bool = False,
-        progress: bool | None = None,
-    ) -> PrivateLinearRegression:
-        """The same from files, folders, frames or dask collections, read once for the matrix and once per round.
-
-        Parameters
-        ----------
-        data : path, list of paths, data frame, Arrow table, dask collection or array
-            The private records; a folder is read file by file, with bounded memory.
-        target : str, int or list of them
-            The target column or columns; left out with a schema, which names its target.
-        columns : names or numbers, optional
-            The feature columns; by default all but the target. For CSV files without a header: the names of all
-            columns, from left to right, with None for a column that is not read.
-        header : bool
-            The first line of every CSV file holds names, which are public. Without it every line is a record.
-        progress : bool, optional
-            Show a progress bar for files; by default when standard error is a terminal.
-        """
-        bounds = self._check()
-        opened, groups = opened_data(
-            self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
-        )
-        sums = RecordSums(
-            opened,
-            row_norm_bound=bounds.row,
-            target_bound=bounds.target,
-            intercept=bounds.constant,
-            columns=groups[0],
-            targets=groups[1],
-        )
-        how = {"columns": columns, "header": header, "progress": progress}
+    def _learn_opened(
+        self, opened: Any, groups: Groups, bounds: _Bounds, *, data: Any = None, target: Any = None, **how: Any
+    ) -> Self:
+        sums = _sums(opened, bounds, columns=groups[0], targets=groups[1])
         changed = partial(changed_count, self, data, None, **how) if self.count_clipped else None
         return self._learn(sums, bounds, one=not isinstance(target, list | tuple), changed=changed)
 
-    def _check(self) -> _Bounds:
+    def _check(self, *, files: bool = False) -> _Bounds:
         """Check public parameters before any private value is read."""
-        row, target = row_bound(self), target_bound(self)
-        if self.method not in METHODS:
-            raise ParameterError("method", f"be one of {', '.join(METHODS)}", repr(self.method))
+        row, target = self._row_bound(), self._target_bound()
+        self.__dict__.pop("clipped_rows_", None)  # of an earlier fit
+        one_of("method", self.method, METHODS)
         if self.count_clipped and self.schema is None:
             raise ParameterError("count_clipped", "come with a schema", "no schema")
-        rounds = as_size("rounds", self.rounds)
-        if self.method == "rounds" and not 2 <= rounds <= 100:
-            raise ParameterError("rounds", "be from 2 to 100", rounds)
+        several = self.method == "rounds"
+        rounds = self._checked_rounds(several=several)
         constant = INTERCEPT_SHARE * row if self.fit_intercept else None
-        return _Bounds(row, target, constant, rounds if self.method == "rounds" else 1)
+        return _Bounds(row, target, constant, rounds if several else 1)
 
     @property
     def _against_first_category(self) -> bool:
@@ -253,75 +176,51 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         one: bool,
         weight: float | None = None,
         changed: Callable[[], int] | None = None,
-    ) -> PrivateLinearRegression:
+    ) -> Self:
         scale = 1.0 if weight is None else math.sqrt(weight)
-        budget = calibrated_rounds(
-            epsilon=as_scalar("epsilon", self.epsilon),
-            delta=as_scalar("delta", self.delta),
-            adjacency=as_adjacency(self.adjacency),
-            rounds=bounds.rounds,
-            clipped=changed is not None,
+        budget = calibrated_rounds(**self._public(), rounds=bounds.rounds, clipped=changed is not None)
+        releases = LinearReleases(
+            sums,
+            budget,
+            random_bits(self.random_state),
+            term_unit=bounds.target * scale,
+            constant=bounds.constant is not None,
         )
-        constant = bounds.constant is not None
-        bits = random_bits(self.random_state)
-        releases = LinearReleases(sums, budget, bits, term_unit=bounds.target * scale, constant=constant)
-        with charged(budget, ledger=self.ledger, slot=self.slot, private=bits.private) as charge:
+
+        def fit(releases: LinearReleases) -> LinearFit:
             if changed is not None:
                 self.clipped_rows_ = releases.clipped(changed())
-            found = fit_rounds(releases, rounds=bounds.rounds)
-            receipt = releases.receipt(
-                charge.seal(),
-                row_norm_bound=bounds.row,
-                target_bound=bounds.target,
-                intercept=bounds.constant,
-                weight_bound=weight,
-            )
-        self.mechanism_, self.profile_, self.receipt_ = budget, budget.profile(), receipt
-        self._keep(found, sums, bounds, one=one, scale=scale)
+            return fit_rounds(releases, rounds=bounds.rounds)
+
+        found = self._release(
+            releases,
+            fit,
+            row_norm_bound=bounds.row,
+            target_bound=bounds.target,
+            intercept=bounds.constant,
+            weight_bound=weight,
+        )
+        self._set_fit(found, sums, bounds, one=one, scale=scale)
         return self
 
-    def _keep(self, found: LinearFit, sums: RecordSums, bounds: _Bounds, *, one: bool, scale: float) -> None:
-        """Results in the units of the data."""
-        unit = bounds.target * scale / sums.layout.row_norm_bound
-        factors = np.full(len(found.theta), unit)
-        if bounds.constant is not None:
-            factors[-1] *= bounds.constant
-        theta, width, units = found.theta * factors[:, None], bounds.target * scale, None
-        schema = schema_of(self)
+    def _set_fit(self, found: LinearFit, sums: RecordSums, bounds: _Bounds, *, one: bool, scale: float) -> None:
+        """Keep results in the units of the data."""
+        width = bounds.target * scale
+        units = self._unit_map(len(found.theta), unit=width / sums.layout.row_norm_bound, constant=bounds.constant)
+        self._set_coefficients(found.theta, units, one=one)
+        schema = self._schema()
         if schema is not None:
-            units = units_map(self, constant=bounds.constant is not None)
-            theta = units[0] @ theta + units[1][:, None]
             width *= schema.target_scale()[1]
-        slopes = theta[: self.n_features_in_].T
-        offsets = theta[-1] if len(theta) > self.n_features_in_ else np.zeros(theta.shape[1])
-        self.coef_: Floats = slopes[0] if one else slopes
-        self.intercept_ = float(offsets[0]) if one else offsets
-        self.estimate_ = found.estimate.in_units(factors, units, width=width)
+        self.estimate_ = found.estimate.in_units(units, width=width)
         self.records_ = self.estimate_.records
         deviations = np.sqrt(self.estimate_.residual_variance)
         self.residual_std_ = float(deviations[0]) if one else deviations
 
     # ------------------------------------------------------------------ what was learnt
 
-    def predict(self, X: Any) -> Floats:
-        """Predict the targets of rows; NaN where a row has NaN."""
-        check_is_fitted(self)
-        rows = public_rows(self, X)
-        return np.asarray(rows @ self.coef_.T + self.intercept_)
-
-    def coef_interval(self, level: float = 0.95) -> Floats:
-        """Confidence intervals of the coefficients of the population, intercept left out.
-
-        They are around the estimate without shrinkage and count the noise of privacy and of sampling. The sampling
-        noise is that of errors of equal variance. They are infinite where the noise hides a direction of the features.
-
-        Returns
-        -------
-        (features, 2) array, or (targets, features, 2)
-        """
-        check_is_fitted(self)
-        found = self.estimate_.interval(self.n_features_in_, level)
-        return found[0] if self.coef_.ndim == 1 else found
+    @property
+    def _one_output(self) -> bool:
+        return self.coef_.ndim == 1
 
     def predict_interval(self, X: Any, level: float = 0.95, *, kind: str = "mean") -> Floats:
         """Intervals for rows: of the mean of the target, or of a new observation.
@@ -338,11 +237,9 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         (n, 2) array, or (n, targets, 2)
         """
         check_is_fitted(self)
-        if kind not in KINDS:
-            raise ParameterError("kind", f"be one of {', '.join(KINDS)}", repr(kind))
+        one_of("kind", kind, KINDS)
         z = normal_quantile(level)
-        rows = public_rows(self, X)
-        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+        rows = self._dense_rows(X)
         if self.estimate_.theta.shape[0] > rows.shape[1]:
             rows = np.hstack([rows, np.ones((len(rows), 1))])
         centre = rows @ self.estimate_.theta
@@ -353,40 +250,17 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             variance = variance + self.estimate_.residual_variance
         half = np.where(known, z * np.sqrt(variance), np.inf)
         found = np.stack([centre - half, centre + half], axis=-1)
-        return found[:, 0] if self.coef_.ndim == 1 else found
+        return found[:, 0] if self._one_output else found
 
     def summary(self, level: float = 0.95) -> CoefficientTable:
         """A table of coefficients, standard errors and intervals, in the units of the data."""
         check_is_fitted(self)
-        features = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-        intercept = len(self.estimate_.theta) > self.n_features_in_
-        names = [*map(str, features), *(["(intercept)"] if intercept else [])]
-        targets = self.estimate_.theta.shape[1]
-        shrunk = np.atleast_2d(self.coef_)
-        if intercept:
-            shrunk = np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
-        labels = names if targets == 1 else [f"y{t}: {name}" for t in range(targets) for name in names]
         residual = ", ".join(f"{x:.4g}" for x in np.sqrt(self.estimate_.residual_variance))
-        clipped = f"; about {max(self.clipped_rows_, 0):.3g} rows clipped" if self.count_clipped else ""
-        notes = (
-            f"about {max(self.records_, 0):.3g} records; standard deviation of residuals {residual}{clipped}",
-            f"({self.receipt_.epsilon:g}, {self.receipt_.delta:g})-differentially private, {self.receipt_.adjacency}; "
-            "errors count the noise of privacy and of sampling",
-            "estimate: without shrinkage, for inference; shrunk: for predictions",
-        )
-        return CoefficientTable(
-            "Private linear regression",
-            tuple(labels),
-            self.estimate_.theta.T.ravel(),
-            self.estimate_.errors().ravel(),
-            shrunk.ravel(),
-            float(level),
-            notes,
-        )
+        counted = getattr(self, "clipped_rows_", None)
+        clipped = "" if counted is None else f"; about {max(counted, 0):.3g} rows clipped"
+        note = f"about {max(self.records_, 0):.3g} records; standard deviation of residuals {residual}{clipped}"
+        return self._summary("Private linear regression", level, note)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True  # a row with a non-finite entry counts as no record: an error would leak it
-        tags.input_tags.sparse = True
-        tags.regressor_tags.poor_score = True  # on the few rows of a check, noise outweighs the data
-        return tags
+
+def _sums(data: Any, bounds: _Bounds, **where: Any) -> RecordSums:
+    return RecordSums(data, row_norm_bound=bounds.row, target_bound=bounds.target, intercept=bounds.constant, **where)

@@ -1,22 +1,29 @@
-"""Draw the releases of one fit from exact sums, and keep what the receipt needs."""
+"""The releases of one fit in rounds: drawn from exact sums, with a clip that follows the terms, paid for together."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from ndis._validate import Floats, as_size
+from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums, TermSums
-from ndis.mechanisms.base import Receipt
+from ndis.learn._inference import CoefficientTable
+from ndis.learn._tables import RowEstimator, TargetEstimator
+from ndis.ledger.charging import charged
+from ndis.mechanisms.base import Receipt, as_adjacency
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["Releases"]
+__all__ = ["EDGES", "FIRST_CLIP", "Releases", "RoundsEstimator", "mean_square", "next_clip", "tail"]
 
-Floats = NDArray[np.float64]
+R = TypeVar("R", bound="Releases")
+T = TypeVar("T")
 
 
 class Releases:
@@ -35,6 +42,7 @@ class Releases:
 
     Attributes
     ----------
+    budget, bits
     predictors : int
     longest : float
         The norm that no row exceeds, the constant included.
@@ -47,7 +55,7 @@ class Releases:
     def __init__(
         self, sums: RecordSums, budget: GaussianRounds, bits: Any, *, term_unit: float, constant: bool
     ) -> None:
-        self._sums, self._budget, self._bits = sums, budget, bits
+        self._sums, self.budget, self.bits = sums, budget, bits
         layout = sums.layout
         self._row, self._term_unit = layout.row_norm_bound, term_unit
         self._length_squared = layout.joint_norm_bound_squared
@@ -62,27 +70,27 @@ class Releases:
 
     def gram(self) -> tuple[Floats, float]:
         """Release the Gram matrix; with the standard deviation of its diagonal's noise."""
-        sample = self._budget.release_gram(self._sums.gram(), random_state=self._bits)
-        noise = self._budget.gram_noise(self._length_squared)
+        sample = self.budget.release_gram(self._sums.gram(), random_state=self.bits)
+        noise = self.budget.gram_noise(self._length_squared)
         self._note(sample, release="gram", noise_std=noise)
         return np.asarray(sample.values) / self._row**2, noise / self._row**2
 
     def weighted_gram(self, index: int, theta: Floats) -> tuple[Floats, float]:
         """Release the Hessian of the logistic loss at θ; with the standard deviation of its diagonal's noise."""
         found = self._sums.weighted_gram(theta[:, 0] / self._row)
-        sample = self._budget.release_weighted_gram(index, found, random_state=self._bits)
-        noise = self._budget.weighted_gram_noise(index, self._length_squared)
+        sample = self.budget.release_weighted_gram(index, found, random_state=self.bits)
+        noise = self.budget.weighted_gram_noise(index, self._length_squared)
         self._note(sample, release="weighted gram", noise_std=noise)
         return np.asarray(sample.values) / self._row**2, noise / self._row**2
 
     def shift(self, index: int) -> float:
         """Clip over noise of a round."""
-        return 1.0 / self._budget.sum_noise(index, clip=1.0)
+        return 1.0 / self.budget.sum_noise(index, clip=1.0)
 
     def _total(self, index: int, found: TermSums, name: str) -> tuple[Floats, float]:
         """Release a sum of clipped terms; with the standard deviation of its noise."""
-        sample = self._budget.release_sum(index, found, random_state=self._bits)
-        noise = self._budget.sum_noise(index, clip=found.clip)
+        sample = self.budget.release_sum(index, found, random_state=self.bits)
+        noise = self.budget.sum_noise(index, clip=found.clip)
         self._note(sample, release=name, clip=found.clip, noise_std=noise)
         return np.asarray(sample.values, dtype=np.float64) / self._unit, noise / self._unit
 
@@ -91,15 +99,15 @@ class Releases:
         return self._counts(index, found.histogram, squared_reach=self._replaced, name="histogram of lengths")
 
     def _counts(self, index: int, values: Any, *, squared_reach: Any, name: str) -> tuple[Floats, float]:
-        sample = self._budget.release_count(index, values, squared_reach=squared_reach, random_state=self._bits)
-        noise = self._budget.count_noise(index, squared_reach=squared_reach)
+        sample = self.budget.release_count(index, values, squared_reach=squared_reach, random_state=self.bits)
+        noise = self.budget.count_noise(index, squared_reach=squared_reach)
         self._note(sample, release=name, noise_std=noise)
         return np.asarray(sample.values, dtype=np.float64), noise
 
     @property
     def _replaced(self) -> Fraction:
         """By how much a replaced record multiplies the squared reach of one that comes or goes."""
-        return Fraction(1 if self._budget.adjacency == "add-remove" else 2)
+        return Fraction(1 if self.budget.adjacency == "add-remove" else 2)
 
     def _note(self, sample: Any, **entry: Any) -> None:
         self.private = self.private and sample.private
@@ -110,7 +118,7 @@ class Releases:
 
         `seal` is the entry of the ledger that paid for all of them.
         """
-        budget = self._budget
+        budget = self.budget
         shares = {k: v for k, v in budget.to_dict().items() if k not in ("epsilon", "delta", "adjacency")}
         return Receipt(
             type(budget).__name__,
@@ -121,3 +129,118 @@ class Releases:
             private=self.private,
             ledger=seal,
         )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RoundsEstimator(TargetEstimator, RowEstimator):
+    """Base of the estimators that learn in rounds, and have an estimate without shrinkage for intervals."""
+
+    fit_intercept: bool = True
+    rounds: int = 8
+
+    def _checked_rounds(self, *, several: bool = True) -> int:
+        rounds = as_size("rounds", self.rounds)
+        if several and not 2 <= rounds <= 100:
+            raise ParameterError("rounds", "be from 2 to 100", rounds)
+        return rounds
+
+    def _public(self) -> dict[str, Any]:
+        """The public numbers that every budget of rounds depends on."""
+        return {**self._budget(), "adjacency": as_adjacency(self.adjacency)}
+
+    def _release(self, releases: R, fit: Callable[[R], T], **public: Any) -> T:
+        """Make all releases of a fit, paid for together, and keep what they guarantee."""
+        budget = releases.budget
+        with charged(budget, ledger=self.ledger, slot=self.slot, private=releases.bits.private) as charge:
+            found = fit(releases)
+            receipt = releases.receipt(charge.seal(), **public)
+        self.mechanism_, self.profile_, self.receipt_ = budget, budget.profile(), receipt
+        return found
+
+    def coef_interval(self, level: float = 0.95) -> Floats:
+        """Confidence intervals of the coefficients of the population, intercept left out.
+
+        They are around the estimate without shrinkage and count the noise of privacy and of sampling. They are infinite
+        if the noise hides a direction of the features. For a linear regression the sampling noise is that of errors of
+        equal variance. For a logistic regression, which needs `intervals`, the model is assumed to hold.
+
+        Returns
+        -------
+        (features, 2) array, or (targets, features, 2)
+        """
+        self._check_intervals()
+        found: Floats = self.estimate_.interval(self.n_features_in_, level)
+        return found[0] if self._one_output else found
+
+    def _summary(self, title: str, level: float, note: str) -> CoefficientTable:
+        self._check_intervals()
+        outputs, intercept = self.estimate_.theta.shape[1], len(self.estimate_.theta) > self.n_features_in_
+        names, shrunk = self._names(), np.atleast_2d(self.coef_)
+        if intercept:
+            names, shrunk = [*names, "(intercept)"], np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
+        receipt = self.receipt_
+        return CoefficientTable(
+            title,
+            tuple(names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names]),
+            self.estimate_.theta.T.ravel(),
+            self.estimate_.errors().ravel(),
+            shrunk.ravel(),
+            float(level),
+            (
+                note,
+                f"({receipt.epsilon:g}, {receipt.delta:g})-differentially private, {receipt.adjacency}; "
+                "errors count the noise of privacy and of sampling",
+                "estimate: without shrinkage, for inference; shrunk: for predictions",
+            ),
+        )
+
+    @property
+    def _one_output(self) -> bool:
+        """Whether intervals have no dimension for outputs."""
+        return True
+
+    def _check_intervals(self) -> None:
+        check_is_fitted(self)
+
+
+# ---------------------------------------------------------------------- the clip of the next round
+
+# It is chosen from the noisy histogram of the lengths of the terms, in units of the longest term at θ = 0.
+
+EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-7, 3))  # upper ends of the bins; beyond the last is one more
+FIRST_CLIP = 0.25  # before anything is known
+_MIDDLES: Floats = 0.75 * np.array([*EDGES, 2 * EDGES[-1]])
+_CANDIDATES: Floats = np.sort(np.concatenate([EDGES, np.sqrt(0.5) * np.array(EDGES)]))
+
+
+def tail(histogram: Floats, clip: float) -> float:
+    """How much a clip takes from all terms together, Σ (length − clip)⁺, from the noisy histogram.
+
+    >>> tail(np.r_[np.zeros(7), 10.0, 2.0, np.zeros(2)], 1.0)  # two terms between 1 and 2
+    1.0
+    """
+    return float(np.maximum(_MIDDLES - clip, 0.0) @ np.maximum(histogram, 0.0))
+
+
+def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -> float:
+    """The clip with the least sum of squared noise and squared bias.
+
+    The noise of a sum of ``entries`` numbers has norm √entries·clip/shift. The bias is at most `tail`, if all clipped
+    terms point the same way; `weight` is the part of it that is expected. With many records the bias outweighs the
+    noise, and then hardly a term is clipped.
+
+    >>> few, many = (np.r_[np.zeros(5), n, n, n / 8, np.zeros(3)] for n in (100.0, 1e6))
+    >>> [next_clip(h, entries=10, shift=0.1, weight=0.15) for h in (few, many)]
+    [0.1767766952966369, 1.0]
+    """
+    cost = [entries * (c / shift) ** 2 + (weight * tail(histogram, c)) ** 2 for c in _CANDIDATES]
+    return float(_CANDIDATES[int(np.argmin(cost))])
+
+
+def mean_square(histogram: Floats) -> float:
+    """Mean squared length, from a histogram without noise-only bins.
+
+    >>> mean_square(np.r_[np.zeros(7), 10.0, np.zeros(3)])
+    0.5625
+    """
+    return float(_MIDDLES**2 @ histogram / histogram.sum())

@@ -14,20 +14,17 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndis.learn._clip import EDGES, FIRST_CLIP, mean_square, next_clip, tail
+from ndis._validate import Floats
 from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
 from ndis.learn._inference import Unshrunk, unshrunk
-from ndis.learn._releases import Releases
+from ndis.learn._releases import EDGES, FIRST_CLIP, Releases, mean_square, next_clip, tail
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["LinearFit", "LinearReleases", "Measured", "Measurements", "calibrated_rounds", "fit_rounds"]
-
-Floats = NDArray[np.float64]
+__all__ = ["LinearFit", "LinearReleases", "Measured", "calibrated_rounds", "fit_rounds"]
 
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
 GRAM_SHARE = 0.25
@@ -89,27 +86,6 @@ class Measured:
     records: float | None = None
 
 
-class Measurements(Protocol):
-    """Where rounds come from."""
-
-    predictors: int
-    constant: bool
-    longest: float
-
-    @property
-    def targets(self) -> int:
-        """Number of targets."""
-
-    def gram(self) -> tuple[Floats, float]:
-        """The noisy Gram matrix and s."""
-
-    def round(self, index: int, theta: Floats, *, clip: float, square_clip: float | None) -> Measured:
-        """One round at θ; with `square_clip` sums of squares come with it, otherwise a histogram."""
-
-    def shift(self, index: int) -> float:
-        """Clip over noise of a round."""
-
-
 class LinearReleases(Releases):
     """Rounds of residual products, drawn exactly."""
 
@@ -119,7 +95,7 @@ class LinearReleases(Releases):
         return self._sums.targets
 
     def round(self, index: int, theta: Floats, *, clip: float, square_clip: float | None) -> Measured:
-        """Release one round."""
+        """Release one round at θ; with `square_clip` sums of squares come with it, otherwise a histogram."""
         reach = None if square_clip is None else square_clip * self._term_unit
         found = self._sums.residual_products(
             theta * (self._term_unit / self._row),
@@ -134,27 +110,24 @@ class LinearReleases(Releases):
         squared = Fraction(reach) ** 4 * (self._replaced if self.targets > 1 else 1)
         squares, spread = self._counts(index, found.squares, squared_reach=squared, name="squared residuals")
         records = None
-        if len(self._budget.sum_shares) == 1:
+        if len(self.budget.sum_shares) == 1:
             records = float(self._counts(index + 1, [found.records], squared_reach=1, name="records")[0][0])
         return Measured(total, noise, squares / self._term_unit**2, spread / self._term_unit**2, records)
 
-
     def clipped(self, rows: int) -> float:
         """Release the number of rows that the schema changes; one record moves it by at most 1."""
-        last = len(self._budget.count_shares) - 1
+        last = len(self.budget.count_shares) - 1
         return float(self._counts(last, [rows], squared_reach=1, name="clipped rows")[0][0])
 
 
-@dataclass(frozen=True, eq=False)
-class LinearFit:
+class LinearFit(NamedTuple):
     """The result of a fit in the solver's units: θ for predictions, and an estimate without shrinkage for intervals."""
 
     theta: Floats
     estimate: Unshrunk
-    clips: tuple[float, ...]
 
 
-def fit_rounds(data: Measurements, *, rounds: int) -> LinearFit:
+def fit_rounds(data: LinearReleases, *, rounds: int) -> LinearFit:
     """Make all releases, and solve. With one round nothing is clipped: the plain solution from a Gram matrix."""
     gram, s = data.gram()
     matrix = Preconditioner.of(gram, noise=s, constant=data.constant)
@@ -179,7 +152,7 @@ def fit_rounds(data: Measurements, *, rounds: int) -> LinearFit:
         square_noise=last.count_noise,
         records=_records(seen) if last.records is None else last.records,
     )
-    return LinearFit(posterior_mean(done, matrix), estimate, tuple(clips))
+    return LinearFit(posterior_mean(done, matrix), estimate)
 
 
 def _bias(found: Measured, clip: float, longest: float) -> float:
@@ -188,7 +161,7 @@ def _bias(found: Measured, clip: float, longest: float) -> float:
     return math.sqrt(NOISE_SHARE * max(taken**2 / found.total.size - found.noise**2, 0.0))
 
 
-def _next(seen: list[Measured], clip: float, data: Measurements, *, last: bool) -> float:
+def _next(seen: list[Measured], clip: float, data: LinearReleases, *, last: bool) -> float:
     """The clip of the next round."""
     counts = _steady(seen) if last else seen[-1].counts
     chosen = data.longest * next_clip(

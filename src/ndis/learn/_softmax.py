@@ -12,17 +12,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndis.learn._clip import EDGES, FIRST_CLIP, next_clip
+from ndis._validate import Floats
 from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, shrunk
 from ndis.learn._inference import Unshrunk, newton
-from ndis.learn._releases import Releases
+from ndis.learn._releases import EDGES, FIRST_CLIP, Releases, next_clip
 from ndis.mechanisms.rounds import GaussianRounds
 
 __all__ = ["CONSTANT_SHARE", "GradientReleases", "calibrated_gradients", "fit_gradients"]
-
-Floats = NDArray[np.float64]
 
 # Chosen on breast cancer and digits; accuracies change by less than a point within a factor of 1.5.
 CONSTANT_SHARE = 0.25  # the constant column over the row bound; a larger one costs the features noise

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndis._validate import as_not_negative
+from ndis._validate import Floats, as_not_negative
 from ndis.errors import ParameterError
 from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.release import ProjectionRelease
 
 __all__ = ["ridge_from_gram", "ridge_from_matrix"]
-
-Floats = NDArray[np.float64]
 
 
 def ridge_from_gram(

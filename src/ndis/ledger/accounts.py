@@ -66,7 +66,7 @@ def account_of(about: Mapping[str, Any], profile: Callable[[str], PrivacyProfile
     if kind == Shifts.kind:
         return Shifts(epsilon, delta, int(about["units"], 16))
     if kind == Renyi.kind:
-        return Renyi(epsilon, delta, about["order"], int(about["units"], 16))
+        return Renyi(epsilon, delta, int(about["units"], 16), about["order"])
     raise LedgerError(f"the ledger has an unknown kind, {kind!r}")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb
@@ -34,11 +34,15 @@ def cell_holds(points: Sequence[float], a: Sequence[Values], b: Sequence[Values]
     b : two Values
         δ_B at the points 1 and 2.
     """
+    return _holds([arb(x).exp() for x in points], a, b, lambda place: place.mid())
+
+
+def _holds(z: Any, a: Sequence[Values], b: Sequence[Values], point: Callable[[Any], Any]) -> bool:
+    """The same for z = e^ε in balls, or in floats for a rehearsal; `point` is a point of a number."""
     if not (a[1].low >= b[0].high and a[2].low >= b[1].high):
         return False
     if a[2].low >= b[0].high:  # both curves fall
         return True
-    z = [arb(x).exp() for x in points]
     before = (a[1].low - a[0].high) / (z[1] - z[0])  # slope of A before the cell, at least
     after = (a[3].high - a[2].low) / (z[3] - z[2])  # slope of A after the cell, at most
     chord = (b[1].high - b[0].high) / (z[2] - z[1])
@@ -47,8 +51,7 @@ def cell_holds(points: Sequence[float], a: Sequence[Values], b: Sequence[Values]
     gap = after - before
     if not gap > 0:
         return False
-    cross = ((a[1].low - a[2].low) + after * z[2] - before * z[1]) / gap
-    place = cross.mid()
+    place = point(((a[1].low - a[2].low) + after * z[2] - before * z[1]) / gap)
     if not (place >= z[1] and place <= z[2]):
         return False
     level = b[0].high + chord * (place - z[1])
@@ -62,19 +65,11 @@ def next_step(grid: Floats, log_a: Floats, log_b: Floats, start: float, end: flo
     def rehearsed(h: float) -> bool:
         x = start + h * np.array([-1.0, 0.0, 1.0, 2.0])
         level = float(np.interp(start, grid, log_a))
-        a, b = (np.exp(_read(x, grid, logs) - level) for logs in (log_a, log_b))
-        z = np.exp(h * np.array([-1.0, 0.0, 1.0, 2.0]))
-        a0, a3 = a[0] * 1.001, a[3] * 1.001
-        a1, a2, b1, b2 = 0.999 * a[1], 0.999 * a[2], 1.001 * b[1], 1.001 * b[2]
-        if not (a1 >= b1 and a2 >= b2):
-            return False
-        if a2 >= b1:
-            return True
-        before, after = (a1 - a0) / (z[1] - z[0]), (a3 - a2) / (z[3] - z[2])
-        if not after > before:
-            return False
-        place = (a1 - a2 + after * z[2] - before * z[1]) / (after - before)
-        return bool(a1 + before * (place - z[1]) >= b1 + (b2 - b1) / (z[2] - z[1]) * (place - z[1]))
+        a, b = (
+            [Values(0.999 * value, 1.001 * value) for value in np.exp(_read(x, grid, logs) - level)]
+            for logs in (log_a, log_b)
+        )
+        return _holds(np.exp(h * np.array([-1.0, 0.0, 1.0, 2.0])), a, b[1:3], lambda place: place)
 
     h = 2.0 * (end - start)
     for _ in range(40):

@@ -1,8 +1,9 @@
-"""The one line that every release goes through: reserve before data is read, commit when it is out."""
+"""What every release goes through: reserve before data is read, commit when it is out, and tell the odometers."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,10 +11,20 @@ from typing import Any
 
 from ndis.errors import ParameterError
 from ndis.ledger.ledger import Ledger
-from ndis.ledger.odometer import count_release
+from ndis.ledger.requests import as_profile, described, profile_digest
 from ndis.ledger.store import Entry
+from ndis.profile import PrivacyProfile
 
-__all__ = ["Charge", "charged"]
+__all__ = ["Charge", "Odometer", "charged", "odometer"]
+
+_LABEL = "valid only if sizes did not depend on answers"
+_LIMITS = (
+    "Scores and best_params_ of a search on private data are not private, and are not counted here.",
+    "Releases of other processes are not counted (joblib's backends 'loky' and 'multiprocessing' are other processes).",
+)
+
+_lock = threading.Lock()
+_running: list[Odometer] = []
 
 
 @dataclass
@@ -60,13 +71,105 @@ def charged(
     if ledger is None:
         if slot is not None:
             raise ParameterError("slot", "come with a ledger", repr(slot), "pass ledger= as well")
-        count_release(request)
+        _count(request)
         yield Charge()
         return
     if not private:
         raise ParameterError("random_state", "be None for a release that a ledger pays", "a seed")
     book = Ledger(ledger)
     entry = book.reserve(slot, request)
-    count_release(request)
+    _count(request)
     yield Charge(book, entry)
     book.commit(entry)
+
+
+# ---------------------------------------------------------------------- the odometer
+
+
+class Odometer:
+    """Counts the releases of one process; made by `odometer`.
+
+    The sum of exact curves bounds the releases together **only if sizes did not depend on answers**
+    (thm:no-natural-filter). A `Ledger` has no such condition.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[PrivacyProfile, int]] = {}
+        self._names: list[str] = []
+
+    @property
+    def releases(self) -> int:
+        """How many releases were counted."""
+        return len(self._names)
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        return tuple(self._names)
+
+    def profile(self) -> PrivacyProfile:
+        """The profile of all releases together; refused if there are none, or if their adjacency differs."""
+        if not self._counts:
+            raise ParameterError("odometer", "have counted a release", "none")
+        first, *rest = (profile.repeat(n) for profile, n in self._counts.values())
+        return first.compose(*rest)
+
+    def epsilon(self, delta: float) -> float:
+        """ε of all releases together at this δ; 0 if there were none. Valid only if sizes did not depend on answers."""
+        return float(self.profile().epsilon(delta)) if self._counts else 0.0
+
+    def delta(self, epsilon: float) -> float:
+        """δ of all releases together at this ε; 0 if there were none. Valid only if sizes did not depend on answers."""
+        return float(self.profile().delta(epsilon)) if self._counts else 0.0
+
+    def report(self, *, delta: float = 1e-6) -> str:
+        """What was counted and what it costs, with its conditions, in words."""
+        cost = f"epsilon = {self.epsilon(delta):.6g} at delta = {delta:g}, {_LABEL}"
+        return "\n".join((f"{self.releases} releases in this process: {cost}.", *_LIMITS))
+
+    def __str__(self) -> str:
+        return self.report()
+
+    def _add(self, profile: PrivacyProfile, name: str) -> None:
+        digest = profile_digest(profile)
+        known, count = self._counts.get(digest, (profile, 0))
+        self._counts[digest] = known, count + 1
+        self._names.append(name)
+
+
+@contextmanager
+def odometer() -> Iterator[Odometer]:
+    """Count every release of this process inside the block, those of other threads included.
+
+    The total is **valid only if sizes did not depend on answers**; a `Ledger` is valid always. Scores and
+    ``best_params_`` of a grid search on private data are not private, whatever the total says. Releases in other
+    processes are not counted: give joblib its backend "threading" to have its workers counted.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    >>> with ndis.odometer() as spent:
+    ...     for _ in range(10):
+    ...         release = mechanism.release(3.0)
+    >>> spent.releases, round(spent.epsilon(1e-6), 3)
+    (10, 3.525)
+    """
+    found = Odometer()
+    with _lock:
+        _running.append(found)
+    try:
+        yield found
+    finally:
+        with _lock:
+            _running[:] = [one for one in _running if one is not found]
+
+
+def _count(request: Any) -> None:
+    """Tell the odometers that run now of a release."""
+    if not _running:
+        return
+    profile, name = as_profile(request), str(described(request)["mechanism"])
+    with _lock:
+        for one in _running:
+            one._add(profile, name)

@@ -221,7 +221,7 @@ def _end_by_decay(a: Curve, b: Curve, scan: _Scan) -> float | None:
             likely, rate = floor(a, rising, end, proved=False)
             if not float(rate) < wall:
                 continue
-            s, log_bound = _best_order(b.directions, end, float(rate), wall)
+            s, log_bound = _best_order(b.pair, end, float(rate), wall)
             if not log_bound < float(likely) - 1e-6:
                 continue
             certain, rate = floor(a, rising, end, proved=True)
@@ -270,21 +270,15 @@ def _renyi_log(found: Directions, s: Ball, end: Ball) -> Ball | None:
     return None if moment is None else moment - s * end + s * s.log() - (1 + s) * (1 + s).log()
 
 
-def _best_order(found: Directions, end: float, least: float, wall: float) -> tuple[float, float]:
+def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tuple[float, float]:
     """The s ≥ `least` with the smallest bound at E, in floats."""
-    t, m2, n = (np.array([float(row[k]) for row in found.curved]) for k in range(3))
     first = math.nextafter(least * (1.0 + 1e-12), math.inf)
     if wall < math.inf:
         s = first + (wall - first) * np.concatenate([[0.0], np.geomspace(1e-4, 0.999, 60)])
     else:
         s = first * np.concatenate([[1.0], 1.0 + np.geomspace(1e-3, 1e4, 90)])
     with np.errstate(all="ignore"):
-        v = 1.0 - np.multiply.outer(s, t)
-        both = 0.5 * s * (1.0 + s)
-        k = float(found.flat) * both + (
-            n * (m2 * both[:, None] / v - 0.5 * (s[:, None] * np.log1p(t) + np.log(v)))
-        ).sum(1)
-        value = k - s * end + s * np.log(s) - (1.0 + s) * np.log1p(s)
+        value = pair.log_moment(s) - s * end + s * np.log(s) - (1.0 + s) * np.log1p(s)
     value[~np.isfinite(value)] = np.inf
     i = int(np.argmin(value))
     return float(s[i]), float(value[i])

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from ndis._exact import root_down, root_up
+from ndis._rounding import down
 from ndis._search import smallest_safe
 from ndis._validate import as_scalar
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.ledger.directions import enclosed, up
 from ndis.ledger.moments import certified_log_moment, log_budget
-from ndis.ledger.units import UNIT_BITS, down, plus, smallest_upper, units_down, units_up
+from ndis.ledger.units import UNIT_BITS, plus, smallest_upper, units_down, units_up
 from ndis.pair import GaussianPair
 from ndis.profile import Order, PrivacyProfile
 
@@ -24,14 +26,41 @@ _WAYS: tuple[Order, ...] = ("remove", "add")
 
 
 @dataclass(frozen=True)
-class Shifts:
-    """Gaussian mean shifts of free size, within a sum of μ² (thm:shift-filter)."""
+class _Filter:
+    """Sums of costs, each of which must stay within one budget."""
 
-    kind: ClassVar[str] = "shifts"
+    sums: ClassVar[tuple[str, ...]]
 
     epsilon: float
     delta: float
-    units: int  # μ² of the budget, in units of 2⁻²⁵⁶, rounded down
+    units: int  # the budget in units of 2⁻²⁵⁶, rounded down
+
+    def start(self) -> Totals:
+        """Nothing is spent."""
+        return dict.fromkeys(self.sums, "0")
+
+    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Spend the cost, if it fits in every sum."""
+        after = {name: plus(totals[name], cost[name]) for name in totals}
+        if not all(int(spent, 16) <= self.units for spent in after.values()):
+            rest = ", ".join(f"{name} = {value:.6g}" for name, value in self.remaining(totals).items())
+            raise BudgetError(f"the request needs more than is left; left: {rest}")
+        return after
+
+    def remaining(self, totals: Totals) -> dict[str, Any]:
+        """What is left, in words and numbers for people."""
+        raise NotImplementedError  # each kind has its own
+
+    def _left(self, totals: Totals) -> dict[str, Fraction]:
+        return {name: Fraction(self.units - int(totals[name], 16), 1 << UNIT_BITS) for name in self.sums}
+
+
+@dataclass(frozen=True)
+class Shifts(_Filter):
+    """Gaussian mean shifts of free size, within a sum of μ² (thm:shift-filter)."""
+
+    kind: ClassVar[str] = "shifts"
+    sums = ("spent",)  # μ²
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Shifts:
@@ -49,10 +78,7 @@ class Shifts:
 
     def whole(self) -> PrivacyProfile:
         """One shift of the whole budget, rounded up."""
-        square = Fraction(self.units, 1 << UNIT_BITS)
-        shift = math.sqrt(square)
-        while Fraction(shift) ** 2 < square:
-            shift = math.nextafter(shift, math.inf)
+        shift = root_up(Fraction(self.units, 1 << UNIT_BITS))
         return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift))
 
     def certify(self) -> None:
@@ -64,35 +90,25 @@ class Shifts:
         """The budget in units."""
         return {"units": f"{self.units:x}"}
 
-    def start(self) -> Totals:
-        """Nothing is spent."""
-        return {"spent": "0"}
-
     def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
         """The squared shift of the request."""
         _refuse_failures(profile)
         return {"spent": f"{units_up(squared_shift(profile), UNIT_BITS):x}"}
 
-    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
-        """Spend the cost, if it fits."""
-        return _within(self, totals, cost)
-
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """What is left of the sum of μ², and the largest single shift that fits."""
-        rest = Fraction(self.units - int(totals["spent"], 16), 1 << UNIT_BITS)
-        return {"squared_shift": down(rest), "largest_shift": down(rest, root=True)}
+        rest = self._left(totals)["spent"]
+        return {"squared_shift": down(rest), "largest_shift": root_down(rest) if rest else 0.0}
 
 
 @dataclass(frozen=True)
-class Renyi:
+class Renyi(_Filter):
     """Anything with a Rényi curve, at one order fixed in advance (thm:renyi-filter)."""
 
     kind: ClassVar[str] = "renyi"
+    sums = _WAYS  # K(s) in each direction
 
-    epsilon: float
-    delta: float
     order: float  # α = 1 + s
-    units: int  # the budget of K(s), in units of 2⁻²⁵⁶, rounded down
 
     @classmethod
     def of(cls, epsilon: float, delta: float, order: float | None) -> Renyi:
@@ -103,7 +119,7 @@ class Renyi:
         units = units_down(log_budget(alpha, epsilon, delta), UNIT_BITS)
         if not units > 0:
             raise BudgetError(f"order {alpha!r} leaves no budget at epsilon = {epsilon:g}, delta = {delta:g}")
-        return cls(epsilon, delta, alpha, units)
+        return cls(epsilon, delta, units, alpha)
 
     def whole(self) -> None:
         """A bound of one moment is no curve."""
@@ -117,23 +133,14 @@ class Renyi:
         """The order and the budget in units."""
         return {"order": self.order, "units": f"{self.units:x}"}
 
-    def start(self) -> Totals:
-        """Nothing is spent in either direction."""
-        return {"remove": "0", "add": "0"}
-
     def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
         """K of the request at the fixed order, in each direction."""
         _refuse_failures(profile)
         return {way: f"{units_up(certified_log_moment(profile, way, self.order), UNIT_BITS):x}" for way in _WAYS}
 
-    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
-        """Spend the cost, if it fits in both directions."""
-        return _within(self, totals, cost)
-
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """What is left of K at the order, in each direction."""
-        left = {way: Fraction(self.units - int(totals[way], 16), 1 << UNIT_BITS) for way in _WAYS}
-        return {"order": self.order} | {way: down(rest) for way, rest in left.items()}
+        return {"order": self.order} | {way: down(rest) for way, rest in self._left(totals).items()}
 
 
 def squared_shift(profile: PrivacyProfile) -> Fraction:
@@ -167,12 +174,3 @@ def _best_order(epsilon: float, delta: float) -> float:
     """The order at which the budget of K allows the largest shift: B(s)/(s(1+s)/2) is largest."""
     orders = [1.0 + math.exp2(k / 8) for k in range(-64, 81)]
     return max(orders, key=lambda a: float(log_budget(a, epsilon, delta)) / ((a - 1.0) * a))
-
-
-def _within(account: Shifts | Renyi, totals: Totals, cost: Mapping[str, Any]) -> Totals:
-    """Totals plus cost, each of which must stay within the budget."""
-    after = {name: plus(totals[name], cost[name]) for name in totals}
-    if not all(int(spent, 16) <= account.units for spent in after.values()):
-        rest = ", ".join(f"{name} = {value:.6g}" for name, value in account.remaining(totals).items())
-        raise BudgetError(f"the request needs more than is left; left: {rest}")
-    return after

@@ -8,11 +8,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from ndis._validate import Adjacency, as_counts, as_scalar
+from ndis._rounding import up
+from ndis._validate import Adjacency, as_count
 from ndis.errors import BudgetError, ParameterError
 from ndis.ledger.dominance import Dominance, dominates
 from ndis.ledger.requests import as_profile, profile_digest
-from ndis.ledger.units import FAILURE_BITS, down, plus, smallest_upper, units_up
+from ndis.ledger.units import FAILURE_BITS, plus, smallest_upper, units_up
 from ndis.profile import PrivacyProfile
 
 __all__ = ["Plan", "Slot"]
@@ -52,7 +53,7 @@ class Plan:
             profile = as_profile(item[0])
             if profile.adjacency != adjacency:
                 raise ParameterError(f"plan[{name!r}]", f"have adjacency {adjacency!r}", repr(profile.adjacency))
-            slots[name] = Slot(profile, int(as_counts("count", as_scalar("count", item[1]))[0]))
+            slots[name] = Slot(profile, as_count("count", item[1]))
         found = cls(epsilon, delta, slots)
         found.certify()
         return found
@@ -108,8 +109,7 @@ class Plan:
 
     def failure(self, totals: Totals) -> float:
         """The failure probabilities that were spent, rounded up."""
-        exact = Fraction(int(totals["failure"], 16), 1 << FAILURE_BITS)
-        return -down(-exact) if exact else 0.0
+        return up(Fraction(int(totals["failure"], 16), 1 << FAILURE_BITS))
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """How many releases of each slot are left."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 
-__all__ = ["FAILURE_BITS", "UNIT_BITS", "down", "plus", "smallest_upper", "units_down", "units_up"]
+__all__ = ["FAILURE_BITS", "UNIT_BITS", "plus", "smallest_upper", "units_down", "units_up"]
 
 UNIT_BITS = 256  # sums of μ² and K are whole multiples of 2⁻²⁵⁶
 FAILURE_BITS = 1074  # failure probabilities are floats, and so whole multiples of 2⁻¹⁰⁷⁴
@@ -29,14 +29,6 @@ def units_up(value: Fraction, bits: int) -> int:
 def units_down(value: Fraction, bits: int) -> int:
     """Units of 2^−bits, rounded down."""
     return math.floor(value * (1 << bits))
-
-
-def down(value: Fraction, *, root: bool = False) -> float:
-    """A float at most the value, or at most its root."""
-    found = math.sqrt(value) if root else float(value)
-    while Fraction(found) ** (2 if root else 1) > value:
-        found = math.nextafter(found, -math.inf)
-    return found
 
 
 def smallest_upper(certify: Callable[..., Enclosure], epsilon: float, delta: float) -> float:

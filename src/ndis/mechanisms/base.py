@@ -1,4 +1,4 @@
-"""What all mechanisms have in common: a guarantee, a receipt, a release, and neighbours that attain the guarantee."""
+"""The common parts of all mechanisms: guarantee, receipt, release, and neighbours that attain the guarantee."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ndis._json import loads, only_keys
+from ndis._search import budget
 from ndis._validate import ADJACENCIES, Adjacency, Floats, as_adjacency
 from ndis._version import __version__
 from ndis.errors import ParameterError
 from ndis.files import write_file
+from ndis.ledger.charging import charged
 from ndis.profile import PrivacyProfile
+from ndis.sampling.bits import RandomBits, random_bits
 
 __all__ = [
     "ADJACENCIES",
     "ARITHMETICS",
     "Adjacency",
+    "AnswerMechanism",
     "Attained",
     "GaussianRelease",
     "Mechanism",
     "Receipt",
     "as_adjacency",
+    "check_budget",
+    "receipt_of",
+    "settle",
 ]
 
 ARITHMETICS = ("exact", "exact draw, law computed in floats")
@@ -47,7 +54,7 @@ class Attained:
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """What the auditor and the estimators ask of a mechanism. All its fields are public."""
+    """The members that the auditor and the estimators need of a mechanism. All its fields are public."""
 
     @property
     def adjacency(self) -> Adjacency:
@@ -62,7 +69,7 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a release guarantees and how it was made. It holds only public values.
+    """The guarantee of a release, and how it was made. A receipt holds only public values.
 
     Attributes
     ----------
@@ -207,6 +214,69 @@ def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:
             array = array.astype(array.dtype.newbyteorder("<"))
             yield json.dumps([name, array.dtype.str, array.shape]).encode()
             yield array.tobytes()
+
+
+def receipt_of(
+    mechanism: Any, *, private: bool, released: Mapping[str, Any], seal: Mapping[str, Any] | None = None
+) -> Receipt:
+    """The receipt of one release: the mechanism's fields, and values that came out with the release."""
+    values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
+    epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
+    parameters = {**values, **released}
+    return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private, ledger=seal)
+
+
+def check_budget(name: str, value: float, reached: float, *, epsilon: float, delta: float, remedy: str) -> None:
+    """Refuse a parameter with which the certified δ at ε, `reached`, is not within δ."""
+    if not reached <= delta:
+        rule = f"keep delta at epsilon = {epsilon:g} within {delta:g}"
+        raise ParameterError(name, rule, f"{value!r}, with delta up to {reached:.6g}", remedy)
+
+
+def settle(mechanism: Any, knob: str, certified: Callable[[float], float], *, remedy: str, **checked: Any) -> None:
+    """Give a frozen mechanism its checked parameters, and refuse it unless its certified δ at ε is within its budget.
+
+    Parameters
+    ----------
+    mechanism : object with epsilon and delta
+    knob : str
+        The parameter that decides δ. The error names it.
+    certified : callable
+        ε → a certified upper end of δ; called once the parameters are in place.
+    remedy : str
+        How to find a parameter for a budget.
+    checked
+        The other parameters by name.
+    """
+    epsilon, delta = budget(mechanism.epsilon, mechanism.delta)
+    for name, value in {"epsilon": epsilon, "delta": delta, **checked}.items():
+        object.__setattr__(mechanism, name, value)
+    check_budget(knob, getattr(mechanism, knob), certified(epsilon), epsilon=epsilon, delta=delta, remedy=remedy)
+
+
+class AnswerMechanism:
+    """A mechanism that releases one draw about an answer: a number, a vector, or the law of a model."""
+
+    def release_from(
+        self,
+        read: Callable[[], Any],
+        *,
+        random_state: Any = None,
+        ledger: str | os.PathLike[str] | None = None,
+        slot: str | None = None,
+    ) -> GaussianRelease:
+        """As `release`, of what `read` returns. It is called when the ledger has reserved."""
+        bits = random_bits(random_state)
+        self._check_again()
+        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
+            return self._draw(read(), bits, charge.seal())
+
+    def _check_again(self) -> None:
+        """Refuse a mechanism that was changed after it was made; only a model can be."""
+
+    def _draw(self, answer: Any, bits: RandomBits, seal: Mapping[str, Any] | None) -> GaussianRelease:
+        """The release; `seal` is the entry of the ledger that paid."""
+        raise NotImplementedError  # each mechanism has its own
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndis._exact import exact_array, plus_diagonal
 from ndis._validate import as_count, as_positive
 from ndis.errors import ParameterError
+from ndis.mechanisms.lifted import noisy_pair
 from ndis.pair import GaussianPair
 from ndis.worst_case.envelopes import DominatingPairs, Envelope, RankOneEnvelope, as_envelope
 
@@ -149,17 +149,10 @@ def check_sensitivity(
 
 def _findings(model: Any, data: Any, neighbour: Any, v: float) -> Iterator[Finding]:
     envelope = as_envelope(model.sensitivity(v))
-    pair = _whitened(model.distribution(data), model.distribution(neighbour), v)
+    (mean_p, cov_p), (mean_q, cov_q) = model.distribution(data), model.distribution(neighbour)
+    pair = noisy_pair(mean_p, cov_p, mean_q, cov_q, v)
     for quantity, value, allowed in _quantities(envelope, pair):
         yield Finding(data, neighbour, v, quantity, value, allowed)
-
-
-def _whitened(first: tuple[Any, Any], second: tuple[Any, Any], v: float) -> GaussianPair:
-    moments = []
-    for mean, covariance in (first, second):
-        sigma = plus_diagonal(exact_array(covariance, name="covariance"), v)
-        moments += [exact_array(mean, name="mean").to_float(), sigma.to_float()]
-    return GaussianPair.from_moments(*moments)
 
 
 def _quantities(envelope: Envelope, pair: GaussianPair) -> Iterator[tuple[str, float, float]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -23,12 +23,19 @@ from ndis._exact import ExactArray, exact_array
 from ndis._search import budget, smallest_safe
 from ndis._validate import Floats, as_covariance, as_floats, as_within
 from ndis.errors import ParameterError
-from ndis.ledger.charging import charged
-from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
+from ndis.mechanisms.base import (
+    Adjacency,
+    AnswerMechanism,
+    Attained,
+    GaussianRelease,
+    Receipt,
+    as_adjacency,
+    settle,
+)
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.sampling import exact_gaussian, exact_normal, grid_for
-from ndis.sampling.bits import random_bits
+from ndis.sampling.bits import RandomBits
 
 __all__ = ["GaussianMechanism", "unit_noise"]
 
@@ -37,7 +44,7 @@ _LARGEST = 2.0**1000  # of an entry: with its noise it is still a float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GaussianMechanism:
+class GaussianMechanism(AnswerMechanism):
     """Add N(0, noise_std²) to every entry of a query, or N(0, noise_std²·covariance) to a vector.
 
     Make one with `calibrated`. The constructor refuses noise that does not meet its ε and δ with a certificate.
@@ -74,25 +81,16 @@ class GaussianMechanism:
     covariance: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
-        values: dict[str, Any] = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "sensitivity": as_within("sensitivity", self.sensitivity, _BITS),
-            "noise_std": as_within("noise_std", self.noise_std, _BITS),
-            "adjacency": as_adjacency(self.adjacency),
-            "covariance": None if self.covariance is None else _as_shape(self.covariance),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        reached = _pair(self.sensitivity, self.noise_std).certify(epsilon).upper
-        if not reached <= delta:
-            raise ParameterError(
-                "noise_std",
-                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
-                f"{self.noise_std!r}, with delta up to {reached:.6g}",
-                "calibrated() finds one for a budget",
-            )
+        settle(
+            self,
+            "noise_std",
+            lambda epsilon: _pair(self.sensitivity, self.noise_std).certify(epsilon).upper,
+            remedy="calibrated() finds one for a budget",
+            sensitivity=as_within("sensitivity", self.sensitivity, _BITS),
+            noise_std=as_within("noise_std", self.noise_std, _BITS),
+            adjacency=as_adjacency(self.adjacency),
+            covariance=None if self.covariance is None else _as_shape(self.covariance),
+        )
 
     @classmethod
     def calibrated(
@@ -161,47 +159,29 @@ class GaussianMechanism:
         """
         return self.release_from(lambda: value, random_state=random_state, ledger=ledger, slot=slot)
 
-    def release_from(
-        self,
-        read: Callable[[], Any],
-        *,
-        random_state: Any = None,
-        ledger: str | os.PathLike[str] | None = None,
-        slot: str | None = None,
-    ) -> GaussianRelease:
-        """As `release`, of the answer that `read` returns. It is called when the ledger has reserved."""
-        bits = random_bits(random_state)
-        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
-            answer = _finite(read())
-            if self.covariance is None:
-                sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
-                drawn = sample.values
-            else:
-                d = len(self.covariance)
-                if answer.shape != (d,):
-                    raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {answer.shape}")
-                shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
-                noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
-                grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))
-                sample = exact_gaussian(answer, noise, size=1, grid=grid, random_state=bits)
-                drawn = sample.values[0]
-            parameters = {
-                "noise_std": self.noise_std,
-                "noise_variance": self.noise_std**2,
-                "sensitivity": self.sensitivity,
-                "covariance": None if self.covariance is None else self.covariance.tolist(),
-                "grid": sample.grid,
-            }
-            receipt = Receipt(
-                type(self).__name__,
-                parameters,
-                self.epsilon,
-                self.delta,
-                self.adjacency,
-                private=sample.private,
-                ledger=charge.seal(),
-            )
-            return GaussianRelease(drawn, receipt)
+    def _draw(self, answer: Any, bits: RandomBits, seal: Mapping[str, Any] | None) -> GaussianRelease:
+        value = _finite(answer)
+        if self.covariance is None:
+            sample = exact_normal(value, noise_std=self.noise_std, random_state=bits)
+            drawn = sample.values
+        else:
+            d = len(self.covariance)
+            if value.shape != (d,):
+                raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {value.shape}")
+            shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
+            noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
+            grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))
+            sample = exact_gaussian(value, noise, size=1, grid=grid, random_state=bits)
+            drawn = sample.values[0]
+        parameters = {
+            "noise_std": self.noise_std,
+            "noise_variance": self.noise_std**2,
+            "sensitivity": self.sensitivity,
+            "covariance": None if self.covariance is None else self.covariance.tolist(),
+            "grid": sample.grid,
+        }
+        name, guarantee = type(self).__name__, (self.epsilon, self.delta, self.adjacency)
+        return GaussianRelease(drawn, Receipt(name, parameters, *guarantee, private=sample.private, ledger=seal))
 
 
 def _pair(sensitivity: float, noise_std: float) -> GaussianPair:

@@ -1,45 +1,46 @@
 """The Gram mechanism: XᵀX of clipped rows plus symmetric Gaussian noise of the smallest scale.
 
-Neighbours are a mean shift of l²/s, or √2·l²/s if a record is replaced (thm:gram-mechanism).
+One record moves XᵀX by xxᵀ, so neighbours are a mean shift of at most l²/s. For a replaced record the shift is at most
+√2·l²/s, and orthogonal rows at the bound attain it. The proof is thm:gram-mechanism.
 """
 
 from __future__ import annotations
 
 import math
-import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._exact import root_down, root_up
-from ndis._search import budget, first_safe_epsilon
+from ndis._exact import ExactArray, root_down, root_up
+from ndis._search import first_safe_epsilon
 from ndis._validate import as_one_probability, as_within
 from ndis.errors import ParameterError
-from ndis.gram import DEFAULT_FRACTIONAL_BITS, RowLayout, exact_gram
-from ndis.ledger.charging import charged
-from ndis.mechanisms.base import Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
-from ndis.mechanisms.encoding import encoded_data
+from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
+from ndis.mechanisms.base import (
+    Adjacency,
+    Attained,
+    GaussianRelease,
+    Receipt,
+    as_adjacency,
+    receipt_of,
+    settle,
+)
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.moments import MomentEstimates
-from ndis.mechanisms.projection import as_rows
-from ndis.mechanisms.release import receipt_of
-from ndis.mechanisms.sketch_law import row_bounds
-from ndis.mechanisms.symmetric import noisy_gram, shift_profile, squared_sensitivity, two_rows
+from ndis.mechanisms.rows import MomentEstimates, RowMechanism, bounds_of, row_bounds
+from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-from ndis.sampling import grid_for
-from ndis.sampling.bits import random_bits
+from ndis.sampling import ExactSample, exact_normal, grid_for
+from ndis.sampling.bits import RandomBits, random_bits
 
-if TYPE_CHECKING:
-    from ndis.schema import Schema
-
-__all__ = ["GramMechanism", "GramRelease"]
+__all__ = ["GramMechanism", "GramRelease", "noisy_gram", "shift_profile", "squared_sensitivity", "two_rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GramMechanism:
+class GramMechanism(RowMechanism["GramRelease"]):
     """The Gram matrix of the rows with symmetric Gaussian noise, (ε, δ)-private.
 
     Make one with `calibrated`, which finds the least noise for a budget. Or use `with_noise`, which finds the budget of
@@ -80,28 +81,15 @@ class GramMechanism:
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS
 
     def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
-        layout = self._layout()
-        values: dict[str, Any] = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "noise_std": as_within("noise_std", self.noise_std, 200),
-            "row_norm_bound": layout.row_norm_bound,
-            "target_bound": layout.target_bound,
-            "intercept": layout.intercept,
-            "fractional_bits": layout.fractional_bits,
-            "adjacency": as_adjacency(self.adjacency),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        reached = self.profile().certify(epsilon).upper
-        if not reached <= delta:
-            raise ParameterError(
-                "noise_std",
-                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
-                f"{self.noise_std!r}, with delta up to {reached:.6g}",
-                "calibrated() finds one for a budget, with_noise() the budget of a noise level",
-            )
+        settle(
+            self,
+            "noise_std",
+            lambda epsilon: self.profile().certify(epsilon).upper,
+            remedy="calibrated() finds one for a budget, with_noise() the budget of a noise level",
+            noise_std=as_within("noise_std", self.noise_std, 200),
+            adjacency=as_adjacency(self.adjacency),
+            **bounds_of(self.row_layout),
+        )
 
     @classmethod
     def calibrated(
@@ -116,17 +104,10 @@ class GramMechanism:
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
     ) -> Self:
         """The mechanism with the least noise for a budget, to about twelve digits; parameters as in the class."""
-        public: dict[str, Any] = {
-            "row_norm_bound": row_norm_bound,
-            "adjacency": as_adjacency(adjacency),
-            "target_bound": target_bound,
-            "intercept": intercept,
-            "fractional_bits": fractional_bits,
-        }
         layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
-        reach = root_up(squared_sensitivity(layout, public["adjacency"]))
+        reach = root_up(squared_sensitivity(layout, as_adjacency(adjacency)))
         scale = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=reach).noise_std
-        return cls(noise_std=scale, epsilon=epsilon, delta=delta, **public)
+        return cls(noise_std=scale, epsilon=epsilon, delta=delta, adjacency=adjacency, **bounds_of(layout))
 
     @classmethod
     def with_noise(
@@ -151,23 +132,9 @@ class GramMechanism:
         squared = squared_sensitivity(layout, as_adjacency(adjacency))
         profile = shift_profile(root_up(squared / Fraction(as_within("noise_std", noise_std, 200)) ** 2), adjacency)
         epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
-        return cls(
-            noise_std=noise_std,
-            delta=delta,
-            epsilon=epsilon,
-            row_norm_bound=row_norm_bound,
-            adjacency=adjacency,
-            target_bound=target_bound,
-            intercept=intercept,
-            fractional_bits=fractional_bits,
-        )
+        return cls(noise_std=noise_std, epsilon=epsilon, delta=delta, adjacency=adjacency, **bounds_of(layout))
 
     # ------------------------------------------------------------------ the guarantee
-
-    @property
-    def joint_norm_bound(self) -> float:
-        """l: the norm that no row exceeds, targets and intercept included."""
-        return self._layout().joint_norm_bound
 
     @property
     def sensitivity(self) -> float:
@@ -184,7 +151,7 @@ class GramMechanism:
         For "replace-one" these are two rows at the bound, as near to orthogonal as the grid, the targets and the
         constant allow. In one column a row at the bound against a zero row is the worst.
         """
-        layout = self._layout()
+        layout = self.row_layout
         alone = layout.joint_norm_bound_squared**2
         if self.adjacency == "add-remove":
             return (self._found("no rows, and one row at the bound", alone),)
@@ -195,72 +162,87 @@ class GramMechanism:
 
     # ------------------------------------------------------------------ the release
 
-    def release(
-        self,
-        data: Any,
-        *,
-        columns: Any = None,
-        targets: Any = None,
-        header: bool = False,
-        schema: Schema | None = None,
-        device: str | None = None,
-        progress: bool | None = None,
-        random_state: Any = None,
-        ledger: str | os.PathLike[str] | None = None,
-        slot: str | None = None,
+    def _draw(
+        self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
     ) -> GramRelease:
-        """Draw the noisy Gram matrix of `data`, exactly.
-
-        Parameters
-        ----------
-        data, columns, targets, header, device, progress
-            As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
-            list of rows is allowed too. Targets need a `target_bound`.
-        schema : Schema, optional
-            Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
-        random_state : optional
-            None draws from the operating system. Anything else is reproducible, warns, and is not private.
-        ledger : path, optional
-            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
-        slot : str, optional
-            The slot of a plan. For the other kinds a label, or None.
-
-        Examples
-        --------
-        >>> import numpy as np, ndis
-        >>> mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0)
-        >>> release = mechanism.release(np.eye(3))
-        >>> release.gram().shape, release.receipt.private
-        ((3, 3), True)
-        """
-        bits = random_bits(random_state)
-        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
-        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
-            rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
-            gram = exact_gram(
-                as_rows(rows),
-                row_norm_bound=self.row_norm_bound,
-                target_bound=self.target_bound,
-                intercept=self.intercept,
-                fractional_bits=self.fractional_bits,
-                **how,
-            )
-            sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
-            released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid}
-            receipt = receipt_of(self, private=sample.private, released=released, seal=charge.seal())
-            return GramRelease(sample.values, receipt)
+        sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
+        released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid}
+        return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released, seal=seal))
 
     # ------------------------------------------------------------------ inside
 
-    def _layout(self) -> RowLayout:
-        return row_bounds(self.row_norm_bound, self.target_bound, self.intercept, self.fractional_bits)
-
     def _squared_sensitivity(self) -> Fraction:
-        return squared_sensitivity(self._layout(), self.adjacency)
+        return squared_sensitivity(self.row_layout, self.adjacency)
 
     def _found(self, words: str, squared_distance: Fraction) -> Attained:
         shift = root_down(squared_distance / Fraction(self.noise_std) ** 2)
         return Attained(words, shift_profile(shift, self.adjacency))
+
+
+# ---------------------------------------------------------------------- symmetric noise
+
+
+def squared_sensitivity(layout: RowLayout, adjacency: Adjacency) -> Fraction:
+    """l⁴, or 2l⁴ for a replaced record."""
+    return layout.joint_norm_bound_squared**2 * (1 if adjacency == "add-remove" else 2)
+
+
+def two_rows(layout: RowLayout) -> Fraction:
+    """‖xxᵀ − yyᵀ‖_F² of two legal integer rows, as large as a simple choice makes it.
+
+    x has its features along the first axis. y has the target reversed, and a first entry that brings xᵀy as near to 0
+    as the grid allows. The other features of y take its norm to the bound exactly: by Lagrange's theorem four squares
+    of integers are enough, so five features are. Without targets and constant the first entry is 0, and two are.
+    """
+    full, step = 1 << layout.fractional_bits, layout.steps[0]
+    whole, constant = layout.joint_norm_bound_squared, Fraction(layout.intercept or 0) ** 2
+    target = Fraction(layout.target_bound or 0) ** 2
+    wanted = (target - constant) / (step**2 * full)  # the first entry of y, in steps, with which xᵀy = 0
+    first = max(-full, min(full, round(wanted)))
+    product = step**2 * full * first - target + constant
+    return 2 * whole**2 - 2 * product**2
+
+
+def shift_profile(shift: float, adjacency: Adjacency) -> PrivacyProfile:
+    """The profile of a mean shift of so many standard deviations between neighbours of this kind."""
+    return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift), adjacency=adjacency)
+
+
+def noisy_gram(gram: Gram, *, noise_std: float, random_state: Any = None) -> ExactSample:
+    """XᵀX plus symmetric noise of variance s² on the diagonal and s²/2 beside it, drawn exactly.
+
+    Parameters
+    ----------
+    gram : Gram
+        Private.
+    noise_std : float
+        s, public. The grid of the result depends on it only.
+    random_state : optional
+        As for `GramMechanism.release`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.gram import exact_gram
+    >>> sample = noisy_gram(exact_gram(np.eye(3), row_norm_bound=1.0), noise_std=2.0)
+    >>> bool((sample.values == sample.values.T).all()), sample.private
+    (True, True)
+    """
+    bits, grid = random_bits(random_state), grid_for(noise_std)
+    exact, variance = gram.exact(ridge=0), Fraction(noise_std) ** 2
+    upper = np.triu_indices(len(exact.numerators), 1)
+    diagonal = ExactArray(np.diag(exact.numerators), exact.denominator)
+    beside = ExactArray(exact.numerators[upper], exact.denominator)
+    on = exact_normal(diagonal, noise_variance=variance, grid=grid, random_state=bits)
+    off = exact_normal(beside, noise_variance=variance / 2, grid=grid, random_state=bits)
+    integers = np.zeros(exact.shape, dtype=object)
+    integers[upper] = off.integers
+    integers += integers.T
+    integers[np.diag_indices(len(integers))] = on.integers
+    return ExactSample(integers, grid, bits.private)
+
+
+# ---------------------------------------------------------------------- the release
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,15 +20,24 @@ from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget, smallest_safe
 from ndis._validate import as_within
 from ndis.errors import ParameterError
-from ndis.ledger.charging import charged
-from ndis.mechanisms.base import ARITHMETICS, Adjacency, Attained, GaussianRelease, Receipt, as_adjacency
+from ndis.mechanisms.base import (
+    ARITHMETICS,
+    Adjacency,
+    AnswerMechanism,
+    Attained,
+    GaussianRelease,
+    Receipt,
+    as_adjacency,
+    check_budget,
+)
+from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.sampling import exact_gaussian, grid_for
-from ndis.sampling.bits import random_bits
+from ndis.sampling.bits import RandomBits
 from ndis.worst_case.envelopes import Envelope, LoewnerEnvelope, as_envelope
 from ndis.worst_case.profile import Bound, as_bound, certified_worst_delta, envelope_profile, worst_log_delta
 
-__all__ = ["GaussianOutput", "LiftedMechanism", "lift"]
+__all__ = ["GaussianOutput", "LiftedMechanism", "lift", "noisy_pair"]
 
 
 _NO_NOISE = 2.0**-200  # for a model that needs no noise: it only sets a public grid for the draw
@@ -36,7 +45,7 @@ _NO_NOISE = 2.0**-200  # for a model that needs no noise: it only sets a public 
 
 @runtime_checkable
 class GaussianOutput(Protocol):
-    """What `lift` asks of a model (def:gaussian-output-alg). Only its `distribution` of the data is private.
+    """The members that `lift` needs of a model (def:gaussian-output-alg). Only `distribution(data)` is private.
 
     Optional members: `adjacency` ("add-remove" by default); `sensitivity_paper(noise_variance)`, a LoewnerEnvelope for
     bound="paper"; `attained(noise_variance)`, a tuple of `Attained`, the worst known neighbours.
@@ -112,7 +121,7 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
 
 
 @dataclass(frozen=True, eq=False)
-class LiftedMechanism:
+class LiftedMechanism(AnswerMechanism):
     """A Gaussian-output algorithm with noise that makes it (ε, δ)-private. `lift` makes one.
 
     The constructor refuses noise that does not meet its ε and δ with a certificate over the declared envelope.
@@ -153,8 +162,9 @@ class LiftedMechanism:
         return as_adjacency(getattr(self.model, "adjacency", "add-remove"))
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee at every ε: the worst case over the model's envelope, whichever bound gave the noise.
+        """The guarantee at every ε: the worst case over the model's envelope.
 
+        The bound that gave the noise plays no part.
         If the model knows its worst pairs, it is the profile of the pairs. Otherwise see `EnvelopeProfile`.
         """
         envelope = as_envelope(self.model.sensitivity(self.noise_variance))
@@ -195,54 +205,54 @@ class LiftedMechanism:
         """
         return self.release_from(lambda: data, random_state=random_state, ledger=ledger, slot=slot)
 
-    def release_from(
-        self,
-        read: Callable[[], Any],
-        *,
-        random_state: Any = None,
-        ledger: str | os.PathLike[str] | None = None,
-        slot: str | None = None,
-    ) -> GaussianRelease:
-        """As `release`, of the data that `read` returns. It is called when the ledger has reserved."""
-        bits = random_bits(random_state)
-        # check what the model declares now, because it may have been changed
+    def _check_again(self) -> None:
+        """Check what the model declares now, because it may have been changed."""
         _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
-        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
-            mean, covariance = self.model.distribution(read())
-            centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
-            if centre.shape == () and spread.shape == (1, 1):
-                centre = ExactArray(centre.numerators.reshape(1), centre.denominator)
-            d = centre.shape[0] if len(centre.shape) == 1 else 0
-            if not d or spread.shape != (d, d):
-                rule = "return a mean of shape (d,) and a covariance of shape (d, d)"
-                raise ParameterError("distribution", rule, f"shapes {centre.shape} and {spread.shape}")
-            sample = exact_gaussian(
-                centre,
-                plus_diagonal(spread, self.noise_variance),
-                size=1,
-                grid=grid_for(math.sqrt(self.noise_variance)),
-                random_state=bits,
-            )
-            parameters = {
-                "model": _parameters(self.model),
-                "noise_variance": self.noise_variance,
-                "bound": self.bound,
-                "bound_used": self.bound_used,
-                "grid": sample.grid,
-            }
-            # only the two types decide: whether a list holds integers or floats may depend on the data (sum([]) is 0)
-            arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
-            receipt = Receipt(
-                f"lift({type(self.model).__name__})",
-                parameters,
-                self.epsilon,
-                self.delta,
-                self.adjacency,
-                private=sample.private,
-                arithmetic=arithmetic,
-                ledger=charge.seal(),
-            )
-            return GaussianRelease(sample.values[0], receipt)
+
+    def _draw(self, answer: Any, bits: RandomBits, seal: Mapping[str, Any] | None) -> GaussianRelease:
+        mean, covariance = self.model.distribution(answer)
+        centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
+        if centre.shape == () and spread.shape == (1, 1):
+            centre = ExactArray(centre.numerators.reshape(1), centre.denominator)
+        d = centre.shape[0] if len(centre.shape) == 1 else 0
+        if not d or spread.shape != (d, d):
+            rule = "return a mean of shape (d,) and a covariance of shape (d, d)"
+            raise ParameterError("distribution", rule, f"shapes {centre.shape} and {spread.shape}")
+        sample = exact_gaussian(
+            centre,
+            plus_diagonal(spread, self.noise_variance),
+            size=1,
+            grid=grid_for(math.sqrt(self.noise_variance)),
+            random_state=bits,
+        )
+        parameters = {
+            "model": _parameters(self.model),
+            "noise_variance": self.noise_variance,
+            "bound": self.bound,
+            "bound_used": self.bound_used,
+            "grid": sample.grid,
+        }
+        # only the two types decide: whether a list holds integers or floats may depend on the data (sum([]) is 0)
+        arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
+        name, guarantee = f"lift({type(self.model).__name__})", (self.epsilon, self.delta, self.adjacency)
+        how: dict[str, Any] = {"private": sample.private, "arithmetic": arithmetic, "ledger": seal}
+        return GaussianRelease(sample.values[0], Receipt(name, parameters, *guarantee, **how))
+
+
+def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:
+    """N(μ, Σ + vI) on two data sets, as an ordered pair. The moments are exact, and each number is rounded once.
+
+    >>> noisy_pair([0.5], [[1.0]], [0], [[3.0]], 1.0).variance_ratio
+    array([0.5])
+    """
+    numbers = []
+    for mean, cov in ((mean_p, cov_p), (mean_q, cov_q)):
+        spread = plus_diagonal(exact_array(cov, name="covariance"), noise_variance)
+        numbers += [np.atleast_1d(exact_array(mean, name="mean").to_float()), spread.to_float()]
+    mu_p, sigma_p, mu_q, sigma_q = numbers
+    if len(mu_p) == 1:
+        return GaussianPair.from_diagonal(mu_p, sigma_p[0], mu_q, sigma_q[0])
+    return GaussianPair.from_moments(mu_p, sigma_p, mu_q, sigma_q)
 
 
 # ---------------------------------------------------------------------- the model
@@ -269,13 +279,8 @@ def _declared(model: Any, noise_variance: float, bound: Bound) -> Envelope:
 def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: float, bound: Bound) -> str:
     """The name of the bound that certifies δ(ε) ≤ δ over the declared envelope; refused if no bound does."""
     reached, used = certified_worst_delta(_declared(model, noise_variance, bound), epsilon, bound)
-    if not reached <= delta:
-        raise ParameterError(
-            "noise_variance",
-            f"keep delta at epsilon = {epsilon:g} within {delta:g}",
-            f"{noise_variance!r}, with delta up to {reached:.6g}",
-            "lift() finds one for a budget",
-        )
+    remedy = "lift() finds one for a budget"
+    check_budget("noise_variance", noise_variance, reached, epsilon=epsilon, delta=delta, remedy=remedy)
     return used
 
 

@@ -6,35 +6,29 @@ ridge λ is public. This is the law of L·Z with LLᵀ = DᵀD + λI: one pass o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ndis._json import only_keys
 from ndis._search import budget, first_safe_epsilon
 from ndis._validate import as_scalar
 from ndis.errors import ParameterError
-from ndis.gram import Gram, exact_gram
-from ndis.gram.cells import listed_rows
+from ndis.gram import Gram
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import LEAST_RATE, PoissonRows
-from ndis.ledger.charging import charged
-from ndis.mechanisms.base import Adjacency, Attained
-from ndis.mechanisms.encoding import encoded_data
+from ndis.mechanisms.base import Adjacency, Attained, settle
 from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
+from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.mechanisms.sketch_law import ProjectionLaw, as_calibration, calibrated_ridge, certified_delta
 from ndis.profile import PrivacyProfile
-from ndis.sampling.bits import RandomBits, random_bits
+from ndis.sampling.bits import RandomBits
 
-if TYPE_CHECKING:
-    from ndis.schema import Schema
-
-__all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism", "as_rows"]
+__all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SketchMechanism:
+class SketchMechanism(RowMechanism[ProjectionRelease]):
     """What the three projections share: the public parameters of a sketch, a certified budget, and the release."""
 
     sketch_size: int
@@ -49,20 +43,17 @@ class SketchMechanism:
     calibration: str = "exact"
 
     def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
+        budget(self.epsilon, self.delta)
         law = self.law
-        checked = {"epsilon": epsilon, "delta": delta, "calibration": as_calibration(self.calibration)}
-        checked |= {name: getattr(law, name) for name in _LAW} | self._own(law)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-        reached = certified_delta(law, epsilon)
-        if not reached <= delta:
-            raise ParameterError(
-                "ridge",
-                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
-                f"{self.ridge!r}, with delta up to {reached:.6g}",
-                "calibrated() finds a ridge for a budget, with_ridge() the budget of a ridge",
-            )
+        settle(
+            self,
+            "ridge",
+            lambda epsilon: certified_delta(law, epsilon),
+            remedy="calibrated() finds a ridge for a budget, with_ridge() the budget of a ridge",
+            calibration=as_calibration(self.calibration),
+            **{name: getattr(law, name) for name in _LAW},
+            **self._own(law),
+        )
 
     def _own(self, law: ProjectionLaw) -> dict[str, Any]:
         """The checked parameters that only this kind of projection has."""
@@ -107,14 +98,8 @@ class SketchMechanism:
         if as_calibration(calibration) == "given":
             raise ParameterError("calibration", "be a way to find a ridge", "'given'", "with_ridge() takes a ridge")
         epsilon, delta = budget(epsilon, delta)
-        public: dict[str, Any] = {
-            "sketch_size": sketch_size,
-            "row_norm_bound": row_norm_bound,
-            "adjacency": adjacency,
-            "target_bound": target_bound,
-            "intercept": intercept,
-            "fractional_bits": fractional_bits,
-        }
+        bounds = bounds_of(row_bounds(row_norm_bound, target_bound, intercept, fractional_bits))
+        public: dict[str, Any] = {"sketch_size": sketch_size, "adjacency": adjacency, **bounds}
         public |= cls._chosen(public, own, epsilon, delta)
         law = cls._law_of({**public, "ridge": 1.0, "delta": delta})
         ridge = calibrated_ridge(law, calibration, epsilon=epsilon, delta=delta)
@@ -158,11 +143,6 @@ class SketchMechanism:
         return ProjectionLaw(**{name: values[name] for name in _LAW if name in values})
 
     @property
-    def joint_norm_bound(self) -> float:
-        """l: the norm that no row exceeds, targets and intercept included."""
-        return self.law.row_layout.joint_norm_bound
-
-    @property
     def leverage(self) -> float:
         """h = l²/λ: the most that one record may have against all others. The paper's p is h/(1+h) (def: leverage)."""
         return float(self.law.squared_bound) / self.ridge
@@ -177,61 +157,10 @@ class SketchMechanism:
 
     # ------------------------------------------------------------------ the release
 
-    def release(
-        self,
-        data: Any,
-        *,
-        columns: Any = None,
-        targets: Any = None,
-        header: bool = False,
-        schema: Schema | None = None,
-        device: str | None = None,
-        progress: bool | None = None,
-        random_state: Any = None,
-        ledger: str | os.PathLike[str] | None = None,
-        slot: str | None = None,
-    ) -> ProjectionRelease:
-        """Draw the sketch of `data`, exactly (def:grp).
-
-        Parameters
-        ----------
-        data, columns, targets, header, device, progress
-            As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
-            list of rows is allowed too. Targets need a `target_bound`.
-        schema : Schema, optional
-            Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
-        random_state : optional
-            None draws from the operating system. Anything else is reproducible, warns, and is not private.
-        ledger : path, optional
-            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
-        slot : str, optional
-            The slot of a plan. For the other kinds a label, or None.
-
-        Examples
-        --------
-        >>> import numpy as np, ndis
-        >>> mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=50, row_norm_bound=1.0)
-        >>> release = mechanism.release(np.eye(3))
-        >>> release.sketch.shape, release.receipt.private
-        ((50, 3), True)
-        """
-        bits = random_bits(random_state)
-        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
-        with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
-            return self._draw(self._gram(data, bits, schema, **how), bits, seal=charge.seal(), progress=progress)
-
     def _draw(
         self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
     ) -> ProjectionRelease:
-        """The sketch; `seal` is the entry of the ledger that paid."""
         return draw_release(self, gram, ridge=self.ridge, bits=bits, seal=seal, progress=progress)
-
-    def _gram(self, data: Any, bits: RandomBits, schema: Schema | None, **how: Any) -> Gram:
-        rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
-        return exact_gram(as_rows(rows), **self.law.layout, sample=self._sample(bits), **how)
-
-    def _sample(self, bits: RandomBits) -> PoissonRows | None:
-        return None
 
     def ridge_in(self, released: Mapping[str, Any]) -> float:
         """The ridge of a release, from the values in its receipt that came out with the sketch."""
@@ -330,13 +259,6 @@ class PoissonProjection(SketchMechanism):
 
     def _sample(self, bits: RandomBits) -> PoissonRows:
         return PoissonRows(self.rate, bits)
-
-
-def as_rows(data: Any) -> Any:
-    """A list of rows as an array, with NaN for an entry that is no number; anything else as it is."""
-    if not isinstance(data, list) or any(isinstance(row, str | os.PathLike) for row in data):
-        return data
-    return listed_rows("data", data)
 
 
 def _as_rate(value: Any, adjacency: Adjacency, delta: float) -> float:

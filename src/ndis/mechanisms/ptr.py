@@ -79,7 +79,7 @@ class PTRProjection(SketchMechanism):
     `calibrated` chooses τ and δ_ptr if they are not given. By default δ_ptr is δ/3; the bound depends on it only
     through Φ⁻¹, so its exact share hardly matters. By default τ is about the one with the least
     `profitable_eigenvalue`, from a search over public numbers: less noise costs budget and so ridge, more noise lowers
-    the bound. A BudgetError says so if the test alone spends the budget.
+    the bound. A BudgetError says so if the test spends the whole budget.
 
     `release` gives out the outcome λ̃ of the test too: it is `noisy_eigenvalue` among the parameters of the receipt. The
     account covers the pair (λ̃, sketch). The `ridge` of the release is a function of λ̃ only.
@@ -112,7 +112,7 @@ class PTRProjection(SketchMechanism):
 
     @classmethod
     def _chosen(cls, public: dict[str, Any], own: dict[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
-        """The noise and the failure probability of the test; refused if the test alone spends the budget."""
+        """The noise and the failure probability of the test; refused if the test spends the whole budget."""
         noise, share = (own.pop(name, None) for name in ("test_noise_std", "failure_probability"))
         own["failure_probability"] = delta / 3 if share is None else share
 

@@ -16,10 +16,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ndis._exact import ExactArray
-from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram
-from ndis.sampling.root import CovarianceRoot
+from ndis.sampling.root import positive_definite
 
 __all__ = ["least_eigenvalue_floor"]
 
@@ -48,7 +46,7 @@ def least_eigenvalue_floor(gram: Gram, *, step: Fraction) -> Fraction:
         point = k * step - offset
         numerators = exact.numerators * point.denominator
         numerators[np.diag_indices(len(numerators))] -= point.numerator * exact.denominator
-        return _positive_definite(numerators)
+        return positive_definite(numerators)
 
     def fits(k: int) -> bool:
         return k == 0 or below(k)  # no Gram matrix has an eigenvalue below −o
@@ -72,14 +70,6 @@ def _guess(gram: Gram) -> Fraction:
         return Fraction(float(np.linalg.eigvalsh(gram.to_float())[0]))
     except np.linalg.LinAlgError:
         return Fraction(0)
-
-
-def _positive_definite(numerators: np.ndarray) -> bool:
-    try:
-        CovarianceRoot(ExactArray(numerators)).fixed_point(0)
-    except ParameterError:  # a pivot that is certainly not positive
-        return False
-    return True
 
 
 def _power_below(value: Fraction) -> Fraction:

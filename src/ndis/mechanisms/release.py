@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,15 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.files import write_folder
 from ndis.gram.accumulator import Gram
 from ndis.gram.reading import fixed_steps
-from ndis.mechanisms.base import Receipt
-from ndis.mechanisms.moments import MomentEstimates
-from ndis.mechanisms.sketch_law import ProjectionLaw
+from ndis.mechanisms.base import Receipt, receipt_of
+from ndis.mechanisms.rows import MomentEstimates
 from ndis.sampling import exact_gaussian, grid_for
 from ndis.sampling.bits import RandomBits
 
-__all__ = ["ProjectionRelease", "Sketching", "draw_release", "loadable", "receipt_of"]
+if TYPE_CHECKING:
+    from ndis.mechanisms.projection import SketchMechanism
+
+__all__ = ["ProjectionRelease", "draw_release", "loadable"]
 
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
 _LARGE_DRAW = 1 << 18  # normals: some seconds
@@ -47,37 +49,6 @@ _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-
-
-class Sketching(Protocol):
-    """What a release asks of the mechanism that made it. All of it is public."""
-
-    @property
-    def sketch_size(self) -> int:
-        """Number of rows of the sketch."""
-
-    @property
-    def intercept(self) -> float | None:
-        """Value of the constant column, if there is one."""
-
-    @property
-    def target_bound(self) -> float | None:
-        """Bound of the targets, if there are any."""
-
-    @property
-    def ridge(self) -> float:
-        """The ridge without a test."""
-
-    @property
-    def joint_norm_bound(self) -> float:
-        """The norm that no row exceeds."""
-
-    @property
-    def law(self) -> ProjectionLaw:
-        """The law of the sketch."""
-
-    def ridge_in(self, released: Mapping[str, Any]) -> float:
-        """The ridge of a release, from the values in its receipt."""
 
 
 _KINDS: dict[str, type[Any]] = {}
@@ -118,7 +89,7 @@ class ProjectionRelease(MomentEstimates):
     """
 
     sketch: NDArray[np.float64]
-    mechanism: Sketching
+    mechanism: SketchMechanism
     ridge: float
     receipt: Receipt
     names: tuple[str, ...] = ()
@@ -243,7 +214,7 @@ class ProjectionRelease(MomentEstimates):
 
 
 def draw_release(
-    mechanism: Sketching,
+    mechanism: SketchMechanism,
     gram: Gram,
     *,
     ridge: float,
@@ -272,17 +243,7 @@ def draw_release(
     return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
 
 
-def receipt_of(
-    mechanism: Any, *, private: bool, released: Mapping[str, Any], seal: Mapping[str, Any] | None = None
-) -> Receipt:
-    """The receipt of one release: the mechanism's fields, and values that came out with the release."""
-    values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
-    epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
-    parameters = {**values, **released}
-    return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private, ledger=seal)
-
-
-def _mechanism(receipt: Receipt) -> tuple[Sketching, float]:
+def _mechanism(receipt: Receipt) -> tuple[SketchMechanism, float]:
     """The mechanism of a receipt, certified, and the ridge of the release."""
     if receipt.mechanism not in _KINDS:
         raise ParameterError("mechanism of the receipt", f"be one of {', '.join(_KINDS)}", repr(receipt.mechanism))
@@ -294,7 +255,7 @@ def _mechanism(receipt: Receipt) -> tuple[Sketching, float]:
         raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(needed))}", "some are missing")
     values: dict[str, Any] = {name: released.pop(name) for name in needed}
     try:
-        mechanism: Sketching = kind(**values, **own)
+        mechanism: SketchMechanism = kind(**values, **own)
     except PrecisionError as error:
         raise ParameterError("parameters of the receipt", "be those of a certified mechanism", error) from error
     ridge = mechanism.ridge_in(released)

@@ -35,14 +35,13 @@ from fractions import Fraction
 from typing import Any, Self
 
 from ndis._exact import root_down, root_up
-from ndis._search import budget
 from ndis._validate import as_scalar, as_within
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.sums import TermSums
-from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
+from ndis.mechanisms.base import Adjacency, Attained, as_adjacency, settle
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.symmetric import noisy_gram, shift_profile
+from ndis.mechanisms.gram import noisy_gram, shift_profile
 from ndis.profile import PrivacyProfile
 from ndis.sampling import ExactSample, exact_normal
 
@@ -93,28 +92,17 @@ class GaussianRounds:
     weighted_gram_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
-        values: dict[str, Any] = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "shift": as_within("shift", self.shift, 100),
-            "gram_share": as_scalar("gram_share", self.gram_share),
-            "sum_shares": tuple(as_scalar("sum_shares", q) for q in self.sum_shares),
-            "count_shares": tuple(as_scalar("count_shares", q) for q in self.count_shares),
-            "adjacency": as_adjacency(self.adjacency),
-            "weighted_gram_shares": tuple(as_scalar("weighted_gram_shares", q) for q in self.weighted_gram_shares),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        self._totals()
-        reached = self.profile().certify(epsilon).upper
-        if not reached <= delta:
-            raise ParameterError(
-                "shift",
-                f"keep delta at epsilon = {epsilon:g} within {delta:g}",
-                f"{self.shift!r}, with delta up to {reached:.6g}",
-                "calibrated() finds one for a budget",
-            )
+        many = ("sum_shares", "count_shares", "weighted_gram_shares")
+        settle(
+            self,
+            "shift",
+            lambda epsilon: self.profile().certify(epsilon).upper,
+            remedy="calibrated() finds one for a budget",
+            shift=as_within("shift", self.shift, 100),
+            gram_share=as_scalar("gram_share", self.gram_share),
+            adjacency=as_adjacency(self.adjacency),
+            **{name: tuple(as_scalar(name, q) for q in getattr(self, name)) for name in many},
+        )
 
     @classmethod
     def calibrated(

@@ -13,27 +13,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ndis._rounding import up
 from ndis._search import smallest_safe
-from ndis._validate import STATE_A_BOUND, as_scalar, as_size
+from ndis._validate import as_scalar, as_size
 from ndis.errors import BudgetError, ParameterError
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
 from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
+from ndis.mechanisms.rows import bounds_of, row_bounds
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.spectrum.bounds import renyi_bound
 
+if TYPE_CHECKING:
+    from ndis.mechanisms.projection import SketchMechanism
+
 __all__ = [
     "CALIBRATIONS",
-    "HasLaw",
     "ProjectionLaw",
     "as_calibration",
     "calibrated_ridge",
     "certified_delta",
     "mean_shift",
-    "row_bounds",
 ]
 
 CALIBRATIONS = ("exact", "paper", "lsv", "renyi")
@@ -89,12 +91,11 @@ class ProjectionLaw:
         if not 2.0**-900 <= ridge <= 2.0**900:
             raise ParameterError("ridge", "be positive and between 2^-900 and 2^900", ridge)
         object.__setattr__(self, "ridge", ridge)
-        bounds = self.row_layout
-        for name in ("row_norm_bound", "target_bound", "intercept", "fractional_bits"):
-            object.__setattr__(self, name, getattr(bounds, name))
+        for name, value in self.layout.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
-    def of(cls, mechanism: HasLaw) -> ProjectionLaw:
+    def of(cls, mechanism: SketchMechanism) -> ProjectionLaw:
         """The law of a mechanism of the package."""
         return mechanism.law
 
@@ -112,12 +113,7 @@ class ProjectionLaw:
     @property
     def layout(self) -> dict[str, Any]:
         """The public description of a row, as arguments of `exact_gram`."""
-        return {
-            "row_norm_bound": self.row_norm_bound,
-            "target_bound": self.target_bound,
-            "intercept": self.intercept,
-            "fractional_bits": self.fractional_bits,
-        }
+        return bounds_of(self.row_layout)
 
     @cached_property
     def squared_bound(self) -> Fraction:
@@ -126,7 +122,7 @@ class ProjectionLaw:
 
     @property
     def is_gaussian(self) -> bool:
-        """True if the output on given data is one Gaussian: no sampling and no test."""
+        """True if the output on given data is one Gaussian. A sample is a mixture, and a test is a second output."""
         return self.rate == 1.0 and not self.test_shift
 
     # ------------------------------------------------------------------ the guarantee
@@ -169,34 +165,9 @@ class ProjectionLaw:
         return Attained(words, PrivacyProfile(pair, adjacency=self.adjacency).subsampled(self.rate))
 
 
-class HasLaw(Protocol):
-    """A mechanism that releases a sketch."""
-
-    @property
-    def law(self) -> ProjectionLaw:
-        """The law of its sketch."""
-
-
 def mean_shift(standard_deviations: float) -> GaussianPair:
     """The pair of two equal covariances whose means are so many standard deviations apart."""
     return GaussianPair.from_ratios(1.0, shift=standard_deviations)
-
-
-def row_bounds(
-    row_norm_bound: float | None, target_bound: float | None, intercept: float | None, fractional_bits: int
-) -> RowLayout:
-    """A row of one feature, and of one target if there are targets: enough to check and to add up the bounds."""
-    if row_norm_bound is None:
-        remedy = f"{STATE_A_BOUND}, and rows beyond it are clipped"
-        raise ParameterError("row_norm_bound", "be a positive number", None, remedy)
-    return RowLayout(
-        1,
-        row_norm_bound,
-        targets=0 if target_bound is None else 1,
-        target_bound=target_bound,
-        intercept=intercept,
-        fractional_bits=fractional_bits,
-    )
 
 
 # ---------------------------------------------------------------------- calibration
@@ -242,7 +213,7 @@ def _smallest(law: ProjectionLaw, curves: tuple[Curve, Curve], epsilon: float, d
 
 
 def _split(law: ProjectionLaw, epsilon: float, delta: float) -> tuple[ProjectionLaw, float, float]:
-    """The sketch alone, with what the test leaves: ε_R = ε − ε_T, and half of δ − δ_ptr for each (alg:ptr-rp)."""
+    """The budget that the test leaves for the sketch: ε_R = ε − ε_T, and half of δ − δ_ptr (alg:ptr-rp)."""
     if not law.test_shift:
         return law, epsilon, delta
     half = 0.5 * (delta - law.failure_probability)

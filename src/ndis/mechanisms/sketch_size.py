@@ -115,7 +115,7 @@ def choose_sketch_size(
         The sizes to compare; by default powers of two from about 4·d to 4096·d. A release draws d·r numbers at about
         15 µs each. Without `target_error` nearly the largest size is recommended, so name the sizes you can afford.
     gram_norm_bound : float
-        A public guess of ‖DᵀD‖, at most records·l². At the default, 0, the table shows the cost of the ridge alone.
+        A public guess of ‖DᵀD‖, at most records·l². At the default, 0, the table shows only the cost of the ridge.
     confidence : float
         1 − β.
     target_error : float, optional

@@ -23,10 +23,10 @@ from ndis._exact import ExactArray
 from ndis._validate import Floats, as_floats, as_not_negative, as_one_positive, as_size, as_within
 from ndis.errors import ParameterError
 from ndis.mechanisms.base import Attained
+from ndis.mechanisms.lifted import noisy_pair
 from ndis.models.exact_solve import posterior, posterior_mean
 from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.kernel_errors import derived_tolerance
-from ndis.models.logistic import noisy_pair
 from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
 from ndis.models.records import read_records
 from ndis.pair import GaussianPair
@@ -252,7 +252,7 @@ class GaussianProcess:
         For "posterior" there is one pair for each cell of (ω, w) (see `ndis.models.gp_bounds`), and one pair for all.
         All numbers are rounded up. If v is below 2e, the pair claims nothing.
 
-        The mean alone moves by at most √(Λ·`mean_leverage`), with the same e but with v itself.
+        The mean on its own moves by at most √(Λ·`mean_leverage`), with the same e but with v itself.
         """
         with precision(_BITS):
             v, noise, prior, largest = self._balls(noise_variance)

@@ -21,10 +21,8 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from ndis._balls import outward, precision
-from ndis._exact import ExactArray
 from ndis._validate import Floats
-from ndis.errors import ParameterError
-from ndis.sampling.root import CovarianceRoot
+from ndis.sampling.root import positive_definite
 
 __all__ = ["largest_eigenvalue", "mean_leverage", "ratios_and_leverages"]
 
@@ -135,10 +133,7 @@ def largest_eigenvalue(matrix: NDArray[Any]) -> Fraction:
     slack = 2.0**-40
     while slack < 1.0:
         bound = math.ceil(guess * (1 + slack)) + 1
-        try:
-            CovarianceRoot(ExactArray(np.eye(n, dtype=int).astype(object) * bound - matrix)).fixed_point(0)
-        except ParameterError:  # bound·I − K is not positive definite
-            slack *= 16
-        else:
+        if positive_definite(np.eye(n, dtype=int).astype(object) * bound - matrix):
             return Fraction(bound)
+        slack *= 16
     return Fraction(max(int(abs(row).sum()) for row in matrix))

@@ -1,7 +1,7 @@
 """How far scikit-learn's kernels, computed in floats, can be from positive semidefinite ones.
 
-For each there is a positive semidefinite k with |k̂(a, b) − k(a, b)| ≤ ρ·√(k(a, a)k(b, b)) + α for all points of p
-coordinates within ±`point_bound`, and k(x, x) ≤ M there. With u = 2⁻⁵³, and NumPy's exp and power within 32u:
+For each there is a positive semidefinite k with |k̂(a, b) − k(a, b)| ≤ ρ·√(k(a, a)k(b, b)) + α and k(x, x) ≤ M. This
+holds for all points of p coordinates within ±`point_bound`. With u = 2⁻⁵³, and NumPy's exp and power within 32u:
 
     constant, white             ρ = 0
     RBF, Matérn (½, 1½, 2½, ∞)  ρ = (p + 64)u           rational quadratic       ρ = (p + 64 + 2·alpha)u

@@ -5,6 +5,14 @@
 One record changes Σ⁻¹ by ¼xxᵀ, of rank one, and μ by at most ‖x‖/λ. Both come from the same x. The covariance changes
 most in a direction in which it is wide, and there the same shift counts for less. The model releases a draw from
 N(μ, Σ) plus noise, or μ plus noise. The proofs are in docs/models.md.
+
+**If the number of records is promised**, it is at most n, each of norm at most l. The minimiser μ satisfies
+λμ = Σ σ(−mᵢ)zᵢ with mᵢ = zᵢᵀμ. So λ‖μ‖² = Σ mᵢσ(−mᵢ). Here mσ(−m) is at most W(1/e) = 0.27846…, and at most m/2 for
+m ≥ 0. Hence
+
+    ‖μ‖ ≤ R = min(√(n W(1/e)/λ), nl/(2λ)),        |margins| ≤ lR,
+
+and two factors follow: a ≤ ā = σ(lR), and Hessian weights of at least σ'(lR) = ρ/4 (thm:logistic-records).
 """
 
 from __future__ import annotations
@@ -13,30 +21,29 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
 from ndis._balls import outward, precision
-from ndis._exact import ExactArray, exact_array, plus_diagonal
+from ndis._exact import ExactArray, exact_array
 from ndis._validate import Floats, as_one_positive, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.mechanisms.base import Attained
+from ndis.mechanisms.lifted import noisy_pair
 from ndis.models.exact_solve import exact_inverse
-from ndis.models.logistic_bounds import Margins, hessian_leverage, margins
 from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
 from ndis.models.newton import minimise
 from ndis.models.records import read_records
-from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
-__all__ = ["BohningLogistic", "noisy_pair"]
+__all__ = ["BohningLogistic", "Margins", "hessian_leverage", "margins"]
 
 _BITS = 128
 _EVEN, _TOP = 32, 14  # pieces of the range of t: even ones, and ones that shrink towards its end
@@ -45,6 +52,8 @@ _DEFAULT_TOLERANCE = 2.0**-20  # of the norm bound: costs 4·10⁻⁶ of the noi
 _PENALTY_BITS = 20
 _CROWD = 2000  # records of the worst known neighbours, if max_records allows
 _MARGINS = (2.0, 3.0, 4.0, 6.0)  # of the record among them, once it has pulled
+_LARGEST_PULL = (27847, 100000)  # above W(1/e) = 0.278464…, the maximum of m/(1 + e^m)
+_SHARES = np.concatenate([np.linspace(1 / 64, 1.0, 64), 1 - np.geomspace(1e-6, 1e-2, 16), np.geomspace(1e-4, 1e-2, 8)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +181,7 @@ class BohningLogistic:
         """The change by one record, free of the number of weights (prop:blr-ndis-sens, corrected).
 
         Let l be the norm bound, v the noise variance, and n the promised number of records (∞ without a promise). Let
-        ā be 1 without a promise, otherwise that of `ndis.models.logistic_bounds`. Then
+        ā be 1 without a promise, otherwise that of `margins`. Then
 
             T = (v + 1/λ)/(v + 1/(λ + l²/4)) − 1,      Δ = (āl + 2g)/λ / √(v + 1/(λ + nl²/4)),
 
@@ -182,7 +191,7 @@ class BohningLogistic:
 
         with G from `hessian_leverage`. All numbers are rounded up. The range of t is cut into
         pieces, each with the bound on ‖m‖ at its lower end. Some pieces are even, and some shrink towards T, the place
-        of the worst case for every small δ. The mean alone moves by at most (āl + 2g)/λ (thm:logistic-mean).
+        of the worst case for every small δ. The mean on its own moves by at most (āl + 2g)/λ (thm:logistic-mean).
         """
         with precision(_BITS):
             v, lam, bound, drift, least = self._balls(noise_variance)
@@ -262,21 +271,6 @@ class BohningLogistic:
         return Attained(words, PrivacyProfile(pair))
 
 
-def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:
-    """N(μ, Σ + vI) on two data sets, as an ordered pair. The moments are exact, and each number is rounded once.
-
-    >>> noisy_pair([0.5], [[1.0]], [0], [[3.0]], 1.0).variance_ratio
-    array([0.5])
-    """
-    numbers = []
-    for mean, cov in ((mean_p, cov_p), (mean_q, cov_q)):
-        numbers += [exact_array(mean).to_float(), plus_diagonal(exact_array(cov), noise_variance).to_float()]
-    mu_p, sigma_p, mu_q, sigma_q = numbers
-    if len(mu_p) == 1:
-        return GaussianPair.from_diagonal(mu_p, sigma_p[0], mu_q, sigma_q[0])
-    return GaussianPair.from_moments(mu_p, sigma_p, mu_q, sigma_q)
-
-
 def _covariance(gram: NDArray[Any], layout: RowLayout, l2_penalty: Fraction) -> ExactArray:
     """(λI + ¼ Σ xxᵀ)⁻¹, exactly, with λ rounded up by at most 2⁻³⁸ of itself so that the integers stay short.
 
@@ -290,3 +284,65 @@ def _covariance(gram: NDArray[Any], layout: RowLayout, l2_penalty: Fraction) -> 
     per_step = exact_array(np.array([1 / step for step in layout.steps], dtype=object))
     scaled = 4 * inverse.numerators * per_step.numerators[:, None] * per_step.numerators
     return ExactArray(scaled, inverse.denominator * per_step.denominator**2)
+
+
+# ---------------------------------------------------------------------- bounds from a promised number of records
+
+
+class Margins(NamedTuple):
+    """Balls: `pull` is ā, the largest weight of the record's own gradient; `curvature` is ρ, the least 4σ'."""
+
+    pull: Any
+    curvature: Any
+
+
+def margins(records: int | None, l2_penalty: Any, norm_bound: Any) -> Margins:
+    """ā and ρ for at most `records` records; 1 and 0 without a promise.
+
+    >>> from flint import arb
+    >>> pull, curvature = margins(455, arb(300), arb(1.5))
+    >>> 0.726 < float(pull) < 0.727, 0.79 < float(curvature) < 0.8
+    (True, True)
+    """
+    if records is None:
+        return Margins(arb(1), arb(0))
+    numerator, denominator = _LARGEST_PULL
+    far = (arb(records) * numerator / (denominator * l2_penalty)).sqrt() * norm_bound
+    near = records * norm_bound**2 / (2 * l2_penalty)
+    margin = near if near < far else far
+    pull = 1 / (1 + (-margin).exp())
+    return Margins(pull, 4 * pull * (1 - pull))
+
+
+def hessian_leverage(l2_penalty: Any, curvature: Any, noise_variance: Any, largest: Any, rounding: Any) -> Any:
+    """An upper bound of xᵀH⁻¹S⁻¹H⁻¹x over unit vectors x, as a ball; None if the curvature gives none.
+
+    S⁻¹ = ψ(P) with ψ(p) = p/(1 + vp), H ⪰ λ(1−ρ) + ρP and P ⪯ `largest`. ψ is operator monotone, so for 0 < θ ≤ 1
+
+        S⁻¹ ⪯ ψ(αH + β),    α = θ/ρ,    β = (1−θ)·largest − θλ(1−ρ)/ρ + θ·rounding,
+
+    which commutes with H. So the bound is the maximum over h ≥ λ of y/((1 + vy)h²) with y = αh + β. Its derivative has
+    the sign of −(2vy² + y + β): it rises up to the root y* and falls from there. The search for θ uses floats, and any
+    θ is sound. `rounding` bounds the excess of P over λI + ¼Σxxᵀ.
+    """
+    if not curvature > arb(2) ** -60:
+        return None
+    lam, rho, v, top = (float(x) for x in (l2_penalty, curvature, noise_variance, largest))
+    share = arb(min(_SHARES.tolist(), key=lambda theta: _at(theta, lam, rho, v, top)))
+    alpha = share / curvature
+    beta = (1 - share) * largest - share * l2_penalty * (1 - curvature) / curvature + share * rounding
+    least = alpha * l2_penalty + beta  # y at h = λ
+    if not beta < 0:
+        return least / ((1 + noise_variance * least) * l2_penalty**2) if beta >= 0 else None
+    root = -2 * beta / (1 + (1 - 8 * noise_variance * beta).sqrt())
+    y = least if root < least else root  # past the root the maximum over all h is an upper bound too
+    return y / (1 + noise_variance * y) * (alpha / (y - beta)) ** 2
+
+
+def _at(share: float, lam: float, rho: float, v: float, top: float) -> float:
+    """The same bound in floats."""
+    alpha, beta = share / rho, (1 - share) * top - share * lam * (1 - rho) / rho
+    y = alpha * lam + beta
+    if beta < 0:
+        y = max(y, -2 * beta / (1 + float(np.sqrt(1 - 8 * v * beta))))
+    return y / (1 + v * y) * (alpha / (y - beta)) ** 2

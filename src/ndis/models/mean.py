@@ -23,7 +23,7 @@ Release = Literal["draw", "mean"]
 
 
 def as_release(value: Any) -> Release:
-    """What a model releases, checked."""
+    """The kind of release of a model, checked."""
     if not isinstance(value, str) or value not in ("draw", "mean"):
         raise ParameterError("release", "be 'draw' or 'mean'", repr(value))
     return value  # type: ignore[return-value]

@@ -90,8 +90,8 @@ def _log_gamma_hinge(e: Floats, t: Floats, log_tau: Floats, s: Floats) -> Floats
     """log ∫ f(ε+v)(1−e^{−v}) dv for the density f of −s log τ + t·Gamma(s), in w = v/(tx); all t of one sign.
 
     With x = (ε + s log τ)/t the integrand is x^s e^{−x}/Γ(s) · (1+w)^{s−1} e^{−xw} (1 − e^{−txw}), w > 0 or −1 < w
-    < 0. It is log-concave in w once multiplied by the Jacobian of w = e^y, respectively w = −1/(1+e^{−y}), so it has
-    one peak in y, found by thirds.
+    < 0. Times the Jacobian of w = e^y, or of w = −1/(1+e^{−y}), it is log-concave in w. So it has one peak in y,
+    and a search by thirds finds it.
     """
     over = (e / s + log_tau) / t - 1.0  # x/s − 1
     x = s * (1.0 + over)

@@ -13,7 +13,7 @@ from ndis._exact import ExactArray
 from ndis.errors import ParameterError
 from ndis.sampling.normals import nearest_integer
 
-__all__ = ["CovarianceRoot"]
+__all__ = ["CovarianceRoot", "positive_definite"]
 
 _PANEL = 24  # columns factored entry by entry; everything else is a matrix product
 Rows = list[list[arb]]
@@ -74,6 +74,19 @@ class CovarianceRoot:
             if rows is None and fmpz_mat(N.tolist()).rank() < len(N):
                 raise _not_positive()
             work *= 2  # positive definite, or certainly not: enough precision decides
+
+
+def positive_definite(numerators: NDArray[Any]) -> bool:
+    """Whether a symmetric regular matrix of integers is positive definite, with certainty.
+
+    >>> [positive_definite(np.array([[2, x], [x, 2]], dtype=object)) for x in (1, 3)]
+    [True, False]
+    """
+    try:
+        CovarianceRoot(ExactArray(numerators)).fixed_point(0)
+    except ParameterError:  # a pivot that is certainly not positive
+        return False
+    return True
 
 
 def _cholesky(A: Rows) -> Rows | None:

@@ -9,8 +9,7 @@
 from ndis.schema.columns import Boolean, Category, Column, Date, Number
 from ndis.schema.core import Schema
 from ndis.schema.preview import ColumnPreview, Preview
-from ndis.schema.table import Table
-from ndis.schema.transformer import SchemaTransformer
+from ndis.schema.table import SchemaTransformer, Table
 
 __all__ = [
     "Boolean",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,8 +22,94 @@ UNKNOWN = -1.0
 PLACEHOLDER = "?"  # what the template of `ndis schema init` leaves to the user
 
 
+class _AnyColumn:
+    """What all kinds of columns share."""
+
+    kinds: ClassVar[tuple[str, ...]]
+    numeric: ClassVar[bool] = False
+
+    @property
+    def centre(self) -> float:
+        """The value that is encoded as 0."""
+        return 0.0
+
+    @property
+    def half_width(self) -> float:
+        """The distance from the centre that is encoded as 1."""
+        return 1.0
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """The names of the encoded columns."""
+        return (name,)
+
+    def read(self, cells: Cells) -> Floats:
+        """Values of the cells, and NaN where a cell is missing."""
+        raise NotImplementedError  # each kind has its own
+
+    def outside(self, values: Floats) -> Any:
+        """Which values are clipped; none that is missing."""
+        return np.zeros(len(values), dtype=bool)
+
+    def encode(self, cells: Cells) -> Floats:
+        """The encoded columns; NaN where a cell is missing and there is no fill."""
+        return self.encode_values(self.read(cells))
+
+    def encode_values(self, values: Floats) -> Floats:
+        """The same from what `read` found."""
+        raise NotImplementedError  # each kind has its own
+
+
+class _Range(_AnyColumn):
+    """A number or a date between two ends."""
+
+    low: Any
+    high: Any
+    fill: Any
+
+    @property
+    def _ends(self) -> tuple[float, float, float | None]:
+        """Low, high and fill as floats."""
+        raise NotImplementedError  # each kind has its own
+
+    def _check_ends(self) -> None:
+        low, high, fill = self._ends
+        if not low < high or not math.isfinite(high - low) or not self.half_width > 0:
+            raise ParameterError("low", "be below high", f"{low!r} and {high!r}")
+        if fill is not None and not low <= fill <= high:
+            raise ParameterError("fill", f"lie between {low!r} and {high!r}", fill)
+
+    @property
+    def centre(self) -> float:
+        """The value that is encoded as 0; for a date a number of days from 1970-01-01."""
+        low, high, _ = self._ends
+        return 0.5 * low + 0.5 * high
+
+    @property
+    def half_width(self) -> float:
+        """The distance from the centre to either end, which is encoded as 1."""
+        low, high, _ = self._ends
+        return 0.5 * high - 0.5 * low
+
+    def outside(self, values: Floats) -> Any:
+        """Which values are clipped; none that is missing."""
+        low, high, _ = self._ends
+        return (values < low) | (values > high)
+
+    def encode_values(self, values: Floats) -> Floats:
+        """The same from what `read` found."""
+        low, high, fill = self._ends
+        with np.errstate(all="ignore"):
+            filled = np.where(np.isnan(values), np.nan if fill is None else fill, values)
+            scaled = (np.minimum(np.maximum(filled, low), high) - self.centre) / self.half_width
+            return np.minimum(np.maximum(scaled, -1.0), 1.0).reshape(-1, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"low": self.low, "high": self.high} | with_fill(self.fill)
+
+
 @dataclass(frozen=True)
-class Number:
+class Number(_Range):
     """A number with a public range.
 
     Parameters
@@ -51,52 +137,20 @@ class Number:
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
             object.__setattr__(self, name, finite(name, getattr(self, name)))
-        if not self.low < self.high or not math.isfinite(self.high - self.low) or not self.half_width > 0:
-            raise ParameterError("low", "be below high", f"{self.low!r} and {self.high!r}")
-        if self.fill is not None and not self.low <= self.fill <= self.high:
-            raise ParameterError("fill", f"lie between {self.low!r} and {self.high!r}", self.fill)
+        self._check_ends()
 
     @property
-    def centre(self) -> float:
-        """The value that is encoded as 0."""
-        return 0.5 * self.low + 0.5 * self.high
-
-    @property
-    def half_width(self) -> float:
-        """The distance from the centre to either end, which is encoded as 1."""
-        return 0.5 * self.high - 0.5 * self.low
-
-    def labels(self, name: str) -> tuple[str, ...]:
-        """The names of the encoded columns."""
-        return (name,)
+    def _ends(self) -> tuple[float, float, float | None]:
+        return self.low, self.high, self.fill
 
     def read(self, cells: Cells) -> Floats:
         """Numbers, and NaN where a cell is no finite number."""
         found = numbers(cells)
         return np.where(np.isfinite(found), found, np.nan)
 
-    def outside(self, values: Floats) -> Any:
-        """Which values are clipped; none that is missing."""
-        return (values < self.low) | (values > self.high)
-
-    def encode(self, cells: Cells) -> Floats:
-        """One encoded column; NaN where a cell is missing and there is no fill."""
-        return self.encode_values(self.read(cells))
-
-    def encode_values(self, values: Floats) -> Floats:
-        """The same from what `read` found."""
-        with np.errstate(all="ignore"):
-            filled = np.where(np.isnan(values), np.nan if self.fill is None else self.fill, values)
-            scaled = (np.minimum(np.maximum(filled, self.low), self.high) - self.centre) / self.half_width
-            return np.minimum(np.maximum(scaled, -1.0), 1.0).reshape(-1, 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return {"low": self.low, "high": self.high} | with_fill(self.fill)
-
 
 @dataclass(frozen=True)
-class Boolean:
+class Boolean(_AnyColumn):
     """True or false: booleans, 0 and 1, or the texts "true", "false", "yes", "no".
 
     Parameters
@@ -113,7 +167,6 @@ class Boolean:
     fill: bool | None = None
 
     kinds = ("number", "boolean", "text", "cells")
-    numeric = False
     centre = 0.5
     half_width = 0.5
     values = (False, True)
@@ -122,21 +175,9 @@ class Boolean:
         if self.fill is not None and type(self.fill) is not bool:
             raise ParameterError("fill", "be true or false", repr(self.fill))
 
-    def labels(self, name: str) -> tuple[str, ...]:
-        """The names of the encoded columns."""
-        return (name,)
-
     def read(self, cells: Cells) -> Floats:
         """1 and 0, and NaN where a cell is neither true nor false."""
         return truths(cells)
-
-    def outside(self, values: Floats) -> Any:
-        """Nothing is clipped."""
-        return np.zeros(len(values), dtype=bool)
-
-    def encode(self, cells: Cells) -> Floats:
-        """One encoded column; NaN where a cell is missing and there is no fill."""
-        return self.encode_values(self.read(cells))
 
     def encode_values(self, values: Floats) -> Floats:
         """The same from what `read` found."""
@@ -152,7 +193,7 @@ class Boolean:
 
 
 @dataclass(frozen=True)
-class Date:
+class Date(_Range):
     """A date, or a date and time, with a public range. It counts in days; a time with a zone counts in UTC.
 
     Parameters
@@ -173,56 +214,25 @@ class Date:
     fill: date | None = None
 
     kinds = ("date", "text", "cells")
-    numeric = False
 
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
             value: object = getattr(self, name)
             if not isinstance(value, date):
                 raise ParameterError(name, "be a date", repr(value))
-        self.number()
-
-    def number(self) -> Number:
-        """The same range in days since 1970-01-01."""
-        return Number(day_number(self.low), day_number(self.high), None if self.fill is None else day_number(self.fill))
+        self._check_ends()
 
     @property
-    def centre(self) -> float:
-        """The day, counted from 1970-01-01, that is encoded as 0."""
-        return self.number().centre
-
-    @property
-    def half_width(self) -> float:
-        """The number of days that is encoded as 1."""
-        return self.number().half_width
-
-    def labels(self, name: str) -> tuple[str, ...]:
-        """The names of the encoded columns."""
-        return (name,)
+    def _ends(self) -> tuple[float, float, float | None]:
+        return day_number(self.low), day_number(self.high), None if self.fill is None else day_number(self.fill)
 
     def read(self, cells: Cells) -> Floats:
         """Days since 1970-01-01, and NaN where a cell is no date."""
         return days(cells)
 
-    def outside(self, values: Floats) -> Any:
-        """Which values are clipped; none that is missing."""
-        return self.number().outside(values)
-
-    def encode(self, cells: Cells) -> Floats:
-        """One encoded column; NaN where a cell is missing and there is no fill."""
-        return self.encode_values(self.read(cells))
-
-    def encode_values(self, values: Floats) -> Floats:
-        """The same from what `read` found."""
-        return self.number().encode_values(values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return {"low": self.low, "high": self.high} | with_fill(self.fill)
-
 
 @dataclass(frozen=True)
-class Category:
+class Category(_AnyColumn):
     """One of a public list of values; each becomes a column.
 
     Parameters
@@ -243,7 +253,6 @@ class Category:
     fill: Any = None
 
     kinds = ("number", "boolean", "text", "cells")
-    numeric = False
 
     def __post_init__(self) -> None:
         given: Any = self.values
@@ -274,16 +283,8 @@ class Category:
         place |= {text: float(i) for i, text in enumerate(self.texts)}
         return np.array([place.get(text, UNKNOWN) for text in texts(cells)], dtype=np.float64)
 
-    def outside(self, values: Floats) -> Any:
-        """Nothing is clipped."""
-        return np.zeros(len(values), dtype=bool)
-
-    def encode(self, cells: Cells) -> Floats:
-        """One column per value; a row of zeros where a cell is not listed, of NaN where it is missing without fill."""
-        return self.encode_values(self.read(cells))
-
     def encode_values(self, values: Floats) -> Floats:
-        """The same from what `read` found."""
+        """One column per value; a row of zeros where a cell is not listed, of NaN where it is missing without fill."""
         filled = self._filled(values)
         found = np.asarray(filled[:, None] == np.arange(len(self.values)), dtype=np.float64)
         found[np.isnan(filled)] = np.nan

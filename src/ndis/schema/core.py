@@ -33,8 +33,7 @@ from ndis.schema.cells import Cells, Floats
 from ndis.schema.columns import Boolean, Category, Column, Number, finite
 from ndis.schema.preview import Preview, preview
 from ndis.schema.spec import as_column, as_name, as_target, quoted, toml_value
-from ndis.schema.table import Table, cells_of, dask_table
-from ndis.schema.transformer import SchemaTransformer
+from ndis.schema.table import SchemaTransformer, Table, cells_of, dask_table
 
 __all__ = ["Schema"]
 
@@ -182,6 +181,8 @@ class Schema:
         if with_target:
             self.needed_target()
         if is_dask(data):
+            if columns is not None or header:
+                raise ParameterError("columns and header", "be left out for data other than CSV files", "one of them")
             return dask_table(self, data, target=with_target)
         return Table(self, data, with_target, columns, header)
 
@@ -244,9 +245,7 @@ class Schema:
     def scales(self) -> tuple[Floats, Floats]:
         """(centre, half-width) of every encoded column in original units; 0 and 1 for a column of a category."""
         pairs = [
-            (0.0, 1.0) if isinstance(column, Category) else (column.centre, column.half_width)
-            for name, column in self.columns.items()
-            for _ in column.labels(name)
+            (column.centre, column.half_width) for name, column in self.columns.items() for _ in column.labels(name)
         ]
         centre, half_width = np.array(pairs).T
         return centre, half_width

@@ -1,4 +1,7 @@
-"""A table with its schema: encoded rows that every mechanism and estimator reads, streamed where the table is."""
+"""A table with its schema: encoded rows that every mechanism and estimator reads, streamed where the table is.
+
+`SchemaTransformer` is the scikit-learn step that encodes rows.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import is_nested
 from ndis.gram.cluster import is_dask
-from ndis.gram.column_files import open_columns
 from ndis.gram.columns import Cells, Columns, Wanted
+from ndis.gram.files import open_columns
 from ndis.gram.schema import Groups, Parts, Source, pick
 from ndis.schema.cells import Floats
 from ndis.schema.columns import Column
@@ -19,7 +24,7 @@ from ndis.schema.columns import Column
 if TYPE_CHECKING:
     from ndis.schema.core import Schema
 
-__all__ = ["Table", "cells_of", "checked_columns", "dask_table"]
+__all__ = ["SchemaTransformer", "Table", "cells_of", "checked_columns", "dask_table"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +48,7 @@ class Table:
         wanted = dict(schema.columns)
         if self.target:
             wanted[schema.needed_target()] = schema.target  # type: ignore[assignment]
-        found, names = checked_columns(
-            schema, self.data, wanted, self.columns, self.header, progress, typed=self.typed
-        )
+        found, names = checked_columns(schema, self.data, wanted, self.columns, self.header, progress, typed=self.typed)
 
         def read(groups: Groups) -> Iterator[Parts]:
             for cells in found.read(names):
@@ -102,8 +105,8 @@ def _width(data: Any) -> int | None:
     """The number of columns of rows without names, which are in the order of the schema."""
     if isinstance(data, np.ndarray):
         return data.shape[1] if data.ndim == 2 else None
-    first = data[0] if isinstance(data, list | tuple) and data else None
-    return len(first) if isinstance(first, list | tuple) else None
+    first: Any = data[0] if isinstance(data, list | tuple) and data else None
+    return len(first) if is_nested(first) else None
 
 
 def dask_table(schema: Schema, data: Any, *, target: bool) -> Any:
@@ -120,3 +123,50 @@ def _partition(part: Any, schema: Schema, target: bool) -> Any:
     everything = tuple(range(source.width))
     blocks: list[Floats] = [block for (block,) in source.read((everything,))]
     return type(part)(np.concatenate([np.empty((0, source.width)), *blocks]), columns=list(source.names))
+
+
+class SchemaTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encode rows by a schema, in place of a `StandardScaler` and a `OneHotEncoder`.
+
+    Those learn from the rows, and what they learn leaks. This step learns nothing: `fit` does not read a cell.
+
+    Parameters
+    ----------
+    schema : Schema
+
+    Examples
+    --------
+    >>> from ndis.schema import Schema
+    >>> from ndis.learn import PrivateCovariance
+    >>> from sklearn.pipeline import make_pipeline
+    >>> schema = Schema({"age": (18, 90), "region": ["N", "S"]})
+    >>> model = make_pipeline(schema.transformer(), PrivateCovariance(row_norm_bound=schema.row_norm_bound))
+    >>> model.fit({"age": [54, 18], "region": ["S", "N"]})[-1].covariance_.shape
+    (3, 3)
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def fit(self, X: Any, y: Any = None) -> SchemaTransformer:
+        """Nothing is learnt."""
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """The encoded feature columns; NaN where a cell is missing and its column has no fill."""
+        return self.schema.encode(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the encoded columns, such as ``region=N``."""
+        return np.array(self.schema.feature_names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags

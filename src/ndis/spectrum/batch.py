@@ -15,7 +15,7 @@ from ndis.spectrum.invariants import LEAST_SHIFT, Invariants
 from ndis.spectrum.loss import half_excess_log
 from ndis.spectrum.origins import ExcessOrigin, Origin, RatioOrigin
 
-__all__ = ["delta_batch", "log_delta_batch"]
+__all__ = ["checked_rows", "delta_batch", "log_delta_batch"]
 
 # Near the end of a bounded loss, δ is as sensitive to that end as edge/gap. Beyond this bound the row is computed from
 # its exact inputs.
@@ -68,7 +68,7 @@ def log_delta_batch(
     >>> log_delta_batch([1.0], shift=[0.01], epsilon=3.0).round(3)
     array([-45015.432])
     """
-    ratio, t, m, n, eps = _rows(variance_ratio, shift, copies, epsilon, excess)
+    ratio, t, m, n, eps = checked_rows(variance_ratio, shift, copies, epsilon, excess)
     out = np.full(eps.size, np.nan)
     flat = t == 0
     nu, q = np.where(flat, 0.0, n), n * m * m * ratio
@@ -120,7 +120,7 @@ def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) ->
     return Invariants(ratio, m, n, int(n.sum()), t, origins=(origin,))
 
 
-def _rows(
+def checked_rows(
     variance_ratio: ArrayLike | None, shift: ArrayLike, copies: ArrayLike, epsilon: ArrayLike, excess: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Validated (ratio, t, shift, copies) of shape (n, k) and ε of shape (n,)."""

@@ -47,6 +47,7 @@ from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.sampled_certified_parts import Order, Parts, SampledGroup, product
 from ndis.spectrum.sampled_certified_plan import Guess, Plan, Planner
+from ndis.spectrum.sampled_certified_sum import PeriodSum
 from ndis.spectrum.sampled_upper import DiscreteStep, dominated, dominating, profile
 
 __all__ = ["SampledGroup", "bounds_sampled", "certify_sampled", "certify_sampled_log"]
@@ -176,7 +177,7 @@ def _enclose(
         try:
             plan = Planner(parts, e, width, guess).plan()
             with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
-                ball, ratio, smooth = _Sum(Parts.of(groups, order, discrete), e, plan).value()
+                ball, ratio, smooth = PeriodSum(Parts.of(groups, order, discrete), e, plan).value()
         except PrecisionError as error:
             reason = f" ({error})"
             break
@@ -190,105 +191,3 @@ def _enclose(
         f"reached {reached:.3g}{reason}",
         reached=reached,
     )
-
-
-class _Sum:
-    """The sum of the module docstring for one ε, at the working precision."""
-
-    def __init__(self, parts: Parts, epsilon: float, plan: Plan) -> None:
-        self.parts, self.epsilon, self.plan = parts, epsilon, plan
-
-    def value(self) -> tuple[Ball, float, float]:
-        """δ(ε) as a ball; p_τ(ε)/δ_τ(ε) and log δ_τ(ε) roughly, or nan where they are not seen."""
-        plan = self.plan
-        c, eps, p = arb(plan.c), arb(self.epsilon), arb(plan.period)
-        step = 2 * arb.pi() / p
-        tau2 = arb(plan.tau) ** 2
-        counts = [n for _, n in self.parts.steps]
-        tables = [_powers(*s.line(plan.c, plan.digits), step, plan.last + 1) for s, _ in self.parts.steps]
-        side = 1 if not self.parts.steps or self.parts.steps[0][0].remove else -1
-        delta, density = arb(0), arb(0)
-        for k in range(plan.last + 1):
-            s = acb(c, side * step * k)
-            both = s * (1 + s)
-            exponent, factor = self._closed(s, both) + tau2 * both / 2 - s * eps, acb(1)
-            for table, n in zip(tables, counts, strict=True):
-                m = table[k]
-                if n < 4 or m.contains(acb(0)):
-                    factor *= m**n
-                else:
-                    exponent += n * m.log()
-            value = (1 if k == 0 else 2) * factor * exponent.exp()
-            delta += (value / both).real
-            if plan.tau > 0.0:
-                density += value.real
-        delta, density = delta / p, density / p
-        end = step * plan.last
-        cap = self._ceiling(end, tau2)
-        rest = cap / (arb.pi() * end)
-        upper = (delta + rest).upper()
-        lower = (delta - rest - self._periods(tau2)).lower()
-        smooth = float(lower.log()) if lower > 0 else math.nan
-        if plan.tau > 0.0:
-            density += cap / (arb.pi() * end * tau2)
-            lower = (lower - tau2 * (tau2 / 8).exp() * density).lower()
-        if not upper.is_finite():
-            raise PrecisionError("the sum did not stay finite")
-        ratio = float((density / delta).mid()) if plan.tau > 0.0 and delta > 0 else math.nan
-        return lower.union(upper), ratio, smooth
-
-    def _closed(self, s: Any, both: Any) -> Any:
-        """K(s) of the plain releases; `both` is s(s+1)."""
-        total = self.parts.flat * both / 2
-        for t, m2, n in self.parts.curved:
-            rest = 1 - s * t
-            total += n * (m2 * both / rest - s * (1 + t).log() - rest.log()) / 2
-        return total
-
-    def _ceiling(self, end: Ball, tau2: Ball) -> Ball:
-        """C of the module docstring at y = end."""
-        c, y = self.plan.c, outward(end).lower
-        s = acb(c, end)
-        both = s * (1 + s)
-        if not all(1 - c * t > 0 for t, _, _ in self.parts.curved):
-            return arb.pos_inf()
-        exponent = (self._closed(s, both) + tau2 * both / 2).real - arb(c) * self.epsilon
-        for step, n in self.parts.steps:
-            exponent += n * step.ceiling(c, y, step.best_angle(c, y)[1], self.plan.digits).log()
-        return exponent.exp().upper()
-
-    def _periods(self, tau2: Ball) -> Ball:
-        """The bound on the other periods."""
-        plan, total = self.plan, arb(0)
-        for b in (plan.below, plan.above):
-            exact, distance = arb(b), abs(arb(b) - arb(plan.c)) * arb(plan.period)
-            exponent = arb(0)
-            if b > 0.0:
-                both = exact * (1 + exact)
-                exponent = self._closed(exact, both) + tau2 * both / 2 - exact * self.epsilon
-                exponent += exact * exact.log() - (1 + exact) * (1 + exact).log()
-                for step, n in self.parts.steps:
-                    exponent += n * step.moment(b, plan.digits).log()
-            total += exponent.exp() / (distance.exp() - 1)
-        return total.upper()
-
-
-def _powers(weights: list[Any], logs: list[Any], error: Ball, step: Ball, count: int) -> list[Any]:
-    """Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, as one product of two matrices in C."""
-    turn = acb(0, step)
-    height = math.isqrt(count - 1) + 1
-    near = _vandermonde([(turn * log).exp() for log in logs], height)
-    far = _vandermonde([(height * turn * log).exp() for log in logs], -(-count // height))
-    rows = [[weight * z for weight, z in zip(weights, row, strict=True)] for row in near]
-    product = acb_mat(far) * acb_mat(rows).transpose()
-    slack = acb(arb(0, error), arb(0, error))
-    return [m + slack for m in product.entries()[:count]]
-
-
-def _vandermonde(base: list[Any], count: int) -> list[list[Any]]:
-    """Powers 0 … count−1 of each entry. Each is a product of two halves: a long chain of complex products would inflate
-    the balls."""
-    powers = [[acb(1)] * len(base), base]
-    for k in range(2, count):
-        powers.append([x * y for x, y in zip(powers[k // 2], powers[k - k // 2], strict=True)])
-    return powers[:count]

@@ -1,0 +1,94 @@
+"""Count the files of the package that four everyday walks touch.
+
+    python .ci/walks.py [--names]
+
+Each walk runs in a fresh interpreter. `imported` counts the modules of the package that Python loads. `run` counts the
+files of which a function runs, the module body not counted. With --names, the files that run are listed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+WALKS = {
+    "delta of a pair": """
+import ndis
+ndis.GaussianPair.from_ratios([1.5, 0.8], shift=[0.0, 0.7]).delta(1.0)
+""",
+    "calibrate and release a Parquet folder": """
+import numpy, os, pyarrow, pyarrow.parquet
+os.mkdir("rows")
+rows = numpy.random.default_rng(0).normal(size=(50, 3))
+for i in range(2):
+    pyarrow.parquet.write_table(pyarrow.table({name: rows[:, j] for j, name in enumerate("abc")}), f"rows/{i}.parquet")
+import ndis
+public = {"sketch_size": 20, "row_norm_bound": 1.0}
+ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, **public).release("rows", progress=False)
+""",
+    "lift and release": """
+import ndis
+model = ndis.models.BohningLogistic(l2_penalty=30.0, row_norm_bound=1.0)
+ndis.lift(model, epsilon=1.0, delta=1e-6).release(([[0.6, 0.8], [1.0, 0.0]], [1, -1]))
+""",
+    "ndis audit FILE": """
+import json, sys
+pair = {"variance_ratio": [1.0], "shift": [1.0]}
+with open("pairs.json", "w") as file:
+    json.dump({"claim": {"epsilon": 1.0, "delta": 1e-6}, "pairs": [pair]}, file)
+sys.argv = ["ndis", "audit", "pairs.json", "--report", "page.html"]
+from ndis.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 1, end.code
+""",
+}
+
+_WATCH = """
+import json, sys, threading
+ran = set()
+def watch(frame, event, argument):
+    if event == "call" and frame.f_code.co_name not in ("<module>", "<lambda>") and frame.f_code.co_flags & 2:
+        ran.add(frame.f_code.co_filename)
+sys.setprofile(watch)
+threading.setprofile(watch)
+try:
+    exec(compile(open(sys.argv.pop(1)).read(), "walk", "exec"), {"__name__": "walk"})
+finally:
+    sys.setprofile(None)
+    imported = sorted(name for name in sys.modules if name == "ndis" or name.startswith("ndis."))
+    with open("found.json", "w") as file:
+        json.dump({"imported": imported, "run": sorted(name for name in ran if "/ndis/" in name)}, file)
+"""
+
+
+def walk(code: str) -> dict[str, list[str]]:
+    """Modules imported and files run by one walk."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "walk.py").write_text(code, encoding="utf-8")
+        path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-c", _WATCH, "walk.py"]
+        subprocess.run(command, cwd=folder, check=True, env={**os.environ, "PYTHONPATH": path}, capture_output=True)
+        found: dict[str, list[str]] = json.loads(Path(folder, "found.json").read_text(encoding="utf-8"))
+    return found
+
+
+def main(names: bool) -> None:
+    """Print one line per walk."""
+    print(f"{'':<40}{'imported':>10}{'run':>6}")
+    for title, code in WALKS.items():
+        found = walk(code)
+        print(f"{title:<40}{len(found['imported']):>10}{len(found['run']):>6}")
+        for name in found["run"] if names else ():
+            print("    " + name.partition("/src/ndis/")[2])
+
+
+if __name__ == "__main__":
+    main("--names" in sys.argv[1:])

@@ -1,0 +1,200 @@
+"""Random compositions of sampled releases: the float, its error estimate and the certificate must agree.
+
+python -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs 16
+
+A seed fixes a composition: one to three groups with 1 to 10⁶ steps each, rates from 1e-6 to 1, noise multipliers from
+0.3 to 100 or other Gaussian pairs (sketches, pairs with unequal variances), an order, and δ from 0.9 to 1e-100. The ε
+of that δ is solved for. There log δ, its error estimate and the certificate must not contradict each other. Nothing is
+excused: a refusal is listed as a failure too.
+
+The last lines of the output are the failures as a JSON list, and one line that sums up with the times. Several machines
+share the work by different values of `--first`. The program ends with 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+import ndis
+from ndis.errors import PrecisionError
+from ndis.spectrum.composition import Composition
+
+ACCURACY = 1e-10  # of log δ, relative to 1 + |log δ|
+AGREED = ("agree", "agree within bounds", "zero")
+
+
+def composition(seed: int) -> tuple[ndis.PrivacyProfile, ndis.profile.Choice, float]:
+    """A composition, an order and a δ, all of them random."""
+    rng = np.random.default_rng(seed)
+
+    def between(low: float, high: float) -> float:
+        return float(np.exp(rng.uniform(math.log(low), math.log(high))))
+
+    def pair() -> ndis.GaussianPair:
+        kind = rng.random()
+        if kind < 0.9:
+            return ndis.PrivacyProfile.from_noise_multiplier(between(0.3, 100.0)).remove
+        if kind < 0.96:  # a sketch of so many columns, wider or narrower with the record
+            ratio = 1.0 + between(0.001, 0.2)
+            return ndis.GaussianPair.from_ratios(
+                ratio if rng.random() < 0.7 else 1.0 / ratio, copies=int(rng.integers(1, 200))
+            )
+        return ndis.GaussianPair.from_ratios(rng.uniform(0.7, 1.4, 2), shift=rng.uniform(0.0, 1.0, 2))
+
+    groups = []
+    for _ in range(int(rng.integers(1, 4))):
+        rate = 1.0 if rng.random() < 0.1 else between(1e-6, 0.999)
+        groups.append(ndis.Group(pair(), rates=(rate,), count=int(between(1.0, 1e6))))
+    if all(not group.sampled for group in groups) or (len(groups) == 1 and groups[0].count == 1):
+        groups.append(ndis.Group(pair(), rates=(0.01,), count=100))
+    order: ndis.profile.Choice = "remove" if rng.integers(2) else "add"
+    return ndis.PrivacyProfile.from_groups(groups), order, 10.0 ** -rng.uniform(0.05, 100.0)
+
+
+@dataclass
+class Finding:
+    """What came out for one seed."""
+
+    seed: int
+    outcome: str = ""
+    told: str = ""  # of a failure
+    order: str = ""
+    target: float = math.nan
+    epsilon: float = math.nan
+    value: float = math.nan  # log δ
+    error: float = math.nan
+    by_floats: bool = False  # False if the float kernel refused and a certificate stood in for it
+    lower: float = math.nan  # the certificate
+    upper: float = math.nan
+    seconds: dict[str, float] = field(default_factory=dict)  # of ε, of log δ, and of the certificate
+    groups: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _Stopwatch:
+    def __init__(self, finding: Finding) -> None:
+        self.finding, self.begun = finding, time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.finding.seconds[name], self.begun = now - self.begun, now
+
+
+def check(seed: int) -> Finding:
+    """The float, its error estimate and the certificate at the ε of one seed; no failure raises."""
+    profile, order, target = composition(seed)
+    found = Finding(seed, order=order, target=target)
+    for group in profile.groups:
+        pair = group.remove
+        about = {"ratios": (1.0 + pair.excess).tolist(), "shift": pair.shift.tolist(), "copies": pair.copies.tolist()}
+        found.groups.append({"rate": group.rate, "count": group.count, **about})
+    try:
+        found.outcome = compare(profile, order, target, found)
+    except (AssertionError, PrecisionError, TimeoutError, ArithmeticError, ValueError) as failure:
+        kinds = {AssertionError: "CONTRADICTION", TimeoutError: "too slow"}
+        stage = ("epsilon", "log_delta", "certificate")[len(found.seconds)]
+        refused = "refused" if isinstance(failure, PrecisionError) else "ERROR"
+        found.outcome = f"{kinds.get(type(failure), refused)} ({stage})"
+        found.told = f"{type(failure).__name__}: {failure}"
+    return found
+
+
+def compare(profile: ndis.PrivacyProfile, order: ndis.profile.Choice, target: float, found: Finding) -> str:
+    """The outcome; raises AssertionError if two numbers contradict each other."""
+    assert order != "worst"
+    watch = _Stopwatch(found)
+    found.epsilon = epsilon = profile.epsilon(target, order=order)
+    watch.lap("epsilon")
+    law = Composition(profile._steps(order), order)
+    x = np.array([epsilon])
+    try:
+        found.value, found.error = (float(a[0]) for a in law.law.log_delta(x))
+        found.by_floats = True
+    except PrecisionError:
+        found.value, found.error = (float(a[0]) for a in law.log_delta(x))
+    watch.lap("log_delta")
+    value, slack = found.value, ACCURACY * (1.0 + abs(found.value))
+    if value > -math.inf:
+        assert value <= math.log(target), "epsilon(delta) is not on the safe side"
+        assert found.error <= slack, "the error estimate is above the accuracy promised"
+    box = profile.certify(epsilon, order=order)
+    found.lower, found.upper = box.lower, box.upper
+    watch.lap("certificate")
+    if value == -math.inf:
+        assert box.upper <= target, "log δ = −∞, and the certificate is above the target"
+        return "zero"
+    assert box.lower == 0.0 or math.log(box.lower) <= value + slack, "the float is below the certificate"
+    assert value - slack <= math.log(box.upper), "the float is above the certificate"
+    return "agree" if box.width <= 1.01e-6 * box.upper else "agree within bounds"
+
+
+def _check_within(job: tuple[int, float]) -> Finding:
+    seed, limit = job
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"not done after {limit:g} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    begun = time.perf_counter()
+    try:
+        return check(seed)
+    except TimeoutError as late:  # it came between two statements of `check`
+        return Finding(seed, outcome="too slow", told=str(late), seconds={"all": time.perf_counter() - begun})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def summary(found: list[Finding]) -> str:
+    """Outcomes, and the times of each stage."""
+    text = f"{len(found)} compositions: {dict(Counter(f.outcome for f in found).most_common())}"
+    text += f"; certificates in place of floats: {sum(not f.by_floats for f in found if 'log_delta' in f.seconds)}"
+    for name in ("epsilon", "log_delta", "certificate"):
+        times = [f.seconds[name] for f in found if name in f.seconds]
+        if times:
+            middle, most = np.quantile(times, [0.5, 0.95])
+            text += f"; {name} median {middle:.3g} s, 95 % {most:.3g} s, max {max(times):.3g} s"
+    return text
+
+
+def main() -> int:
+    """Run the sweep."""
+    parser = argparse.ArgumentParser(description="random compositions: float, error estimate and certificate agree")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=2000, help="number of seeds")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which one composition is given up")
+    parser.add_argument("--out", help="file to which every finding is appended as it comes, one JSON object per line")
+    given = parser.parse_args()
+    begun = time.perf_counter()
+    work = [(seed, given.limit) for seed in range(given.first, given.first + given.count)]
+    found: list[Finding] = []
+    _check_within((given.first, given.limit))  # compiles what the processes then share
+    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+        for one in pool.imap_unordered(_check_within, work):
+            found.append(one)
+            if given.out:
+                with open(given.out, "a") as file:
+                    file.write(json.dumps(asdict(one)) + "\n")
+            if one.outcome not in AGREED:
+                print(f"seed {one.seed}: {one.outcome}: {one.told}", flush=True)
+    wrong = sorted((f for f in found if f.outcome not in AGREED), key=lambda f: f.seed)
+    print(json.dumps([asdict(f) for f in wrong]))
+    took = time.perf_counter() - begun
+    print(f"seeds {given.first} to {given.first + given.count - 1}, {took:.0f} s: {summary(found)}")
+    return min(len(wrong), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,305 @@
+"""Certified δ(ε) in the remove order where few large losses make it up: a sum over their number.
+
+At a small rate the loss of a step has a narrow body, and a far tail in which its moments explode. On every line on
+which the moments stay finite, the sum of `ndis.spectrum.sampled_certified` then cancels by the size of δ, and the body
+dies only far out. So every step j is split by soft windows of its loss (`ndis.spectrum.sampled_windows`):
+
+    M_j = B_j + J_j + F_j,     losses below T₁, between T₁ and T₂, above T₂.
+
+Under the first law each step thus gets a label, with a probability that depends on its loss, and
+
+    δ(ε) = Σ_k Π_j C(n_j, k_j) δ_k(ε) + R,      0 ≤ R ≤ Σ_j n_j F_j(0).
+
+Here δ_k belongs to the positive measure with the transform Π_j B_j^{n_j − k_j} J_j^{k_j} (and the plain releases), with
+k_j jumps in group j. R comes from the outcomes with a label F, whose probability is at most Σ n_j F_j(0), and the
+integrand of δ lies between 0 and 1. All that `ndis.spectrum.sampled_certified` proves about its sum holds for a
+positive measure. So each δ_k that counts is summed on a line of its own, where little cancels.
+
+**The others.** A δ_k is at most κ_b e^{−bε} times the transform at b, for any b ≥ 0. For more than m jumps together,
+z^k ≥ z^{m+1} for z ≥ 1 gives the bound κ_b e^{−bε} z^{−m−1} Π_j (B_j(b) + z J_j(b))^{n_j}.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from flint import arb, fmpz
+from scipy.special import log_ndtr
+
+from ndis._balls import Ball, outward, precision
+from ndis.errors import PrecisionError
+from ndis.spectrum.sampled_certified_parts import Parts
+from ndis.spectrum.sampled_certified_plan import Guess, Plan, Planner
+from ndis.spectrum.sampled_certified_sum import PeriodSum
+from ndis.spectrum.sampled_moment_balls import ShiftStep
+from ndis.spectrum.sampled_windows import WindowStep
+
+__all__ = ["enclose_by_jumps"]
+
+_ATTEMPTS = 3
+_SHARES = (0.5, 0.3, 0.7)  # T₁ as a share of the loss that a jump must reach
+_MOST_JUMPS = 8
+_MOST_TERMS = 24
+_MOST_NODES = 20_000
+_BOUND_DIGITS = 30.0
+
+
+class _Cut(NamedTuple):
+    """T₁, T₂ and ω of one step."""
+
+    low: float
+    high: float
+    width: float
+
+
+class _Term(NamedTuple):
+    """The jumps of every step; b and the float logarithm of the bound there; the plan, or None if the bound suffices."""
+
+    jumps: tuple[int, ...]
+    place: float
+    log_bound: float
+    plan: Plan | None
+
+
+class _Layout(NamedTuple):
+    cuts: list[_Cut | None]
+    terms: list[_Term]
+    most: int  # jumps of a term
+    rest: tuple[float, float]  # b and z for the terms with more
+    log_delta: float
+
+    @property
+    def cost(self) -> int:
+        return sum(t.plan.last + 200 for t in self.terms if t.plan is not None)
+
+
+def enclose_by_jumps(make: Callable[[], Parts], epsilon: float, width: float, log_delta: float) -> Ball:
+    """δ(ε) as a ball, meant to have the relative width asked for.
+
+    Parameters
+    ----------
+    make : callable
+        The parts of the composition, at the working precision.
+    epsilon, width : float
+        ε and the relative width.
+    log_delta : float
+        A first guess of log δ(ε).
+
+    Raises
+    ------
+    PrecisionError
+        If no split into a few jumps is found. If the width is not reached, the ball is wider than asked for.
+    """
+    best = arb(0).union(arb(1))
+    for attempt in range(_ATTEMPTS):
+        with precision(128):
+            layout = _lay_out(make(), epsilon, width, log_delta, attempt)
+        ball = _evaluate(make, layout, epsilon, width, attempt)
+        best = ball if ball.rad() < best.rad() else best
+        if ball > 0 and (2 * ball.rad() / ball.lower()) <= width:
+            return ball
+        top = outward(ball.upper().log()).upper
+        log_delta = top if ball > 0 else min(top, layout.log_delta) - 5.0
+    return best
+
+
+# ---------------------------------------------------------------------- floats: proposals only
+
+
+def _lay_out(parts: Parts, epsilon: float, width: float, log_delta: float, attempt: int) -> _Layout:
+    """The cheapest split found."""
+    found: list[_Layout] = []
+    reason = "no step has jumps"
+    for share in _SHARES:
+        guess = log_delta
+        try:
+            for _ in range(3):
+                layout = _try(parts, epsilon, width, guess - (0.5 if attempt else 4.0), share, attempt)
+                if attempt or guess - 12.0 < layout.log_delta < guess + 12.0:
+                    break
+                guess = layout.log_delta
+            found.append(layout)
+        except PrecisionError as error:
+            reason = str(error)
+            continue
+        if layout.cost < 5000:
+            break
+    if not found:
+        raise PrecisionError(reason)
+    return min(found, key=lambda layout: layout.cost)
+
+
+def _try(parts: Parts, epsilon: float, width: float, log_delta: float, share: float, attempt: int) -> _Layout:
+    reach = epsilon - 0.5 * float(parts.flat) - sum(n * _body_mean(step, epsilon) for step, n in parts.steps)
+    if not reach > 0.0:
+        raise PrecisionError("the losses without jumps reach epsilon")
+    groups = sum(isinstance(step, ShiftStep) for step, _ in parts.steps)
+    need = math.log(16.0 * max(groups, 1) / width) - log_delta
+    cuts = [
+        _cut(step, reach, share, need + math.log(n)) if isinstance(step, ShiftStep) else None for step, n in parts.steps
+    ]
+    terms: list[_Term] = []
+    sizes: list[float] = []
+    small = log_delta + math.log(width / 64.0)
+    windows = _windows(parts, cuts)
+    for most in range(_MOST_JUMPS + 1):
+        for jumps in _vectors([0 if w[1] is None else n for w, (_, n) in zip(windows, parts.steps, strict=True)], most):
+            planner, log_count = _planner(parts, windows, jumps, epsilon, width, log_delta, attempt)
+            place, size = planner._saddle()
+            bound = planner._exponent(place) + _log_kappa(place) + log_count
+            sizes.append(min(size + log_count, bound))
+            plan = planner.plan() if bound > small - math.log(len(terms) + 2.0) else None
+            if plan is not None and plan.last > _MOST_NODES:
+                raise PrecisionError(f"a sum over jumps needs {plan.last:.2g} nodes")
+            terms.append(_Term(jumps, place, bound, plan))
+            if len(terms) > _MOST_TERMS:
+                raise PrecisionError("too many jumps count")
+        rest = _rest(parts, windows, most, [t.place for t in terms if sum(t.jumps) == most], epsilon)
+        if rest[2] < small:
+            return _Layout(cuts, terms, most, rest[:2], float(np.logaddexp.reduce(sizes)))
+    raise PrecisionError("too many jumps count")
+
+
+def _planner(parts, windows, jumps, epsilon, width, log_delta, attempt):  # type: ignore[no-untyped-def]
+    part, log_count = _part(parts, windows, jumps), 0.0
+    for (_, n), k in zip(parts.steps, jumps, strict=True):
+        log_count += math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
+    return Planner(part, epsilon, width / 8.0, Guess(log_delta=log_delta - log_count, attempt=attempt)), log_count
+
+
+def _body_mean(step: object, epsilon: float) -> float:
+    """Mean of the losses below ε/2, roughly."""
+    if not isinstance(step, ShiftStep):
+        return 0.0
+    x = np.linspace(-9.0, 9.0 + step.mu, 2001)
+    loss = step._log_ratio(x)
+    weight = np.exp(loss - 0.5 * x * x) * (loss < 0.5 * epsilon)
+    return float((weight * loss).sum() * (x[1] - x[0])) / math.sqrt(2.0 * math.pi)
+
+
+def _cut(step: ShiftStep, reach: float, share: float, need: float) -> _Cut:
+    """T₁, T₂ and ω, such that losses above T₂ have a probability of about e^−need."""
+    low, high = 0.0, 60.0 + step.mu
+    while high - low > 1e-3:
+        x = 0.5 * (low + high)
+        tail = np.logaddexp(step.log_stay + log_ndtr(-x), math.log(step.q) + log_ndtr(step.mu - x))
+        low, high = (x, high) if tail > -need else (low, x)
+    top = float(step._log_ratio(np.array([high]))[0])
+    jump = min(reach, top)
+    x = (math.log1p(math.expm1(min(jump, 600.0)) / step.q) + 0.5 * step.mu**2) / step.mu
+    slope = max(x - step.mu, 1.0) / (step.mu * -math.expm1(step.log_stay - jump))
+    start = share * reach if share * reach < 0.9 * top else top
+    width = min(2.0 / slope, start / math.sqrt(2.0 * (need + 20.0)))
+    return _Cut(start if start < top else -math.inf, top + 2.0 * width, width)
+
+
+_Windows = list[tuple[object, WindowStep | None]]
+
+
+def _windows(parts: Parts, cuts: list[_Cut | None]) -> _Windows:
+    """(body, jumps) of every step; no jumps where the step stays whole or is only cut above."""
+    found: _Windows = []
+    for (step, _), cut in zip(parts.steps, cuts, strict=True):
+        if cut is None or not isinstance(step, ShiftStep):
+            found.append((step, None))
+        elif cut.low == -math.inf:
+            found.append((WindowStep(step, -math.inf, cut.high, cut.width), None))
+        else:
+            jumps = WindowStep(step, cut.low, cut.high, cut.width)
+            found.append((WindowStep(step, -math.inf, cut.low, cut.width), jumps))
+    return found
+
+
+def _part(parts: Parts, windows: _Windows, jumps: tuple[int, ...]) -> Parts:
+    """The composition with so many jumps in each group."""
+    steps = []
+    for (body, high), (_, n), k in zip(windows, parts.steps, jumps, strict=True):
+        if n > k:
+            steps.append((body, n - k))
+        if k:
+            steps.append((high, k))
+    return parts._replace(steps=steps)
+
+
+def _vectors(limits: list[int], total: int) -> list[tuple[int, ...]]:
+    """All vectors of whole numbers up to the limits with this sum."""
+    ranges = [range(min(limit, total) + 1) for limit in limits]
+    return [v for v in itertools.product(*ranges) if sum(v) == total]
+
+
+def _log_kappa(b: float) -> float:
+    return b * math.log(b) - (1.0 + b) * math.log1p(b)
+
+
+def _rest(parts: Parts, windows: _Windows, most: int, places: list[float], epsilon: float) -> tuple[float, float, float]:
+    """(b, z, log of the bound) for the terms with more than `most` jumps."""
+    best = (1.0, 1.0, math.inf)
+    if sum(n for (_, high), (_, n) in zip(windows, parts.steps, strict=True) if high is not None) <= most:
+        return 1.0, 1.0, -math.inf
+    log_z = np.linspace(0.0, 400.0, 801)
+    for place in places:
+        for b in (place, 0.7 * place, 0.4 * place):
+            alone = Planner(parts._replace(steps=[]), epsilon, 0.5, Guess())._exponent(b) + _log_kappa(b)
+            total = alone - (most + 1.0) * log_z
+            for (body, high), (_, n) in zip(windows, parts.steps, strict=True):
+                value = body.log_moment(b)  # type: ignore[attr-defined]
+                total = total + n * (value if high is None else np.logaddexp(value, high.log_moment(b) + log_z))
+            at = int(np.argmin(total))
+            if total[at] < best[2]:
+                best = (b, math.exp(log_z[at]), float(total[at]))
+    return best
+
+
+# ---------------------------------------------------------------------- balls
+
+
+def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float, width: float, attempt: int) -> Ball:
+    lower, upper = arb(0), arb(0)
+    for term in layout.terms:
+        digits = _BOUND_DIGITS if term.plan is None else term.plan.digits
+        with precision(round(192 + 1.5 * digits)):
+            parts = make()
+            part = _part(parts, _windows(parts, layout.cuts), term.jumps)
+            count = arb(1)
+            for (_, n), k in zip(parts.steps, term.jumps, strict=True):
+                count *= arb(fmpz(math.comb(n, k)))
+            if term.plan is None:
+                upper += count * _chernoff(part, epsilon, term.place)
+            else:
+                ball = count * PeriodSum(part, epsilon, term.plan).value()[0]
+                lower, upper = lower + ball.lower().max(arb(0)), upper + ball.upper()
+    with precision(192):
+        parts = make()
+        windows = _windows(parts, layout.cuts)
+        for (body, high), (_, n) in zip(windows, parts.steps, strict=True):
+            top = body if high is None else high
+            if isinstance(top, WindowStep):
+                upper += n * top.mass_above()
+        b, z = layout.rest
+        alone = _chernoff(parts._replace(steps=[]), epsilon, b) / arb(z) ** (layout.most + 1)
+        several = False
+        for (body, high), (_, n) in zip(windows, parts.steps, strict=True):
+            moment = body.moment(b, _BOUND_DIGITS)  # type: ignore[attr-defined]
+            if high is not None:
+                several = several or n > layout.most
+                moment += arb(z) * high.moment(b, _BOUND_DIGITS)
+            alone *= moment**n
+        more = sum(n for (_, high), (_, n) in zip(windows, parts.steps, strict=True) if high is not None)
+        if more > layout.most:
+            upper += alone
+        return lower.lower().union(upper.upper())
+
+
+def _chernoff(part: Parts, epsilon: float, b: float) -> Ball:
+    """κ_b e^{K(b) − bε} at most."""
+    exact = arb(b)
+    both = exact * (1 + exact)
+    exponent = PeriodSum.closed(part, exact, both) - exact * epsilon
+    exponent += exact * exact.log() - (1 + exact) * (1 + exact).log()
+    for step, n in part.steps:
+        exponent += n * step.moment(b, _BOUND_DIGITS).log()
+    return exponent.exp().upper()

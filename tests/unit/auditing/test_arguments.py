@@ -1,0 +1,132 @@
+"""Arguments of an audit that are refused, each with its name."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from helpers.audits import CLAIM, LOUD, ROWS, SHIFT
+from ndis.auditing import AddAdversarial, AddRandom, AddRows, Claim, PairBatch, ProjectionLaw, RemoveEach, audit
+from ndis.errors import ParameterError
+
+
+def noisy_sum(variance, columns=3):
+    return lambda data: (data.sum(axis=0), np.full(columns, variance))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "pairs, algorithm or mechanism must be given"),
+        ({"pairs": [SHIFT], "mechanism": ProjectionLaw(5, 1.0, 1.0)}, "one of them"),
+        ({"pairs": []}, "pairs must be at least one"),
+        ({"pairs": [1.0]}, "GaussianPair or PrivacyProfile"),
+        ({"pairs": {"ratio": [1.0]}}, "keys of pairs"),
+        ({"pairs": {"variance_ratio": [1.0, math.nan]}}, "variance_ratio of pair 1 must be positive and finite"),
+        ({"pairs": {"variance_ratio": [1.0], "shift": [math.inf]}}, "shift of pair 0 must be finite"),
+        ({"pairs": {"variance_ratio": [1.0, -1.0]}}, "positive"),
+        ({"pairs": {"variance_ratio": [1.0, 2.0], "copies": [0, 1]}}, "copies"),
+        ({"pairs": {"variance_ratio": [1.0, 2.0], "shift": [0.0, 1.0, 2.0]}}, "broadcast"),
+        ({"pairs": {"variance_ratio": []}}, "at least one pair"),
+        ({"pairs": [SHIFT], "data": np.zeros((2, 2))}, "data must be left out"),
+        ({"pairs": [SHIFT], "neighbours": RemoveEach()}, "neighbours must come with data"),
+        ({"algorithm": noisy_sum(1.0)}, "data must come with an algorithm"),
+        ({"algorithm": noisy_sum(1.0), "data": [[1.0, 2.0, 3.0]]}, "array of rows"),
+        ({"algorithm": lambda d: 1.0, "data": np.zeros((2, 2))}, "return"),
+        ({"algorithm": lambda d: ([math.nan], [1.0]), "data": np.zeros((2, 2))}, "finite"),
+        ({"algorithm": lambda d: ([0.0], [-1.0]), "data": np.zeros((2, 2))}, "non-negative"),
+        ({"algorithm": lambda d: (np.zeros(len(d)), np.ones(len(d))), "data": np.zeros((2, 2))}, "one dimension"),
+        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "neighbours": 3}, "rule of ndis.auditing"),
+        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "neighbours": []}, "at least one"),
+        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "workers": 0}, "workers"),
+        ({"algorithm": noisy_sum(1.0), "data": np.zeros((0, 3))}, "at least one pair"),
+        ({"mechanism": 3}, "profile"),
+        ({"pairs": [SHIFT], "random_state": -1}, "random_state"),
+    ],
+)
+def test_bad_input(arguments, words):
+    with pytest.raises(ParameterError, match=words):
+        audit(CLAIM, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "adjacency"),
+    [
+        (-1.0, 0.1, "add-remove"),
+        (math.nan, 0.1, "add-remove"),
+        (math.inf, 0.1, "add-remove"),
+        (1.0, 1.0, "add-remove"),
+        (1.0, -0.1, "add-remove"),
+        (1.0, math.nan, "add-remove"),
+        (1.0, 0.1, "both"),
+    ],
+)
+def test_bad_claims(epsilon, delta, adjacency):
+    with pytest.raises(ParameterError):
+        Claim(epsilon, delta, adjacency)
+    with pytest.raises(ParameterError):
+        Claim.curve([0.5, epsilon], [0.1, delta], adjacency=adjacency)
+
+
+def test_bad_rules():
+    with pytest.raises(ParameterError, match="row_norm_bound"):
+        AddRandom(row_norm_bound=math.nan)
+    with pytest.raises(ParameterError, match="candidates"):
+        AddRows([[math.nan]])
+    with pytest.raises(ParameterError, match="columns of data"):
+        audit(CLAIM, algorithm=noisy_sum(1.0), data=np.zeros((2, 3)), neighbours=AddRows([[1.0]]))
+    with pytest.raises(ParameterError, match="ridge"):
+        ProjectionLaw(10, 0.0, 1.0)
+    with pytest.raises(ParameterError, match="claim must be a Claim"):
+        audit((1.0, 1e-6), pairs=[SHIFT])
+
+
+@pytest.mark.parametrize("neighbours", [(ROWS[:3], ROWS[:3, 0]), [None], "abc", [[1.0, 2.0]], [ROWS], iter([ROWS])])
+def test_given_data_sets_must_be_like_the_data(neighbours):
+    data = (ROWS, ROWS[:, 0])
+    algorithm = lambda d: (d[0].sum(axis=0), np.full(2, 8.0))  # noqa: E731
+    with pytest.raises(ParameterError, match="neighbours"):
+        audit(CLAIM, algorithm=algorithm, data=data, neighbours=neighbours)
+    assert audit(CLAIM, algorithm=algorithm, data=data, neighbours=[(ROWS[1:], ROWS[1:, 0])]).pairs_tried == 1
+
+
+def test_a_bad_pair_of_a_batch_is_named():
+    for batch, words in (
+        (PairBatch([1.0, 1.0, math.nan]), "variance_ratio of pair 2"),
+        (PairBatch([1.0, -1.0]), "variance_ratio of pair 1"),
+        (PairBatch([1.0, 1.0], shift=[0.0, math.inf]), "shift of pair 1"),
+        (PairBatch(np.ones((2, 2)), copies=[[1, 1], [1, 1.5]]), "copies of pair 1"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            audit(CLAIM, pairs=batch)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"generations": 0},
+        {"offspring": 0},
+        {"starts": True},
+        {"row_norm_bound": math.inf},
+        {"row_norm_bound": 1e-320},
+        {"row_norm_bound": 1e308},
+        {"target_values": "ab"},
+        {"target_values": {"a": 1}},
+        {"target_values": True},
+        {"target_values": [math.nan]},
+    ],
+)
+def test_bad_arguments_of_rules(wrong):
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        AddAdversarial(**{"row_norm_bound": 1.0, **wrong})
+    with pytest.raises(ParameterError, match="count"):
+        AddRandom(row_norm_bound=1.0, count=-1)
+
+
+def test_what_only_an_algorithm_needs_is_refused_with_pairs(tmp_path):
+    for more in ({"journal": tmp_path / "j"}, {"workers": 2}):
+        with pytest.raises(ParameterError, match="left out with pairs"):
+            audit(CLAIM, pairs=[LOUD], **more)
+    assert not (tmp_path / "j").exists()

@@ -1,0 +1,72 @@
+"""`ndis dpsgd`: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ndis import DPSGD, PrivacyProfile
+from ndis.cli import app
+
+STEP = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
+MNIST = DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
+
+
+def close(a, b, rel=1e-9):
+    return np.testing.assert_allclose(a, b, rtol=rel, atol=0)
+
+
+class TestCommand:
+    MNIST = ("--batch-size", "256", "--records", "60000", "--epochs", "60", "--delta", "1e-5")
+
+    def run(self, *options):
+        return CliRunner().invoke(app, ["dpsgd", *options])
+
+    def test_epsilon(self):
+        done = self.run("--noise-multiplier", "1.1", *self.MNIST)
+        assert done.exit_code == 0
+        assert "steps             14063" in done.stdout
+        assert "Poisson sampling" in done.stdout
+
+    def test_json_and_certificate(self):
+        plain, certified = (
+            json.loads(self.run("--noise-multiplier", "1.1", *self.MNIST, "--json", *more).stdout)
+            for more in ((), ("--certify",))
+        )
+        run = DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14063)
+        assert plain["epsilon"] == run.epsilon(1e-5)
+        assert certified["epsilon"] == run.certified_epsilon(1e-5)
+        assert (plain["certified"], certified["certified"]) == (False, True)
+
+    def test_calibration(self):
+        found = json.loads(self.run("--epsilon", "2", *self.MNIST, "--json").stdout)
+        run = DPSGD(noise_multiplier=found["noise_multiplier"], sampling_rate=found["sampling_rate"], steps=14063)
+        assert (found["epsilon"], found["certified"]) == (2.0, True)
+        assert run.profile().certify(2.0).upper <= 1e-5
+
+    def test_picture(self, tmp_path):
+        pytest.importorskip("matplotlib")
+        file = tmp_path / "epochs.svg"
+        options = ("--noise-multiplier", "1", "--sampling-rate", "0.2", "--steps", "20", "--delta", "1e-5")
+        assert self.run(*options, "--output", str(file)).exit_code == 0
+        assert file.read_bytes().startswith(b"<?xml")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--delta", "1e-5"), "input must be --sampling-rate, or --batch-size and --records; got neither"),
+            (("--sampling-rate", "2", "--steps", "1", "--delta", "1e-5"), "--sampling-rate must be above 0"),
+            (("--sampling-rate", "nan", "--steps", "1", "--delta", "1e-5"), "--sampling-rate must be above 0"),
+            (("--sampling-rate", "0.1", "--delta", "1e-5"), "input must be one of --epochs and --steps; got neither"),
+            (("--sampling-rate", "0.1", "--epochs", "-1", "--delta", "1e-5"), "--epochs must be positive"),
+            (("--sampling-rate", "0.1", "--steps", "5", "--delta", "1e-5"), "input must be one of --noise-multiplier"),
+            (("--batch-size", "9", "--records", "3", "--steps", "5", "--delta", "1e-5"), "--batch-size must be"),
+        ],
+    )
+    def test_bad_input(self, options, message):
+        done = self.run(*options)
+        assert done.exit_code == 2
+        assert message in done.stderr

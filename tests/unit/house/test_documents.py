@@ -1,0 +1,83 @@
+"""The documents are true: their examples give what they show, their commands run, their links lead somewhere.
+
+Warnings are errors here as in all tests.
+"""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from helpers.places import ROOT
+from ndis.cli import app
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """(line number, text) of each fenced block in the language."""
+    text = page.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, m.start(2)), m[2]) for m in FENCE.finditer(text) if m[1] == language]
+
+
+def sessions(page: Path) -> doctest.DocTest:
+    """All interactive python blocks of a page as one session."""
+    examples = []
+    for line, text in blocks(page, "python"):
+        for example in doctest.DocTestParser().get_examples(text, page.name):
+            example.lineno += line
+            examples.append(example)
+    return doctest.DocTest(examples, {}, page.name, str(page), 0, None)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if sessions(p).examples], ids=lambda p: p.name)
+def test_examples(page):
+    report: list[str] = []
+    found = doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(sessions(page), out=report.append)
+    assert found.failed == 0, "".join(report)
+
+
+def test_the_readme_shows_an_example():
+    assert len(sessions(ROOT / "README.md").examples) >= 6
+
+
+def commands(page: Path) -> list[str]:
+    """The `ndis` lines in the shell blocks of a page."""
+    lines = [line for _, text in blocks(page, "sh") for line in text.splitlines()]
+    return [line for line in lines if line.startswith("ndis ")]
+
+
+@pytest.mark.parametrize("line", sorted({line for page in PAGES for line in commands(page)}))
+def test_commands(line, tmp_path, monkeypatch):
+    """Every `ndis` line shown works in a folder that holds the two files the documents speak of."""
+    moments = {"mean_p": [0.5, 0], "cov_p": [[1.3, 0.2], [0.2, 0.9]]}
+    moments |= {"mean_q": [0, 0], "cov_q": [[1, -0.1], [-0.1, 1.1]]}
+    np.savez(tmp_path / "gaussians.npz", **moments)
+    (tmp_path / "gaussians.json").write_text(json.dumps(moments))
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+    assert result.exit_code == 0, result.output
+
+
+def test_the_examples_of_the_release_engine_run() -> None:
+    text = (ROOT / "docs" / "release-engine.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    elsewhere = ("rows/", "Client")  # a folder, a cluster or a device that is not here
+    here = [block for block in blocks if not any(word in block for word in elsewhere)]
+    assert len(here) == 5
+    names: dict[str, object] = {}
+    for block in here:
+        exec(compile(block, "release-engine.md", "exec"), names)
+    parts = names["parts"]
+    whole = names["exact_gram"](names["rows"], row_norm_bound=5.0)  # type: ignore[operator]
+    assert parts[0].finish() == whole  # type: ignore[index]
+    np.testing.assert_allclose(names["gram"].layout.joint_norm_bound, np.sqrt(35))  # type: ignore[attr-defined]

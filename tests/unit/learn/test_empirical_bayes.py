@@ -1,0 +1,194 @@
+"""The solver of the rounds, which sees released values only: combination of rounds, shrinkage, clips, inference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ndis.learn._empirical_bayes import GROWTH, Preconditioner, Round, posterior_mean, predicted
+from ndis.learn._inference import unshrunk
+from ndis.learn._releases import EDGES, next_clip, tail
+from ndis.learn._rounds import Measured, fit_rounds
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(1)
+    x = np.c_[rng.normal([0.0, 0.5, 0.0], size=(2000, 3)), np.full(2000, 0.5)]
+    y = x @ np.array([[0.5], [-0.3], [0.0], [1.0]]) + 0.1 * rng.normal(size=(2000, 1))
+    return x, y, x.T @ x, np.linalg.lstsq(x, y, rcond=None)[0]
+
+
+class TestPrediction:
+    def test_weights_add_up_to_one_and_are_inverse_variances_at_one_point(self):
+        weights, error = predicted(np.zeros((3, 2)), np.array([1.0, 2.0, 4.0]), np.zeros(2), scale=5.0)
+        np.testing.assert_allclose(weights, np.array([4, 2, 1]) / 7)
+        assert error == pytest.approx(4 / 7)
+
+    def test_a_far_round_counts_less_and_the_error_is_right(self):
+        rng = np.random.default_rng(0)
+        theta, at = rng.normal(size=(3, 4)), rng.normal(size=4)
+        variances = np.array([0.5, 1.0, 2.0])
+        weights, error = predicted(theta, variances, at, scale=0.7)
+        assert weights.sum() == pytest.approx(1.0)
+        gap = weights @ theta - at  # the error of the prediction is gap·E + noise
+        assert error == pytest.approx(0.7 * gap @ gap + weights**2 @ variances)
+        for _ in range(20):  # no other combination is better
+            other = weights + 0.1 * (rng.normal(size=3) @ (np.eye(3) - 1 / 3))
+            gap = other @ theta - at
+            assert 0.7 * gap @ gap + other**2 @ variances >= error
+
+
+class TestPosterior:
+    def test_one_exact_round_gives_least_squares(self, problem):
+        x, y, gram, best = problem
+        matrix = Preconditioner.of(gram, noise=1e-6, constant=True)
+        found = posterior_mean([Round(np.zeros((4, 1)), x.T @ y, noise=1e-6)], matrix)
+        np.testing.assert_allclose(found, best, atol=1e-5)
+
+    def test_apply_is_the_matrix(self, problem):
+        gram = problem[2]
+        theta = np.random.default_rng(0).normal(size=(5, 4, 2))
+        for constant in (False, True):
+            matrix = Preconditioner.of(gram, noise=1e-9, constant=constant)
+            np.testing.assert_allclose(matrix.apply(theta), gram @ theta, rtol=1e-9)
+
+    def test_rounds_correct_an_error_of_the_matrix(self, problem):
+        x, y, gram, best = problem
+        rng = np.random.default_rng(3)
+        noise = 40.0
+        error = rng.normal(size=(4, 4)) * noise / np.sqrt(2)
+        matrix = Preconditioner.of(gram + (error + error.T) / np.sqrt(2), noise=noise, constant=True)
+        theta, rounds, misses = np.zeros((4, 1)), [], []
+        for _ in range(6):
+            rounds.append(Round(theta, x.T @ (y - x @ theta), noise=0.01))
+            theta = posterior_mean(rounds, matrix)
+            misses.append(np.abs(theta - best).max())
+        assert misses[-1] < 0.01 * misses[0]
+
+    def test_noise_only_is_the_centre(self):
+        matrix = Preconditioner.of(np.diag([900.0] * 5 + [250.0]), noise=1.0, constant=True)
+        rng = np.random.default_rng(0)
+        found = [
+            posterior_mean(
+                [Round(np.zeros((6, 1)), np.r_[rng.normal(size=5) * 10, 100.0][:, None], noise=10.0)], matrix
+            )
+            for _ in range(200)
+        ]
+        away = np.mean([bool(theta[:5].any()) for theta in found])
+        assert away < 0.15
+        assert all(theta[5] == pytest.approx(0.4, abs=0.15) for theta in found)
+
+    def test_coefficients_grow_at_a_bounded_pace(self):
+        matrix = Preconditioner.of(np.diag([10.0, 10.0]), noise=0.01, constant=False)
+        rounds = [Round(np.array([[0.1], [0.0]]), np.array([[100.0], [0.0]]), noise=0.01)]
+        assert np.linalg.norm(posterior_mean(rounds, matrix)) == pytest.approx(GROWTH * 0.1)
+
+    def test_targets_do_not_touch_each_other(self, problem):
+        x, y, gram, _ = problem
+        matrix = Preconditioner.of(gram, noise=1.0, constant=True)
+        two = np.c_[y, 5 - y]
+        both = posterior_mean([Round(np.zeros((4, 2)), x.T @ two, noise=3.0)], matrix)
+        for j in range(2):
+            one = posterior_mean([Round(np.zeros((4, 1)), x.T @ two[:, [j]], noise=3.0)], matrix)
+            np.testing.assert_allclose(both[:, [j]], one)
+
+
+class TestClip:
+    def test_tail_is_what_a_clip_takes(self):
+        rng = np.random.default_rng(0)
+        lengths = rng.uniform(0, 2, 100_000)
+        counts = np.diff(np.searchsorted(np.sort(lengths), [0.0, *EDGES, np.inf]))
+        assert tail(counts.astype(float), 0.5) == pytest.approx(np.maximum(lengths - 0.5, 0).sum(), rel=0.1)
+
+    def test_more_noise_means_a_smaller_clip(self):
+        counts = np.diff(
+            np.searchsorted(np.sort(np.random.default_rng(0).exponential(0.3, 5000)), [0.0, *EDGES, np.inf])
+        )
+        chosen = [next_clip(counts.astype(float), entries=10, shift=s, weight=0.15) for s in (0.01, 0.1, 1.0, 10.0)]
+        assert chosen == sorted(chosen)
+        assert chosen[0] < 0.4 < 2.0 <= chosen[-1]
+
+    def test_negative_counts_are_none(self):
+        assert tail(np.full(len(EDGES) + 1, -5.0), 0.1) == 0.0
+
+
+class TestInference:
+    def test_covariance_is_that_of_the_estimate(self):
+        """Over 4000 draws a variance has a relative standard deviation of 2.2 %: 12 % is over five of them."""
+        rng = np.random.default_rng(0)
+        gram = 500 * np.array([[1.0, 0.3], [0.3, 0.5]])
+        truth, theta, noise, s = np.array([0.5, -0.2]), np.array([[0.3], [0.1]]), 4.0, 6.0
+        found = []
+        for _ in range(4000):
+            best = truth + np.linalg.cholesky(0.2**2 * np.linalg.inv(gram)) @ rng.normal(size=2)
+            e = rng.normal(size=(2, 2)) * s / np.sqrt(2)
+            noisy = gram + np.triu(e) + np.triu(e, 1).T + np.diag(np.diag(e)) * (np.sqrt(2) - 1)
+            total = (gram @ (best - theta[:, 0]) + noise * rng.normal(size=2))[:, None]
+            squares = np.array([0.2**2 * 998 + (best - theta[:, 0]) @ gram @ (best - theta[:, 0])])
+            found.append(
+                unshrunk(Round(theta, total, noise), noisy, noise=s, squares=squares, square_noise=0.1, records=1000.0)
+            )
+        errors = np.array([f.theta[:, 0] - truth for f in found])
+        claimed = np.mean([f.covariance[0] for f in found], axis=0)
+        np.testing.assert_allclose(np.diagonal(claimed), errors.var(axis=0), rtol=0.12)
+        assert np.mean([f.residual_variance[0] for f in found]) == pytest.approx(0.04, rel=0.12)
+
+    def test_a_hidden_direction_is_infinite(self):
+        last = Round(np.zeros((2, 1)), np.ones((2, 1)), 1.0)
+        found = unshrunk(last, np.diag([100.0, 2.0]), noise=1.0, squares=np.ones(1), square_noise=1.0, records=10.0)
+        assert np.isinf(found.covariance).all()
+
+
+class Scripted:
+    """Rounds of exact sums, without noise."""
+
+    predictors, targets, constant, longest = 4, 1, True, 5.0
+
+    def __init__(self, x, y):
+        self.x, self.y, self.clips, self.squared = x, y, [], []
+
+    def gram(self):
+        return self.x.T @ self.x, 1e-3
+
+    def shift(self, index):
+        return 1e6
+
+    def round(self, index, theta, *, clip, square_clip):
+        residuals = self.y - self.x @ theta
+        lengths = np.linalg.norm(self.x, axis=1) * np.abs(residuals[:, 0])
+        terms = self.x * residuals * np.minimum(1, clip / np.maximum(lengths, 1e-300))[:, None]
+        self.clips.append(clip)
+        self.squared.append(square_clip)
+        if square_clip is None:
+            edges = np.concatenate([[-1.0], np.array(EDGES) * self.longest, [np.inf]])
+            counts = np.diff(np.searchsorted(np.sort(lengths), edges, side="right")).astype(float)
+        else:
+            counts = np.array([(np.minimum(np.abs(residuals), square_clip) ** 2).sum()])
+        return Measured(terms.sum(axis=0)[:, None], clip / 1e6, counts, 1e-6)
+
+
+class TestRounds:
+    def test_find_least_squares_and_its_variances(self, problem):
+        x, y, gram, best = problem
+        data = Scripted(x, y)
+        found = fit_rounds(data, rounds=6)
+        np.testing.assert_allclose(found.theta, best, atol=1e-4)
+        np.testing.assert_allclose(found.estimate.theta, best, atol=1e-4)
+        assert found.estimate.records == pytest.approx(2000)
+        assert found.estimate.residual_variance[0] == pytest.approx(0.01, rel=0.1)
+        np.testing.assert_allclose(
+            np.diagonal(found.estimate.covariance[0]),
+            found.estimate.residual_variance[0] * np.diagonal(np.linalg.inv(gram)),
+            rtol=0.02,
+        )
+        assert data.squared[:-1] == [None] * 5
+        assert 0.4 < data.squared[-1] < 2.0  # some standard deviations
+
+    def test_the_clip_changes_by_at_most_two_but_for_the_last(self, problem):
+        data = Scripted(*problem[:2])
+        fit_rounds(data, rounds=6)
+        clips = data.clips
+        ratios = np.array(clips[1:-1]) / clips[:-2]
+        assert (ratios <= 2.0 + 1e-12).all()
+        assert (ratios >= 0.5 - 1e-12).all()

@@ -1,0 +1,95 @@
+"""How estimators read rows and targets: by type and shape, and no cell changes how another is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+from helpers.sketches import PLAIN
+from ndis.errors import ParameterError
+from ndis.gram import exact_gram
+from ndis.learn import PrivateCovariance, PrivateRidge
+from ndis.learn._base import private_rows, private_targets
+
+
+class TestTargetTypes:
+    def text(self):
+        import pandas as pd
+        import polars as pl
+
+        words = ["1", "2", "x"]
+        return {
+            "unicode": np.array(words),
+            "bytes": np.array(words, dtype="S"),
+            "string": pd.Series(words, dtype="string"),
+            "category": pd.Series([1, 2, 3], dtype="category"),
+            "object": pd.Series([1, 2, "x"], dtype=object),
+            "frame": pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": words}),
+            "polars": pl.Series(words),
+        }
+
+    @pytest.mark.parametrize("kind", ["unicode", "bytes", "string", "category", "object", "frame", "polars"])
+    def test_text_is_refused_by_its_type(self, kind):
+        message = r"^y must hold real numbers; got (dtype .*|text|bytes); convert it first"
+        with pytest.raises(ParameterError, match=message):
+            PrivateRidge(row_norm_bound=1.0, target_bound=1.0).fit(np.zeros((3, 1)), self.text()[kind])
+
+    def test_numbers_lists_and_objects_are_read(self):
+        import pandas as pd
+        import polars as pl
+
+        for y in (
+            [1, "x", None],
+            np.array([1, "x", None], dtype=object),
+            pd.Series([1, None, 3], dtype="Int64"),
+            pd.DataFrame({"a": [1.0, 2.0, 3.0]}),
+            pl.Series([True, False, True]),
+            np.array([True, False, True]),
+        ):
+            model = PrivateRidge(row_norm_bound=1.0, target_bound=1.0, sketch_size=5).fit(np.zeros((3, 1)), y)
+            assert np.isfinite(model.coef_).all()
+
+
+def test_no_cell_changes_how_another_is_read():
+    rows = [[np.timedelta64(1, "s"), 1.0], ["0.5", 0.25], [b"0.5", 0.0]]
+    alone = exact_gram(private_rows(BaseEstimator(), rows), row_norm_bound=2.0)
+    for cell in ("x", None, 10**400, "1_0", np.datetime64("2020")):
+        beside = exact_gram(private_rows(BaseEstimator(), [*rows, [0.0, cell]]), row_norm_bound=2.0)
+        assert np.array_equal(alone.integers, beside.integers)
+        PLAIN.release([*rows, [0.0, cell]])
+
+
+@pytest.mark.parametrize("data", [[[1, 2], [3]], [[1, 2], 3]])
+def test_shapes_alone_are_refused(data):
+    with pytest.raises(ParameterError, match="data must be rows with equally many cells"):
+        PLAIN.release(data)
+    with pytest.raises(ParameterError, match="y must be rows with equally many cells"):
+        private_targets(None, data)
+
+
+def test_a_scalar_among_targets_in_brackets_is_refused():
+    assert private_targets(None, [[1.0]] * 3).shape == (3, 1)
+    with pytest.raises(ParameterError, match="y must be rows"):
+        private_targets(None, [[1.0]] * 3 + [5.0])
+
+
+def test_data_of_the_wrong_kind():
+    bounds = {"row_norm_bound": 1.0, "target_bound": 1.0}
+    with pytest.raises(ParameterError, match="data must show its columns; got an empty list"):
+        PLAIN.release([])
+    with pytest.raises(ParameterError, match="X must be rows in memory; got a path"):
+        PrivateCovariance(row_norm_bound=1.0).fit("records.csv")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "note": [1, "secret"]})
+    with pytest.raises(ParameterError, match="column 'note' must hold real numbers; got dtype object"):
+        PrivateRidge(**bounds).fit(frame, [1, 2])
+    dask = pytest.importorskip("dask.array")
+    with pytest.raises(ParameterError, match="X must be in memory for fit; got a dask collection"):
+        PrivateRidge(**bounds).fit(dask.ones((4, 2)), np.ones(4))
+
+
+def test_an_empty_list_says_how_to_show_its_columns() -> None:
+    with pytest.raises(ParameterError, match=r"X must show its columns; .*np.empty\(\(0, columns\)\)"):
+        private_rows(BaseEstimator(), [])
+    assert private_rows(BaseEstimator(), np.empty((0, 3))).shape == (0, 3)

@@ -1,0 +1,190 @@
+"""The file of a ledger: changes are found, failures release nothing, backups and migrations are whole."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+import ndis
+from helpers.ledgers import Model, lifted, shift, sketch
+from helpers.places import ROOT
+from ndis.errors import LedgerError, ParameterError
+from ndis.ledger import store as store_module
+
+
+def spend(ledger: ndis.Ledger) -> dict[int, str]:
+    entries = []
+    for name, request in (("a", shift(0.25)), ("a", shift(0.1)), ("b", sketch())):
+        entries.append(ledger.reserve(name, request))
+        ledger.commit(entries[-1])
+    return {entry.number: entry.digest for entry in entries}
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("UPDATE entries SET time = '2000-01-01' WHERE number = 2", "entry 2 .* does not fit the chain"),
+        ("UPDATE entries SET totals = replace(totals, '2', '1') WHERE number = 3", "entry 3 .* does not fit the chain"),
+        ("DELETE FROM entries WHERE number = 3", "entry 3 .* does not fit the chain"),
+        (
+            "UPDATE entries SET number = 99 WHERE number = 2; UPDATE entries SET number = 2 WHERE number = 4;"
+            "UPDATE entries SET number = 4 WHERE number = 99",
+            "entry 2 .* does not fit the chain",
+        ),
+        ("UPDATE about SET value = '9.0' WHERE key = 'epsilon'", "entry 1 .* does not fit the chain"),
+        ("UPDATE profiles SET json = replace(json, '0.25', '0.75')", "does not have the digest"),
+    ],
+)
+def test_a_changed_file_is_found(plan, sql, message):
+    spend(plan)
+    assert plan.verify() == 6
+    with sqlite3.connect(plan.path) as connection:
+        connection.executescript(sql)
+    connection.close()
+    with pytest.raises(LedgerError, match=message):
+        ndis.Ledger(plan.path).verify()
+
+
+def test_an_end_that_was_cut_off_is_found_with_a_receipt(plan):
+    heads = spend(plan)
+    with sqlite3.connect(plan.path) as connection:
+        connection.execute("DELETE FROM entries WHERE number > 4")
+    connection.close()
+    assert ndis.Ledger(plan.path).verify() == 4  # nothing in the file tells of it
+    with pytest.raises(LedgerError, match="entry 5 of the ledger is missing: a receipt names it"):
+        ndis.Ledger(plan.path).verify(heads=heads)
+
+
+def test_a_history_that_was_written_again_is_found_with_a_receipt(plan, tmp_path):
+    """Whoever owns the file can compute a whole chain anew; only what others hold tells."""
+    heads = spend(plan)
+    slots = {"a": (shift(0.25), 2), "b": (sketch(), 1)}
+    again = ndis.Ledger.create(tmp_path / "again.db", epsilon=4.0, delta=1e-6, plan=slots, data_name="visits")
+    spend(again)
+    assert again.verify() == 6
+    with pytest.raises(LedgerError, match="entry 1 of the ledger is not the one that a receipt names"):
+        again.verify(heads=heads)
+
+
+def test_a_chain_computed_anew_over_an_overspent_plan_is_found(plan):
+    """A forger who keeps the chain consistent still cannot have more releases than the plan has."""
+    entry = plan.reserve("a", shift(0.25))
+    store = plan._store
+    for _ in range(2):
+        store.append("reserve", lambda before: (entry.content, before.totals))
+    with pytest.raises(LedgerError, match="entry 2 of the ledger has wrong totals"):
+        plan.verify()
+
+
+def test_a_forged_cost_is_found(tmp_path):
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=1.0, delta=1e-6, kind="shifts")
+    entry = ledger.reserve(None, shift(0.1))
+    cheap = {**entry.content, "cost": {"spent": "1"}}
+    ledger._store.append("reserve", lambda before: (cheap, ledger._after(before.totals, cheap)))
+    with pytest.raises(LedgerError, match="entry 2 of the ledger has a wrong cost"):
+        ledger.verify()
+
+
+def test_an_existing_file_is_never_touched(tmp_path):
+    path = tmp_path / "x.db"
+    path.write_text("mine")
+    with pytest.raises(ParameterError, match="path must be a new file"):
+        ndis.Ledger.create(path, epsilon=1.0, delta=1e-6, kind="shifts")
+    assert path.read_text() == "mine"
+    with pytest.raises(LedgerError):
+        ndis.Ledger(path)
+    with pytest.raises(ParameterError, match="be an existing ledger file"):
+        ndis.Ledger(tmp_path / "nothing.db")
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE x (y)").connection.close()
+    with pytest.raises(LedgerError, match="no ledger of this package"):
+        ndis.Ledger(tmp_path / "other.db")
+
+
+def test_a_read_only_file_releases_nothing(tmp_path):
+    model = Model()
+    mechanism = lifted(model)
+    path = tmp_path / "x.db"
+    ledger = ndis.Ledger.create(path, epsilon=1.0, delta=1e-6, plan={"a": (mechanism, 1)})
+    path.chmod(0o400)
+    with pytest.raises(LedgerError, match="read-only file"):
+        ledger.release("a", mechanism, "fine")
+    assert model.asked == 0
+    path.chmod(0o600)
+    assert ledger.remaining() == {"a": 1}
+
+
+FULL = """
+import resource, sys
+sys.path.insert(0, {tests!r})
+from helpers.ledgers import Model, lifted
+import ndis
+model = Model()
+mechanism = lifted(model)
+ledger = ndis.Ledger({path!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))
+try:
+    ledger.release("a", mechanism, "fine")
+except ndis.LedgerError as error:
+    print(model.asked, "LedgerError", "could not be read or written" in str(error))
+"""
+
+
+@pytest.mark.parametrize("limit", [100, 4096, 12288])
+def test_a_full_disk_releases_nothing(tmp_path, limit):
+    """A limit on the size of files makes every write beyond it fail, as a full disk does; the last one in mid-entry."""
+    path = tmp_path / "x.db"
+    ledger = ndis.Ledger.create(path, epsilon=1.0, delta=1e-6, plan={"a": (lifted(Model()), 1)})
+    code = FULL.format(tests=str(ROOT / "tests"), path=str(path), limit=limit)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["0", "LedgerError", "True"], done.stderr
+    assert ledger.remaining() == {"a": 1}
+    assert ledger.verify() == 0
+
+
+def test_a_backup_is_whole_and_new(plan, tmp_path):
+    spend(plan)
+    plan.backup(tmp_path / "copy.db")
+    copy = ndis.Ledger(tmp_path / "copy.db")
+    assert copy.verify() == 6
+    assert copy.head() == plan.head()
+    with pytest.raises(ParameterError, match="new file"):
+        plan.backup(tmp_path / "copy.db")
+
+
+def test_a_later_format_is_refused_and_an_older_one_is_migrated(plan, monkeypatch):
+    heads = spend(plan)
+    monkeypatch.setattr(store_module, "FORMAT_VERSION", 2)
+    with pytest.raises(LedgerError, match=r"has format version 1; .* needs 2; migrate it"):
+        ndis.Ledger(plan.path)
+    with pytest.raises(LedgerError, match="nothing leads from there"):
+        ndis.Ledger.migrate(plan.path)
+    monkeypatch.setitem(store_module._MIGRATIONS, 1, "CREATE TABLE notes (text TEXT); CREATE INDEX n ON notes (text);")
+    migrated = ndis.Ledger.migrate(plan.path)
+    assert migrated.verify(heads=heads) == 6
+    assert ndis.Ledger.migrate(plan.path).head() == plan.head()
+    monkeypatch.undo()
+    with pytest.raises(LedgerError, match=r"has format version 2; .* needs 1$"):
+        ndis.Ledger(plan.path)
+
+
+def test_a_migration_that_fails_changes_nothing(plan, monkeypatch):
+    spend(plan)
+    monkeypatch.setattr(store_module, "FORMAT_VERSION", 2)
+    monkeypatch.setitem(store_module._MIGRATIONS, 1, "CREATE TABLE notes (text TEXT); CREATE TABLE entries (x);")
+    with pytest.raises(LedgerError):
+        ndis.Ledger.migrate(plan.path)
+    monkeypatch.undo()
+    assert ndis.Ledger(plan.path).verify() == 6
+
+
+def test_processes_that_race_and_are_killed_leave_a_sound_ledger():
+    """The short form of `make ledger-race`."""
+    command = [sys.executable, "-m", "benchmarks.ledger_race", "--rounds", "2", "--processes", "64"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "2 rounds, 64 processes each" in done.stdout

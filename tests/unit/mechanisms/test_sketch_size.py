@@ -1,0 +1,58 @@
+"""How large a sketch should be: the table, its picture, questions that are refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import ndis
+from ndis.errors import ParameterError
+
+
+def test_sketch_sizes():
+    public = {"epsilon": 1.0, "delta": 1e-6, "row_norm_bound": 2.0, "columns": 4}
+    table = ndis.choose_sketch_size(**public, gram_norm_bound=1e3)
+    errors = [row.error_bound for row in table.rows]
+    ridges = [row.ridge for row in table.rows]
+    assert errors == sorted(errors, reverse=True)
+    assert ridges == sorted(ridges)
+    assert all(0 < row.ridge_ratio < 1 for row in table.rows)
+    assert table.recommended in {row.sketch_size for row in table.rows}
+    assert "recommended" in repr(table)
+    assert table.to_rows()[0]["ridge"] == ridges[0]
+    row = next(row for row in table.rows if row.sketch_size == table.recommended)
+    assert row.error_bound <= 1.1 * min(errors)
+    aimed = ndis.choose_sketch_size(**public, gram_norm_bound=1e3, target_error=errors[3])
+    assert aimed.recommended == table.rows[3].sketch_size
+    assert len(table.plot().lines) == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"columns": 0},
+        {"sketch_sizes": []},
+        {"sketch_sizes": [10.5]},
+        {"gram_norm_bound": -1.0},
+        {"gram_norm_bound": math.nan},
+        {"confidence": 1.0},
+        {"target_error": 1e-9},
+        {"target_error": math.nan},
+    ],
+)
+def test_bad_questions_about_the_size(bad):
+    public = {"epsilon": 1.0, "delta": 1e-6, "row_norm_bound": 2.0, "columns": 4, "sketch_sizes": [64]}
+    with pytest.raises(ParameterError):
+        ndis.choose_sketch_size(**{**public, **bad})
+
+
+def test_picture_of_sketch_sizes():
+    from matplotlib.figure import Figure
+
+    table = ndis.choose_sketch_size(epsilon=1, delta=1e-6, row_norm_bound=1, columns=2, sketch_sizes=[20, 40])
+    ax = table.plot(Figure().subplots())
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("sketch size", "spectral norm")
+    assert not ax.get_legend().get_frame_on()
+    assert not ax.spines["top"].get_visible()
+    assert not ax.spines["right"].get_visible()
