@@ -6,8 +6,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 import ndis
 from helpers.command import fine
 from ndis.pair import GaussianPair
@@ -48,21 +46,3 @@ class TestAsAProcess:
             process.stdout.readline()
             process.stdout.close()
             assert process.stderr.read() == ""
-
-
-@pytest.mark.parametrize("module", ["numpy", "typer", "ndis.cli.projection"])
-def test_an_interrupt_while_the_command_is_being_imported(module, tmp_path):
-    """The module that comes in the place of the named one is interrupted, as by Ctrl-C."""
-    code = f"""
-import importlib.abc, os, runpy, signal, sys, time
-class Interrupting(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name == {module!r}:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(60)
-sys.meta_path.insert(0, Interrupting())
-sys.argv = ["ndis", "delta", "--ratio", "2", "--epsilon", "1"]
-runpy.run_module("ndis", run_name="__main__")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ndis: interrupted\n")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import ndis
 
@@ -37,3 +41,21 @@ def test_every_public_name_is_there():
         assert getattr(ndis, name) is getattr(ndis, name)
     names = {*ndis._HOMES, "__version__"}
     assert names <= set(ndis.__all__) <= names | set(ndis._MODULES)
+
+
+@pytest.mark.parametrize("module", ["numpy", "typer", "ndis.cli.projection"])
+def test_an_interrupt_while_the_command_is_being_imported(module, tmp_path):
+    """The module that comes in the place of the named one is interrupted, as by Ctrl-C."""
+    code = f"""
+import importlib.abc, os, runpy, signal, sys, time
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["ndis", "delta", "--ratio", "2", "--epsilon", "1"]
+runpy.run_module("ndis", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ndis: interrupted\n")
