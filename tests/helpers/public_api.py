@@ -122,7 +122,8 @@ def other_bases(module: str, node: ast.ClassDef) -> str:
         ast.unparse(base)
         for home, owner in ancestors(module, node)
         for base in owner.bases
-        if not definitions(home, ast.unparse(base).partition("[")[0])[1]
+        if not ast.unparse(base).startswith("Generic[")
+        and not definitions(home, ast.unparse(base).partition("[")[0])[1]
     }
     return f"({', '.join(sorted(names))})" if names else ""
 
