@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import ndis
 from ndis.auditing import Claim
 from ndis.pair import GaussianPair
 
@@ -20,3 +21,9 @@ def total(data):
 def ridge(data):
     precision = data.T @ data + 3.0 * np.eye(data.shape[1])
     return np.linalg.solve(precision, data.sum(axis=0)), 20.0 * np.linalg.inv(precision)
+
+
+def sketch(**more) -> ndis.RandomProjection:
+    """A projection whose claim is proved."""
+    public = {"epsilon": 1.0, "delta": 1e-6, "sketch_size": 50, "row_norm_bound": 1.0, **more}
+    return ndis.RandomProjection.calibrated(**public)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,3 +76,15 @@ def test_bad_arguments_are_no_verdict():
             check(CLAIM, pairs=[])
         with pytest.raises(ndis.ParameterError):
             check((1.0, 1e-6), pairs=[QUIET])
+
+
+SHIFT = GaussianPair.from_ratios(1.0, shift=2.0)
+
+
+@pytest.mark.parametrize("check", [assert_not_refuted, assert_refuted])
+def test_helpers_hide_their_own_frames(check):
+    pair = SHIFT if check is assert_not_refuted else GaussianPair.from_ratios(1.01)
+    with pytest.raises(AssertionError) as caught:
+        check(CLAIM, pairs=[pair])
+    shown = caught.traceback.filter(caught)
+    assert {entry.path for entry in shown} == {Path(__file__)}

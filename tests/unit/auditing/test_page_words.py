@@ -1,4 +1,4 @@
-"""The audit page for the person who decides: names, plain words, few digits, data behind it, several audits."""
+"""The audit page for the person who decides: names, plain words, few digits, and data behind it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,18 @@ import json
 import math
 import re
 from importlib.resources import files
-from pathlib import Path
 
-import pytest
 from scipy.special import ndtr
 
-import ndis
 from helpers.audits import CLAIM
 from helpers.pages import text_of
-from ndis.auditing import AuditReport, Claim, audit, portfolio
+from ndis.auditing import AuditReport, Claim, audit
 from ndis.auditing.digits import few, plain
-from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-from ndis.testing import assert_not_refuted, assert_refuted
 
 SHIFT = GaussianPair.from_ratios(1.0, shift=2.0)
 SINGULAR = GaussianPair.from_diagonal([0.0], [0.0], [1.0], [1.0])
-
-
-def sketch(**more) -> ndis.RandomProjection:
-    public = {"epsilon": 1.0, "delta": 1e-6, "sketch_size": 50, "row_norm_bound": 1.0, **more}
-    return ndis.RandomProjection.calibrated(**public)
 
 
 # ---------------------------------------------------------------------- the top of the page
@@ -130,45 +120,6 @@ def test_notebooks_show_the_page_in_a_frame():
     assert shown.count("<") == 2  # all of the page is escaped
 
 
-def test_a_portfolio_lists_all_audits():
-    reports = [
-        audit(CLAIM, pairs=[SHIFT], title="Alpha", data_name="a.csv"),
-        audit(CLAIM, pairs=[GaussianPair.from_ratios(1.01)], title="Beta"),
-        audit(CLAIM, mechanism=sketch(), title="<b>Gamma</b>"),
-    ]
-    found = portfolio(reports, title="Autumn")
-    page = found.to_html()
-    text = text_of(page)
-    assert "3 audits: 1 claim refuted, 1 proved, 1 not refuted." in text
-    headings = {"refuted": "The claim is false", "proved": "The claim is proved", "open": "Not refuted"}
-    for kind, heading in headings.items():
-        assert page.count(f'<span class="badge {kind}">{heading}</span>') == 1
-    assert "<b>Gamma" not in page
-    assert page.count("<svg") >= 3
-    assert page.index("Confidential.") < page.index("<h1>Autumn</h1>")
-    assert "<iframe" in found._repr_html_()
-    for bad in ([], [3]):
-        with pytest.raises(ParameterError, match="at least one AuditReport"):
-            portfolio(bad)
-
-
-def test_a_portfolio_is_saved_as_a_page(tmp_path):
-    found = portfolio([audit(CLAIM, pairs=[SHIFT])])
-    found.save(tmp_path / "all.html")
-    assert (tmp_path / "all.html").read_text(encoding="utf-8") == found.to_html()
-    with pytest.raises(ParameterError, match=r"end in \.html"):
-        found.save(tmp_path / "all.json")
-
-
 def test_the_templates_are_part_of_the_package():
     names = {path.name for path in files("ndis.auditing").iterdir()}
     assert {"page.html.jinja", "parts.html.jinja", "portfolio.html.jinja", "page.css"} <= names
-
-
-@pytest.mark.parametrize("check", [assert_not_refuted, assert_refuted])
-def test_helpers_hide_their_own_frames(check):
-    pair = SHIFT if check is assert_not_refuted else GaussianPair.from_ratios(1.01)
-    with pytest.raises(AssertionError) as caught:
-        check(CLAIM, pairs=[pair])
-    shown = caught.traceback.filter(caught)
-    assert {entry.path for entry in shown} == {Path(__file__)}

@@ -1,4 +1,4 @@
-"""Decisions after an audit: what to do next, what is proved, which neighbours are tried, and tables as data."""
+"""What an audit advises, and what is proved without one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import ndis
-from helpers.audits import CLAIM
+from helpers.audits import CLAIM, sketch
 from helpers.pages import text_of
 from helpers.places import ROOT
-from ndis.auditing import AuditReport, Claim, ProjectionLaw, RemoveEach, audit
+from ndis.auditing import AuditReport, Claim, ProjectionLaw, audit
 from ndis.auditing.digits import at_most
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -25,14 +25,6 @@ THEORY = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
 
 def noisy_sum(variance: float):
     return lambda data: (data.sum(axis=0), np.full(2, variance))
-
-
-def sketch(**more) -> ndis.RandomProjection:
-    public = {"epsilon": 1.0, "delta": 1e-6, "sketch_size": 50, "row_norm_bound": 1.0, **more}
-    return ndis.RandomProjection.calibrated(**public)
-
-
-# ---------------------------------------------------------------------- what to do next
 
 
 def test_the_ridge_of_the_advice_makes_the_claim_true():
@@ -65,9 +57,6 @@ def test_a_claim_of_zero_delta_is_not_told_to_raise_epsilon():
     report = audit(Claim(1.0, 0.0), pairs=[SHIFT])
     assert any("claim a δ above 0" in step for step in report.next_steps)
     assert not any("claim an ε above" in step for step in report.next_steps)
-
-
-# ---------------------------------------------------------------------- proofs
 
 
 @pytest.mark.parametrize(
@@ -141,98 +130,3 @@ def test_a_refutation_wins_over_a_proof_whose_assumption_is_false():
     assert any("one of the assumptions" in note for note in report.notes)
     with pytest.raises(ParameterError, match="proof must be a Proof, of a claim that is not refuted"):
         dataclasses.replace(report, proof=audit(CLAIM, mechanism=sketch()).proof)
-
-
-# ---------------------------------------------------------------------- which neighbours
-
-
-LOUD = "Only the rows or pairs that the user gave were tried."
-
-
-def test_a_stated_bound_adds_the_search_for_the_worst_row():
-    plainly = audit(Claim(1.0, 0.5), algorithm=noisy_sum(9.0), data=ROWS)
-    searched = audit(Claim(1.0, 0.5), algorithm=noisy_sum(9.0), data=ROWS, row_norm_bound=3.0)
-    assert plainly.given_only
-    assert LOUD in text_of(plainly.to_html())
-    assert not searched.given_only
-    assert LOUD not in text_of(searched.to_html())
-    assert searched.pairs_tried > plainly.pairs_tried
-    assert any("‖x‖ ≤ 3" in how for how in searched.how_chosen)
-    assert searched.delta_possible > plainly.delta_possible  # rows of norm 3 are worse than those of norm 1
-
-
-def test_replace_one_needs_only_a_bound():
-    claim = Claim(1.0, 1e-6, "replace-one")
-    with pytest.raises(ParameterError, match="neighbours must be given for replace-one"):
-        audit(claim, algorithm=noisy_sum(1.0), data=ROWS)
-    assert audit(claim, algorithm=noisy_sum(1.0), data=ROWS, row_norm_bound=1.0).refuted
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"pairs": [SHIFT], "row_norm_bound": 1.0}, "come with an algorithm"),
-        ({"algorithm": noisy_sum(1.0), "data": ROWS, "target_bound": 1.0}, "row_norm_bound must come with"),
-        (
-            {"algorithm": noisy_sum(1.0), "data": ROWS, "row_norm_bound": 1.0, "neighbours": RemoveEach()},
-            "be left out if neighbours are given",
-        ),
-        ({"pairs": [SHIFT], "header": True}, "columns, targets and header must come with data"),
-        ({"pairs": [SHIFT], "title": 3}, "title must be of type str"),
-    ],
-)
-def test_arguments_that_do_not_go_together(arguments, words):
-    with pytest.raises(ParameterError, match=re.escape(words)):
-        audit(CLAIM, **arguments)
-
-
-# ---------------------------------------------------------------------- tables
-
-
-def test_frames_and_files_are_read_as_arrays_are(tmp_path):
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    columns = {"a": ROWS[:, 0], "b": ROWS[:, 1]}
-    pandas.DataFrame({**columns, "name": list("vwxyz")}).to_csv(tmp_path / "rows.csv", index=False)
-    pandas.DataFrame(ROWS).to_csv(tmp_path / "bare.csv", index=False, header=False)
-    whole = audit(CLAIM, algorithm=noisy_sum(1.0), data=ROWS)
-    for data, how in (
-        (pandas.DataFrame(columns), {}),
-        (polars.DataFrame(columns), {}),
-        (pandas.DataFrame({**columns, "name": list("vwxyz")}), {"columns": ["a", "b"]}),
-        (str(tmp_path / "rows.csv"), {"header": True, "columns": ["a", "b"]}),
-        (tmp_path / "bare.csv", {"columns": ["a", "b"]}),
-    ):
-        found = audit(CLAIM, algorithm=noisy_sum(1.0), data=data, **how)
-        assert found.witness.enclosure == whole.witness.enclosure
-        assert found.witness.neighbours == whole.witness.neighbours
-    with pytest.raises(ParameterError, match="header"):
-        audit(CLAIM, algorithm=noisy_sum(1.0), data=tmp_path / "rows.csv")
-
-
-def test_targets_are_split_off():
-    pandas = pytest.importorskip("pandas")
-    seen = []
-
-    def algorithm(data):
-        seen.append(data)
-        return data[0].T @ data[1], np.full(1, 100.0)
-
-    frame = pandas.DataFrame({"x": ROWS[:, 0], "y": ROWS[:, 1]})
-    audit(CLAIM, algorithm=algorithm, data=frame, targets=["y"])
-    x, y = seen[0]
-    assert x.shape == (5, 1)
-    assert y.tolist() == ROWS[:, 1].tolist()
-    audit(CLAIM, algorithm=algorithm, data=(frame[["x"]], frame["y"]))
-    assert seen[-1][1].shape == (4,) or seen[-1][1].shape == (5,)
-
-
-def test_a_projection_is_audited_on_a_csv_file(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    pandas.DataFrame(ROWS, columns=["a", "b"]).to_csv(tmp_path / "rows.csv", index=False)
-    law = ProjectionLaw(sketch_size=50, ridge=20.0, row_norm_bound=1.0)
-    from_array = audit(CLAIM, mechanism=law, data=ROWS)
-    from_file = audit(CLAIM, mechanism=law, data=str(tmp_path / "rows.csv"), header=True)
-    assert from_file.pairs_tried == from_array.pairs_tried == 1 + 6
-    assert from_file.witness.enclosure == from_array.witness.enclosure
-    with pytest.raises(ParameterError, match="header"):
-        audit(CLAIM, mechanism=law, data=str(tmp_path / "rows.csv"))
