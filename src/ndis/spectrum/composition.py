@@ -28,6 +28,7 @@ __all__ = ["SAMPLED_WIDTH", "Composition", "Step", "worse"]
 
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
+_TINY = -700.0  # no certificate stands in for floats below this log δ
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _BITS = (256, 512, 1024, 2048)
 _MOVES = 120
@@ -90,15 +91,17 @@ class Composition:
             found.append(sampled_certified.SampledGroup(step.rates, invariants, step.count))
         return found
 
-    def log_delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
-        """log δ at each entry of a vector ε, and its error."""
+    def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
+        """log δ at each entry of a vector ε, and its error; −inf stands for a value that is known to lie below `floor`."""
         try:
             return self.law.log_delta(epsilon)
         except PrecisionError:
             if epsilon.size > 1:
-                value, error = zip(*(self.log_delta(x) for x in np.split(epsilon, epsilon.size)), strict=True)
+                value, error = zip(*(self.log_delta(x, floor) for x in np.split(epsilon, epsilon.size)), strict=True)
                 return np.concatenate(value), np.concatenate(error)
-            if any(step.curved for step in self.steps):
+            if self.below(float(epsilon[0]), floor):
+                return np.array([-math.inf]), np.zeros(1)
+            if any(step.curved for step in self.steps) or self.below(float(epsilon[0]), _TINY):
                 raise
             box = sampled_certified.certify_sampled_log(
                 self.enclosed, float(epsilon[0]), order=self.order, relative_width=_CLOSE
@@ -198,8 +201,8 @@ def _smallest(excess: Callable[[float], tuple[float, float]], reach: float) -> f
     raise PrecisionError(f"epsilon did not settle; it lies between {low!r} and {high!r}")
 
 
-def worse(both: Sequence[Composition], epsilon: Floats) -> Floats:
-    """log of the larger δ of both orders.
+def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf) -> Floats:
+    """log of the larger δ of both orders; −inf stands for a value that is known to lie below `floor`.
 
     An order whose Chernoff bound lies below the value of the other one is not evaluated. Near the end of its support δ
     of the add order is too small to evaluate, and this bound tells so.
@@ -209,14 +212,14 @@ def worse(both: Sequence[Composition], epsilon: Floats) -> Floats:
             return np.maximum(*(one.law.log_delta(epsilon)[0] for one in both))
         except PrecisionError:
             pass
-    return np.array([_worse(both, x) for x in epsilon.tolist()])
+    return np.array([_worse(both, x, floor) for x in epsilon.tolist()])
 
 
-def _worse(both: Sequence[Composition], epsilon: float) -> float:
+def _worse(both: Sequence[Composition], epsilon: float, floor: float) -> float:
     worst = -math.inf
     missing: tuple[Composition, PrecisionError] | None = None
     for one in both:
-        if one.below(epsilon, worst):
+        if one.below(epsilon, max(worst, floor)):
             continue
         try:
             worst = max(worst, float(one.log_delta(np.array([epsilon]))[0][0]))

@@ -38,10 +38,10 @@ def _composed(steps: Sequence[Step]) -> bool:
     return len(steps) > 1 or steps[0].count > 1
 
 
-def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats) -> Floats:
-    """log δ at each entry of a vector ε."""
+def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats, floor: float = -math.inf) -> Floats:
+    """log δ at each entry of a vector ε; −inf may stand for a value below `floor`."""
     if _composed(steps):
-        return Composition(steps, order).log_delta(epsilon)[0]
+        return Composition(steps, order).log_delta(epsilon, floor)[0]
     (step,) = steps
     if not step.rates:
         if epsilon.size == 1:
@@ -50,10 +50,12 @@ def log_delta(steps: Sequence[Step], order: Order, epsilon: Floats) -> Floats:
     return subsampling.log_delta(step.pair, epsilon, step.rates, order)
 
 
-def worst_log_delta(remove: Sequence[Step], add: Sequence[Step], epsilon: Floats) -> Floats:
-    """log of the larger δ of both orders, at each entry of a vector ε."""
+def worst_log_delta(
+    remove: Sequence[Step], add: Sequence[Step], epsilon: Floats, floor: float = -math.inf
+) -> Floats:
+    """log of the larger δ of both orders, at each entry of a vector ε; −inf may stand for a value below `floor`."""
     if _composed(remove):
-        return worse([Composition(remove, "remove"), Composition(add, "add")], epsilon)
+        return worse([Composition(remove, "remove"), Composition(add, "add")], epsilon, floor)
     return np.maximum(log_delta(remove, "remove", epsilon), log_delta(add, "add", epsilon))
 
 
