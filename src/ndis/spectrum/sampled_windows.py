@@ -44,6 +44,7 @@ __all__ = ["WindowStep"]
 _MOST_NODES = 20_000
 _FAR = 40.0  # in standard deviations of the noise, or widths of the window
 _CELL_BITS = 80
+_ROUGH = 20.0
 
 
 class _Rule(NamedTuple):
@@ -85,7 +86,7 @@ class WindowStep:
         self.low, self.high, self.width = low, high, width
         self.middle = 0.5 * (low + high)
         self._log_ratio, self._log_stay = step._log_ratio, step.log_stay
-        self._lines: dict[tuple[float, float, int], Line] = {}
+        self._lines: dict[tuple[float, float, int, float | None], Line] = {}
         self._strips: dict[tuple[float, float], tuple[float, float]] = {}
         self._grids: dict[float, tuple[Floats, Floats, Floats]] = {}
 
@@ -138,7 +139,9 @@ class WindowStep:
         return np.asarray(lift + (1.0 + c) * line.real - 0.5 * x * x + self._log_window(line.real) + log_dx)
 
     def log_moment(self, c: float) -> float:
-        """log M_W(c) for real c > 0, in floats."""
+        """log M_W(c) for real c > 0, in floats; far out only its size."""
+        if (1.0 + c) * self.width > _FAR:
+            return (1.0 + c) * (self.high + 0.5 * (1.0 + c) * self.width**2)
         return _log_sum(self._grid(c)[2]) - 0.5 * math.log(2.0 * math.pi)
 
     def log_delta(self, epsilon: float) -> float:
@@ -150,17 +153,24 @@ class WindowStep:
         return 1.0
 
     def best_angle(self, c: float, y: float) -> tuple[float, float]:
-        """(log of the ceiling for |M_W(c + iy)| − log M_W(c), the line θ of the rule), in floats."""
-        theta = self._strip(c, 40.0)[0]
+        """(log of the smallest ceiling found for |M_W(c + iy)| − log M_W(c), its line θ), in floats."""
         x, log_dx, terms = self._grid(c)
-        line = self._log_ratio(x + 1j * theta)
-        log_window, turn = self._log_window(line.real), line.imag / self.width
-        edges = [0.5 * (turn**2 - ((end - line.real) / self.width) ** 2) for end in (self.low, self.high)]
-        # |W| is at most e^{V²/2ω²} W, and at most W and what its two ends change
-        window = np.minimum(0.5 * turn**2 + log_window, np.logaddexp(log_window, np.logaddexp(*edges)))
-        value = (1.0 + c) * line.real - y * line.imag - 0.5 * x * x + window + log_dx
-        fall = 0.5 * theta**2 + _log_sum(value) - _log_sum(terms)
-        return min(fall, 0.0), theta
+        best, size = (0.0, 0.0), _log_sum(terms)
+        live = x[terms > terms.max() - 50.0]
+        least = 50.0 * float(live[-1] - live[0]) / (2.0 * math.pi * 0.4 * _MOST_NODES)
+        for theta in self._strip(c, 40.0)[0] * np.array([1.0, 0.5, 0.25, 0.1, 0.05]):
+            if theta < least:
+                break
+            line = self._log_ratio(x + 1j * theta)
+            log_window, turn = self._log_window(line.real), line.imag / self.width
+            edges = [0.5 * (turn**2 - ((end - line.real) / self.width) ** 2) for end in (self.low, self.high)]
+            # |W| is at most e^{V²/2ω²} W, and at most W and what its two ends change
+            window = np.minimum(0.5 * turn**2 + log_window, np.logaddexp(log_window, np.logaddexp(*edges)))
+            value = (1.0 + c) * line.real - y * line.imag - 0.5 * x * x + window + log_dx
+            fall = 0.5 * theta**2 + _log_sum(value) - size
+            if fall < best[0]:
+                best = (fall, float(theta))
+        return best
 
     def _strip(self, c: float, digits: float) -> tuple[float, float]:
         """(a', h) of a rule with error about e^−digits of M_W(c)."""
@@ -178,9 +188,14 @@ class WindowStep:
         self._strips[c, digits] = best
         return best
 
-    def _rule(self, c: float, digits: float) -> _Rule:
-        theta, step = self._strip(c, digits)
-        theta, step = (math.ldexp(math.floor(math.ldexp(v, 20 - math.frexp(v)[1])), math.frexp(v)[1] - 20) for v in (theta, step))
+    def _rule(self, c: float, digits: float, theta: float | None) -> _Rule:
+        """A rule on the line θ, or on the line that needs the fewest nodes."""
+        if theta is None:
+            theta, step = self._strip(c, digits)
+        else:
+            lift = max(_log_sum(self._bound(c, 2.0 * theta)) - _log_sum(self._grid(c)[2]), 0.0)
+            step = 2.0 * math.pi * theta / (digits + 4.0 + lift)
+        step = math.ldexp(math.floor(math.ldexp(step, 12 - math.frexp(step)[1])), math.frexp(step)[1] - 12)
         x, _, terms = self._grid(c)
         bound = self._bound(c, theta)
         live = np.flatnonzero(bound > _log_sum(terms) - digits - 8.0)
@@ -218,14 +233,18 @@ class WindowStep:
 
     # ------------------------------------------------------------------ balls
 
-    def _window(self, log: Any) -> Any:
-        """W at a loss, real or complex."""
+    def _window(self, log: Any, digits: float) -> Any:
+        """W at a loss, real or complex; well inside, where 1 − W is about e^−digits, only to that."""
         root, far = self.width * arb(2).sqrt(), float(log.real) > self.middle
         ends = (self.high, self.low) if far else (self.low, self.high)
         sign = 1 if far else -1
-        big, small = (
-            (sign * (log - end) / root).erfc() / 2 if math.isfinite(end) else type(log)(0) for end in ends
-        )
+        sides = [sign * (log - end) / root if math.isfinite(end) else None for end in ends]
+        depths = [math.inf if z is None else float(z.real) ** 2 - float(z.imag) ** 2 for z in sides]
+        if min(depths) > digits and (sides[0] is None or float(sides[0].real) < 0.0):
+            # |erfc z| ≤ e^{(Im z)² − (Re z)²} for Re z ≥ 0
+            slack = sum(((z.imag**2 - z.real**2).exp() for z in sides if z is not None), arb(0)).upper()
+            return 1 + (arb(0, slack) if isinstance(log, arb) else acb(arb(0, slack), arb(0, slack)))
+        big, small = (type(log)(0) if z is None else z.erfc() / 2 for z in sides)
         return big - small
 
     def _log_g(self, x: Any) -> Any:
@@ -235,9 +254,9 @@ class WindowStep:
         """e^{rU + V²/2ω²} W(U) at most, on a cell with these values of log g at its ends; `left` may be None."""
         window = arb(1)
         if left is not None and left.real >= self.middle:
-            window = self._window(left.real)
+            window = self._window(left.real, _ROUGH)
         elif right.real <= self.middle:
-            window = self._window(right.real)
+            window = self._window(right.real, _ROUGH)
         return ((1 + arb(c)) * right.real + (right.imag / self.width) ** 2 / 2).exp() * window
 
     def _cells(
@@ -267,7 +286,7 @@ class WindowStep:
             cells.append((edges[-1], math.inf, lift * last * (mass + step * _density(arb(edges[-1])))))
         return cells
 
-    def _nodes(self, c: float, rule: _Rule) -> list[tuple[Any, Any]]:
+    def _nodes(self, c: float, rule: _Rule, digits: float) -> list[tuple[Any, Any]]:
         """(weight, log g) at the nodes of a rule."""
         r, step = 1 + arb(c), arb(rule.step)
         unit = (step / (2 * arb.pi()).sqrt()).log()
@@ -275,7 +294,7 @@ class WindowStep:
         for j in range(rule.low, rule.high + 1):
             x = acb(step * j, rule.theta)
             log = self._log_g(x)
-            nodes.append(((r * log - x * x / 2 + unit).exp() * self._window(log), log))
+            nodes.append(((r * log - x * x / 2 + unit).exp() * self._window(log, digits + 12.0), log))
         return nodes
 
     def moment(self, c: float, digits: float) -> Ball:
@@ -283,11 +302,11 @@ class WindowStep:
         line = self.line(c, digits)
         return sum((weight.real for weight in line.weights), arb(0)) + arb(0, line.error)
 
-    def line(self, c: float, digits: float) -> Line:
+    def line(self, c: float, digits: float, theta: float | None = None) -> Line:
         """The line Re s = c as a sum of geometric sequences, meant to err by e^−digits of M_W(c)."""
-        key = c, digits, int(ctx.prec)
+        key = c, digits, int(ctx.prec), theta
         if key not in self._lines:
-            rule = self._rule(c, digits)
+            rule = self._rule(c, digits, theta)
             damping = (2 * arb.pi() * arb(rule.theta) / rule.step).exp() - 1
             strip = [n for at in (0.0, 2.0 * rule.theta) for _, _, n in self._cells(c, at, digits, 0.0)]
             error = sum(strip, arb(0)) / damping
@@ -295,35 +314,58 @@ class WindowStep:
             for left, right, size in self._cells(c, rule.theta, digits, rule.step, ends):
                 if not (ends[0] <= left and right <= ends[1]):  # the nodes left out are all in such cells
                     error += size
-            nodes = self._nodes(c, rule)
+            nodes = self._nodes(c, rule, digits)
             self._lines[key] = Line([w for w, _ in nodes], [log for _, log in nodes], error.upper())
         return self._lines[key]
 
     def ceiling(self, c: float, y: float, theta: float, digits: float) -> Ball:
-        """Upper bound of |M_W(c + iy')| for all |y'| ≥ y."""
-        line = self.line(c, digits)
+        """Upper bound of |M_W(c + iy')| for all |y'| ≥ y, from the line θ."""
+        if theta == 0.0:
+            return self.moment(c, digits).upper()
+        line = self.line(c, digits, theta)
         total = sum((abs(w) * (-y * log.imag).exp() for w, log in zip(line.weights, line.logs, strict=True)), arb(0))
         return (total + line.error).upper()
 
-    def mass_above(self) -> Ball:
-        """E_P Φ((ℓ − b)/ω) at most: the probability of the losses above the window."""
-        w, places = self.width, np.arange(-_FAR, 12.0, 0.5)
-        edges = [e for e in (self._place(self.high + k * w) for k in places.tolist()) if math.isfinite(e)]
-        root, total = w * arb(2).sqrt(), arb(0)
+    def above(self) -> tuple[Ball, Ball]:
+        """E Φ((ℓ − b)/ω) under both laws: the probability of the losses above the window, with the record and without.
 
-        def beyond(x: float) -> Ball:
-            return (1 - self.rate) * _beyond(arb(x)) + self.rate * _beyond(arb(x) - self.shift)
+        Within 20 ω of b arb integrates with its own bounds of the error. The window is monotone beyond.
+        """
+        left, right = (self._place(self.high + side * _FAR / 2 * self.width) for side in (-1, 1))
+        left = max(left, -_FAR)
+        root, unit = self.width * arb(2).sqrt(), (2 * arb.pi()).sqrt()
+        stay, drift = 1 - self.rate, self.shift**2 / 2
 
-        def height(x: float) -> Ball:
-            return ((self.high - self._log_g(arb(x))) / root).erfc() / 2
+        def window(loss: Any) -> Any:
+            return ((self.high - loss) / root).erfc() / 2
 
-        mass = beyond(edges[0])
-        total = height(edges[0])
-        for end in edges[1:]:
-            rest = beyond(end)
-            total += height(end) * (mass - rest)
-            mass = rest
-        return (total + mass).upper()
+        def half(mean: Ball) -> Ball:
+            top = (arb(left) - mean) ** 2 / 2
+
+            def density(x: Any, analytic: bool) -> Any:
+                loss = (stay + self.rate * (self.shift * x - drift).exp()).log(analytic=analytic)
+                return (top - (x - mean) ** 2 / 2).exp() * window(loss)
+
+            middle = acb.integral(density, acb(left), acb(right), rel_tol=arb(2) ** -90, eval_limit=200_000).real
+            below, beyond = window(self._log_g(arb(left))), _beyond(arb(right) - mean)
+            ends = (below * _beyond(mean - arb(left))).union(arb(0)) + beyond * window(self._log_g(arb(right))).union(1)
+            return middle * (-top).exp() / unit + ends
+
+        without = half(arb(0))
+        return stay * without + self.rate * half(self.shift), without
+
+    def low_above(self, beta: float) -> Ball:
+        """E e^{−βℓ} Φ((ℓ − b)/ω) with the record, at most."""
+        places = (self.high + k * self.width for k in np.arange(-_FAR, 12.0, 0.25).tolist())
+        edges = [e for e in map(self._place, places) if math.isfinite(e)]
+        root, total, low = self.width * arb(2).sqrt(), arb(0), (1 - self.rate).log()
+        mass = arb(1)
+        for x in edges:
+            loss = self._log_g(arb(x))
+            rest = (1 - self.rate) * _beyond(arb(x)) + self.rate * _beyond(arb(x) - self.shift)
+            total += ((self.high - loss) / root).erfc() / 2 * (mass - rest) * (-beta * low).exp()
+            low, mass = loss, rest
+        return (total + mass * (-beta * low).exp()).upper()
 
 
 def _log_sum(terms: Floats) -> float:
