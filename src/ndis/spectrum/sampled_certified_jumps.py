@@ -46,8 +46,8 @@ from ndis.spectrum.sampled_windows import WindowStep
 __all__ = ["enclose_by_jumps"]
 
 _ATTEMPTS = 3
-_SHARES = (0.5, 0.3, 0.7)  # T₁ as a share of the loss that a jump must reach
-_MOST_JUMPS = 8
+_SHARES = (0.5, 0.3, 0.7, 0.1, 0.03)  # T₁ as a share of the loss that a jump must reach
+_MOST_JUMPS = 16
 _MOST_TERMS = 24
 _MOST_NODES = 20_000
 _BOUND_DIGITS = 30.0
