@@ -184,7 +184,8 @@ def _enclose(
                 if ball is not None:
                     return ball
             if plan.last > _MOST_NODES:
-                raise PrecisionError(f"the sum needs {plan.last:.2g} nodes")
+                reason = f" (the sum needs {plan.last:.2g} nodes)"
+                break
             with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
                 ball, ratio, smooth = PeriodSum(Parts.of(groups, order, discrete), e, plan).value()
         except PrecisionError as error:

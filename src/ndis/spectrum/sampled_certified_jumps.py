@@ -6,22 +6,14 @@ dies only far out. So every step j is split by soft windows of its loss (`ndis.s
 
     M_j = B_j + J_j + F_j,     losses below T₁, between T₁ and T₂, above T₂.
 
-Under the first law each step thus gets a label, with a probability that depends on its loss, and
+Theorem thm:jump-split (docs/theory.md) says that then
 
     δ(ε) = Σ_k Π_j C(n_j, k_j) δ_k(ε) + R.
 
 Here δ_k belongs to the positive measure with the transform Π_j B_j^{n_j − k_j} J_j^{k_j} (and the plain releases), with
-k_j jumps in group j. R = E[(1 − e^{ε−S})₊; some label is F], with S the sum of all losses. All that `ndis.spectrum.sampled_certified` proves about its sum holds for a
-positive measure. So each δ_k that counts is summed on a line of its own, where little cancels.
-
-**R.** Let p and p' be the probabilities of some label F with the record and without, both integrals over one step.
-Since e^{−S} turns one law into the other, R = p − e^ε p' + E[(e^{ε−S} − 1)₊; some label is F]. The last term is at least
-0. With (e^z − 1) ≤ κ'_β e^{βz}, κ'_β = (β−1)^{β−1}/β^β, β > 1, it is at most κ'_β e^{βε} Σ_j n_j F_j(−β)/M_j(−β) times
-the product of all moments at −β. It is small if T₂ lies above ε by a few standard deviations of the rest. R is also
-at most p.
-
-**The others.** A δ_k is at most κ_b e^{−bε} times the transform at b, for any b ≥ 0. For more than m jumps together,
-z^k ≥ z^{m+1} for z ≥ 1 gives the bound κ_b e^{−bε} z^{−m−1} Π_j (B_j(b) + z J_j(b))^{n_j}.
+k_j jumps in group j. R comes from the outcomes with a loss above T₂, and is enclosed by integrals over one step. All
+that `ndis.spectrum.sampled_certified` proves about its sum holds for a positive measure. So each δ_k that counts is
+summed on a line of its own, where little cancels. The others are bounded.
 """
 
 from __future__ import annotations
@@ -63,7 +55,7 @@ class _Cut(NamedTuple):
 
 
 class _Term(NamedTuple):
-    """The jumps of every step, b and the float logarithm of the bound there, and the plan: None if the bound suffices."""
+    """The jumps of every step, b and log of the bound there, and the plan: None if the bound suffices."""
 
     jumps: tuple[int, ...]
     place: float
@@ -152,7 +144,8 @@ def _try(parts: Parts, epsilon: float, width: float, log_delta: float, share: fl
     groups = sum(isinstance(step, ShiftStep) for step, _ in parts.steps)
     need = math.log(16.0 * max(groups, 1) / width) - log_delta
     cuts = [
-        _cut(step, reach, share, need + math.log(n), spread) if isinstance(step, ShiftStep) else None for step, n in parts.steps
+        _cut(step, reach, share, need + math.log(n), spread) if isinstance(step, ShiftStep) else None
+        for step, n in parts.steps
     ]
     terms: list[_Term] = []
     sizes: list[float] = []

@@ -27,6 +27,7 @@ So M_W(c + iy) = Σ a_j e^{iy l_j} within one error for all y ≥ 0. **The ceili
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -88,7 +89,7 @@ class WindowStep:
         self._log_ratio, self._log_stay = step._log_ratio, step.log_stay
         self._lines: dict[tuple[float, float, int, float | None], Line] = {}
         self._strips: dict[tuple[float, float], tuple[float, float]] = {}
-        self._grids: dict[float, tuple[Floats, Floats, Floats]] = {}
+        self._lines_at: dict[float, tuple[Floats, Floats, Floats]] = {}
 
     # ------------------------------------------------------------------ floats, for plans only
 
@@ -107,42 +108,49 @@ class WindowStep:
             big, small = log_ndtr(np.where(far, high, -low)), log_ndtr(np.where(far, low, -high))
             return np.asarray(big + np.log1p(-np.exp(np.minimum(small - big, -1e-300))))
 
-    def _grid(self, c: float) -> tuple[Floats, Floats, Floats]:
-        """(x, log dx, log of the terms of M_W(c)) where it may count; equal steps of 8x max(1, μ) + 2 log g/ω."""
-        if c not in self._grids:
-            w, r, pace = self.width, 1.0 + c, 8.0 * max(1.0, self.mu)
+    @cached_property
+    def _places(self) -> tuple[Floats, Floats, Floats]:
+        """(x, log g, log of φ W dx but for a constant) where it may count; equal steps of 8x max(1, μ) + 2 log g/ω."""
+        w, pace = self.width, 8.0 * max(1.0, self.mu)
 
-            def warp(x: Floats) -> Floats:
-                return np.asarray(pace * x + 2.0 * self._log_ratio(x) / w)
+        def warp(x: Floats) -> Floats:
+            return np.asarray(pace * x + 2.0 * self._log_ratio(x) / w)
 
-            left = max(self._place(self.low - _FAR * w), -_FAR)
-            right = min(self._place(self.high + (_FAR + r * w) * w), r * self.mu + _FAR)
-            coarse = np.linspace(left, right, 2000)
-            grown = warp(coarse)
-            t = np.linspace(grown[0], grown[-1], math.ceil(grown[-1] - grown[0]) + 2)
-            x = np.interp(t, grown, coarse)
+        left, right = max(self._place(self.low - _FAR * w), -_FAR), self._place(self.high + 2.0 * _FAR * w)
+        coarse = np.linspace(left, right, 2000)
+        grown = warp(coarse)
+        t = np.linspace(grown[0], grown[-1], math.ceil(grown[-1] - grown[0]) + 2)
+        x = np.interp(t, grown, coarse)
+        for move in (True, True, True, False):
             loss = self._log_ratio(x)
-            for _ in range(3):
-                slope = pace - 2.0 * self.mu / w * np.expm1(np.minimum(self._log_stay - loss, 0.0))
-                x = np.clip(x - (warp(x) - t) / slope, left, right)
-                loss = self._log_ratio(x)
             slope = pace - 2.0 * self.mu / w * np.expm1(np.minimum(self._log_stay - loss, 0.0))
-            log_dx = math.log(t[1] - t[0]) - np.log(slope)
-            self._grids[c] = x, log_dx, log_dx + r * loss - 0.5 * x * x + self._log_window(loss)
-        return self._grids[c]
+            if move:
+                x = np.clip(x - (warp(x) - t) / slope, left, right)
+        self._log_dx = math.log(t[1] - t[0]) - np.log(slope) - 0.5 * x * x
+        return x, loss, self._log_dx + self._log_window(loss)
+
+    def _terms(self, c: float) -> Floats:
+        """log of the terms of M_W(c) at the places, but for a constant."""
+        _, loss, base = self._places
+        return np.asarray(base + (1.0 + c) * loss)
+
+    def _turned(self, theta: float) -> tuple[Floats, Floats, Floats]:
+        """U, V and log of φ W(U) dx but for a constant, on the line θ."""
+        if theta not in self._lines_at:
+            line = self._log_ratio(self._places[0] + 1j * theta)
+            self._lines_at[theta] = line.real, line.imag, self._log_dx + self._log_window(line.real)
+        return self._lines_at[theta]
 
     def _bound(self, c: float, theta: float) -> Floats:
-        """log of (*) dx at the places of the grid, but for y and constants."""
-        x, log_dx, _ = self._grid(c)
-        line = self._log_ratio(x + 1j * theta)
-        lift = 0.5 * (theta**2 + (line.imag / self.width) ** 2)
-        return np.asarray(lift + (1.0 + c) * line.real - 0.5 * x * x + self._log_window(line.real) + log_dx)
+        """log of (*) dx at the places, but for y and a constant."""
+        u, v, base = self._turned(theta)
+        return np.asarray(0.5 * theta**2 + 0.5 * (v / self.width) ** 2 + (1.0 + c) * u + base)
 
     def log_moment(self, c: float) -> float:
         """log M_W(c) for real c > 0, in floats; far out only its size."""
         if (1.0 + c) * self.width > _FAR:
             return (1.0 + c) * (self.high + 0.5 * (1.0 + c) * self.width**2)
-        return _log_sum(self._grid(c)[2]) - 0.5 * math.log(2.0 * math.pi)
+        return _log_sum(self._terms(c)) - 0.5 * math.log(2.0 * math.pi)
 
     def log_delta(self, epsilon: float) -> float:
         """−inf: no plan needs it."""
@@ -154,35 +162,35 @@ class WindowStep:
 
     def best_angle(self, c: float, y: float) -> tuple[float, float]:
         """(log of the smallest ceiling found for |M_W(c + iy)| − log M_W(c), its line θ), in floats."""
-        x, log_dx, terms = self._grid(c)
+        x, terms = self._places[0], self._terms(c)
         best, size = (0.0, 0.0), _log_sum(terms)
         live = x[terms > terms.max() - 50.0]
         least = 50.0 * float(live[-1] - live[0]) / (2.0 * math.pi * 0.4 * _MOST_NODES)
-        for theta in self._strip(c, 40.0)[0] * np.array([1.0, 0.5, 0.25, 0.1, 0.05]):
+        for theta in (self._strip(c, 40.0)[0] * np.array([1.0, 0.5, 0.25, 0.1, 0.05])).tolist():
             if theta < least:
                 break
-            line = self._log_ratio(x + 1j * theta)
-            log_window, turn = self._log_window(line.real), line.imag / self.width
-            edges = [0.5 * (turn**2 - ((end - line.real) / self.width) ** 2) for end in (self.low, self.high)]
+            u, v, base = self._turned(theta)
+            turn = v / self.width
+            edges = [0.5 * (turn**2 - ((end - u) / self.width) ** 2) + self._log_dx for end in (self.low, self.high)]
             # |W| is at most e^{V²/2ω²} W, and at most W and what its two ends change
-            window = np.minimum(0.5 * turn**2 + log_window, np.logaddexp(log_window, np.logaddexp(*edges)))
-            value = (1.0 + c) * line.real - y * line.imag - 0.5 * x * x + window + log_dx
+            window = np.minimum(0.5 * turn**2 + base, np.logaddexp(base, np.logaddexp(*edges)))
+            value = (1.0 + c) * u - y * v + window
             fall = 0.5 * theta**2 + _log_sum(value) - size
             if fall < best[0]:
-                best = (fall, float(theta))
+                best = (fall, theta)
         return best
 
     def _strip(self, c: float, digits: float) -> tuple[float, float]:
         """(a', h) of a rule with error about e^−digits of M_W(c)."""
         if (c, digits) in self._strips:
             return self._strips[c, digits]
-        size = _log_sum(self._grid(c)[2])
+        size = _log_sum(self._terms(c))
         best = (0.0, 0.0)
-        for a in 0.49 * math.pi / 2.0 / self.mu * np.geomspace(1.0, 1e-3, 15):
+        for a in (0.49 * math.pi / 2.0 / self.mu * np.geomspace(1.0, 1e-3, 15)).tolist():
             lift = max(_log_sum(self._bound(c, 2.0 * a)) - size, 0.0)
-            step = 2.0 * math.pi * float(a) / (digits + 4.0 + lift)
+            step = 2.0 * math.pi * a / (digits + 4.0 + lift)
             if step > best[1]:
-                best = (float(a), step)
+                best = (a, step)
             elif best[1] > 0.0 and step < 0.5 * best[1]:
                 break
         self._strips[c, digits] = best
@@ -193,11 +201,10 @@ class WindowStep:
         if theta is None:
             theta, step = self._strip(c, digits)
         else:
-            lift = max(_log_sum(self._bound(c, 2.0 * theta)) - _log_sum(self._grid(c)[2]), 0.0)
+            lift = max(_log_sum(self._bound(c, 2.0 * theta)) - _log_sum(self._terms(c)), 0.0)
             step = 2.0 * math.pi * theta / (digits + 4.0 + lift)
         step = math.ldexp(math.floor(math.ldexp(step, 12 - math.frexp(step)[1])), math.frexp(step)[1] - 12)
-        x, _, terms = self._grid(c)
-        bound = self._bound(c, theta)
+        x, terms, bound = self._places[0], self._terms(c), self._bound(c, theta)
         live = np.flatnonzero(bound > _log_sum(terms) - digits - 8.0)
         low, high = math.floor(float(x[live[0]]) / step) - 1, math.ceil(float(x[live[-1]]) / step) + 1
         if high - low > _MOST_NODES:
@@ -209,26 +216,26 @@ class WindowStep:
 
         `among` are further ends.
         """
-        x, w, r = self._grid(c)[0], self.width, 1.0 + c
-        line = self._log_ratio(x + 1j * theta)
-        window = np.maximum(self._log_window(line.real), -1e6)
-        turn = 0.5 * (line.imag / w) ** 2
-        left = r * line.real + turn + window + log_ndtr(x)  # of the first, which has no left end
+        x, w, r = self._places[0], self.width, 1.0 + c
+        u, v, base = self._turned(theta)
+        window = np.maximum(base - self._log_dx, -1e6)
+        turn = 0.5 * (v / w) ** 2
+        left = r * u + turn + window + log_ndtr(x)  # of the first, which has no left end
         bound = self._bound(c, theta)
         top = _log_sum(bound)
         small = np.flatnonzero(left < top - digits - 20.0)
         first = int(small[small < np.argmax(left)].max(initial=0))
-        rise = np.abs(np.diff(r * line.real)) + np.abs(np.diff(turn)) + np.abs(np.diff(window)) + np.diff(x)
+        rise = np.abs(np.diff(r * u)) + np.abs(np.diff(turn)) + np.abs(np.diff(window)) + np.diff(x)
         rise /= 0.5 + 0.1 * np.maximum(top - np.maximum(bound[1:], bound[:-1]), 0.0)
         cell = np.floor(np.cumsum(rise[first:]))
         edges = [float(x[first]), *x[first + 1 :][:-1][np.diff(cell) > 0.0].tolist(), float(x[-1])]
         for _ in range(500):
-            u = float(self._log_ratio(np.array([edges[-1] + 1j * theta]))[0].real)
-            beyond = u - self.high
-            fall = 0.5 * (beyond**2 - (self.mu * theta) ** 2) / w**2 - r * u
+            end = float(self._log_ratio(np.array([edges[-1] + 1j * theta]))[0].real)
+            beyond = end - self.high
+            fall = 0.5 * (beyond**2 - (self.mu * theta) ** 2) / w**2 - r * end
             if beyond > r * w * w and fall > digits + 50.0 - top and edges[-1] > 0.0:
                 return sorted({*edges, *(x for x in among if edges[0] < x < edges[-1])})
-            edges.append(max(self._place(u + max(0.3 * beyond, 0.3 * w)), edges[-1] + 1e-3))
+            edges.append(max(self._place(end + max(0.3 * beyond, 0.3 * w)), edges[-1] + 1e-3))
         raise PrecisionError(f"the moment of a window at order {c:.3g} is out of reach")
 
     # ------------------------------------------------------------------ balls
@@ -329,9 +336,9 @@ class WindowStep:
     def above(self) -> tuple[Ball, Ball]:
         """E Φ((ℓ − b)/ω) under both laws: the probability of the losses above the window, with the record and without.
 
-        Within 20 ω of b arb integrates with its own bounds of the error. The window is monotone beyond.
+        Near b arb integrates with its own bounds of the error. The window is monotone beyond.
         """
-        left, right = (self._place(self.high + side * _FAR / 2 * self.width) for side in (-1, 1))
+        left, right = self._place(self.high - _FAR * self.width), self._place(self.high + 20.0 * self.width)
         left = max(left, -_FAR)
         root, unit = self.width * arb(2).sqrt(), (2 * arb.pi()).sqrt()
         stay, drift = 1 - self.rate, self.shift**2 / 2
