@@ -247,8 +247,9 @@ class WindowStep:
         sign = 1 if far else -1
         sides = [sign * (log - end) / root if math.isfinite(end) else None for end in ends]
         depths = [math.inf if z is None else float(z.real) ** 2 - float(z.imag) ** 2 for z in sides]
-        if min(depths) > digits and (sides[0] is None or float(sides[0].real) < 0.0):
-            # |erfc z| ≤ e^{(Im z)² − (Re z)²} for Re z ≥ 0
+        big, small = sides
+        if min(depths) > digits and (big is None or big.real < 0) and (small is None or small.real > 0):
+            # |erfc z| ≤ e^{(Im z)² − (Re z)²} for Re z ≥ 0, and erfc(−z) = 2 − erfc z
             slack = sum(((z.imag**2 - z.real**2).exp() for z in sides if z is not None), arb(0)).upper()
             return 1 + (arb(0, slack) if isinstance(log, arb) else acb(arb(0, slack), arb(0, slack)))
         big, small = (type(log)(0) if z is None else z.erfc() / 2 for z in sides)
@@ -278,19 +279,21 @@ class WindowStep:
             if not self.shift * theta <= arb.pi() / 2:
                 raise PrecisionError("the strip of a window is too wide")
             lift, r, w = (arb(theta) ** 2 / 2).exp(), 1 + arb(c), arb(self.width)
-            log, mass = self._log_g(acb(edges[0], theta)), _beyond(arb(edges[0]))
-            start = self._height(c, None, log) * (1 - mass + step * _density(arb(min(edges[0], 0.0))))
+            log = self._log_g(acb(edges[0], theta))
+            start = self._height(c, None, log) * (_beyond(-arb(edges[0])) + step * _density(arb(min(edges[0], 0.0))))
             cells = [(-math.inf, edges[0], lift * start)]
             for left, right in pairwise(edges):
-                following, rest = self._log_g(acb(right, theta)), _beyond(arb(right))
-                top = _density(arb(left if left > 0.0 else min(right, 0.0)))
-                cells.append((left, right, lift * self._height(c, log, following) * (mass - rest + step * top)))
-                log, mass = following, rest
+                following = self._log_g(acb(right, theta))
+                near, far = (left, right) if left > 0.0 else (-right, -left)
+                mass = _beyond(arb(near)) - _beyond(arb(far)) + step * _density(arb(max(near, 0.0)))
+                cells.append((left, right, lift * self._height(c, log, following) * mass))
+                log = following
             distance = log.real - self.high
             if not (distance >= r * w * w and edges[-1] >= 0.0):
                 raise PrecisionError(f"the moment of a window at order {c:.3g} was not covered")
             last = (r * log.real + ((self.shift * theta) ** 2 - distance**2) / (2 * w * w)).exp() / 2
-            cells.append((edges[-1], math.inf, lift * last * (mass + step * _density(arb(edges[-1])))))
+            end = arb(edges[-1])
+            cells.append((edges[-1], math.inf, lift * last * (_beyond(end) + step * _density(end))))
         return cells
 
     def _nodes(self, c: float, rule: _Rule, digits: float) -> list[tuple[Any, Any]]:
@@ -347,7 +350,7 @@ class WindowStep:
             return ((self.high - loss) / root).erfc() / 2
 
         def half(mean: Ball) -> Ball:
-            top = (arb(left) - mean) ** 2 / 2
+            top = (arb(self._place(self.high)) - mean) ** 2 / 2  # the integrand is of size 1 near b
 
             def density(x: Any, analytic: bool) -> Any:
                 loss = (stay + self.rate * (self.shift * x - drift).exp()).log(analytic=analytic)
