@@ -14,7 +14,7 @@ from flint import arb
 from ndis._balls import precision
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.spectrum import sampled_certified_plan
+from ndis.spectrum import sampled_certified
 from ndis.spectrum.directions import Directions
 from ndis.spectrum.origins import enclose
 from ndis.spectrum.sampled_certified import (
@@ -302,7 +302,7 @@ def test_a_sampled_sketch_has_no_certificate_of_a_given_width():
 
 def test_bounds_where_a_width_is_out_of_reach(monkeypatch):
     """With few nodes allowed the certificate says that it fails, and the bounds are wider."""
-    monkeypatch.setattr(sampled_certified_plan, "_MOST_NODES", 12_000)
+    monkeypatch.setattr(sampled_certified, "_MOST_NODES", 12_000)
     case = FEW[10]
     with pytest.raises(PrecisionError):
         certify_sampled(groups_of(case), case["epsilon"], order=case["order"])

@@ -37,16 +37,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from flint import acb, acb_mat, arb
+from flint import arb
 
 from ndis._balls import Ball, outward, precision
 from ndis._validate import as_scalar
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum.sampled_certified_jumps import enclose_by_jumps
 from ndis.spectrum.sampled_certified_parts import Order, Parts, SampledGroup, product
-from ndis.spectrum.sampled_certified_plan import Guess, Plan, Planner
+from ndis.spectrum.sampled_certified_plan import Guess, Planner
 from ndis.spectrum.sampled_certified_sum import PeriodSum
 from ndis.spectrum.sampled_upper import DiscreteStep, dominated, dominating, profile
 
@@ -54,6 +54,8 @@ __all__ = ["SampledGroup", "bounds_sampled", "certify_sampled", "certify_sampled
 
 _ATTEMPTS = 6
 _BOUND_BITS = 320
+_MOST_NODES = 600_000
+_MANY = 3000  # nodes: with more, a sum over the number of jumps is tried first
 
 
 def certify_sampled(
@@ -167,7 +169,7 @@ def _enclose(
         raise ParameterError("order", "be 'remove' or 'add'", order)
     total = sum(g.count for g in groups)
     reached, reason = math.inf, ""
-    guess = Guess()
+    guess, few = Guess(), order == "remove"
     for _ in range(_ATTEMPTS):
         with precision(128):
             parts = Parts.of(groups, order, discrete)
@@ -176,6 +178,14 @@ def _enclose(
                 return exact
         try:
             plan = Planner(parts, e, width, guess).plan()
+            if few and (plan.tau > 0.0 or plan.last > _MANY):
+                few = False
+                ball = _by_jumps(groups, discrete, e, width, plan.log_delta)
+                if ball is not None:
+                    return ball
+            if plan.last > _MOST_NODES:
+                reason = f" (the sum needs {plan.last:.2g} nodes)"
+                break
             with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
                 ball, ratio, smooth = PeriodSum(Parts.of(groups, order, discrete), e, plan).value()
         except PrecisionError as error:
@@ -191,3 +201,18 @@ def _enclose(
         f"reached {reached:.3g}{reason}",
         reached=reached,
     )
+
+
+def _by_jumps(
+    groups: Sequence[SampledGroup],
+    discrete: dict[int, DiscreteStep] | None,
+    epsilon: float,
+    width: float,
+    log_delta: float,
+) -> Ball | None:
+    """δ(ε) in the remove order as a sum over the number of jumps; None where that does not reach the width."""
+    try:
+        ball = enclose_by_jumps(lambda: Parts.of(groups, "remove", discrete), epsilon, width, log_delta)
+    except PrecisionError:
+        return None
+    return ball if ball > 0 and (2 * ball.rad() / ball.lower()) <= width else None

@@ -6,17 +6,14 @@ dies only far out. So every step j is split by soft windows of its loss (`ndis.s
 
     M_j = B_j + J_j + F_j,     losses below T₁, between T₁ and T₂, above T₂.
 
-Under the first law each step thus gets a label, with a probability that depends on its loss, and
+Theorem thm:jump-split (docs/theory.md) says that then
 
-    δ(ε) = Σ_k Π_j C(n_j, k_j) δ_k(ε) + R,      0 ≤ R ≤ Σ_j n_j F_j(0).
+    δ(ε) = Σ_k Π_j C(n_j, k_j) δ_k(ε) + R.
 
 Here δ_k belongs to the positive measure with the transform Π_j B_j^{n_j − k_j} J_j^{k_j} (and the plain releases), with
-k_j jumps in group j. R comes from the outcomes with a label F, whose probability is at most Σ n_j F_j(0), and the
-integrand of δ lies between 0 and 1. All that `ndis.spectrum.sampled_certified` proves about its sum holds for a
-positive measure. So each δ_k that counts is summed on a line of its own, where little cancels.
-
-**The others.** A δ_k is at most κ_b e^{−bε} times the transform at b, for any b ≥ 0. For more than m jumps together,
-z^k ≥ z^{m+1} for z ≥ 1 gives the bound κ_b e^{−bε} z^{−m−1} Π_j (B_j(b) + z J_j(b))^{n_j}.
+k_j jumps in group j. R comes from the outcomes with a loss above T₂, and is enclosed by integrals over one step. All
+that `ndis.spectrum.sampled_certified` proves about its sum holds for a positive measure. So each δ_k that counts is
+summed on a line of its own, where little cancels. The others are bounded.
 """
 
 from __future__ import annotations
@@ -41,23 +38,24 @@ from ndis.spectrum.sampled_windows import WindowStep
 __all__ = ["enclose_by_jumps"]
 
 _ATTEMPTS = 3
-_SHARES = (0.5, 0.3, 0.7)  # T₁ as a share of the loss that a jump must reach
-_MOST_JUMPS = 8
+_SHARES = (0.5, 0.3, 0.7, 0.1, 0.03)  # T₁ as a share of the loss that a jump must reach
+_MOST_JUMPS = 16
 _MOST_TERMS = 24
 _MOST_NODES = 20_000
 _BOUND_DIGITS = 30.0
 
 
 class _Cut(NamedTuple):
-    """T₁, T₂ and ω of one step."""
+    """T₁, T₂ and ω of one step, and a β for the losses above."""
 
     low: float
     high: float
     width: float
+    beta: float
 
 
 class _Term(NamedTuple):
-    """The jumps of every step; b and the float logarithm of the bound there; the plan, or None if the bound suffices."""
+    """The jumps of every step, b and log of the bound there, and the plan: None if the bound suffices."""
 
     jumps: tuple[int, ...]
     place: float
@@ -96,8 +94,13 @@ def enclose_by_jumps(make: Callable[[], Parts], epsilon: float, width: float, lo
     """
     best = arb(0).union(arb(1))
     for attempt in range(_ATTEMPTS):
-        with precision(128):
-            layout = _lay_out(make(), epsilon, width, log_delta, attempt)
+        try:
+            with precision(128):
+                layout = _lay_out(make(), epsilon, width, log_delta, attempt)
+        except PrecisionError:
+            if attempt:
+                break
+            raise
         ball = _evaluate(make, layout, epsilon, width, attempt)
         best = ball if ball.rad() < best.rad() else best
         if ball > 0 and (2 * ball.rad() / ball.lower()) <= width:
@@ -134,13 +137,15 @@ def _lay_out(parts: Parts, epsilon: float, width: float, log_delta: float, attem
 
 
 def _try(parts: Parts, epsilon: float, width: float, log_delta: float, share: float, attempt: int) -> _Layout:
+    spread = float(parts.flat) + sum(n * step.body_variance() for step, n in parts.steps)
     reach = epsilon - 0.5 * float(parts.flat) - sum(n * _body_mean(step, epsilon) for step, n in parts.steps)
     if not reach > 0.0:
         raise PrecisionError("the losses without jumps reach epsilon")
     groups = sum(isinstance(step, ShiftStep) for step, _ in parts.steps)
     need = math.log(16.0 * max(groups, 1) / width) - log_delta
     cuts = [
-        _cut(step, reach, share, need + math.log(n)) if isinstance(step, ShiftStep) else None for step, n in parts.steps
+        _cut(step, reach, share, need + math.log(n), spread) if isinstance(step, ShiftStep) else None
+        for step, n in parts.steps
     ]
     terms: list[_Term] = []
     sizes: list[float] = []
@@ -181,7 +186,7 @@ def _body_mean(step: object, epsilon: float) -> float:
     return float((weight * loss).sum() * (x[1] - x[0])) / math.sqrt(2.0 * math.pi)
 
 
-def _cut(step: ShiftStep, reach: float, share: float, need: float) -> _Cut:
+def _cut(step: ShiftStep, reach: float, share: float, need: float, spread: float) -> _Cut:
     """T₁, T₂ and ω, such that losses above T₂ have a probability of about e^−need."""
     low, high = 0.0, 60.0 + step.mu
     while high - low > 1e-3:
@@ -194,7 +199,10 @@ def _cut(step: ShiftStep, reach: float, share: float, need: float) -> _Cut:
     slope = max(x - step.mu, 1.0) / (step.mu * -math.expm1(step.log_stay - jump))
     start = share * reach if share * reach < 0.9 * top else top
     width = min(2.0 / slope, start / math.sqrt(2.0 * (need + 20.0)))
-    return _Cut(start if start < top else -math.inf, top + 2.0 * width, width)
+    far = spread + width**2
+    beyond = slope * far + math.sqrt((slope * far) ** 2 + 60.0 * far)
+    beta = 1.0 + math.sqrt(slope**2 + 60.0 / far)
+    return _Cut(start if start < top else -math.inf, min(top + 2.0 * width, reach + beyond), width, beta)
 
 
 _Windows = list[tuple[object, WindowStep | None]]
@@ -235,7 +243,9 @@ def _log_kappa(b: float) -> float:
     return b * math.log(b) - (1.0 + b) * math.log1p(b)
 
 
-def _rest(parts: Parts, windows: _Windows, most: int, places: list[float], epsilon: float) -> tuple[float, float, float]:
+def _rest(
+    parts: Parts, windows: _Windows, most: int, places: list[float], epsilon: float
+) -> tuple[float, float, float]:
     """(b, z, log of the bound) for the terms with more than `most` jumps."""
     best = (1.0, 1.0, math.inf)
     if sum(n for (_, high), (_, n) in zip(windows, parts.steps, strict=True) if high is not None) <= most:
@@ -275,10 +285,8 @@ def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float, width:
     with precision(192):
         parts = make()
         windows = _windows(parts, layout.cuts)
-        for (body, high), (_, n) in zip(windows, parts.steps, strict=True):
-            top = body if high is None else high
-            if isinstance(top, WindowStep):
-                upper += n * top.mass_above()
+        least, greatest = _far(parts, windows, layout.cuts, epsilon)
+        lower, upper = lower + least, upper + greatest
         b, z = layout.rest
         alone = _chernoff(parts._replace(steps=[]), epsilon, b) / arb(z) ** (layout.most + 1)
         several = False
@@ -303,3 +311,39 @@ def _chernoff(part: Parts, epsilon: float, b: float) -> Ball:
     for step, n in part.steps:
         exponent += n * step.moment(b, _BOUND_DIGITS).log()
     return exponent.exp().upper()
+
+
+def _far(parts: Parts, windows: _Windows, cuts: list[_Cut | None], epsilon: float) -> tuple[Ball, Ball]:
+    """Bounds of R."""
+    with_record, without = arb(0), arb(0)  # log of the probability of no label F
+    beta = max(cut.beta for cut in cuts if cut is not None)
+    low = arb(0)  # Σ n F(−β)/M(−β)
+    total = arb(beta) * epsilon + _kappa_low(arb(beta))
+    if all(1 + arb(beta) * t > 0 for t, _, _ in parts.curved):
+        total += PeriodSum.closed(parts, -arb(beta), arb(beta) * (arb(beta) - 1))
+    else:
+        total = arb.pos_inf()
+    for (step, n), (body, high) in zip(parts.steps, windows, strict=True):
+        moment = _moment_low(step, beta)
+        total += n * moment.log()
+        top = body if high is None else high
+        if isinstance(top, WindowStep):
+            there, here = top.above()
+            with_record, without = with_record + n * (-there).log1p(), without + n * (-here).log1p()
+            low += n * top.low_above(beta) / moment
+    chance = (-with_record.expm1()).nonnegative_part()
+    difference = chance + arb(epsilon).exp() * without.expm1()
+    top = (difference + total.exp() * low).upper()
+    return difference.lower().max(arb(0)), top.min(chance.upper()) if top.is_finite() else chance.upper()
+
+
+def _kappa_low(beta: Ball) -> Ball:
+    """log of the largest (e^z − 1) e^{−βz}, β > 1."""
+    return (beta - 1) * (beta - 1).log() - beta * beta.log()
+
+
+def _moment_low(step: object, beta: float) -> Ball:
+    """E_P e^{−βℓ} of a whole step."""
+    if isinstance(step, ShiftStep):
+        return ShiftStep(step.rate, step.shift, remove=False).moment(beta - 1.0, _BOUND_DIGITS)
+    return step.moment(-beta, _BOUND_DIGITS)  # type: ignore[attr-defined]

@@ -78,7 +78,7 @@ class PeriodSum:
             return arb.pos_inf()
         exponent = (self.closed(self.parts, s, both) + tau2 * both / 2).real - arb(c) * self.epsilon
         for step, n in self.parts.steps:
-            exponent += n * step.ceiling(c, y, step.best_angle(c, y)[1], self.plan.digits).log()
+            exponent += n * step.ceiling(c, y, step.best_angle(c, y)[1], _rough(n) + self.plan.digits / n).log()
         return exponent.exp().upper()
 
     def _periods(self, tau2: Ball) -> Ball:
@@ -92,9 +92,14 @@ class PeriodSum:
                 exponent = self.closed(self.parts, exact, both) + tau2 * both / 2 - exact * self.epsilon
                 exponent += exact * exact.log() - (1 + exact) * (1 + exact).log()
                 for step, n in self.parts.steps:
-                    exponent += n * step.moment(b, plan.digits).log()
+                    exponent += n * step.moment(b, _rough(n)).log()
             total += exponent.exp() / (distance.exp() - 1)
         return total.upper()
+
+
+def _rough(count: int) -> float:
+    """The digits, in e-folds, of a moment whose power is only a bound."""
+    return 10.0 + math.log(count)
 
 
 def _powers(weights: list[Any], logs: list[Any], error: Ball, step: Ball, count: int) -> list[Any]:
