@@ -130,7 +130,7 @@ class Preview:
 def preview(schema: Schema, rows: Any, *, columns: Any, header: bool) -> Preview:
     """See `Schema.preview`."""
     wanted: dict[str, Column] = dict(schema.columns)
-    if schema.target_name is not None and schema.target is not None and _has(rows, schema.target_name, header):
+    if schema.target_name is not None and schema.target is not None and _has(rows, schema.target_name):
         wanted[schema.target_name] = schema.target
     found, names = checked_columns(schema, rows, wanted, columns, header, False)
     totals = np.zeros((len(wanted), 3))
@@ -164,7 +164,7 @@ def _listed(column: Column) -> bool:
     return hasattr(column, "texts")
 
 
-def _has(rows: Any, name: str, header: bool) -> bool:
+def _has(rows: Any, name: str) -> bool:
     """Whether rows in memory have a target column; rows in files are taken to have it."""
     if hasattr(rows, "columns") or hasattr(rows, "column_names") or isinstance(rows, dict):
         return name in [str(each) for each in getattr(rows, "column_names", getattr(rows, "columns", rows))]
