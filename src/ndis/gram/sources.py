@@ -1,4 +1,4 @@
-"""Where rows come from: arrays, frames, tables, tensors and files, each opened as a `Source`.
+"""The sources of rows: arrays, frames, tables, tensors and files, each opened as a `Source`.
 
 Opening checks types and shapes. No check looks at a value.
 """

@@ -49,7 +49,7 @@ _DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in 
 
 @dataclass(frozen=True, eq=False)
 class TermSums:
-    """What one pass found. **Private**, except for `clip`, `square_clip` and `edges`.
+    """The sums of one pass. **Private**, except for `clip`, `square_clip` and `edges`.
 
     Attributes
     ----------

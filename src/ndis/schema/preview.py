@@ -1,4 +1,4 @@
-"""What a schema does to public or synthetic rows, and which rows it changes."""
+"""The effect of a schema on public or synthetic rows, and the rows that it changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ColumnPreview:
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """What a schema does to public or synthetic rows; printing it shows a table.
+    """The effect of a schema on public or synthetic rows; printing it shows a table.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Preview:
         return [list(_HEAD), *shares]
 
     def notes(self) -> list[str]:
-        """What is known of whole rows."""
+        """Sentences about whole rows."""
         words = ("least", "quarter", "half", "three quarters", "95%", "largest")
         norms = ", ".join(f"{word} {value:.4g}" for word, value in zip(words, self.quantiles.values(), strict=True))
         beyond = (

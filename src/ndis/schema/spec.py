@@ -1,4 +1,4 @@
-"""What a user may write about a column, in Python or TOML, and how a schema is written as TOML."""
+"""Specifications of columns by the user, in Python or TOML, and a schema as TOML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def as_name(name: Any) -> str:
 
 
 def as_column(name: str, spec: Any) -> Column:
-    """What a user wrote about a column, as a `Column`.
+    """The specification of a column by the user, as a `Column`.
 
     >>> as_column("age", (18, 90)), as_column("member", bool)
     (Number(low=18.0, high=90.0, fill=None), Boolean(fill=None))
