@@ -18,7 +18,7 @@ from ndis.gram.arrow import arrow_cells, arrow_kind, arrow_schema, is_number
 from ndis.gram.cells import is_nested, kind_of
 from ndis.gram.schema import rows_per_read
 
-__all__ = ["Cells", "Columns", "Wanted", "memory_columns", "objects", "series_cells", "stacked"]
+__all__ = ["Cells", "Columns", "Wanted", "memory_columns", "objects", "series_cells", "series_table", "stacked"]
 
 Cells = NDArray[Any]  # one column: numbers, datetime64, or objects
 Wanted = tuple[tuple[str, bool], ...]  # name of a column, and whether its numbers suffice as float64
@@ -222,24 +222,34 @@ def _mapping(data: Mapping[Any, Any]) -> Columns:
 
 def _column(column: Any) -> tuple[str, int, Callable[[bool], Cells]]:
     """Kind, length and cells of one column in memory."""
-    module = type(column).__module__.partition(".")[0]
-    if module in ("pandas", "polars") and hasattr(column, "to_frame"):
-        opened = (_pandas if module == "pandas" else _polars)(column.to_frame("column"))
-    elif module == "pyarrow" and hasattr(column, "type"):
-        return arrow_kind(column.type), len(column), lambda numeric: arrow_cells(column, numeric)
-    else:
+    table = series_table(column)
+    if table is None:
         cells = _as_cells(column)
         kinds = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}
         kind = kinds.get(cells.dtype.kind, kind_of(cells.dtype))
         if getattr(getattr(column, "dtype", None), "kind", "") == "T":  # text, whatever the cells; "U" may hold numbers
             kind = "text"
         return kind, len(cells), lambda numeric: cells
+    opened = memory_columns(table, names=())
+    ((name, (kind,)),) = opened.kinds.items()
 
     def read(numeric: bool) -> Cells:
-        blocks = [block[0] for block in opened.read((("column", numeric),))]
+        blocks = [block[0] for block in opened.read(((name, numeric),))]
         return np.concatenate(blocks) if blocks else np.empty(0, dtype=object)
 
-    return next(iter(opened.kinds["column"])), len(column), read
+    return kind, len(column), read
+
+
+def series_table(column: Any) -> Any:
+    """A series of pandas or polars, or an Arrow array, as a table with one column; None if it is something else."""
+    module = type(column).__module__.partition(".")[0]
+    if getattr(column, "ndim", 1) != 1:
+        return None
+    if module == "pyarrow" and hasattr(column, "type"):
+        import pyarrow as pa
+
+        return pa.table({"column": column})
+    return column.to_frame("column") if module in ("pandas", "polars") and hasattr(column, "to_frame") else None
 
 
 def series_cells(column: Any, *, numeric: bool) -> tuple[str, Cells] | None:
@@ -252,12 +262,9 @@ def series_cells(column: Any, *, numeric: bool) -> tuple[str, Cells] | None:
     >>> kind, cells.tolist()
     ('text', ['no', None])
     """
-    module = type(column).__module__.partition(".")[0]
-    if getattr(column, "ndim", 1) != 1 or not (
-        (module in ("pandas", "polars") and hasattr(column, "to_frame"))
-        or (module == "pyarrow" and hasattr(column, "type"))
-    ):
+    if series_table(column) is None:
         return None
+    module = type(column).__module__.partition(".")[0]
     kind, _, read = _column(column)
     if kind not in KINDS:
         return kind, np.empty(0, dtype=object)

@@ -226,6 +226,10 @@ class Date(_Range):
     def _ends(self) -> tuple[float, float, float | None]:
         return day_number(self.low), day_number(self.high), None if self.fill is None else day_number(self.fill)
 
+    def number(self) -> Number:
+        """The same range in days since 1970-01-01."""
+        return Number(*self._ends)
+
     def read(self, cells: Cells) -> Floats:
         """Days since 1970-01-01, and NaN where a cell is no date."""
         return days(cells)
