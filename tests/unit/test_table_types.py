@@ -10,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from ndis.schema.template import template
 
 import ndis
 from ndis.errors import ParameterError
@@ -18,6 +17,7 @@ from ndis.gram.sources import open_source
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
 from ndis.learn._base import private_targets, weighted_records
 from ndis.learn._labels import occurring_classes, private_labels
+from ndis.schema.template import template
 
 NUMBER = ndis.Schema({"a": (0, 10)})
 
