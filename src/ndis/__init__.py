@@ -31,6 +31,7 @@ True
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ndis._version import __version__
@@ -111,28 +112,6 @@ __all__ = [
 
 # Python imports these names when somebody first asks for them, so that `import ndis` stays light. An interrupt then
 # finds the command already running.
-_MODULES = (
-    "accounting",
-    "auditing",
-    "enclosure",
-    "errors",
-    "genchi2",
-    "gram",
-    "interop",
-    "learn",
-    "loss",
-    "mechanisms",
-    "models",
-    "pair",
-    "paper",
-    "plotting",
-    "profile",
-    "sampling",
-    "schema",
-    "spectrum",
-    "testing",
-    "worst_case",
-)
 _NAMES: dict[str, tuple[str, ...]] = {
     "ndis._exact": ("exact_array",),
     "ndis.accounting": ("DPSGD",),
@@ -161,10 +140,10 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"ndis.{name}")
     if name in _HOMES:
         return globals().setdefault(name, getattr(import_module(_HOMES[name]), name))
+    if not name.startswith("_") and find_spec(f"ndis.{name}") is not None:
+        return import_module(f"ndis.{name}")
     raise AttributeError(f"module 'ndis' has no attribute {name!r}")
 
 

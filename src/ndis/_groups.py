@@ -98,7 +98,7 @@ class Group:
 
 
 class Releases:
-    """What can be read from the groups of a profile, and the search for ε."""
+    """The groups of a profile: the properties that follow from them, and the search for ε."""
 
     groups: tuple[Group, ...]
     failure_probability: float

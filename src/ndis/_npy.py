@@ -23,7 +23,7 @@ _LONGEST_HEADER = 1 << 16
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """What the header says: the shape, the type, the order, and where the numbers begin."""
+    """The header: the shape, the type, the order, and where the numbers begin."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

@@ -254,7 +254,7 @@ class PrivacyProfile(Releases):
     def tradeoff(self, alpha: ArrayLike) -> float | Floats:
         """The least type II error of a test with type I error `alpha` that tells neighbours apart. Broadcasts.
 
-        This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff), so it is
+        This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff). So it is
         exact for compositions too. Every ε gives a lower bound, and the best one found is returned.
 
         >>> import ndis

@@ -43,7 +43,7 @@ def init(
 
     Example: ndis schema init records.parquet --target spend -o schema.toml
     """
-    from ndis.schema.spec import template
+    from ndis.schema.template import template
 
     if output is not None:
         check_file(output, new=True)

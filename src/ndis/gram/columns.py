@@ -7,28 +7,18 @@ changes how another one is read. In particular a column has the same types wheth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.arrow import arrow_numbers
+from ndis.gram.arrow import arrow_cells, arrow_kind, arrow_schema, is_number
 from ndis.gram.cells import is_nested, kind_of
 from ndis.gram.schema import rows_per_read
 
-__all__ = [
-    "Cells",
-    "Columns",
-    "Wanted",
-    "arrow_cells",
-    "arrow_kind",
-    "memory_columns",
-    "objects",
-    "pandas_cells",
-    "series_cells",
-]
+__all__ = ["Cells", "Columns", "Wanted", "memory_columns", "objects", "series_cells", "series_table", "stacked"]
 
 Cells = NDArray[Any]  # one column: numbers, datetime64, or objects
 Wanted = tuple[tuple[str, bool], ...]  # name of a column, and whether its numbers suffice as float64
@@ -50,11 +40,14 @@ class Columns:
         ``read(wanted)`` yields blocks of rows: one array per wanted column.
     quotable : bool
         Whether a message may list the names. A first line of a CSV file may be a record after all.
+    refused : mapping
+        Name → type, in words, of columns that do not hold plain real numbers, for frames and tables.
     """
 
     kinds: Mapping[str, frozenset[str]]
     read: Callable[[Wanted], Blocks]
     quotable: bool = True
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def memory_columns(data: Any, *, names: Sequence[str | None]) -> Columns:
@@ -106,10 +99,22 @@ def _pandas(frame: Any) -> Columns:
         places = [(names.index(name), numeric) for name, numeric in wanted]
         for start in range(0, len(frame), step):
             rows = frame.iloc[start : start + step]
-            yield [pandas_cells(rows.iloc[:, i], numeric) for i, numeric in places]
+            yield [_pandas_cells(rows.iloc[:, i], numeric) for i, numeric in places]
 
-    kinds = map(_pandas_kind, frame.dtypes)
-    return Columns({name: frozenset({kind}) for name, kind in zip(names, kinds, strict=True)}, read)
+    types = dict(zip(names, frame.dtypes, strict=True))
+    refused = {name: f"dtype {dtype}" for name, dtype in types.items() if not _holds_numbers(dtype)}
+    return Columns({name: frozenset({_pandas_kind(dtype)}) for name, dtype in types.items()}, read, refused=refused)
+
+
+def _holds_numbers(dtype: Any) -> bool:
+    """Whether a type of pandas holds plain real numbers or booleans."""
+    import pandas as pd
+    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
+
+    if isinstance(dtype, pd.ArrowDtype):
+        return is_number(dtype.pyarrow_dtype)
+    plain = (is_numeric_dtype(dtype) or is_bool_dtype(dtype)) and not is_complex_dtype(dtype)
+    return plain and not isinstance(dtype, pd.CategoricalDtype) and getattr(dtype, "itemsize", 8) <= 8
 
 
 def _pandas_kind(dtype: Any) -> str:
@@ -131,8 +136,7 @@ def _pandas_kind(dtype: Any) -> str:
     return {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date"}.get(kind, f"dtype {dtype}")
 
 
-def pandas_cells(series: Any, numeric: bool) -> Cells:
-    """The cells of a series, by its type only; numbers as float64 if they suffice."""
+def _pandas_cells(series: Any, numeric: bool) -> Cells:
     import pandas as pd
 
     dtype = series.dtype
@@ -181,7 +185,10 @@ def _polars(frame: Any) -> Columns:
             rows = frame.slice(start, step)
             yield [cells(rows.get_column(name), numeric) for name, numeric in wanted]
 
-    return Columns({name: frozenset({kind(dtype)}) for name, dtype in zip(names, frame.dtypes, strict=True)}, read)
+    types = dict(zip(names, frame.dtypes, strict=True))
+    # The base type, for the type of categories would list them.
+    refused = {n: f"dtype {t.base_type()}" for n, t in types.items() if not (t.is_numeric() or t == pl.Boolean)}
+    return Columns({name: frozenset({kind(dtype)}) for name, dtype in types.items()}, read, refused=refused)
 
 
 def _arrow(table: Any) -> Columns:
@@ -189,15 +196,15 @@ def _arrow(table: Any) -> Columns:
 
     if not isinstance(table, pa.Table | pa.RecordBatch):
         raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
-    names = list(table.schema.names)
-    _check_names(names)
+    names, refused = arrow_schema(table.schema, "data")
     batches = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
 
     def read(wanted: Wanted) -> Blocks:
         for batch in batches.to_batches(max_chunksize=rows_per_read(len(names))):
             yield [arrow_cells(batch.column(names.index(name)), numeric) for name, numeric in wanted]
 
-    return Columns({field.name: frozenset({arrow_kind(field.type)}) for field in table.schema}, read)
+    kinds = {column.name: frozenset({arrow_kind(column.type)}) for column in table.schema}
+    return Columns(kinds, read, refused={names[i]: kind for i, kind in refused.items()})
 
 
 def _mapping(data: Mapping[Any, Any]) -> Columns:
@@ -215,24 +222,34 @@ def _mapping(data: Mapping[Any, Any]) -> Columns:
 
 def _column(column: Any) -> tuple[str, int, Callable[[bool], Cells]]:
     """Kind, length and cells of one column in memory."""
-    module = type(column).__module__.partition(".")[0]
-    if module in ("pandas", "polars") and hasattr(column, "to_frame"):
-        opened = (_pandas if module == "pandas" else _polars)(column.to_frame("column"))
-    elif module == "pyarrow" and hasattr(column, "type"):
-        return arrow_kind(column.type), len(column), lambda numeric: arrow_cells(column, numeric)
-    else:
+    table = series_table(column)
+    if table is None:
         cells = _as_cells(column)
         kinds = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}
         kind = kinds.get(cells.dtype.kind, kind_of(cells.dtype))
         if getattr(getattr(column, "dtype", None), "kind", "") == "T":  # text, whatever the cells; "U" may hold numbers
             kind = "text"
         return kind, len(cells), lambda numeric: cells
+    opened = memory_columns(table, names=())
+    ((name, (kind,)),) = opened.kinds.items()
 
     def read(numeric: bool) -> Cells:
-        blocks = [block[0] for block in opened.read((("column", numeric),))]
+        blocks = [block[0] for block in opened.read(((name, numeric),))]
         return np.concatenate(blocks) if blocks else np.empty(0, dtype=object)
 
-    return next(iter(opened.kinds["column"])), len(column), read
+    return kind, len(column), read
+
+
+def series_table(column: Any) -> Any:
+    """A series of pandas or polars, or an Arrow array, as a table with one column; None if it is something else."""
+    module = type(column).__module__.partition(".")[0]
+    if getattr(column, "ndim", 1) != 1:
+        return None
+    if module == "pyarrow" and hasattr(column, "type"):
+        import pyarrow as pa
+
+        return pa.table({"column": column})
+    return column.to_frame("column") if module in ("pandas", "polars") and hasattr(column, "to_frame") else None
 
 
 def series_cells(column: Any, *, numeric: bool) -> tuple[str, Cells] | None:
@@ -245,12 +262,9 @@ def series_cells(column: Any, *, numeric: bool) -> tuple[str, Cells] | None:
     >>> kind, cells.tolist()
     ('text', ['no', None])
     """
-    module = type(column).__module__.partition(".")[0]
-    if getattr(column, "ndim", 1) != 1 or not (
-        (module in ("pandas", "polars") and hasattr(column, "to_frame"))
-        or (module == "pyarrow" and hasattr(column, "type"))
-    ):
+    if series_table(column) is None:
         return None
+    module = type(column).__module__.partition(".")[0]
     kind, _, read = _column(column)
     if kind not in KINDS:
         return kind, np.empty(0, dtype=object)
@@ -294,6 +308,11 @@ def _by_place(data: Any, names: list[str]) -> dict[str, Cells]:
     return {name: objects([row[i] for row in rows]) for i, name in enumerate(names)}
 
 
+def stacked(cells: Sequence[Cells]) -> NDArray[np.float64]:
+    """Columns of numbers as one matrix, column by column: the quantiser turns it row by row in cache."""
+    return np.stack(cells).T
+
+
 def objects(cells: Sequence[Any]) -> Cells:
     """An array of these objects, lists and arrays among them as they are.
 
@@ -304,59 +323,3 @@ def objects(cells: Sequence[Any]) -> Cells:
     for i, cell in enumerate(cells):
         found[i] = cell
     return found
-
-
-# ---------------------------------------------------------------------- Arrow
-
-
-def arrow_kind(kind: Any) -> str:
-    """The kind of an Arrow type.
-
-    >>> import pyarrow as pa
-    >>> [arrow_kind(kind) for kind in (pa.int8(), pa.string(), pa.timestamp("ns"), pa.list_(pa.int8()))]
-    ['number', 'text', 'date', 'type list<item: int8>']
-    """
-    import pyarrow.types as t
-
-    if t.is_dictionary(kind):
-        return arrow_kind(kind.value_type)
-    for name, tests in (
-        ("boolean", (t.is_boolean,)),
-        ("number", (t.is_integer, t.is_floating, t.is_decimal)),
-        ("text", (t.is_string, t.is_large_string, t.is_string_view)),
-        ("date", (t.is_date, t.is_timestamp)),
-        ("cells", (t.is_null,)),
-    ):
-        if any(test(kind) for test in tests):
-            return name
-    return "type " + "".join(c if c.isprintable() else "?" for c in str(kind))  # fields of a struct have names
-
-
-def arrow_cells(array: Any, numeric: bool) -> Cells:
-    """The cells of an Arrow array, by its type only; text comes as bytes, for it may be no UTF-8.
-
-    >>> import pyarrow as pa
-    >>> arrow_cells(pa.array([2**53 + 1, None]), False).tolist()
-    [b'9007199254740993', None]
-    """
-    import pyarrow as pa
-    import pyarrow.types as t
-
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # none or several chunks are left, by version
-            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if t.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    kind = arrow_kind(array.type)
-    if kind in ("number", "boolean") and (numeric or t.is_floating(array.type)):
-        return arrow_numbers(array)
-    if kind in ("number", "boolean"):  # as text: a null would turn whole numbers into floats
-        array, kind = array.cast(pa.string()), "text"
-    if kind == "text":
-        return np.asarray(array.cast(pa.large_binary()).to_numpy(zero_copy_only=False), dtype=object)
-    if kind == "date":
-        unit = "D" if t.is_date32(array.type) else "ms" if t.is_date64(array.type) else array.type.unit
-        whole = array.cast(pa.int32()).cast(pa.int64()) if t.is_date32(array.type) else array.cast(pa.int64())
-        return np.asarray(whole.fill_null(np.iinfo(np.int64).min).to_numpy()).view(f"datetime64[{unit}]")
-    return objects([None] * len(array))

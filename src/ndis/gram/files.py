@@ -6,7 +6,6 @@ the first line of every file holds public names. No message quotes that line.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,10 +16,10 @@ import numpy as np
 
 from ndis._npy import npy_blocks, npy_header
 from ndis.errors import ParameterError
-from ndis.gram.arrow import arrow_matrix, arrow_schema
-from ndis.gram.columns import Cells, Columns, Wanted, arrow_cells, arrow_kind, memory_columns, objects
+from ndis.gram.arrow import arrow_cells, arrow_kind, arrow_schema
+from ndis.gram.columns import Cells, Columns, Wanted, memory_columns, objects, stacked
 from ndis.gram.lines import first_line, given_names, header_names, line_blocks, rows_of, texts_of
-from ndis.gram.paths import files_of, kind_of_files
+from ndis.gram.paths import files_of, is_paths, kind_of_files
 from ndis.gram.reading import ahead, fixed_steps, readable, stamps, unchanged
 from ndis.gram.schema import Groups, Parts, Source, check_dtype, matrix_width, rows_per_read
 
@@ -120,7 +119,7 @@ def file_source(data: Any, *, columns: Any = None, header: bool = False, progres
         def matrix(block: Any) -> Any:
             if kind == "csv":
                 return np.full((1, len(wanted)), np.nan) if block is None else rows_of(block, width, wanted)
-            return block if kind == "npy" else arrow_matrix(block, range(len(wanted)))
+            return block if kind == "npy" else stacked([arrow_cells(column, True) for column in block.columns])
 
         for block in found.read(wanted, rows_per_read(width), matrix, progress):
             yield tuple(block[:, a:b] for a, b in pairwise(cuts))
@@ -137,8 +136,7 @@ def open_columns(
     `names` is the order of the columns of data that have no names: arrays, lists of rows, and CSV files without a
     header. For the latter, `columns` may say another order, with None for a column that is not read.
     """
-    listed = isinstance(data, list) and bool(data) and all(isinstance(p, str | os.PathLike) for p in data)
-    if not (listed or isinstance(data, str | os.PathLike)):
+    if not is_paths(data):
         if columns is not None or header:
             raise ParameterError("columns and header", "be left out for data other than CSV files", "one of them")
         return memory_columns(data, names=names)

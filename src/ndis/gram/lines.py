@@ -4,8 +4,8 @@ A line ends at LF; a CR just before it belongs to the end. Nothing else ends a l
 line of a file needs no LF, and a byte order mark before the first line is dropped. An empty line is no record. Every
 other line is one record:
 
-- Commas separate its cells. A cell that begins with a quote ends at the next quote that is not doubled, and a comma
-  or the end of the line must follow.
+- Commas separate its cells. A cell that begins with a quote ends at the next quote that is not doubled. A comma or the
+  end of the line must follow.
 - It is a row of numbers if it has as many cells as the file has columns, and no more than `LONGEST` bytes. Otherwise,
   and if a quote stays open, it is a row of missing numbers.
 - `ndis.gram.cells.number` says which bytes are a number. No byte is ever decoded, so none can fail to be.

@@ -15,7 +15,7 @@ from typing import Any
 
 from ndis.errors import ParameterError
 
-__all__ = ["KINDS", "files_of", "kind_of_files"]
+__all__ = ["KINDS", "files_of", "is_paths", "kind_of_files"]
 
 KINDS = {
     ".parquet": "parquet", ".pq": "parquet",
@@ -25,6 +25,12 @@ KINDS = {
 }  # fmt: skip
 _LONE = (".npy",)  # named one by one; in folders they lie beside tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
+
+
+def is_paths(data: Any) -> bool:
+    """Whether data are a path, or a list of paths."""
+    paths = data if isinstance(data, list) and data else [data]
+    return all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def files_of(data: Any) -> list[Path]:

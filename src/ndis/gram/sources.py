@@ -1,4 +1,4 @@
-"""Where rows come from: arrays, frames, tables, tensors and files, each opened as a `Source`.
+"""The sources of rows: arrays, frames, tables, tensors and files, each opened as a `Source`.
 
 Opening checks types and shapes. No check looks at a value.
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.arrow import arrow_matrix, arrow_schema, decimal_numbers, is_number
-from ndis.gram.columns import pandas_cells
+from ndis.gram.columns import memory_columns, stacked
 from ndis.gram.files import file_source
+from ndis.gram.paths import is_paths
 from ndis.gram.schema import Groups, Parts, Source, check_dtype, choose_columns, matrix_width, pick, rows_per_read
 
 __all__ = ["open_source"]
@@ -41,14 +42,14 @@ def open_source(data: Any, *, columns: Any = None, header: bool = False, progres
         if any(isinstance(part, str | os.PathLike) for part in data):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
         return _pair(*(open_source(part) for part in map(_as_matrix, data)))
-    if isinstance(data, str | os.PathLike) or _is_paths(data):
+    if is_paths(data):
         return file_source(data, columns=columns, header=header, progress=progress)
     if header:
         raise ParameterError("header", "be left out for data other than CSV files", header)
     module = type(data).__module__.partition(".")[0]
     if isinstance(data, np.ndarray):
         return _array(data)
-    openers = {"scipy": _sparse, "pandas": _pandas, "polars": _polars, "pyarrow": _arrow, "torch": _torch}
+    openers = {"scipy": _sparse, "pandas": _frame, "polars": _frame, "pyarrow": _frame, "torch": _torch}
     if module in openers:
         return openers[module](data)
     if module in ("dask", "dask_expr"):
@@ -59,10 +60,6 @@ def open_source(data: Any, *, columns: Any = None, header: bool = False, progres
         "be an array, a sparse matrix, a data frame, an Arrow table, a tensor, a dask collection or a path",
         type(data).__name__,
     )
-
-
-def _is_paths(data: Any) -> bool:
-    return isinstance(data, list) and bool(data) and all(isinstance(p, str | os.PathLike) for p in data)
 
 
 def _as_matrix(part: Any) -> Any:
@@ -126,78 +123,19 @@ def _sparse(x: Any) -> Source:
     return Source(width, read)
 
 
-def _pandas(frame: Any) -> Source:
-    import pandas as pd
-    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
-
-    width = matrix_width(frame.shape)
-    names = tuple(str(c) for c in frame.columns)
-
-    def holds_numbers(dtype: Any) -> bool:
-        if isinstance(dtype, pd.ArrowDtype):
-            return is_number(dtype.pyarrow_dtype)
-        plain = (is_numeric_dtype(dtype) or is_bool_dtype(dtype)) and not is_complex_dtype(dtype)
-        return plain and not isinstance(dtype, pd.CategoricalDtype) and getattr(dtype, "itemsize", 8) <= 8
-
-    refused = {i: f"dtype {dtype}" for i, dtype in enumerate(frame.dtypes) if not holds_numbers(dtype)}
-    if len(set(names)) < len(names):
-        raise ParameterError("data", "have columns of different names", "a name twice")
-    step = rows_per_read(width)
-
-    def numbers(rows: Any, group: tuple[int, ...]) -> Any:
-        if any(isinstance(frame.dtypes.iloc[i], pd.ArrowDtype) for i in group):
-            return np.stack([pandas_cells(rows.iloc[:, i], True) for i in group], axis=1)
-        return rows.iloc[:, list(group)].to_numpy(dtype=np.float64, na_value=np.nan)
+def _frame(data: Any) -> Source:
+    """A frame or a table, by the types of its columns."""
+    if hasattr(data, "ndim"):  # a series of pandas, which is no frame
+        matrix_width(data.shape)
+    found = memory_columns(data, names=())
+    names = tuple(found.kinds)
 
     def read(groups: Groups) -> Iterator[Parts]:
-        for start in range(0, len(frame), step):
-            rows = frame.iloc[start : start + step]
-            with np.errstate(all="ignore"):
-                parts = tuple(numbers(rows, g) for g in groups)
-            yield parts
+        cuts = [sum(map(len, groups[:i])) for i in range(len(groups) + 1)]
+        for block in found.read(tuple((names[i], True) for group in groups for i in group)):
+            yield tuple(stacked(block[a:b]) for a, b in pairwise(cuts))
 
-    return Source(width, read, names, refused)
-
-
-def _polars(frame: Any) -> Source:
-    import polars as pl
-
-    if not isinstance(frame, pl.DataFrame):
-        raise ParameterError("data", "be a polars DataFrame", type(frame).__name__, "collect it, or pass the path")
-    width = matrix_width(frame.shape)
-    kinds = enumerate(frame.dtypes)
-    # The base type, for the type of categories would list them.
-    refused = {i: f"dtype {kind.base_type()}" for i, kind in kinds if not (kind.is_numeric() or kind == pl.Boolean)}
-    step = rows_per_read(width)
-
-    def column(rows: Any, i: int) -> Any:
-        cells = rows.to_series(i)
-        if cells.dtype == pl.Decimal:
-            return decimal_numbers(cells.to_arrow())  # one rule for decimals, wherever they come from
-        return cells.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
-
-    def read(groups: Groups) -> Iterator[Parts]:
-        for start in range(0, frame.height, step):
-            rows = frame.slice(start, step)
-            yield tuple(np.stack([column(rows, i) for i in g], axis=1) for g in groups)
-
-    return Source(width, read, tuple(frame.columns), refused)
-
-
-def _arrow(table: Any) -> Source:
-    import pyarrow as pa
-
-    if not isinstance(table, pa.Table | pa.RecordBatch):
-        raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
-    names, refused = arrow_schema(table.schema, "data")
-    batches = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
-    step = rows_per_read(len(names))
-
-    def read(groups: Groups) -> Iterator[Parts]:
-        for batch in batches.to_batches(max_chunksize=step):
-            yield tuple(arrow_matrix(batch, g) for g in groups)
-
-    return Source(len(names), read, names, refused)
+    return Source(len(names), read, names, {i: found.refused[n] for i, n in enumerate(names) if n in found.refused})
 
 
 def _torch(tensor: Any) -> Source:

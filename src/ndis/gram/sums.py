@@ -23,7 +23,7 @@ sums are **private**: release only draws from them (`ndis.mechanisms.rounds`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -33,14 +33,14 @@ from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum, checked_parts
-from ndis.gram.device import DeviceProduct, import_torch
+from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum
+from ndis.gram.device import import_torch
 from ndis.gram.engine import Opened
 from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
 from ndis.gram.schema import Parts, layout_for
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
-from ndis.gram.weighted import WeightedAccumulator, halved
+from ndis.gram.weighted import RuleAccumulator, WeightedAccumulator, halved
 
 __all__ = ["RecordSums", "TermSums"]
 
@@ -49,7 +49,7 @@ _DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in 
 
 @dataclass(frozen=True, eq=False)
 class TermSums:
-    """What one pass found. **Private**, except for `clip`, `square_clip` and `edges`.
+    """The sums of one pass. **Private**, except for `clip`, `square_clip` and `edges`.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class RecordSums:
         outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
         clip = _positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
-        rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, classes=count, edges=marks)
+        rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks)
         return self._found(rule, np.shape(theta), clip, None, marks)
 
     def weighted_gram(self, theta: Any) -> Gram:
@@ -203,10 +203,8 @@ class RecordSums:
         """
         if self._classes is None or len(self._classes) != 2:
             raise ParameterError("classes", "be two for a weighted Gram matrix", self._classes)
-        rule = gradient_rule(
-            self._tile, self._public(theta, 1), constant=self._constant, clip=self.layout.joint_norm_bound,
-            classes=2, edges=(),
-        )  # fmt: skip
+        clip = self.layout.joint_norm_bound
+        rule = gradient_rule(self._tile, self._public(theta, 1), constant=self._constant, clip=clip, edges=())
         tile, layout = self._tile, self.layout
         found = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
         return Gram(found.finish().integers, halved(self.layout))
@@ -263,22 +261,12 @@ def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
     return parts[0], codes
 
 
-class _SumAccumulator:
+class _SumAccumulator(RuleAccumulator):
     """Sums of one rule over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does."""
 
     def __init__(self, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        self.layout, self.rule = layout, rule
+        super().__init__(layout, rule, device)
         self._sum = IntegerSum(rule.size, rule.bits)
-        self._engine: Any = None
-        if device is not None:
-            self._engine = DeviceProduct(layout, device)
-            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
-
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts = checked_parts(self.layout, self._engine, block, targets)
-        for sums, rows in self._on_host(parts, threads) if self._engine is None else self._on_device(parts):
-            self._sum.add(sums, rows)
 
     def merge(self, other: _SumAccumulator) -> None:
         """Add all rows of ``other``."""
@@ -288,10 +276,7 @@ class _SumAccumulator:
         """The sums, as Python integers."""
         return self._sum.integers().astype(object)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None, "_weights": None}  # the sums are on the host
-
-    def _on_host(self, parts: Parts, threads: int | None) -> Iterator[tuple[NDArray[np.int64], int]]:
+    def _update_on_host(self, parts: Parts, threads: int | None) -> None:
         rule, width = self.rule, self.layout.width
         entries = min(own_tile_entries(width), rule.block_rows * width)
 
@@ -302,15 +287,14 @@ class _SumAccumulator:
                     total += np.concatenate(rule.sums(np, tile, rule.weights, lambda q, u: (u @ q).T)).astype(np.int64)
             return total
 
-        yield from over_strips(parts, self.layout, strip, height=1 << (62 - rule.bits), threads=threads)
+        for sums, rows in over_strips(parts, self.layout, strip, height=1 << (62 - rule.bits), threads=threads):
+            self._sum.add(sums, rows)
 
-    def _on_device(self, parts: Parts) -> Iterator[tuple[NDArray[np.int64], int]]:
-        engine, torch = self._engine, self._engine.torch
-        for block in engine.resident(tuple(engine.tensor(part) for part in parts)):
-            rows = engine.integer_rows(block)
-            for tile in rows.split(_DEVICE_ROWS):
-                found = self.rule.sums(torch, tile, self._weights, self._device_product)
-                yield torch.cat([part.to(torch.int64) for part in found]).cpu().numpy(), len(tile)
+    def _update_on_device(self, rows: Any) -> None:
+        torch = self._engine.torch
+        for tile in rows.split(_DEVICE_ROWS):
+            found = self.rule.sums(torch, tile, self._weights, self._device_product)
+            self._sum.add(torch.cat([part.to(torch.int64) for part in found]).cpu().numpy(), len(tile))
 
     def _device_product(self, tile: Any, u: Any) -> Any:
         """Σ q ⊗ u from products that are short enough to be exact, many at a time."""

@@ -60,22 +60,22 @@ class TermRule:
         The first columns of a tile.
     constant : float
         (c/b)²·4ᵏ, what the constant column adds to Σq²; 0 without one.
-    gradient : float
-        0 for residuals; otherwise the unit of a class code in the target column.
-    logit_unit : float
-        What one unit of tile @ weights is in logits.
     scale : float
         v/υ over v: a power of two.
     limit : float
         M, an integer.
     edges : tuple of float
         Norms of terms, in units of s·υ, whose exceedances are counted.
-    square_scale : float
-        For residuals in units of their own clip's grid; 0 if no squares are asked for.
     bits : int
         No entry of one record's contribution exceeds 2^bits.
     unit : Fraction
         υ in real units.
+    gradient : float
+        0 for residuals; otherwise the unit of a class code in the target column.
+    logit_unit : float
+        The value of one unit of tile @ weights in logits.
+    square_scale : float
+        For residuals in units of their own clip's grid; 0 if no squares are asked for.
     square_unit : Fraction
         The real value of one unit in the sum of squares.
     """
@@ -83,15 +83,15 @@ class TermRule:
     weights: NDArray[np.float64]
     features: int
     constant: float
-    gradient: float
-    logit_unit: float
     scale: float
     limit: float
     edges: tuple[float, ...]
-    square_scale: float
     bits: int
     unit: Fraction
-    square_unit: Fraction
+    gradient: float = 0.0
+    logit_unit: float = 0.0
+    square_scale: float = 0.0
+    square_unit: Fraction = Fraction(0)
 
     @property
     def outputs(self) -> int:
@@ -197,7 +197,7 @@ def residual_rule(
 
 
 def gradient_rule(
-    layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, classes: int, edges: Any
+    layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, edges: Any
 ) -> TermRule:
     """The rule of x ⊗ (softmax(xᵀθ) − onehot(y)), clipped to ``clip``; the target column holds the class code."""
     relative = _relative(layout, theta, constant, Fraction(1))
@@ -260,11 +260,9 @@ def _rule(
     clip: float,
     edges: Any,
     v_unit: Fraction,
-    gradient: float = 0.0,
-    logit_unit: float = 0.0,
-    square_scale: float = 0.0,
-    square_unit: Fraction = Fraction(0),
+    **kind: Any,
 ) -> TermRule:
+    """The rule with all units chosen; `kind` are the constants that only residuals, or only gradients, have."""
     k, step = layout.fractional_bits, layout.steps[0]
     ratio = layout.steps[-1] / step if constant else Fraction(0)
     wide = max(math.ceil(math.log2(1 + float(ratio) ** 2) / 2), 0)  # the constant makes rows longer
@@ -281,15 +279,12 @@ def _rule(
         weights=weights,
         features=layout.features,
         constant=float(ratio**2 * 4**k),
-        gradient=gradient,
-        logit_unit=logit_unit,
         scale=math.ldexp(1.0, -exponent),
         limit=float(Fraction(clip) / (step * unit) // 1),
         edges=tuple(float(Fraction(edge) / (step * unit)) for edge in edges),
-        square_scale=square_scale,
         bits=bits,
         unit=unit,
-        square_unit=square_unit,
+        **kind,
     )
 
 

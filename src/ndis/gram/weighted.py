@@ -12,6 +12,7 @@ the matrix by at most l²/4. The bits are the same on every engine and for any b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ from ndis.gram.device import DeviceProduct
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.gram.logistic import probabilities
+from ndis.gram.schema import Parts
 from ndis.gram.terms import TermRule
 
-__all__ = ["WeightedAccumulator", "halved"]
+__all__ = ["RuleAccumulator", "WeightedAccumulator", "halved"]
 
 _BELOW = 1.0 - 2.0**-40
 
@@ -35,16 +37,48 @@ def halved(layout: RowLayout) -> RowLayout:
     1.5
     """
     constant = None if layout.intercept is None else layout.intercept / 2
-    return RowLayout(
-        layout.features,
-        layout.row_norm_bound / 2,
-        intercept=constant,
-        fractional_bits=layout.fractional_bits,
-        names=layout.names,
-    )
+    return replace(layout, row_norm_bound=layout.row_norm_bound / 2, intercept=constant)
 
 
-class WeightedAccumulator:
+class RuleAccumulator:
+    """Base of sums of terms at public weights over blocks of rows; only the sums travel between machines.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read.
+    rule : TermRule
+    device : str, optional
+    """
+
+    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        self.layout, self.rule = tile, rule
+        self._engine: Any = None
+        self._weights: Any = rule.weights
+        if device is not None:
+            self._engine = DeviceProduct(tile, device)
+            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts = checked_parts(self.layout, self._engine, block, targets)
+        if self._engine is None:
+            self._update_on_host(parts, threads)
+            return
+        for resident in self._engine.resident(tuple(self._engine.tensor(part) for part in parts)):
+            self._update_on_device(self._engine.integer_rows(resident))
+
+    def _update_on_host(self, parts: Parts, threads: int | None) -> None:
+        raise NotImplementedError  # each sum has its own
+
+    def _update_on_device(self, rows: Any) -> None:
+        raise NotImplementedError  # each sum has its own
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None, "_weights": self.rule.weights}
+
+
+class WeightedAccumulator(RuleAccumulator):
     """Σ p(1 − p)·xxᵀ over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
 
     Parameters
@@ -59,25 +93,17 @@ class WeightedAccumulator:
     """
 
     def __init__(self, tile: RowLayout, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        self._tile, self._rule = tile, rule
+        super().__init__(tile, rule, device)
         self._constant = layout.intercept is not None
         self._gram = GramAccumulator(halved(layout), device=device)
-        self._engine: Any = None
-        if device is not None:
-            self._engine = DeviceProduct(tile, device)
-            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
 
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts = checked_parts(self._tile, self._engine, block, targets)
-        if self._engine is None:
-            for tile in integer_tiles(parts, self._tile, threads=threads):
-                with np.errstate(all="ignore"):
-                    self._gram.update_integers(self._rows(np, tile, self._rule.weights))
-            return
-        torch = self._engine.torch
-        for resident in self._engine.resident(tuple(self._engine.tensor(part) for part in parts)):
-            self._gram.update_integers(self._rows(torch, self._engine.integer_rows(resident), self._weights))
+    def _update_on_host(self, parts: Parts, threads: int | None) -> None:
+        for tile in integer_tiles(parts, self.layout, threads=threads):
+            with np.errstate(all="ignore"):
+                self._gram.update_integers(self._rows(np, tile))
+
+    def _update_on_device(self, rows: Any) -> None:
+        self._gram.update_integers(self._rows(self._engine.torch, rows))
 
     def merge(self, other: WeightedAccumulator) -> None:
         """Add all rows of ``other``."""
@@ -87,13 +113,10 @@ class WeightedAccumulator:
         """The matrix of all rows so far."""
         return self._gram.finish()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None, "_weights": None}  # only the sum travels
-
-    def _rows(self, xp: Any, tile: Any, weights: Any) -> Any:
-        p = probabilities(xp, (weights.T @ tile.T) * self._rule.logit_unit)[0]
+    def _rows(self, xp: Any, tile: Any) -> Any:
+        p = probabilities(xp, (self._weights.T @ tile.T) * self.rule.logit_unit)[0]
         factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * _BELOW
-        features = xp.trunc(tile[:, : self._tile.features] * factor[:, None])
+        features = xp.trunc(tile[:, : self.layout.features] * factor[:, None])
         if not self._constant:
             return features
         return xp.concatenate([features, xp.trunc(tile[:, -1:] * factor[:, None])], 1)

@@ -1,7 +1,7 @@
 """scikit-learn estimators whose fits are differentially private.
 
-What they learn, all attributes that end in ``_``, is a function of one release; what they are given, all parameters,
-is public. Bounds are stated, never taken from the data.
+All attributes that end in ``_`` are learnt, and are functions of one release. All parameters are public. The user
+states bounds; no estimator takes them from the data.
 
 >>> import numpy as np
 >>> from ndis.learn import PrivateRidge

@@ -18,7 +18,7 @@ from ndis._validate import STATE_A_BOUND, Floats
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
 from ndis.gram.cluster import is_dask
-from ndis.gram.columns import objects, series_cells
+from ndis.gram.columns import objects, series_cells, series_table
 from ndis.gram.schema import choose_columns
 from ndis.gram.sources import open_source
 
@@ -114,18 +114,16 @@ def _typed_targets(y: Any) -> Floats | None:
     ...
     ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
-    series = series_cells(y, numeric=True)
-    if series is not None:
-        _check_target_types([series[0]] if series[0] not in ("number", "boolean") else [])
-        return series[1] if series[1].dtype.kind == "f" else read_cells(series[1])
     if isinstance(y, np.ndarray):
         _check_target_types([kind_of(y.dtype)] if y.dtype.kind in "UST" else [])
-    if not hasattr(y, "columns") or len(y.shape) != 2:
+    series = series_table(y)
+    if series is None and (not hasattr(y, "columns") or len(y.shape) != 2):
         return None
-    frame = open_source(y)
+    frame = open_source(y if series is None else series)
     _check_target_types(frame.refused.values())
     blocks = [part for (part,) in frame.read((tuple(range(frame.width)),))]
-    return np.concatenate([np.empty((0, frame.width)), *blocks])
+    found = np.concatenate([np.empty((0, frame.width)), *blocks])
+    return found if series is None else found[:, 0]
 
 
 def _check_target_types(refused: Iterable[str]) -> None:

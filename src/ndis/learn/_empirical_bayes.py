@@ -11,7 +11,7 @@ error of round u and that of round v have covariance s²/2·⟨θᵤ, θᵥ⟩ +
 combination for h(θ*) = Âθ* (universal kriging: weights that add up to 1). Rounds that were far from θ*, or noisy, count
 less.
 
-What is left is one measurement wⱼθⱼ + N(0, τ²) per eigenvector of Â. With the prior θⱼ ~ N(0, v) the posterior mean is
+One measurement wⱼθⱼ + N(0, τ²) is left per eigenvector of Â. With the prior θⱼ ~ N(0, v) the posterior mean is
 a ridge solution, and maximum likelihood chooses v after the release, at no cost. No evidence of a signal, v = 0, leaves
 the centre. The prior does not touch the intercept: features are centred by the released means first.
 """

@@ -31,7 +31,7 @@ class PrivateGaussianProcess(RegressorMixin, TargetEstimator):  # type: ignore[m
     Only `fit` sees what is private. It releases z, one value per query point, by `ndis.lift` of
     `ndis.models.GaussianProcess`. `predict` reads only z: it is the best linear prediction from z under the model,
     where `max_records` records lie evenly at the query points. So it shrinks towards zero for the noise added, and for
-    the spread of a draw; docs/models.md has the formula. What was released is `values_`.
+    the spread of a draw; docs/models.md has the formula. `values_` are the released values.
     `fit_data` reads files, folders, frames or dask collections, and holds their first `max_records` records in memory.
 
     Parameters
@@ -200,8 +200,9 @@ class PrivateGaussianProcess(RegressorMixin, TargetEstimator):  # type: ignore[m
 def prediction_weights(model: GaussianProcess, values: Floats, *, noise_variance: float) -> Floats:
     """Weights a of the best linear prediction k(x, Q)a from the released values.
 
-    With n records evenly at q query points, in the eigenbasis of K = k(Q, Q) with eigenvalues k and τ = qσ²/n, the mean
-    μ has the variances G = k²/(k+τ) before noise, and Cov(f, z) = G. A draw z has the variance k + v, a mean G + v:
+    Let n records lie evenly at q query points, and let τ = qσ²/n. Let k be the eigenvalues of K = k(Q, Q). In its
+    eigenbasis the mean μ has the variances G = k²/(k+τ) before noise, and Cov(f, z) = G. A draw z has the
+    variance k + v, a mean G + v:
 
         draw    a = k/((k+τ)(k+v)) z,        mean    a = k/(k² + v(k+τ)) z.
 

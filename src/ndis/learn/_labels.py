@@ -158,7 +158,7 @@ _READERS: tuple[tuple[type, Any], ...] = (
 
 
 def _kind(cell: Any) -> str:
-    """What a plain label may be compared with; nothing where it is neither text nor a number."""
+    """The kind of labels that a plain label may be compared with; empty if it is neither text nor a number."""
     return {bool: "number", int: "number", float: "number", str: "text", bytes: "bytes"}.get(type(cell), "")
 
 

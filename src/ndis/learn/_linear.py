@@ -164,7 +164,7 @@ class PrivateRidge(LinearPredictor, SketchEstimator):
         bound = self._row_bound()
         features, targets = len(groups[0]), len(groups[1])
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
-        mechanism = self._projection(
+        mechanism = self._calibrate(
             columns=features + targets + (intercept is not None),
             row_norm_bound=bound,
             target_bound=TARGET_SHARE * bound,

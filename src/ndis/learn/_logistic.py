@@ -77,8 +77,8 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     schema : Schema, optional
-        What is public about the table. Rows are then taken in units as they are, `row_norm_bound` is that of the schema
-        unless a smaller one is stated, and the classes are those of its target. Coefficients are in original units.
+        What is public about the table. Rows are then taken in units as they are. `row_norm_bound` is that of the schema
+        unless a smaller one is stated. The classes are those of its target. Coefficients are in original units.
     ledger : path, optional
         The `ndis.Ledger` that pays for all releases of a fit together. It reserves before data is read.
     slot : str, optional
@@ -266,6 +266,19 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
         """Probabilities of the classes under the released weights."""
         scores = self.decision_function(X)
         return np.asarray(np.stack([expit(-scores), expit(scores)], 1) if scores.ndim == 1 else softmax(scores, axis=1))
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
+        """Intervals of the probability of the second class for rows; with `intervals`.
+
+        They are those of the log-odds xᵀβ of the population, mapped to probabilities, with the assumptions of
+        `coef_interval`. They are [0, 1] if the noise hides a direction of the features.
+
+        Returns
+        -------
+        (n, 2) array
+        """
+        self._check_intervals()
+        return np.asarray(expit(self.estimate_.predicted(self._dense_rows(X), level)[:, 0]))
 
     def summary(self, level: float = 0.95) -> CoefficientTable:
         """A table of coefficients, standard errors and intervals, in the units of the data; with `intervals`."""

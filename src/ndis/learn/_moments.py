@@ -93,7 +93,7 @@ class MomentEstimator(SketchEstimator):
         mechanism: Any = (
             calibrated(GramMechanism.calibrated, **self._budget(), adjacency=as_adjacency(self.adjacency), **layout)
             if self.method == "gram"
-            else self._projection(columns=width + (intercept is not None), **layout)
+            else self._calibrate(columns=width + (intercept is not None), **layout)
         )
         release = self._keep(mechanism, mechanism.release(data, **self._how(), **how))
         return moments(release, features=width, records=records, centered=centered)

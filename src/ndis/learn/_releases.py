@@ -114,7 +114,7 @@ class Releases:
         self.log.append({**entry, "grid": sample.grid})
 
     def receipt(self, seal: Mapping[str, Any] | None = None, **public: Any) -> Receipt:
-        """What is guaranteed, with the budget, the bounds in ``public`` and every release.
+        """The guarantee, with the budget, the bounds in ``public`` and every release.
 
         `seal` is the entry of the ledger that paid for all of them.
         """

@@ -67,7 +67,7 @@ def calibrated_rounds(
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What one round released, in the solver's units.
+    """The releases of one round, in the solver's units.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ def fit_rounds(data: LinearReleases, *, rounds: int) -> LinearFit:
 
 
 def _bias(found: Measured, clip: float, longest: float) -> float:
-    """What clipping took in the first round, whose clip was a guess, beyond its noise; per entry."""
+    """The loss by clipping in the first round, whose clip was a guess, beyond its noise; per entry."""
     taken = BIAS_WEIGHT * longest * tail(found.counts, clip / longest)
     return math.sqrt(NOISE_SHARE * max(taken**2 / found.total.size - found.noise**2, 0.0))
 
@@ -184,7 +184,7 @@ def _steady(seen: list[Measured]) -> Floats:
 
 
 def _square_clip(seen: list[Measured], longest: float, spread: float) -> float:
-    """Where to clip residuals before they are squared: a few standard deviations, a target bound if unknown.
+    """The clip of residuals before they are squared: a few standard deviations, or a target bound if these are unknown.
 
     The variance is, roughly, the mean squared length over the mean squared row norm, ``spread``.
     """

@@ -1,9 +1,9 @@
 """Logistic regression in rounds: a noisy Gram matrix preconditions clipped, noisy gradients.
 
-The Hessian of the logistic loss is at most XᵀX/4, and that of softmax at most XᵀX/2 (Böhning), so one released Gram
-matrix serves all rounds. A round releases Σ clip(x ⊗ (p − onehot(y))) at the weights so far, and a histogram of the
-lengths of its terms, which chooses the next clip. The step is shrunk by empirical Bayes: with no evidence of a gradient
-there is no step. Every round's shift is fixed in advance (`ndis.mechanisms.rounds`).
+The Hessian of the logistic loss is at most XᵀX/4, and that of softmax at most XᵀX/2 (Böhning). So one released Gram
+matrix serves all rounds. A round releases Σ clip(x ⊗ (p − onehot(y))) at the weights so far. It also releases a
+histogram of the lengths of its terms, which chooses the next clip. The step is shrunk by empirical Bayes: with no
+evidence of a gradient there is no step. Every round's shift is fixed in advance (`ndis.mechanisms.rounds`).
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def fit_gradients(
     -------
     theta : (predictors, 1) array for two classes, (predictors, classes) otherwise
     estimate : Unshrunk or None
-        Without shrinkage, with `intervals`. The Hessian is released after half of the rounds, so that the steps from
-        there on are near those of Newton's method, and again for the last round, which is then near the solution. One
+        Without shrinkage, with `intervals`. The Hessian is released after half of the rounds. The steps from there
+        on are near those of Newton's method. It is released again for the last round, which is near the solution. One
         step from there, not shrunk, is the estimate. The last round clips nothing: a clip would bias it.
     """
     outputs = 1 if classes == 2 else classes

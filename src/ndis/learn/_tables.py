@@ -1,4 +1,4 @@
-"""What all estimators share: their parameters, rows with or without a schema, in memory or in files, and units.
+"""The base of all estimators: parameters, rows with or without a schema, in memory or in files, and units.
 
 With a schema, rows and targets are encoded by it, bounds come from it, and what was learnt goes back to original units.
 """
@@ -242,7 +242,7 @@ class SketchEstimator(RowEstimator):
     def _records(self) -> float | None:
         return None if self.records is None else stated_bound("records", self.records, clipped="")
 
-    def _projection(self, *, columns: int, **layout: Any) -> RandomProjection:
+    def _calibrate(self, *, columns: int, **layout: Any) -> RandomProjection:
         """The mechanism for rows of this many columns, from public parameters only."""
         budget, size = self._budget(), self.sketch_size
         if size is None:

@@ -33,7 +33,7 @@ class Account(Protocol):
     kind: ClassVar[str]
 
     def about(self) -> dict[str, Any]:
-        """What is fixed when the ledger is made, as plain values."""
+        """The values that are fixed when the ledger is made."""
 
     def start(self) -> Totals:
         """Totals before the first request."""
@@ -48,7 +48,7 @@ class Account(Protocol):
         """Totals after a request of this cost, or BudgetError."""
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
-        """What is left, in words and numbers for people."""
+        """The rest of the budget, in words and numbers for people."""
 
     def whole(self) -> PrivacyProfile | None:
         """The exact profile of the whole budget, if there is one."""

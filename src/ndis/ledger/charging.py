@@ -1,4 +1,4 @@
-"""What every release goes through: reserve before data is read, commit when it is out, and tell the odometers."""
+"""Every release reserves before data is read, commits when it is out, and tells the odometers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Charge:
     entry: Entry | None = None
 
     def seal(self) -> dict[str, Any] | None:
-        """What the receipt carries: the data set, the entry and its digest; None without a ledger."""
+        """The part of a receipt that names the data set, the entry and its digest; None without a ledger."""
         if self.ledger is None or self.entry is None:
             return None
         return {"data_name": self.ledger.data_name, "entry": self.entry.number, "head": self.entry.digest}
@@ -123,7 +123,7 @@ class Odometer:
         return float(self.profile().delta(epsilon)) if self._counts else 0.0
 
     def report(self, *, delta: float = 1e-6) -> str:
-        """What was counted and what it costs, with its conditions, in words."""
+        """The number of releases and their cost, with the conditions, in words."""
         cost = f"epsilon = {self.epsilon(delta):.6g} at delta = {delta:g}, {_LABEL}"
         return "\n".join((f"{self.releases} releases in this process: {cost}.", *_LIMITS))
 

@@ -7,7 +7,7 @@ Write δ_A and δ_B for the curves of two pairs. Floats find a likely answer; wh
 *Yes* needs a point E and two parts (the lemmas stand, with proofs, in docs/ledger.md).
 
 - Beyond E. If B's loss is bounded, E is its edge (thm:bounded-loss). If A has a positive t above those of B, a lower
-  bound of δ_A falls no faster than e^{−rε} (lem:slow-decay), and an upper bound of δ_B like e^{−sε} (bound:renyi).
+  bound of δ_A falls no faster than e^{−rε} (lem:slow-decay). An upper bound of δ_B falls like e^{−sε} (bound:renyi).
   With s ≥ r one comparison at E is enough. If no t is positive and A has the larger shift, lem:shift-tail applies.
 - Up to E. Both curves are convex in z = e^ε. Between two points B lies below its chord, and A lies above the lines
   through its values at two points on either side (lem:cells). So finitely many enclosures prove a whole cell.

@@ -48,7 +48,8 @@ def dominates(a: PrivacyProfile, b: PrivacyProfile, *, order: Literal["both", "r
 
     Post-processing is tried first, over the rationals: equal pairs, dropped and merged coordinates, added noise, linear
     maps (thm:matched-directions). Sampled releases are compared by rate, pair and number of steps
-    (thm:sampled-dominance). What is left is a comparison of two curves with enclosures in balls (`ndis.ledger.curves`).
+    (thm:sampled-dominance). If none of this decides, two curves are compared with enclosures in balls
+    (`ndis.ledger.curves`).
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ class _NotComparableError(Exception):
 
 
 def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[GaussianPair | None, GaussianPair | None]:
-    """What is left to compare, as pairs, after sampled releases of b were served by sampled ones of a.
+    """The rest to compare, as pairs, after sampled releases of a served those of b.
 
     A sampled release of b that none of a serves is taken without its sampling, which dominates it.
     """

@@ -48,7 +48,7 @@ class _Filter:
         return after
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
-        """What is left, in words and numbers for people."""
+        """The rest of the budget, in words and numbers for people."""
         raise NotImplementedError  # each kind has its own
 
     def _left(self, totals: Totals) -> dict[str, Fraction]:
@@ -96,7 +96,7 @@ class Shifts(_Filter):
         return {"spent": f"{units_up(squared_shift(profile), UNIT_BITS):x}"}
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
-        """What is left of the sum of μ², and the largest single shift that fits."""
+        """The rest of the sum of μ², and the largest single shift that fits."""
         rest = self._left(totals)["spent"]
         return {"squared_shift": down(rest), "largest_shift": root_down(rest) if rest else 0.0}
 
@@ -139,7 +139,7 @@ class Renyi(_Filter):
         return {way: f"{units_up(certified_log_moment(profile, way, self.order), UNIT_BITS):x}" for way in _WAYS}
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
-        """What is left of K at the order, in each direction."""
+        """The rest of K at the order, in each direction."""
         return {"order": self.order} | {way: down(rest) for way, rest in self._left(totals).items()}
 
 

@@ -22,8 +22,8 @@ class Ledger:
     """A budget for one data set, kept in one file.
 
     Open an existing ledger with ``Ledger(path)``, or make one with `create`. Any number of processes may use the file
-    at once. A release is reserved before data is read and committed after it. What is reserved and not committed counts
-    as spent.
+    at once. A release is reserved before data is read and committed after it. A reservation without a commit counts as
+    spent.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class Ledger:
     # ------------------------------------------------------------------ looking
 
     def remaining(self) -> dict[str, Any]:
-        """What is left: releases per slot, or what is left of the filter's sum."""
+        """The rest of the budget: releases per slot, or the rest of the filter's sum."""
         return self._account.remaining(self._totals()["spent"])
 
     @property
@@ -216,7 +216,7 @@ class Ledger:
         return self._store.root if last is None else last.digest
 
     def report(self) -> LedgerReport:
-        """What is allowed, spent and left: `to_html()`, `to_json()` or `to_dict()`. It holds no private values.
+        """The budget, the spent part and the rest: `to_html()`, `to_json()` or `to_dict()`. It holds no private values.
 
         >>> import tempfile, ndis
         >>> with tempfile.TemporaryDirectory() as place:
@@ -270,8 +270,8 @@ class Ledger:
     def verify(self, *, heads: Mapping[int, str] | None = None) -> int:
         """Check the whole file again and return the number of entries.
 
-        The chain must fit together, every total must follow from the entries, every request must be within its slot,
-        and the guarantee of the budget is certified again.
+        The chain must fit together, and every total must follow from the entries. Every request must be within its
+        slot. The guarantee of the budget is certified again.
 
         Parameters
         ----------

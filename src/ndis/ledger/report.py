@@ -1,4 +1,4 @@
-"""What a ledger allows, what was spent and what is left, as a page and as JSON; no value comes from data."""
+"""A report of a ledger, as a page and as JSON: the budget, the spent part and the rest. No value comes from data."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def curve_of(profile: PrivacyProfile | None, epsilon: float) -> list[dict[str, f
 
 
 def _left(values: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """What is left as a table."""
+    """The rest of the budget as a table."""
     if values["slots"]:
         columns = ["slot", "left", "of", "ε of one release at the budget's δ"]
         rows = [

@@ -1,4 +1,4 @@
-"""What a ledger is asked for: a profile, its digest, and the public promises of a mechanism."""
+"""Requests to a ledger: a profile, its digest, and the public promises of a mechanism."""
 
 from __future__ import annotations
 

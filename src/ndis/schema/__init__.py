@@ -1,4 +1,4 @@
-"""What is public about a table: its columns, their ranges and categories, stated once.
+"""The public knowledge about a table: its columns, their ranges and categories, stated once.
 
 >>> from ndis.schema import Number, Schema
 >>> schema = Schema({"age": Number(18, 90, fill=40), "region": ["N", "S"]}, target=("spend", 0, 5_000))

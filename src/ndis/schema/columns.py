@@ -1,4 +1,4 @@
-"""What a schema can say about a column: a number, a date, a category, or true and false.
+"""The kinds of columns of a schema: a number, a date, a category, or true and false.
 
 `read` turns cells into values: numbers in original units, or the number of a category. NaN marks a missing cell, −1 a
 category that is not listed. `encode` turns values into what the mechanisms see.
@@ -23,7 +23,7 @@ PLACEHOLDER = "?"  # what the template of `ndis schema init` leaves to the user
 
 
 class _AnyColumn:
-    """What all kinds of columns share."""
+    """Base of all kinds of columns."""
 
     kinds: ClassVar[tuple[str, ...]]
     numeric: ClassVar[bool] = False
@@ -225,6 +225,10 @@ class Date(_Range):
     @property
     def _ends(self) -> tuple[float, float, float | None]:
         return day_number(self.low), day_number(self.high), None if self.fill is None else day_number(self.fill)
+
+    def number(self) -> Number:
+        """The same range in days since 1970-01-01."""
+        return Number(*self._ends)
 
     def read(self, cells: Cells) -> Floats:
         """Days since 1970-01-01, and NaN where a cell is no date."""

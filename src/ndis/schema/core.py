@@ -1,4 +1,4 @@
-"""A schema: what is public about a table, stated once.
+"""A schema: the public knowledge about a table, stated once.
 
 A schema names the columns, with the range of each number and the list of each category. It never looks at data: a range
 or a category that was read from private rows would leak them. `Schema` turns rows as people have them (units, text,
@@ -40,7 +40,7 @@ __all__ = ["Schema"]
 
 @dataclass(frozen=True, init=False)
 class Schema:
-    """What is public about a table: its columns, their ranges and categories, and the target.
+    """The public knowledge about a table: its columns, their ranges and categories, and the target.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class Schema:
         return np.asarray(encoded, dtype=np.float64) * half_width + centre
 
     def preview(self, rows: Any, *, columns: Any = None, header: bool = False) -> Preview:
-        """What the schema does to rows that are **public or synthetic**: shares clipped, missing, unknown; norms.
+        """Show the effect of the schema on **public or synthetic** rows: shares clipped, missing, unknown; norms.
 
         A preview of private rows leaks them. `ndis.clipped_count` counts clipped rows of private data with noise.
 

@@ -1,4 +1,4 @@
-"""What a schema does to public or synthetic rows, and which rows it changes."""
+"""The effect of a schema on public or synthetic rows, and the rows that it changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ColumnPreview:
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """What a schema does to public or synthetic rows; printing it shows a table.
+    """The effect of a schema on public or synthetic rows; printing it shows a table.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Preview:
         return [list(_HEAD), *shares]
 
     def notes(self) -> list[str]:
-        """What is known of whole rows."""
+        """Sentences about whole rows."""
         words = ("least", "quarter", "half", "three quarters", "95%", "largest")
         norms = ", ".join(f"{word} {value:.4g}" for word, value in zip(words, self.quantiles.values(), strict=True))
         beyond = (
@@ -130,7 +130,7 @@ class Preview:
 def preview(schema: Schema, rows: Any, *, columns: Any, header: bool) -> Preview:
     """See `Schema.preview`."""
     wanted: dict[str, Column] = dict(schema.columns)
-    if schema.target_name is not None and schema.target is not None and _has(rows, schema.target_name, header):
+    if schema.target_name is not None and schema.target is not None and _has(rows, schema.target_name):
         wanted[schema.target_name] = schema.target
     found, names = checked_columns(schema, rows, wanted, columns, header, False)
     totals = np.zeros((len(wanted), 3))
@@ -164,7 +164,7 @@ def _listed(column: Column) -> bool:
     return hasattr(column, "texts")
 
 
-def _has(rows: Any, name: str, header: bool) -> bool:
+def _has(rows: Any, name: str) -> bool:
     """Whether rows in memory have a target column; rows in files are taken to have it."""
     if hasattr(rows, "columns") or hasattr(rows, "column_names") or isinstance(rows, dict):
         return name in [str(each) for each in getattr(rows, "column_names", getattr(rows, "columns", rows))]

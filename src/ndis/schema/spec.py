@@ -1,4 +1,4 @@
-"""What a user may write about a column, in Python or TOML; a schema as TOML; and a template to fill in."""
+"""Specifications of columns by the user, in Python or TOML, and a schema as TOML."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from datetime import date
 from typing import Any
 
 from ndis.errors import ParameterError
-from ndis.gram.files import open_columns
 from ndis.schema.columns import PLACEHOLDER, Boolean, Category, Column, Date, Number
 
-__all__ = ["as_column", "as_name", "as_target", "quoted", "template", "toml_value"]
+__all__ = ["as_column", "as_name", "as_target", "quoted", "toml_value"]
 
 
 def as_name(name: Any) -> str:
@@ -22,7 +21,7 @@ def as_name(name: Any) -> str:
 
 
 def as_column(name: str, spec: Any) -> Column:
-    """What a user wrote about a column, as a `Column`.
+    """The specification of a column by the user, as a `Column`.
 
     >>> as_column("age", (18, 90)), as_column("member", bool)
     (Number(low=18.0, high=90.0, fill=None), Boolean(fill=None))
@@ -112,71 +111,3 @@ def toml_value(value: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
     return quoted(value) if isinstance(value, str) else repr(value)
-
-
-# ---------------------------------------------------------------------- a schema to fill in
-
-# It comes from the names and storage types of columns only. No value is ever read.
-
-_LINES = {
-    "number": '{ low = "?", high = "?" }',
-    "boolean": '{ type = "boolean" }',
-    "text": '{ categories = ["?"] }',
-    "date": '{ low = "?", high = "?" }',
-    "cells": '{ low = "?", high = "?" }',
-}
-_HEAD = """\
-# What is public about this table. Replace every "?" by what is known without looking at the data: a range or a category
-# that is taken from the data leaks it. Delete the lines of columns that are not features.
-#
-#   a number     { low = 18, high = 90 }                      fill = 40 stands for a missing cell
-#   a category   { categories = ["north", "south"] }
-#   a date       { low = 2020-01-01, high = 2025-01-01 }
-#   yes or no    { type = "boolean" }
-#
-# A column without fill makes its whole row zero if its cell is missing.
-"""
-
-
-def template(data: Any, *, columns: Any = None, header: bool = False, target: str | None = None) -> str:
-    """The text of a TOML file in which every "?" is left to the user.
-
-    Parameters
-    ----------
-    data, columns, header
-        As for `Schema.table`; for a CSV file, `columns` or `header` gives the names.
-    target : str, optional
-        The column that is the target.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> text = template(pa.table({"age": [41], "city": ["Rome"], "spend": [2.5]}), target="spend")
-    >>> print(text[text.index("[columns]") :])
-    [columns]
-    "age" = { low = "?", high = "?" }  # number
-    "city" = { categories = ["?"] }  # text
-    <BLANKLINE>
-    [target]
-    name = "spend"
-    low = "?"
-    high = "?"
-    <BLANKLINE>
-    >>> "Rome" in text or "41" in text
-    False
-    """
-    kinds = open_columns(data, names=() if columns is None else columns, columns=columns, header=header).kinds
-    if target is not None and target not in kinds:
-        raise ParameterError("target", "be a column of the data", repr(target))
-    lines = [_HEAD + "[columns]"]
-    for name, found in kinds.items():
-        if name == target:
-            continue
-        kind = next(iter(found)) if len(found) == 1 else "cells"
-        note = "" if kind == "cells" else f"  # {kind}"
-        lines.append(f"{quoted(name)} = {_LINES[kind]}{note}" if kind in _LINES else f"# {quoted(name)}: {kind}")
-    if target is not None:
-        lines += ["", "[target]", f"name = {quoted(target)}"]
-        rest = ['categories = ["?"]'] if kinds[target] == {"text"} else ['low = "?"', 'high = "?"']
-        lines += ['type = "boolean"'] if kinds[target] == {"boolean"} else rest
-    return "\n".join([*lines, ""])

@@ -94,7 +94,7 @@ def test_a_matrix_without_a_record_differs_by_its_row_and_nothing_else():
 def test_accumulators_merge_and_pickle():
     x, y = labelled()
     sums = RecordSums((x, y), **PUBLIC)
-    rule = gradient_rule(sums._tile, THETA[:, None], constant=True, clip=2.0, classes=2, edges=())
+    rule = gradient_rule(sums._tile, THETA[:, None], constant=True, clip=2.0, edges=())
     left, right = (WeightedAccumulator(sums._tile, sums.layout, rule, device) for device in (None, DEVICE))
     coded = np.where(np.isin(y, (0, 1)), y, np.nan)[:, None]
     left.update(x[:1000], coded[:1000])
