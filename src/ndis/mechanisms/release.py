@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import as_one_probability
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import ParameterError
 from ndis.files import write_folder
 from ndis.gram.accumulator import Gram
 from ndis.gram.reading import fixed_steps
-from ndis.mechanisms.base import Receipt, receipt_of
-from ndis.mechanisms.rows import MomentEstimates
+from ndis.mechanisms.base import Receipt, mechanism_of, receipt_of
+from ndis.mechanisms.rows import MomentEstimates, check_columns
 from ndis.sampling import exact_gaussian, grid_for
 from ndis.sampling.bits import RandomBits
 
@@ -204,12 +204,9 @@ class ProjectionRelease(MomentEstimates):
             raise ParameterError("ridge", f"be that of the receipt, {ridge!r}", arrays["ridge"])
         if targets.dtype.kind not in "iu" or targets.shape:
             raise ParameterError("targets", "be a number of columns", f"{targets.dtype}, shape {targets.shape}")
-        if targets < 0 or (targets > 0) != (mechanism.target_bound is not None):
-            raise ParameterError("targets", "go with the target_bound of the receipt", int(targets))
-        if not sketch.shape[1] > int(targets) + (mechanism.intercept is not None):
-            raise ParameterError("sketch", "have a column beside targets and constant", f"shape {sketch.shape}")
-        if names.dtype.kind != "U" or names.shape not in ((0,), sketch.shape[1:]):
-            raise ParameterError("names", "name every column, or none", f"{names.dtype}, shape {names.shape}")
+        if names.dtype.kind != "U" or names.ndim != 1:
+            raise ParameterError("names", "be a list of names", f"{names.dtype}, shape {names.shape}")
+        check_columns("sketch", sketch, mechanism, targets=int(targets), names=len(names))
         return cls(sketch, mechanism, ridge, receipt, tuple(names.tolist()), int(targets))
 
 
@@ -247,17 +244,7 @@ def _mechanism(receipt: Receipt) -> tuple[SketchMechanism, float]:
     """The mechanism of a receipt, certified, and the ridge of the release."""
     if receipt.mechanism not in _KINDS:
         raise ParameterError("mechanism of the receipt", f"be one of {', '.join(_KINDS)}", repr(receipt.mechanism))
-    kind = _KINDS[receipt.mechanism]
-    own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
-    needed = [field.name for field in fields(kind) if field.name not in own]
-    released = dict(receipt.parameters)
-    if not released.keys() >= set(needed):
-        raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(needed))}", "some are missing")
-    values: dict[str, Any] = {name: released.pop(name) for name in needed}
-    try:
-        mechanism: SketchMechanism = kind(**values, **own)
-    except PrecisionError as error:
-        raise ParameterError("parameters of the receipt", "be those of a certified mechanism", error) from error
+    mechanism, released = mechanism_of(receipt, _KINDS[receipt.mechanism])
     ridge = mechanism.ridge_in(released)
     if type(released["released_ridge"]) is not float or released["released_ridge"] != ridge:
         raise ParameterError("released_ridge of the receipt", f"be {ridge!r}", repr(released["released_ridge"]))

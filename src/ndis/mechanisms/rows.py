@@ -20,7 +20,7 @@ from ndis.sampling.bits import RandomBits, random_bits
 if TYPE_CHECKING:
     from ndis.schema import Schema
 
-__all__ = ["MomentEstimates", "RowMechanism", "as_rows", "bounds_of", "row_bounds"]
+__all__ = ["MomentEstimates", "RowMechanism", "as_rows", "bounds_of", "check_columns", "row_bounds"]
 
 Released = TypeVar("Released")
 
@@ -147,6 +147,18 @@ def as_rows(data: Any) -> Any:
     if not isinstance(data, list) or any(isinstance(row, str | os.PathLike) for row in data):
         return data
     return listed_rows("data", data)
+
+
+def check_columns(
+    name: str, values: NDArray[np.float64], mechanism: RowMechanism[Any], *, targets: int, names: int
+) -> None:
+    """Refuse a saved release whose columns, targets and names do not go together."""
+    if targets < 0 or (targets > 0) != (mechanism.target_bound is not None):
+        raise ParameterError("targets", "go with the target_bound of the receipt", targets)
+    if not values.shape[1] > targets + (mechanism.intercept is not None):
+        raise ParameterError(name, "have a column beside targets and constant", f"shape {values.shape}")
+    if names not in (0, values.shape[1]):
+        raise ParameterError("names", "name every column, or none", f"{names} names")
 
 
 class MomentEstimates:
