@@ -14,7 +14,7 @@ import numpy as np
 
 from ndis._json import loads, only_keys
 from ndis._search import budget
-from ndis._validate import ADJACENCIES, Adjacency, Floats, as_adjacency
+from ndis._validate import Adjacency, Floats, as_adjacency
 from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError
 from ndis.files import write_file
@@ -23,7 +23,6 @@ from ndis.profile import PrivacyProfile
 from ndis.sampling.bits import RandomBits, random_bits
 
 __all__ = [
-    "ADJACENCIES",
     "ARITHMETICS",
     "Adjacency",
     "AnswerMechanism",

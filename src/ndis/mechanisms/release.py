@@ -5,9 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._npy import npz_arrays
 from ndis._validate import as_one_probability
 from ndis.errors import ParameterError
 from ndis.files import write_folder
@@ -33,23 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["ProjectionRelease", "draw_release", "loadable"]
 
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
+_ARRAYS = {"sketch", "ridge", "targets", "names"}
 _LARGE_DRAW = 1 << 18  # normals: some seconds
-
-# What NumPy and zipfile raise on bytes that are no archive of arrays.
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    KeyError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    MemoryError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
 
 _KINDS: dict[str, type[Any]] = {}
 Kind = TypeVar("Kind", bound=type[Any])
@@ -194,7 +177,9 @@ class ProjectionRelease(MomentEstimates):
             raise ParameterError("folder", f"hold {_SKETCH} and {_RECEIPT} of a release", repr(str(place))) from error
         receipt = Receipt.from_saved(text)
         mechanism, ridge = _mechanism(receipt)
-        arrays = _arrays(content)
+        arrays = npz_arrays(_SKETCH, content)
+        if arrays.keys() != _ARRAYS:
+            raise ParameterError(_SKETCH, f"hold {', '.join(sorted(_ARRAYS))}", ", ".join(arrays) or "nothing")
         sketch, names, targets = arrays["sketch"], arrays["names"], arrays["targets"]
         if sketch.dtype != np.float64 or sketch.ndim != 2 or not np.isfinite(sketch).all():
             raise ParameterError("sketch", "be a finite float64 matrix", f"{sketch.dtype}, shape {sketch.shape}")
@@ -249,18 +234,3 @@ def _mechanism(receipt: Receipt) -> tuple[SketchMechanism, float]:
     if type(released["released_ridge"]) is not float or released["released_ridge"] != ridge:
         raise ParameterError("released_ridge of the receipt", f"be {ridge!r}", repr(released["released_ridge"]))
     return mechanism, ridge
-
-
-def _arrays(content: bytes) -> dict[str, NDArray[Any]]:
-    """The four arrays of a sketch file."""
-    keys = {"sketch", "ridge", "targets", "names"}
-    try:
-        if not zipfile.is_zipfile(io.BytesIO(content)):
-            raise ValueError("no archive")
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            found = {key: archive[key] for key in archive.files}
-    except _UNREADABLE as error:
-        raise ParameterError(_SKETCH, "be an NPZ archive of plain arrays", type(error).__name__) from error
-    if found.keys() != keys or not all(isinstance(a, np.ndarray) for a in found.values()):
-        raise ParameterError(_SKETCH, f"hold {', '.join(sorted(keys))}", ", ".join(found) or "nothing")
-    return found
