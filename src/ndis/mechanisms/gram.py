@@ -90,7 +90,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
             remedy="calibrated() finds one for a budget, with_noise() the budget of a noise level",
             noise_std=as_within("noise_std", self.noise_std, 200),
             adjacency=as_adjacency(self.adjacency),
-            **bounds_of(self.row_layout),
+            **bounds_of(self._row_layout),
         )
 
     @classmethod
@@ -153,7 +153,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
         For "replace-one" these are two rows at the bound, as near to orthogonal as the grid, the targets and the
         constant allow. In one column a row at the bound against a zero row is the worst.
         """
-        layout = self.row_layout
+        layout = self._row_layout
         alone = layout.joint_norm_bound_squared**2
         if self.adjacency == "add-remove":
             return (self._found("no rows, and one row at the bound", alone),)
@@ -174,7 +174,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
     # ------------------------------------------------------------------ inside
 
     def _squared_sensitivity(self) -> Fraction:
-        return squared_sensitivity(self.row_layout, self.adjacency)
+        return squared_sensitivity(self._row_layout, self.adjacency)
 
     def _found(self, words: str, squared_distance: Fraction) -> Attained:
         shift = root_down(squared_distance / Fraction(self.noise_std) ** 2)

@@ -55,20 +55,21 @@ def bounds_of(layout: RowLayout) -> dict[str, Any]:
 class RowMechanism(Generic[Released]):
     """A mechanism that releases a function of the exact Gram matrix of clipped rows."""
 
-    row_norm_bound: float
-    target_bound: float | None
-    intercept: float | None
-    fractional_bits: int
+    if TYPE_CHECKING:  # fields of the mechanisms, each in an order of its own
+        row_norm_bound: float
+        target_bound: float | None
+        intercept: float | None
+        fractional_bits: int
 
     @property
-    def row_layout(self) -> RowLayout:
+    def _row_layout(self) -> RowLayout:
         """The bounds of a row, checked."""
         return row_bounds(self.row_norm_bound, self.target_bound, self.intercept, self.fractional_bits)
 
     @property
     def joint_norm_bound(self) -> float:
         """l: the norm that no row exceeds, targets and intercept included."""
-        return self.row_layout.joint_norm_bound
+        return self._row_layout.joint_norm_bound
 
     def release(
         self,
@@ -120,7 +121,7 @@ class RowMechanism(Generic[Released]):
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
             rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
-            gram = exact_gram(as_rows(rows), **bounds_of(self.row_layout), sample=self._sample(bits), **how)
+            gram = exact_gram(as_rows(rows), **bounds_of(self._row_layout), sample=self._sample(bits), **how)
             return self._draw(gram, bits, seal=charge.seal(), progress=progress)
 
     def _sample(self, bits: RandomBits) -> PoissonRows | None:
