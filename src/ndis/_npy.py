@@ -1,10 +1,16 @@
-"""NPY files, read in slices. The header is checked before a number is read, and nothing is mapped into memory."""
+"""NPY files, read in slices, and NPZ archives in memory.
+
+The header is checked before a number is read, and nothing is mapped into memory.
+"""
 
 from __future__ import annotations
 
 import io
 import math
+import tokenize
 import warnings
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +22,24 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 
-__all__ = ["NpyHeader", "npy_blocks", "npy_header"]
+__all__ = ["NpyHeader", "npy_blocks", "npy_header", "npz_arrays"]
 
 _LONGEST_HEADER = 1 << 16
+
+# The errors of NumPy and zipfile on bytes that are no archive of arrays.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    MemoryError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True)
@@ -82,3 +103,39 @@ def _numbers(file: IO[bytes], header: NpyHeader, start: int, count: int) -> NDAr
     if len(content) != count * header.dtype.itemsize:
         raise ParameterError("data", "be an NPY file of numbers", "a file that is cut short")
     return np.frombuffer(content, dtype=header.dtype)
+
+
+def npz_arrays(name: str, content: bytes, *, most: int | None = None) -> dict[str, NDArray[Any]]:
+    """The arrays of an NPZ archive; pickled objects are refused.
+
+    With `most`, an archive with more bytes of arrays is refused by its headers, before anything is unpacked.
+
+    >>> file = io.BytesIO()
+    >>> np.savez(file, a=np.zeros(2))
+    >>> npz_arrays("file", file.getvalue())
+    {'a': array([0., 0.])}
+    """
+    rule = "be an NPZ archive of plain numeric arrays"
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise ParameterError(name, rule, "a file that is cut short, or no archive")
+    try:
+        if most is not None:
+            _check_size(name, content, most)
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            found = {key: archive[key] for key in archive.files}
+    except ParameterError:
+        raise
+    except _UNREADABLE as error:
+        raise ParameterError(name, rule, str(error) or type(error).__name__) from error
+    return {key: array for key, array in found.items() if isinstance(array, np.ndarray)}
+
+
+def _check_size(name: str, content: bytes, most: int) -> None:
+    """Refuse an archive whose arrays would fill the memory, by their headers."""
+    total = 0
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for item in archive.infolist():
+            with archive.open(item) as file:
+                total += max(npy_header(file).size, item.file_size) if item.filename.endswith(".npy") else 0
+    if total > most:
+        raise ParameterError(name, f"hold arrays of at most {most >> 20} MiB in all", "larger ones")

@@ -12,7 +12,7 @@ from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.auditing.digits import several
 from ndis.auditing.edits import as_rows, digest, parts_of
 from ndis.auditing.guarantees import advice, from_mechanism, prove
-from ndis.auditing.judge import Shortlist, judge
+from ndis.auditing.judge import judge, shortlist
 from ndis.auditing.laws import Algorithm
 from ndis.auditing.pairs import pairs_to_test
 from ndis.auditing.report import AuditReport
@@ -153,12 +153,12 @@ def audit(
         source = Source(tested, how, (_ALL_OTHERS,), notes, only_given(rules))
     else:
         source = from_mechanism(mechanism, data, neighbours, claim, table=table, **options)
-    shortlist = Shortlist(source.tested)
-    if shortlist.tried == 0:
+    tried, ranked = shortlist(source.tested)
+    if tried == 0:
         rule = "be at least one" if pairs is not None else "lead to at least one pair of neighbours"
         raise ParameterError(chosen[0], rule, "none")
     with counter(progress, "certificates") as advance:
-        judgement = judge(shortlist, progress=advance)
+        judgement = judge(ranked, progress=advance)
     refuted = judgement.refuted
     proof = None if mechanism is None else prove(mechanism, claim)
     return AuditReport(
@@ -167,8 +167,8 @@ def audit(
         judgement.witness,
         judgement.epsilon_refuted,
         judgement.delta_possible,
-        shortlist.tried,
-        source.how or _given(shortlist.tried),
+        tried,
+        source.how or _given(tried),
         (*source.missing, _FLOATS),
         _reproduce(claim, chosen[0], sources[chosen[0]], data, seed),
         (*judgement.notes, *source.notes, *((_DISAGREE,) if refuted and proof is not None else ())),

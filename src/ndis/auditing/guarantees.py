@@ -6,25 +6,26 @@ The profile of a mechanism is an upper bound over all neighbours. It refutes not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ndis._exact import ExactArray, exact_array, plus_diagonal
+from ndis._search import budget
 from ndis.auditing.claim import Claim, ClaimedCurve, Proof
 from ndis.auditing.digits import at_least, at_most, equation, plain
 from ndis.auditing.edits import as_rows
-from ndis.auditing.judge import EXCHANGED, WITH_RECORD, Tested, candidates_of
+from ndis.auditing.judge import EXCHANGED, WITH_RECORD, Candidate, Tested, candidates_of
 from ndis.auditing.projection import ProjectionLaw, projection_neighbours
 from ndis.auditing.rules import as_rules, only_given
 from ndis.auditing.run import Source, neighbours_to_test
 from ndis.auditing.witness import Witness
 from ndis.errors import NdisError, ParameterError
-from ndis.mechanisms.base import Mechanism
+from ndis.mechanisms.base import Attained, Mechanism
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
-from ndis.mechanisms.projection import RandomProjection
+from ndis.mechanisms.sketch_law import calibrated_ridge
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
 __all__ = ["Lifted", "advice", "from_mechanism", "prove"]
@@ -83,9 +84,8 @@ def from_mechanism(
     more = Source(()) if data is None else _on_data(mechanism, data, neighbours, claim, table, options)
 
     def tested() -> Iterator[Tested]:
-        words = WITH_RECORD if claim.adjacency == "add-remove" else EXCHANGED
         for one in attained:
-            yield Tested(1, tuple(candidates_of(one.neighbours, words, one.profile, claim)))
+            yield Tested(1, _candidates([one], claim))
         yield from more.tested
 
     given_only = more.given_only and not attained
@@ -104,9 +104,8 @@ def _on_data(
     if law is not None:
         if neighbours is not None:
             raise ParameterError("neighbours", "be left out for a projection", type(neighbours).__name__)
-        exact, tried, how = projection_neighbours(law, data, **table)
-        found = tuple(c for one in exact for c in candidates_of(one.label, one.words, one.profile, claim))
-        return Source([Tested(tried, found)], how)
+        found, tried, how = projection_neighbours(law, data, **table)
+        return Source([Tested(tried, _candidates(found, claim))], how)
     if not (isinstance(mechanism, AddsNoise) and hasattr(mechanism.model, "distribution")):
         rule = "be left out for this mechanism, whose output on given data is no single Gaussian"
         raise ParameterError("data", rule, type(mechanism).__name__)
@@ -114,6 +113,11 @@ def _on_data(
     lifted = Lifted(mechanism.model, float(mechanism.noise_variance))
     tested, notes = neighbours_to_test(lifted, as_rows(data, **table), rules, claim, **options)
     return Source(tested, tuple(rule.describe() for rule in rules), (), notes, only_given(rules))
+
+
+def _candidates(found: Iterable[Attained], claim: Claim | ClaimedCurve) -> tuple[Candidate, ...]:
+    words = WITH_RECORD if claim.adjacency == "add-remove" else EXCHANGED
+    return tuple(c for one in found for c in candidates_of(one.neighbours, words, one.profile, claim))
 
 
 def _as_projection(mechanism: Any) -> ProjectionLaw | None:
@@ -240,19 +244,19 @@ def _after_a_refutation(
 def _calibrated(mechanism: Any, claim: Claim | ClaimedCurve) -> str | None:
     """The noise that makes the claim true for all neighbours, if calibration finds it."""
     try:
+        points = [budget(*point) for point in claim.points]  # no noise reaches δ = 0
         law = _as_projection(mechanism)
         if law is not None:
-            public = {**law.layout, "sketch_size": law.sketch_size, "adjacency": law.adjacency}
-            made = [RandomProjection.calibrated(epsilon=e, delta=d, **public) for e, d in claim.points]
+            ridge = max(calibrated_ridge(law, "exact", epsilon=e, delta=d) for e, d in points)
             return (
-                f"raise the ridge from {plain(law.ridge)} to {at_most(max(m.ridge for m in made))}: the claim is then "
+                f"raise the ridge from {plain(law.ridge)} to {at_most(ridge)}: the claim is then "
                 "true for all neighbours; RandomProjection.calibrated finds this ridge"
             )
         if isinstance(mechanism, GaussianMechanism):
             public = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency", "covariance")}
-            gaussian = [GaussianMechanism.calibrated(epsilon=e, delta=d, **public) for e, d in claim.points]
+            noise = max(GaussianMechanism.calibrated(epsilon=e, delta=d, **public).noise_std for e, d in points)
             return (
-                f"raise noise_std from {plain(mechanism.noise_std)} to {at_most(max(m.noise_std for m in gaussian))}: "
+                f"raise noise_std from {plain(mechanism.noise_std)} to {at_most(noise)}: "
                 "the claim is then true for all neighbours; GaussianMechanism.calibrated finds this noise"
             )
     except NdisError:

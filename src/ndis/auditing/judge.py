@@ -1,6 +1,6 @@
 """From candidates to a verdict (rule:audit): floats put the candidates in order, and certificates decide.
 
-Producers yield `Tested` values. `Shortlist` keeps the candidates that matter, and `judge` certifies them, the worst
+Producers yield `Tested` values. `shortlist` keeps the candidates that matter, and `judge` certifies them, the worst
 first, until one is refuted. A candidate is passed over only if its float log δ lies below the claim by more than ten
 times the accuracy of the floats. (The printed audit, lem:ndis-upper-oracle, returns an over-estimate of δ. An
 over-estimate refutes nothing; a refutation reads the lower end.)
@@ -12,6 +12,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from ndis.auditing.claim import Claim, ClaimedCurve
@@ -33,7 +34,6 @@ __all__ = [
     "Advance",
     "Candidate",
     "Judgement",
-    "Shortlist",
     "Tested",
     "candidates_of",
     "enclose",
@@ -41,6 +41,7 @@ __all__ = [
     "judge",
     "largest_refuted_epsilon",
     "screen",
+    "shortlist",
     "silent",
 ]
 
@@ -101,6 +102,11 @@ class Candidate:
         """Whether the truth may lie above the claim."""
         return not self.excess + self.slack <= 0.0
 
+    @cached_property
+    def harder(self) -> tuple[float, float] | None:
+        """(ε', δ') that refutes the claim for all laws within the accuracy of the numbers; None if nothing does."""
+        return harder(self.allowed, self.epsilon, self.delta)
+
 
 @dataclass(frozen=True, eq=False)
 class Tested:
@@ -117,28 +123,25 @@ def _excess(log_delta: float, delta: float) -> float:
     return log_delta - math.log(delta) if delta > 0.0 else math.inf
 
 
-class Shortlist:
-    """How many pairs were tried, and the candidates that matter.
+def shortlist(tested: Iterable[Tested]) -> tuple[int, list[Candidate]]:
+    """How many pairs were tried, and the candidates that matter, the worst first.
 
     These are all candidates that may lie above the claim, and the `KEPT` closest of the others.
     """
-
-    def __init__(self, tested: Iterable[Tested]) -> None:
-        self.tried = 0
-        above: list[Candidate] = []
-        below: list[tuple[tuple[float, float], int, Candidate]] = []
-        number = 0
-        for some in tested:
-            self.tried += some.pairs
-            for candidate in some.candidates:
-                if candidate.above:
-                    above.append(candidate)
-                    continue
-                number -= 1  # among equals the first one stays
-                put = heapq.heappush if len(below) < KEPT else heapq.heappushpop
-                put(below, (candidate.rank, number, candidate))
-        ordered = [c for _, _, c in sorted(below, key=lambda e: e[:2], reverse=True)]
-        self.ranked = sorted([*above, *ordered], key=lambda c: c.rank, reverse=True)  # the worst first
+    tried = number = 0
+    above: list[Candidate] = []
+    below: list[tuple[tuple[float, float], int, Candidate]] = []
+    for some in tested:
+        tried += some.pairs
+        for candidate in some.candidates:
+            if candidate.above:
+                above.append(candidate)
+                continue
+            number -= 1  # among equals the first one stays
+            put = heapq.heappush if len(below) < KEPT else heapq.heappushpop
+            put(below, (candidate.rank, number, candidate))
+    ordered = [c for _, _, c in sorted(below, key=lambda e: e[:2], reverse=True)]
+    return tried, sorted([*above, *ordered], key=lambda c: c.rank, reverse=True)
 
 
 def candidates_of(
@@ -279,9 +282,8 @@ class Judgement:
     notes: tuple[str, ...]
 
 
-def judge(shortlist: Shortlist, *, progress: Advance = silent) -> Judgement:
-    """The verdict on all candidates."""
-    ranked = shortlist.ranked
+def judge(ranked: list[Candidate], *, progress: Advance = silent) -> Judgement:
+    """The verdict on all candidates; the worst comes first."""
     undecided: Candidate | None = None
     close: Candidate | None = None  # above the claim, by no more than the accuracy of its numbers
     worst: Candidate | None = None
@@ -326,34 +328,30 @@ def judge(shortlist: Shortlist, *, progress: Advance = silent) -> Judgement:
 
 def _answer(candidate: Candidate, profile: PrivacyProfile) -> Answer:
     """Whether δ is above the claim by more than an error of the laws explains, within that, not, or unknown."""
-    side, epsilon, delta = candidate.side, candidate.epsilon, candidate.delta
-    answer = exceeds(profile, side, epsilon, delta)
+    side, point, test = candidate.side, (candidate.epsilon, candidate.delta), candidate.harder
+    answer = exceeds(profile, side, *point)
     if answer is None:
         return "open"
     if not answer:
         return "below"
-    test = harder(candidate.allowed, epsilon, delta)
-    if test == (epsilon, delta):
-        return "above"
-    return "above" if test is not None and exceeds(profile, side, *test) else "within"
+    certain = test == point or (test is not None and exceeds(profile, side, *test))
+    return "above" if certain else "within"
 
 
 def _certain(candidate: Candidate, profile: PrivacyProfile, box: Enclosure) -> bool:
     """Whether an enclosure above the claim stays above it if the laws are as far off as they may be."""
-    test = harder(candidate.allowed, candidate.epsilon, candidate.delta)
-    if test is None:
+    if candidate.harder is None:
         return False
-    epsilon, delta = test
+    epsilon, delta = candidate.harder
     return (box if epsilon == candidate.epsilon else enclose(profile, candidate.side, epsilon)).lower > delta
 
 
 def _least(candidate: Candidate, profile: PrivacyProfile) -> float:
     """A lower end of δ for all laws within the accuracy of the numbers: e^−r δ(ε + r), where r is the room."""
-    test = harder(candidate.allowed, candidate.epsilon, candidate.delta)
-    if test is None:
+    if candidate.harder is None:
         return 0.0
-    lower = enclose(profile, candidate.side, test[0]).lower
-    return lower * math.exp(candidate.epsilon - test[0]) * (1.0 - 2.0**-40)
+    epsilon = candidate.harder[0]
+    return enclose(profile, candidate.side, epsilon).lower * math.exp(candidate.epsilon - epsilon) * (1.0 - 2.0**-40)
 
 
 def _mark(profile: PrivacyProfile) -> tuple[object, ...]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,10 @@ from numpy.typing import NDArray
 
 from ndis._balls import outward, precision
 from ndis._validate import Floats
-from ndis.auditing.judge import EXCHANGED, WITH_RECORD
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
 from ndis.gram.leverage import largest_leverages
+from ndis.mechanisms.base import Attained
 from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -41,19 +40,13 @@ _CLIMB = 200  # turns at most
 _DIRECTIONS = 3  # of rows to put in the place of one
 
 
-@dataclass(frozen=True, eq=False)
-class Exact:
-    """One neighbour with its exact pair, rounded to the safe side."""
-
-    label: str
-    words: tuple[str, str]
-    profile: PrivacyProfile
-
-
 def projection_neighbours(
     law: ProjectionLaw, data: Any, *, columns: Any = None, targets: Any = None, header: bool = False
-) -> tuple[list[Exact], int, tuple[str, ...]]:
-    """The worst neighbours of the data, how many were tried, and how they were chosen."""
+) -> tuple[list[Attained], int, tuple[str, ...]]:
+    """The worst neighbours of the data, how many were tried, and how they were chosen.
+
+    The pair of each neighbour is exact, or rounded to the safe side.
+    """
     table: dict[str, Any] = {"columns": columns, "targets": targets, "header": header}
     gram = exact_gram(data, **table, **law.layout)
     rows, count = largest_leverages(data, gram, law.ridge, **table)
@@ -67,16 +60,16 @@ def projection_neighbours(
         if rows:  # δ grows with t
             i = max(range(len(rows)), key=exact.leverage)
             label = f"the data, and the data without row {rows[i][0]}"
-            found.append(Exact(label, WITH_RECORD, exact.removal(i, r)))
+            found.append(Attained(label, exact.removal(i, r)))
         label = f"the data, and the data with the row {shown[0]} added"
-        found.append(Exact(label, WITH_RECORD, exact.addition(last, r)))
+        found.append(Attained(label, exact.addition(last, r)))
         how: tuple[str, ...] = (
             f"all {count} removals of one row: the largest leverages in floats, then evaluated exactly",
             "one addition, along the smallest eigenvector of the Gram matrix, evaluated exactly",
         )
         return found, count + 1, how
     found = [
-        Exact(f"the data, and the data with row {number} replaced by {text}", EXCHANGED, profile)
+        Attained(f"the data, and the data with row {number} replaced by {text}", profile)
         for i, (number, _) in enumerate(rows)
         for text, profile in ((text, exact.replacement(i, last + j, r)) for j, text in enumerate(shown))
     ]

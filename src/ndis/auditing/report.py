@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -30,23 +30,12 @@ from ndis.profile import PrivacyProfile
 __all__ = ["AuditReport", "Portfolio", "portfolio"]
 
 _FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 2
-_KINDS = {
-    "refuted": bool,
-    "undecided": bool,
-    "given_only": bool,
-    "pairs_tried": int,
-    "how_chosen": tuple,
-    "not_tested": tuple,
-    "notes": tuple,
-    "next_steps": tuple,
-    "reproduce": str,
-    "command": str,
-    "title": str,
-    "data_name": str,
-    "date": str,
-    "version": str,
-}
-_SENTENCES = ("how_chosen", "not_tested", "notes", "next_steps")
+_KINDS: dict[Any, type[Any]] = {
+    "bool": bool,
+    "int": int,
+    "str": str,
+    "tuple[str, ...]": tuple,
+}  # by the annotation of a field
 _SINCE_2 = ("command", "curve", "data_name", "date", "given_only", "next_steps", "proof", "title")  # not in format 1
 
 
@@ -121,12 +110,11 @@ class AuditReport:
     computed_curve: Curve | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in _KINDS.items():
+        for name, kind in ((one.name, _KINDS[one.type]) for one in fields(self) if one.type in _KINDS):
             value = getattr(self, name)
             if type(value) is not kind:
                 raise ParameterError(name, f"be of type {kind.__name__}", type(value).__name__)
-        for name in _SENTENCES:
-            if not all(isinstance(text, str) for text in getattr(self, name)):
+            if kind is tuple and not all(isinstance(text, str) for text in value):
                 raise ParameterError(name, "hold sentences", "other values")
         if not self.pairs_tried >= (self.witness is not None):
             raise ParameterError("pairs_tried", "count the pairs", self.pairs_tried)

@@ -78,33 +78,47 @@ class RemoveEach:
 
 
 @dataclass(frozen=True, eq=False)
-class AddRows:
-    """Rows that the user chooses, added in turn: a matrix, or (X, y)."""
+class _Given:
+    """Rules with rows that the user chooses: a matrix, or (X, y)."""
 
     candidates: Any
-    adjacency: Adjacency = "add-remove"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", _as_rows(self.candidates))
+        pair = isinstance(self.candidates, tuple) and len(self.candidates) == 2
+        parts = tuple(as_floats("candidates", part) for part in (self.candidates if pair else [self.candidates]))
+        rows = parts if pair else np.atleast_2d(parts[0])
+        row_count(rows)
+        object.__setattr__(self, "candidates", rows)
+
+    def _rows(self, data: Any) -> list[tuple[Any, ...]]:
+        """The rows, if they have the columns of the data."""
+        row_count(data)
+        ours, theirs = parts_of(self.candidates), parts_of(data)
+        if [p.shape[1:] for p in ours] != [p.shape[1:] for p in theirs]:
+            raise ParameterError("candidates", "have the columns of data", [p.shape[1:] for p in ours])
+        return list(zip(*ours, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class AddRows(_Given):
+    """Add rows that the user chooses in turn: a matrix, or (X, y)."""
+
+    adjacency: Adjacency = "add-remove"
 
     def describe(self) -> str:
         rows = several(row_count(self.candidates), "given row")
         return f"{rows} added in turn (digest {digest(*parts_of(self.candidates))})"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        yield from in_batches(addition(row) for row in _rows_of(self.candidates, data))
+        yield from in_batches(addition(row) for row in self._rows(data))
 
 
 @dataclass(frozen=True, eq=False)
-class ReplaceEach:
+class ReplaceEach(_Given):
     """Replace every row (or those numbered in `rows`) in turn by every candidate."""
 
-    candidates: Any
     rows: tuple[int, ...] | None = None
     adjacency: Adjacency = "replace-one"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", _as_rows(self.candidates))
 
     def describe(self) -> str:
         which = "every row" if self.rows is None else several(len(self.rows), "chosen row")
@@ -113,7 +127,7 @@ class ReplaceEach:
         return f"{which} of the data replaced in turn by {rows} (digest {mark})"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        candidates = list(_rows_of(self.candidates, data))
+        candidates = self._rows(data)
         chosen = _row_numbers(self.rows, row_count(data))
         yield from in_batches(replacement(i, row) for i in chosen for row in candidates)
 
@@ -306,24 +320,6 @@ def _principal(x: NDArray[Any]) -> list[NDArray[np.float64]]:
     """Directions of largest and smallest second moment of the rows."""
     _, vectors = np.linalg.eigh(np.asarray(x, dtype=np.float64).T @ np.asarray(x, dtype=np.float64))
     return [vectors[:, 0], vectors[:, -1]]
-
-
-def _as_rows(candidates: Any) -> Any:
-    if isinstance(candidates, tuple) and len(candidates) == 2:
-        parts = tuple(as_floats("candidates", part) for part in candidates)
-        row_count(parts)
-        return parts
-    rows = np.atleast_2d(as_floats("candidates", candidates))
-    row_count(rows)
-    return rows
-
-
-def _rows_of(candidates: Any, data: Any) -> list[tuple[Any, ...]]:
-    row_count(data)
-    ours, theirs = parts_of(candidates), parts_of(data)
-    if [p.shape[1:] for p in ours] != [p.shape[1:] for p in theirs]:
-        raise ParameterError("candidates", "have the columns of data", [p.shape[1:] for p in ours])
-    return list(zip(*ours, strict=True))
 
 
 def _row_numbers(rows: tuple[int, ...] | None, count: int) -> Sequence[int]:

@@ -29,10 +29,11 @@ from ndis.pair import GaussianPair
 from ndis.paper.two_cdf import loss_laws
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Curve", "Side", "Witness", "best_event", "curve_of", "event_probabilities"]
+__all__ = ["Curve", "Side", "Witness", "best_event", "curve_of"]
 
 Side = Literal["remove", "add"]
 Point = tuple[float, float]  # (ε, δ)
+Odds = tuple[float, float] | None  # of the event under p and under q; None if floats do not give them
 _RECHECK_WIDTH, _CURVE_WIDTH = 1e-12, 1e-6
 _TERMS = 4  # terms of a quadratic form that are written out
 _NOISE = 1e-12  # a smaller term is only the rounding of a whitening
@@ -135,7 +136,7 @@ class Witness:
         return cls(**{**item, "enclosure": Enclosure(low, high), "profile": profile})
 
 
-def _odds_from(found: Any) -> tuple[float, float] | None:
+def _odds_from(found: Any) -> Odds:
     if found is None:
         return None
     values = as_vector("probabilities of the witness", found).tolist()
@@ -190,33 +191,7 @@ def _with_pair(profile: PrivacyProfile, remove: GaussianPair) -> PrivacyProfile:
 # ---------------------------------------------------------------------- the event
 
 
-def event_probabilities(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[float, float] | None:
-    """Probability of the best event under p and under q, in floats; None if floats do not give them.
-
-    >>> import ndis
-    >>> p, q = event_probabilities(PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=2.0)), "remove", 1.0)
-    >>> round(p, 4), round(q, 4)
-    (0.6915, 0.0668)
-    """
-    if profile.composed:
-        return None
-    pair = _ordered(profile, side)
-    if profile.sampled:
-        if not pair.mutually_singular:
-            return None
-        return (profile.sampling_rate, 0.0) if side == "remove" else (1.0, 1.0 - profile.sampling_rate)
-    if pair.mutually_singular:
-        return 1.0, 0.0
-    if pair.form.constant:
-        return None
-    try:
-        p, q = (float(law.sf(epsilon)) for law in loss_laws(pair))
-    except NdisError:
-        return None
-    return (p, q) if 0.0 <= q <= 1.0 and 0.0 <= p <= 1.0 else None
-
-
-def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str, tuple[float, float] | None]:
+def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str, Odds]:
     """The best distinguishing event at ε, in words and numbers, and its two probabilities.
 
     >>> import ndis
@@ -229,31 +204,41 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
         count = sum(group.count for group in profile.groups)
         return f"{opening} It is the sum of the losses of {count:,} releases; the record enters each by chance.", None
     pair = _ordered(profile, side)
-    odds = event_probabilities(profile, side, epsilon)
     if profile.sampled:
-        return _sampled(profile, side, opening), odds
+        return _sampled(profile, side, opening)
     if pair.mutually_singular:
-        return "The output lies in a set that has probability one under p and probability zero under q.", odds
+        return "The output lies in a set that has probability one under p and probability zero under q.", (1.0, 0.0)
     if pair.form.constant:
-        return "None: the two laws are equal.", odds
+        return "None: the two laws are equal.", None
+    odds = _odds(pair, epsilon)
     told = "" if odds is None else f"\nIt happens with probability {_odd(odds[0])} under p and {_odd(odds[1])} under q."
     return f"{opening} In coordinates in which q is standard normal: {_region(pair, epsilon)}.{told}", odds
 
 
-def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> str:
+def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Odds]:
     """One law is (1 − rate)·Y + rate·X and the other is Y; X is the output with the record in the sample."""
     rate = profile.sampling_rate
     if not _ordered(profile, side).mutually_singular:
-        return f"{opening} One of the two laws is a mixture: the record is in the sample with probability {few(rate)}."
+        mixture = f"One of the two laws is a mixture: the record is in the sample with probability {few(rate)}."
+        return f"{opening} {mixture}", None
     if side == "remove":
         return (
             "The output lies in a set that it reaches only with the record in the sample. "
             f"It happens with probability {few(rate)} under p and 0 under q."
-        )
+        ), (rate, 0.0)
     return (
         "The output lies outside a set that it reaches only with the record in the sample. "
         f"It happens with probability 1 under p and {few(1.0 - rate)} under q."
-    )
+    ), (1.0, 1.0 - rate)
+
+
+def _odds(pair: GaussianPair, epsilon: float) -> Odds:
+    """Probability of {L > ε} under p and under q, in floats; None if floats do not give them."""
+    try:
+        p, q = (float(law.sf(epsilon)) for law in loss_laws(pair))
+    except NdisError:
+        return None
+    return (p, q) if 0.0 <= q <= 1.0 and 0.0 <= p <= 1.0 else None
 
 
 def _region(pair: GaussianPair, epsilon: float) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import tomllib
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ndis
+from ndis import _npy
 from ndis._json import loads
 from ndis.errors import ParameterError
 
@@ -42,7 +42,6 @@ __all__ = [
 ]
 
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; larger ones are beyond what these commands can factor
-_UNREADABLE = (ValueError, KeyError, EOFError, OSError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 _NOTES = {
     True: "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns",
     False: "note: without --header every line of a CSV file is a record and --columns names all its columns, in order",
@@ -146,32 +145,9 @@ def is_npz(content: bytes) -> bool:
 
 
 def npz_arrays(content: bytes) -> dict[str, Any]:
-    """The arrays of an NPZ file; pickled objects are refused."""
-    rule = "be an NPZ archive of plain numeric arrays"
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        raise ParameterError("file", rule, "a file that is cut short, or no archive")
-    try:
-        _check_size(content)
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except ParameterError:
-        raise
-    except _UNREADABLE as error:
-        raise ParameterError("file", rule, str(error) or type(error).__name__) from error
-    return {key: a.tolist() if np.ndim(a) < 2 else a for key, a in arrays.items() if isinstance(a, np.ndarray)}
-
-
-def _check_size(content: bytes) -> None:
-    """Refuse an archive whose arrays would fill the memory, by their headers, before anything is unpacked."""
-    from ndis._npy import npy_header
-
-    total = 0
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for item in archive.infolist():
-            with archive.open(item) as file:
-                total += max(npy_header(file).size, item.file_size) if item.filename.endswith(".npy") else 0
-    if total > _MOST_BYTES:
-        raise ParameterError("file", f"hold arrays of at most {_MOST_BYTES >> 20} MiB in all", "larger ones")
+    """The arrays of an NPZ file, numbers and vectors as plain values."""
+    arrays = _npy.npz_arrays("file", content, most=_MOST_BYTES)
+    return {key: a.tolist() if np.ndim(a) < 2 else a for key, a in arrays.items()}
 
 
 # ---------------------------------------------------------------------- records

@@ -14,16 +14,15 @@ import numpy as np
 
 from ndis._json import loads, only_keys
 from ndis._search import budget
-from ndis._validate import ADJACENCIES, Adjacency, Floats, as_adjacency
+from ndis._validate import Adjacency, Floats, as_adjacency
 from ndis._version import __version__
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
 from ndis.files import write_file
 from ndis.ledger.charging import charged
 from ndis.profile import PrivacyProfile
 from ndis.sampling.bits import RandomBits, random_bits
 
 __all__ = [
-    "ADJACENCIES",
     "ARITHMETICS",
     "Adjacency",
     "AnswerMechanism",
@@ -33,6 +32,7 @@ __all__ = [
     "Receipt",
     "as_adjacency",
     "check_budget",
+    "mechanism_of",
     "receipt_of",
     "settle",
 ]
@@ -224,6 +224,20 @@ def receipt_of(
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
     parameters = {**values, **released}
     return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private, ledger=seal)
+
+
+def mechanism_of(receipt: Receipt, kind: type[Any]) -> tuple[Any, dict[str, Any]]:
+    """The mechanism of a receipt, certified again, and the other parameters: those that came out with the release."""
+    own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
+    needed = [field.name for field in fields(kind) if field.name not in own]
+    released = dict(receipt.parameters)
+    if not released.keys() >= set(needed):
+        raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(needed))}", "some are missing")
+    values: dict[str, Any] = {name: released.pop(name) for name in needed}
+    try:
+        return kind(**values, **own), released
+    except PrecisionError as error:
+        raise ParameterError("parameters of the receipt", "be those of a certified mechanism", error) from error
 
 
 def check_budget(name: str, value: float, reached: float, *, epsilon: float, delta: float, remedy: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray, root_down, root_up
+from ndis._json import only_keys
 from ndis._search import first_safe_epsilon
 from ndis._validate import as_one_probability, as_within
 from ndis.errors import ParameterError
@@ -26,11 +27,12 @@ from ndis.mechanisms.base import (
     GaussianRelease,
     Receipt,
     as_adjacency,
+    mechanism_of,
     receipt_of,
     settle,
 )
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.rows import MomentEstimates, RowMechanism, bounds_of, row_bounds
+from ndis.mechanisms.rows import MomentEstimates, RowMechanism, bounds_of, check_columns, row_bounds
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.sampling import ExactSample, exact_normal, grid_for
@@ -88,7 +90,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
             remedy="calibrated() finds one for a budget, with_noise() the budget of a noise level",
             noise_std=as_within("noise_std", self.noise_std, 200),
             adjacency=as_adjacency(self.adjacency),
-            **bounds_of(self.row_layout),
+            **bounds_of(self._row_layout),
         )
 
     @classmethod
@@ -151,7 +153,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
         For "replace-one" these are two rows at the bound, as near to orthogonal as the grid, the targets and the
         constant allow. In one column a row at the bound against a zero row is the worst.
         """
-        layout = self.row_layout
+        layout = self._row_layout
         alone = layout.joint_norm_bound_squared**2
         if self.adjacency == "add-remove":
             return (self._found("no rows, and one row at the bound", alone),)
@@ -172,7 +174,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
     # ------------------------------------------------------------------ inside
 
     def _squared_sensitivity(self) -> Fraction:
-        return squared_sensitivity(self.row_layout, self.adjacency)
+        return squared_sensitivity(self._row_layout, self.adjacency)
 
     def _found(self, words: str, squared_distance: Fraction) -> Attained:
         shift = root_down(squared_distance / Fraction(self.noise_std) ** 2)
@@ -282,12 +284,7 @@ class GramRelease(GaussianRelease, MomentEstimates):
             raise ParameterError("values", "be a finite square matrix", f"shape {shape}")
         if not np.array_equal(self.values, self.values.T):
             raise ParameterError("values", "be symmetric", "an asymmetric matrix")
-        if not shape[0] > self.targets + (mechanism.intercept is not None):
-            raise ParameterError("values", "have a column beside targets and constant", f"shape {shape}")
-        if (self.targets > 0) != (mechanism.target_bound is not None):
-            raise ParameterError("targets", "go with the target_bound of the receipt", self.targets)
-        if len(self.names) not in (0, shape[0]):
-            raise ParameterError("names", "name every column, or none", f"{len(self.names)} names")
+        check_columns("values", self.values, mechanism, targets=self.targets, names=len(self.names))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.values, self.receipt)  # so that a copy is read-only too
@@ -334,17 +331,14 @@ def _mechanism(receipt: Receipt) -> GramMechanism:
     """The mechanism of a receipt, certified."""
     if receipt.mechanism != GramMechanism.__name__:
         raise ParameterError("mechanism of the receipt", f"be {GramMechanism.__name__!r}", repr(receipt.mechanism))
-    own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
-    values = dict(receipt.parameters)
-    released = {name: values.pop(name, None) for name in ("names", "targets", "grid")}
-    if {*values, *own} != {f.name for f in fields(GramMechanism)}:
-        raise ParameterError("parameters of the receipt", "be those of a Gram mechanism", ", ".join(sorted(values)))
+    mechanism: GramMechanism
+    mechanism, released = mechanism_of(receipt, GramMechanism)
+    only_keys("parameters of the receipt", released, ("names", "targets", "grid"))
     names, targets = released["names"], released["targets"]
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ParameterError("names of the receipt", "be a list of names", type(names).__name__)
-    if isinstance(targets, bool) or not isinstance(targets, int) or targets < 0:
+    if type(targets) is not int or targets < 0:
         raise ParameterError("targets of the receipt", "be a number of columns", repr(targets))
-    mechanism = GramMechanism(**values, **own)
     if released["grid"] != grid_for(mechanism.noise_std):
         raise ParameterError("grid of the receipt", "be that of its noise", repr(released["grid"]))
     return mechanism

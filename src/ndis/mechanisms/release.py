@@ -5,9 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,13 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._npy import npz_arrays
 from ndis._validate import as_one_probability
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import ParameterError
 from ndis.files import write_folder
 from ndis.gram.accumulator import Gram
 from ndis.gram.reading import fixed_steps
-from ndis.mechanisms.base import Receipt, receipt_of
-from ndis.mechanisms.rows import MomentEstimates
+from ndis.mechanisms.base import Receipt, mechanism_of, receipt_of
+from ndis.mechanisms.rows import MomentEstimates, check_columns
 from ndis.sampling import exact_gaussian, grid_for
 from ndis.sampling.bits import RandomBits
 
@@ -33,23 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["ProjectionRelease", "draw_release", "loadable"]
 
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
+_ARRAYS = {"sketch", "ridge", "targets", "names"}
 _LARGE_DRAW = 1 << 18  # normals: some seconds
-
-# What NumPy and zipfile raise on bytes that are no archive of arrays.
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    KeyError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    MemoryError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
 
 _KINDS: dict[str, type[Any]] = {}
 Kind = TypeVar("Kind", bound=type[Any])
@@ -194,7 +177,9 @@ class ProjectionRelease(MomentEstimates):
             raise ParameterError("folder", f"hold {_SKETCH} and {_RECEIPT} of a release", repr(str(place))) from error
         receipt = Receipt.from_saved(text)
         mechanism, ridge = _mechanism(receipt)
-        arrays = _arrays(content)
+        arrays = npz_arrays(_SKETCH, content)
+        if arrays.keys() != _ARRAYS:
+            raise ParameterError(_SKETCH, f"hold {', '.join(sorted(_ARRAYS))}", ", ".join(arrays) or "nothing")
         sketch, names, targets = arrays["sketch"], arrays["names"], arrays["targets"]
         if sketch.dtype != np.float64 or sketch.ndim != 2 or not np.isfinite(sketch).all():
             raise ParameterError("sketch", "be a finite float64 matrix", f"{sketch.dtype}, shape {sketch.shape}")
@@ -204,12 +189,9 @@ class ProjectionRelease(MomentEstimates):
             raise ParameterError("ridge", f"be that of the receipt, {ridge!r}", arrays["ridge"])
         if targets.dtype.kind not in "iu" or targets.shape:
             raise ParameterError("targets", "be a number of columns", f"{targets.dtype}, shape {targets.shape}")
-        if targets < 0 or (targets > 0) != (mechanism.target_bound is not None):
-            raise ParameterError("targets", "go with the target_bound of the receipt", int(targets))
-        if not sketch.shape[1] > int(targets) + (mechanism.intercept is not None):
-            raise ParameterError("sketch", "have a column beside targets and constant", f"shape {sketch.shape}")
-        if names.dtype.kind != "U" or names.shape not in ((0,), sketch.shape[1:]):
-            raise ParameterError("names", "name every column, or none", f"{names.dtype}, shape {names.shape}")
+        if names.dtype.kind != "U" or names.ndim != 1:
+            raise ParameterError("names", "be a list of names", f"{names.dtype}, shape {names.shape}")
+        check_columns("sketch", sketch, mechanism, targets=int(targets), names=len(names))
         return cls(sketch, mechanism, ridge, receipt, tuple(names.tolist()), int(targets))
 
 
@@ -247,33 +229,8 @@ def _mechanism(receipt: Receipt) -> tuple[SketchMechanism, float]:
     """The mechanism of a receipt, certified, and the ridge of the release."""
     if receipt.mechanism not in _KINDS:
         raise ParameterError("mechanism of the receipt", f"be one of {', '.join(_KINDS)}", repr(receipt.mechanism))
-    kind = _KINDS[receipt.mechanism]
-    own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
-    needed = [field.name for field in fields(kind) if field.name not in own]
-    released = dict(receipt.parameters)
-    if not released.keys() >= set(needed):
-        raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(needed))}", "some are missing")
-    values: dict[str, Any] = {name: released.pop(name) for name in needed}
-    try:
-        mechanism: SketchMechanism = kind(**values, **own)
-    except PrecisionError as error:
-        raise ParameterError("parameters of the receipt", "be those of a certified mechanism", error) from error
+    mechanism, released = mechanism_of(receipt, _KINDS[receipt.mechanism])
     ridge = mechanism.ridge_in(released)
     if type(released["released_ridge"]) is not float or released["released_ridge"] != ridge:
         raise ParameterError("released_ridge of the receipt", f"be {ridge!r}", repr(released["released_ridge"]))
     return mechanism, ridge
-
-
-def _arrays(content: bytes) -> dict[str, NDArray[Any]]:
-    """The four arrays of a sketch file."""
-    keys = {"sketch", "ridge", "targets", "names"}
-    try:
-        if not zipfile.is_zipfile(io.BytesIO(content)):
-            raise ValueError("no archive")
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            found = {key: archive[key] for key in archive.files}
-    except _UNREADABLE as error:
-        raise ParameterError(_SKETCH, "be an NPZ archive of plain arrays", type(error).__name__) from error
-    if found.keys() != keys or not all(isinstance(a, np.ndarray) for a in found.values()):
-        raise ParameterError(_SKETCH, f"hold {', '.join(sorted(keys))}", ", ".join(found) or "nothing")
-    return found

@@ -20,7 +20,7 @@ from ndis.sampling.bits import RandomBits, random_bits
 if TYPE_CHECKING:
     from ndis.schema import Schema
 
-__all__ = ["MomentEstimates", "RowMechanism", "as_rows", "bounds_of", "row_bounds"]
+__all__ = ["MomentEstimates", "RowMechanism", "as_rows", "bounds_of", "check_columns", "encoded_data", "row_bounds"]
 
 Released = TypeVar("Released")
 
@@ -55,20 +55,21 @@ def bounds_of(layout: RowLayout) -> dict[str, Any]:
 class RowMechanism(Generic[Released]):
     """A mechanism that releases a function of the exact Gram matrix of clipped rows."""
 
-    row_norm_bound: float
-    target_bound: float | None
-    intercept: float | None
-    fractional_bits: int
+    if TYPE_CHECKING:  # fields of the mechanisms, each in an order of its own
+        row_norm_bound: float
+        target_bound: float | None
+        intercept: float | None
+        fractional_bits: int
 
     @property
-    def row_layout(self) -> RowLayout:
+    def _row_layout(self) -> RowLayout:
         """The bounds of a row, checked."""
         return row_bounds(self.row_norm_bound, self.target_bound, self.intercept, self.fractional_bits)
 
     @property
     def joint_norm_bound(self) -> float:
         """l: the norm that no row exceeds, targets and intercept included."""
-        return self.row_layout.joint_norm_bound
+        return self._row_layout.joint_norm_bound
 
     def release(
         self,
@@ -119,8 +120,8 @@ class RowMechanism(Generic[Released]):
         bits = random_bits(random_state)
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
-            rows, how = _encoded(schema, data, how, target=self.target_bound is not None)
-            gram = exact_gram(as_rows(rows), **bounds_of(self.row_layout), sample=self._sample(bits), **how)
+            rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
+            gram = exact_gram(as_rows(rows), **bounds_of(self._row_layout), sample=self._sample(bits), **how)
             return self._draw(gram, bits, seal=charge.seal(), progress=progress)
 
     def _sample(self, bits: RandomBits) -> PoissonRows | None:
@@ -132,7 +133,7 @@ class RowMechanism(Generic[Released]):
         raise NotImplementedError  # each mechanism has its own
 
 
-def _encoded(schema: Schema | None, data: Any, how: dict[str, Any], *, target: bool) -> tuple[Any, dict[str, Any]]:
+def encoded_data(schema: Schema | None, data: Any, how: dict[str, Any], *, target: bool) -> tuple[Any, dict[str, Any]]:
     """The data as the schema encodes them, if there is one, and what is left to say to `ndis.gram.exact_gram`."""
     if schema is None:
         return data, how
@@ -147,6 +148,18 @@ def as_rows(data: Any) -> Any:
     if not isinstance(data, list) or any(isinstance(row, str | os.PathLike) for row in data):
         return data
     return listed_rows("data", data)
+
+
+def check_columns(
+    name: str, values: NDArray[np.float64], mechanism: RowMechanism[Any], *, targets: int, names: int
+) -> None:
+    """Refuse a saved release whose columns, targets and names do not go together."""
+    if targets < 0 or (targets > 0) != (mechanism.target_bound is not None):
+        raise ParameterError("targets", "go with the target_bound of the receipt", targets)
+    if not values.shape[1] > targets + (mechanism.intercept is not None):
+        raise ParameterError(name, "have a column beside targets and constant", f"shape {values.shape}")
+    if names not in (0, values.shape[1]):
+        raise ParameterError("names", "name every column, or none", f"{names} names")
 
 
 class MomentEstimates:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -134,31 +135,24 @@ class GaussianProcess:
             raise ParameterError("query", rule, "another", "state a larger bound")
         points.setflags(write=False)
         object.__setattr__(self, "query", points)
-        object.__setattr__(self, "_kernel_error", self._tolerance)
-        prior = self._kernel_matrix(points, points)
-        for point, variance in zip(points, np.diag(prior).tolist(), strict=True):
+        if not self._allowance < Fraction(self.noise_variance):
+            rule = f"exceed the allowance for kernel errors, {float(self._allowance)!r}"
+            raise ParameterError("noise_variance", rule, self.noise_variance)
+        for point, variance in zip(points, np.diag(self._prior).tolist(), strict=True):
             if not 0 <= variance <= self._largest:
                 rule = f"hold points of prior variance at most {self.prior_variance_bound!r}"
                 found = kernel_value(self.kernel, point, point)
                 remedy = "state a prior_variance_bound a little above it (variances are rounded to a grid)"
                 raise ParameterError("query", rule, found, remedy)
-        object.__setattr__(self, "_prior", prior)
-        if not self._allowance < Fraction(self.noise_variance):
-            raise ParameterError(
-                "noise_variance",
-                f"exceed the allowance for kernel errors, {float(self._allowance)!r}",
-                self.noise_variance,
-            )
-        object.__setattr__(self, "_prior_eigenvalue", largest_eigenvalue(prior) * self._grid)
 
     @property
     def adjacency(self) -> Literal["add-remove"]:
         """Neighbours differ by one record."""
         return "add-remove"
 
-    @property
-    def _tolerance(self) -> float:
-        """The promise on the kernel's errors, as stated or as derived."""
+    @cached_property
+    def _kernel_error(self) -> float:
+        """The promise on the kernel's errors, as stated or as derived. To derive it may change constants to floats."""
         if self.kernel_tolerance is None:
             return derived_tolerance(
                 self.kernel,
@@ -167,6 +161,16 @@ class GaussianProcess:
                 prior_variance_bound=self.prior_variance_bound,
             )
         return as_not_negative("kernel_tolerance", self.kernel_tolerance)
+
+    @cached_property
+    def _prior(self) -> NDArray[Any]:
+        """Prior covariances of the query points, in units of the grid."""
+        return self._kernel_matrix(self.query, self.query)
+
+    @cached_property
+    def _prior_eigenvalue(self) -> Fraction:
+        """An upper bound of the largest eigenvalue of the prior covariance."""
+        return largest_eigenvalue(self._prior) * self._grid
 
     @property
     def _grid(self) -> Fraction:
@@ -180,8 +184,7 @@ class GaussianProcess:
     @property
     def _allowance(self) -> Fraction:
         """e ≥ ‖K̂ − K‖ over all points: (max_records + q)·(tolerance + grid), whatever the signs of the errors."""
-        error = Fraction(self._kernel_error)  # type: ignore[attr-defined]
-        return (self.max_records + len(self.query)) * (error + self._grid)
+        return (self.max_records + len(self.query)) * (Fraction(self._kernel_error) + self._grid)
 
     # ------------------------------------------------------------------ the map
 
@@ -213,7 +216,7 @@ class GaussianProcess:
         per_label = Fraction(self.label_bound) / 2**_LABEL_BITS
         if self.release == "mean":
             return _times(posterior_mean(among, across, labels, noise), per_label), no_covariance(len(self.query))
-        mean, covariance = posterior(among, across, self._prior, labels, noise)  # type: ignore[attr-defined]
+        mean, covariance = posterior(among, across, self._prior, labels, noise)
         return _times(mean, per_label), _times(covariance, self._grid)
 
     def _kernel_matrix(self, left: Floats, right: Floats) -> NDArray[Any]:
@@ -295,7 +298,7 @@ class GaussianProcess:
     @property
     def _mean_sensitivity(self) -> Any:
         """The farthest that one record moves the mean, as a ball."""
-        prior = self._prior_eigenvalue + self._allowance  # type: ignore[attr-defined]
+        prior = self._prior_eigenvalue + self._allowance
         leverage = mean_leverage(self.max_records, self.label_bound, *self._bounds)
         return (arb(_fmpq(prior)) * arb(leverage)).sqrt()
 
@@ -304,7 +307,7 @@ class GaussianProcess:
         v = Fraction(as_one_positive("noise_variance", noise_variance))
         e = self._allowance
         largest, noise = self._bounds
-        return tuple(arb(_fmpq(x)) for x in (v - e, noise, self._prior_eigenvalue + e, largest))  # type: ignore[attr-defined]
+        return tuple(arb(_fmpq(x)) for x in (v - e, noise, self._prior_eigenvalue + e, largest))
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
         """The worst known neighbours, with their exact profiles: records at the first query point or towards it.
