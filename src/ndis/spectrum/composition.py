@@ -92,7 +92,7 @@ class Composition:
         return found
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
-        """log δ at each entry of a vector ε, and its error; −inf stands for a value that is known to lie below `floor`."""
+        """log δ at each entry of a vector ε, and its error; −inf stands for a value known to lie below `floor`."""
         try:
             return self.law.log_delta(epsilon)
         except PrecisionError:
