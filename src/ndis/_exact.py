@@ -50,6 +50,12 @@ class ExactArray:
         flat = [p / self.denominator for p in self.numerators.ravel().tolist()]
         return np.array(flat, dtype=np.float64).reshape(self.shape)
 
+    def to_fractions(self) -> NDArray[Any]:
+        """Return the values as an object array of `Fraction`."""
+        whole = np.empty(self.numerators.size, dtype=object)
+        whole[:] = [Fraction(int(x), self.denominator) for x in self.numerators.ravel().tolist()]
+        return whole.reshape(self.shape)
+
     def fixed_point(self, bits: int) -> NDArray[Any]:
         """Return ⌊value · 2^bits⌋: integers within one unit of the value, and equal to it if it is an integer."""
         scaled = self.numerators * (1 << max(bits, 0))

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -182,16 +181,9 @@ def _exact_law(mean: ExactArray, covariance: ExactArray) -> Law:
     if len(mean.shape) != 1 or covariance.shape != 2 * mean.shape or not np.isfinite(np.append(*floats)).all():
         shapes = f"shapes {mean.shape} and {covariance.shape}"
         raise ParameterError("law returned by algorithm", "be a vector and a square matrix within floats", shapes)
-    fractions = tuple(_fractions(part) for part in (mean, covariance))
-    return Law(
-        floats[0], _as_covariance(floats[1], floats[0].size), (fractions[0], (fractions[1] + fractions[1].T) / 2)
-    )
-
-
-def _fractions(array: ExactArray) -> NDArray[Any]:
-    whole = np.empty(array.numerators.size, dtype=object)
-    whole[:] = [Fraction(int(x), array.denominator) for x in array.numerators.ravel().tolist()]
-    return whole.reshape(array.shape)
+    spread = covariance.to_fractions()
+    exact = mean.to_fractions(), (spread + spread.T) / 2
+    return Law(floats[0], _as_covariance(floats[1], floats[0].size), exact)
 
 
 def certified_pair(p: Law, q: Law) -> GaussianPair:
@@ -212,8 +204,7 @@ def certified_pair(p: Law, q: Law) -> GaussianPair:
 def _as_fractions(law: Law) -> tuple[NDArray[Any], NDArray[Any]]:
     if law.exact is not None:
         return law.exact
-    mean, covariance = (_fractions(exact_array(part)) for part in (law.mean, law.covariance))
-    return mean, covariance
+    return exact_array(law.mean).to_fractions(), exact_array(law.covariance).to_fractions()
 
 
 def screening_pair(other: Law, base: Law) -> tuple[GaussianPair, Room]:

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, fmpq
+from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from ndis._balls import outward, precision
+from ndis._balls import exact_ball, outward, precision
 from ndis._validate import Floats
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
@@ -129,12 +129,11 @@ class _Products:
     def __init__(self, gram: Gram, ridge: float, rows: list[NDArray[Any]]) -> None:
         d = gram.layout.width
         exact = gram.exact(ridge=ridge)
-        entries = [arb(fmpq(x.numerator, x.denominator)) for row in rows for x in row]
         A = gram.to_float() + ridge * np.eye(d)
         self._tables = []
         with precision(_BITS):
             matrix = arb_mat(d, d, [arb(x) / exact.denominator for x in exact.numerators.ravel().tolist()])
-            V = arb_mat(len(rows), d, entries).transpose()
+            V = arb_mat(len(rows), d, [exact_ball(x) for row in rows for x in row]).transpose()
             X = arb_mat(d, len(rows))
             residual = V
             for _ in range(_CORRECTIONS):

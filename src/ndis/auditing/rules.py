@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import Adjacency, as_floats, as_scalar, as_vector
+from ndis._validate import Adjacency, as_floats, as_scalar, as_size, as_vector
 from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.auditing.digits import plain, several
 from ndis.auditing.edits import (
@@ -219,7 +219,7 @@ class AddRandom(_Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_counts(count=self.count)
+        as_size("count", self.count)
 
     def describe(self) -> str:
         return f"{several(self.count, 'row')} drawn at random within {self._bounds()} added in turn"
@@ -256,7 +256,8 @@ class AddAdversarial(_Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_counts(generations=self.generations, offspring=self.offspring, starts=self.starts)
+        for name in ("generations", "offspring", "starts"):
+            as_size(name, getattr(self, name))
 
     def describe(self) -> str:
         return (
@@ -308,12 +309,6 @@ class ReplaceAdversarial(AddAdversarial):
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         places = random.permutation(row_count(data)).tolist()
         yield from self._climb(data, random, lambda row, i: replacement(i, row), places)
-
-
-def _check_counts(**counts: Any) -> None:
-    for name, count in counts.items():
-        if not (type(count) is int and count >= 1):
-            raise ParameterError(name, "be a whole number of at least 1", repr(count))
 
 
 def _principal(x: NDArray[Any]) -> list[NDArray[np.float64]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ndis._validate import as_size
 from ndis.auditing.claim import Claim, ClaimedCurve, claim_to_dict
 from ndis.auditing.digits import few
 from ndis.auditing.edits import DataSets, Edit, digest, parts_of, row_count
@@ -189,9 +190,7 @@ def _pool(
     score: Callable[[Edit], Scores], workers: int
 ) -> tuple[Callable[[list[Edit]], Iterable[Scores]], tuple[str, ...]]:
     """A map over edits that yields results in order, and notes about it."""
-    if not (type(workers) is int and workers >= 1):
-        raise ParameterError("workers", "be a whole number of at least 1", workers)
-    if workers == 1:
+    if as_size("workers", workers) == 1:
         return lambda edits: map(score, edits), ()
     from joblib import Parallel, delayed  # type: ignore[import-untyped]
     from joblib.externals.loky.backend.reduction import dumps  # type: ignore[import-untyped]

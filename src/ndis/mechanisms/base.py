@@ -114,18 +114,13 @@ class Receipt:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, in the order of the fields."""
-        return {
-            "mechanism": self.mechanism,
-            "parameters": dict(self.parameters),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.adjacency,
-            "private": self.private,
-            "arithmetic": self.arithmetic,
-            "version": self.version,
-            **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
-            "digest": self.digest,
-        }
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found["parameters"] = dict(self.parameters)
+        if self.ledger is None:
+            del found["ledger"]
+        else:
+            found["ledger"] = dict(self.ledger)
+        return found
 
     def to_json(self) -> str:
         """As JSON text."""

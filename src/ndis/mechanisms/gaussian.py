@@ -208,21 +208,16 @@ def _least_variance(covariance: Floats) -> float:
 def _finite(value: Any) -> ExactArray:
     """The answer, with 0 for each entry that is not a finite number. An error would reveal such an entry."""
     if isinstance(value, ExactArray):
-        fractions = [Fraction(int(n), value.denominator) for n in value.numerators.ravel()]
-        return exact_array(_object_array([_entry(x) for x in fractions], value.shape))
+        value = value.to_fractions()
     array = value if isinstance(value, np.ndarray | np.generic) else np.array(value, dtype=object)
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
         floats = np.asarray(array, dtype=np.float64)
         return exact_array(np.where(np.abs(floats) <= _LARGEST, floats, 0.0), name="value")
     if array.dtype.kind != "O":
         return exact_array(array, name="value")
-    return exact_array(_object_array([_entry(x) for x in np.asarray(array).ravel()], array.shape))
-
-
-def _object_array(entries: list[Any], shape: tuple[int, ...]) -> Any:
-    array = np.empty(len(entries), dtype=object)
-    array[:] = entries
-    return array.reshape(shape)
+    entries = np.empty(array.size, dtype=object)
+    entries[:] = [_entry(x) for x in np.asarray(array).ravel()]
+    return exact_array(entries.reshape(array.shape))
 
 
 def _entry(x: Any) -> Fraction:

@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
-from ndis._balls import outward, precision
+from ndis._balls import exact_ball, outward, precision
 from ndis._exact import ExactArray
 from ndis._validate import Floats, as_floats, as_not_negative, as_one_positive, as_size, as_within
 from ndis.errors import ParameterError
@@ -261,7 +261,7 @@ class GaussianProcess:
             v, noise, prior, largest = self._balls(noise_variance)
             if self.release == "mean":
                 return mean_envelope(self._mean_sensitivity, arb(noise_variance))
-            if not v > arb(_fmpq(self._allowance)):
+            if not v > exact_ball(self._allowance):
                 return DominatingPairs(GaussianPair.from_ratios(1.0, shift=_HOPELESS))
             if self.analysis == "prior":
                 return _aligned(prior / v, self.max_records * arb(self.label_bound) ** 2 / noise)
@@ -283,7 +283,7 @@ class GaussianProcess:
             v, noise, prior, _ = self._balls(noise_variance)
             if self.release == "mean":
                 return mean_loewner(self._mean_sensitivity, arb(noise_variance), len(self.query))
-            if not v > arb(_fmpq(self._allowance)):
+            if not v > exact_ball(self._allowance):
                 return LoewnerEnvelope(_HOPELESS, 1.0, 1.0, len(self.query))
             shift = outward((prior * self.max_records / (noise * v)).sqrt() * arb(self.label_bound)).upper
             log_ratio = outward((1 + prior / v).log()).upper
@@ -300,14 +300,14 @@ class GaussianProcess:
         """The farthest that one record moves the mean, as a ball."""
         prior = self._prior_eigenvalue + self._allowance
         leverage = mean_leverage(self.max_records, self.label_bound, *self._bounds)
-        return (arb(_fmpq(prior)) * arb(leverage)).sqrt()
+        return (exact_ball(prior) * arb(leverage)).sqrt()
 
     def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any]:
         """v − e, σ² − e, Λ + e and L + e at the working precision."""
         v = Fraction(as_one_positive("noise_variance", noise_variance))
         e = self._allowance
         largest, noise = self._bounds
-        return tuple(arb(_fmpq(x)) for x in (v - e, noise, self._prior_eigenvalue + e, largest))
+        return tuple(exact_ball(x) for x in (v - e, noise, self._prior_eigenvalue + e, largest))
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
         """The worst known neighbours, with their exact profiles: records at the first query point or towards it.
@@ -359,7 +359,3 @@ def _aligned(t: Any, leverage: Any) -> DominatingPairs:
 
 def _times(array: ExactArray, factor: Fraction) -> ExactArray:
     return ExactArray(array.numerators * factor.numerator, array.denominator * factor.denominator)
-
-
-def _fmpq(value: Fraction) -> Any:
-    return fmpq(value.numerator, value.denominator)

@@ -17,10 +17,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb
 from numpy.typing import NDArray
 
-from ndis._balls import outward, precision
+from ndis._balls import exact_ball, outward, precision
 from ndis._validate import Floats
 from ndis.sampling.root import positive_definite
 
@@ -46,7 +46,7 @@ def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: F
     """
     others = records - 1
     with precision(_BITS):
-        L, sigma2 = (arb(fmpq(x.numerator, x.denominator)) for x in (variance, noise))
+        L, sigma2 = (exact_ball(x) for x in (variance, noise))
         eta, scale = others * L / (others * L + sigma2), arb(label_bound) ** 2 / sigma2
 
         def bound(low: float, high: float) -> float:
