@@ -31,9 +31,6 @@ TARGET_SHARE = 0.75
 class LinearPredictor(MultiOutputMixin, RegressorMixin, TargetEstimator):  # type: ignore[misc]
     """Base of the linear regressions: targets in memory, and predictions in the units of the data."""
 
-    coef_: Floats
-    intercept_: Any
-
     def _records_in_memory(self, X: Any, y: Any) -> tuple[Any, Floats, bool]:
         """Rows, targets as columns, and whether there is one target without a second dimension."""
         rows, targets = self._fitted_rows(X), self._fitted_targets(X, y)
@@ -42,7 +39,7 @@ class LinearPredictor(MultiOutputMixin, RegressorMixin, TargetEstimator):  # typ
 
     def _set_coefficients(self, theta: Floats, units: tuple[Floats, Floats], *, one: bool) -> None:
         slopes, offsets = self._coefficients(theta, units)
-        self.coef_ = slopes[0] if one else slopes
+        self.coef_: Floats = slopes[0] if one else slopes
         self.intercept_ = float(offsets[0]) if one else offsets
 
     def predict(self, X: Any) -> Floats:
