@@ -149,3 +149,39 @@ def test_one_step_of_a_pair_is_closed(excess, shift, copies, order):
     want = subsampling.log_delta(pair, np.array([0.03]), (0.1,), order)[0]
     value, _, error = LossSums(law._shapes, 0.03, add=order == "add").log_delta(0.03)
     assert value == pytest.approx(want, abs=1e-11 + error)
+
+
+# ---------------------------------------------------------------------- faults of the search for a saddle
+
+
+def test_a_phase_that_turns_does_not_mislead_the_search():
+    """A step of 14 has far losses at a large s: the phase of its moment turned by more than π beside the real line."""
+    law = composition([(0.0316, 0.103, 14), (0.00105, 0.01, 800_116)], "remove")
+    (value,), (error,) = law.log_delta(np.array([0.2560686]))
+    assert error <= 5e-11 * (1 + abs(value))
+    with precision(256):
+        groups = [
+            sampled_certified.SampledGroup((q,), Directions([], arb(mu) ** 2), n)
+            for q, mu, n in [(0.0316, 0.103, 14), (0.00105, 0.01, 800_116)]
+        ]
+    box = sampled_certified.certify_sampled_log(groups, 0.2560686, order="remove")
+    assert box.lower - error <= value <= box.upper + error
+
+
+def test_a_search_for_epsilon_passes_values_that_are_too_small():
+    """On its way the search asks for a δ far below e^-700, near the end of the support."""
+    law = composition([(4.84e-05, 0.012, 2418), (0.00289, 1.637, 76), (0.278, 0.014, 1)], "add")
+    epsilon = law.epsilon(1.5e-74)
+    (value,), _ = law.log_delta(np.array([epsilon]))
+    assert value == pytest.approx(math.log(1.5e-74), rel=1e-9)
+    assert value <= math.log(1.5e-74)
+
+
+@pytest.mark.parametrize(("q", "mu", "n", "epsilon"), [(0.625, 1.24, 1530, 479.0), (0.0232, 2.369, 45, 3.67)])
+def test_densities_agree_with_the_contour_where_both_work(q, mu, n, epsilon):
+    """Large losses: the factor 1 − e^−|V−v| rises within a small part of a panel. Rare ones: the tilted mass is cut."""
+    law = composition([(q, mu, n)], "remove")
+    (want,), _, (estimate,) = integrate(law, np.array([epsilon]), 0, find_saddle(law, law.mean - epsilon))
+    assert estimate <= 1e-12
+    value, _, error = LossSums([(ShiftShape(q, mu), n)], epsilon, add=False).log_delta(epsilon)
+    assert abs(value - want) <= error + estimate

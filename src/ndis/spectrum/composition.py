@@ -157,7 +157,7 @@ class Composition:
         """As the float kernel, with values of `log_delta`; each may be a certificate, so that few are asked for."""
 
         def excess(x: float) -> tuple[float, float]:
-            value, error = (float(a[0]) for a in self.log_delta(np.array([x])))
+            value, error = (float(a[0]) for a in self.log_delta(np.array([x]), goal - 1.0))
             return value - goal, 0.0 if value == -math.inf else 2.0 * error + 2.0**-45 * (1.0 + math.fabs(value))
 
         return _smallest(excess, self._reach(goal))

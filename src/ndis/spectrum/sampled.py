@@ -98,6 +98,7 @@ class SampledComposition:
         self._sums: LossSums | None = None
         self.mean = math.fsum(n * m.mean for m, n in self.parts)
         self.limit = min((m.limit for m, _ in self.parts), default=math.inf)
+        self.largest = max((m.largest for m, _ in self.parts), default=0.0) or 1e-300
 
     @cached_property
     def _few_shifts(self) -> tuple[tuple[float, float], ...]:
@@ -192,7 +193,7 @@ class SampledComposition:
             if self._shapes and saddle[3] > _LEAST:
                 alone = np.arange(some.size) == pivot
                 ways.append(lambda: np.where(alone, np.array([self._by_sums(at)]).T, math.nan))  # noqa: B023
-                if self._cancels(at, saddle):
+                if sum(n for _, n in self.parts) <= _FEW and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()
             for way in ways:
                 found = way()
@@ -267,6 +268,8 @@ class SampledComposition:
             if value == -math.inf:
                 return -math.inf, 0.0, slope
             if not error <= _ACCEPTED * (1.0 + abs(value)):
+                if find_saddle(self, self.mean - e, goal - 1.0)[3] < goal - 1.0:  # far below, whatever it is
+                    return -math.inf, 0.0, 0.0
                 raise PrecisionError(f"delta at epsilon = {e!r} did not reach full accuracy", reached=error)
             return value - goal, 2.0 * error + 2.0**-50 * (1.0 + abs(value)), slope
 

@@ -36,6 +36,7 @@ _MAX_LOOK = 48
 _MAX_HALVINGS = 7
 _GOAL = 2e-14
 _MOST_S = 1e10
+_ONE = 1e-6  # log δ is not above 0
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 
 Saddle = tuple[float, float, float, float]  # place, width, bend of steepest descent, Chernoff's bound on log δ
@@ -43,10 +44,14 @@ _Values = tuple[int, Complexes, Complexes, Complexes, Floats]  # number, s, ds/d
 
 
 class Law(Protocol):
-    """A law of the privacy loss: its mean, the end of the domain of K, and K(s) − s·mean with its error."""
+    """A law of the privacy loss: its mean, the end of the domain of K, and K(s) − s·mean with its error.
+
+    No step of it has a loss above `largest` that counts.
+    """
 
     mean: float
     limit: float
+    largest: float
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """K(s) − s·mean at points of the upper half-plane, and the estimated absolute errors."""
@@ -87,7 +92,8 @@ def find_saddle(law: Law, lin: float, floor: float = -math.inf, start: float = 0
     low, high = 0.0, law.limit
     w, bend = math.inf, 0.0
     for _ in range(60):
-        eta = min(1e-3 * c, 1e-3 * (law.limit - c), 0.1 * w)
+        # the phase of a moment must not turn by π on the way from c to c + 2iη
+        eta = min(1e-3 * c, 1e-3 * (law.limit - c), 0.1 * w, 1.0 / law.largest)
         v, _ = law.centred(np.array([c, c + 1j * eta, c + 2j * eta], dtype=np.complex128))
         bound = _chernoff(v[0].real, lin, c)
         if bound < floor or c > _MOST_S:
@@ -97,6 +103,8 @@ def find_saddle(law: Law, lin: float, floor: float = -math.inf, start: float = 0
         second = 2.0 * (v[0].real - v[1].real) / (eta * eta) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
         third = (2.0 * i1 - i2) / eta**3 - 2.0 / c**3 - 2.0 / (1.0 + c) ** 3
         good = math.isfinite(first) and math.isfinite(second) and second > 0.0
+        if v[0].real / c > 1.0 / c + 1.0 / (1.0 + c) - lin:  # K is convex and 0 at 0: its slope at c is above K(c)/c
+            good = False
         if not good or first > 0.0:
             high = c
         else:
@@ -216,8 +224,8 @@ def _along(
         with np.errstate(all="ignore"):
             left = change * np.where(change < last, np.maximum(10.0 * change / last, 0.01), 1.0)
             left = np.where(np.isfinite(last), np.where(change <= floor, change, left), np.inf)
-            error = np.where(current > 0.0, (left + floor + end) / current, np.inf)
             value = scale + np.log(current / math.pi)
+            error = np.where(value < _ONE, (left + floor + end) / current, np.inf)  # NaN too is no value
         if error[pivot] <= max(2.0 * floor[pivot] / current[pivot], _GOAL):
             break
         if level >= 2 and change[pivot] > 0.5 * last[pivot]:

@@ -249,6 +249,7 @@ class Step(Protocol):
 
     mean: float
     limit: float
+    largest: float  # no loss above it counts
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """log M(s) − s·mean and its error."""
@@ -265,6 +266,9 @@ class ShiftMoment:
         self.rate, self.shift, self.add = rate, shift, add
         self.mean = float(_mean_loss(rate, shift, add))
         self.limit = math.inf
+        # the window leaves no x far above its place; in the add order a loss is at most −log(1−q)
+        far = shift * (_FAR + 20.0 * _FAR_WIDTH) - math.log1p(-rate) + math.log(rate)
+        self.largest = -math.log1p(-rate) if add else float(np.logaddexp(0.0, far))
         highest = min(_HIGHEST * math.pi / shift, math.inf if add else _WINDOW_POLE * _FAR_WIDTH)
         self._tables: dict[int, tuple[float, float, NDArray[np.int64], Complexes, Complexes]] = {}
         spacing = min(0.4, highest / 6.0)

@@ -66,6 +66,7 @@ class PlainMoment:
         self.mean = math.fsum((copies * (half_excess_log(self._t, self._ratio) + 0.5 * m * m)).tolist())
         top = float(self._t.max(initial=0.0))
         self.limit = 1.0 / top if top > 0.0 else math.inf
+        self.largest = 0.0  # a closed form has no phase to lose
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """K(s) − s·mean and its error."""
@@ -231,6 +232,8 @@ class PairMoment:
         # where the moments E w^z of the unsampled ratio end
         self._end = (-1.0 / low if low < 0.0 else math.inf) if add else (1.0 + 1.0 / high if high > 0.0 else math.inf)
         self.limit = math.inf if add else form.limit
+        spread = math.sqrt(math.fsum((0.5 * form._nu * form._t**2 + form._q).tolist()))
+        self.largest = float(np.logaddexp(math.log1p(-rate), math.log(rate) + form.mean + 40.0 * spread))
         self.mean = 0.0
         self.mean = float(self.centred(np.array([1e-4j]))[0][0].imag / 1e-4)
 
