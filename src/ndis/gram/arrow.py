@@ -10,15 +10,12 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 
-__all__ = ["arrow_matrix", "arrow_schema", "decimal_numbers"]
+__all__ = ["arrow_matrix", "arrow_numbers", "arrow_schema", "decimal_numbers", "is_number"]
 
 
 def arrow_schema(schema: Any, where: object) -> tuple[tuple[str, ...], dict[int, str]]:
     """Return the column names and the types of those columns that do not hold real numbers."""
-    import pyarrow.types as t
-
-    numeric = (t.is_integer, t.is_floating, t.is_boolean, t.is_decimal)
-    refused = {i: f"type {f.type}" for i, f in enumerate(schema) if not any(is_a(f.type) for is_a in numeric)}
+    refused = {i: f"type {f.type}" for i, f in enumerate(schema) if not is_number(f.type)}
     names = tuple(schema.names)
     if not names:
         raise ParameterError("data", "have at least one column", where)
@@ -29,21 +26,36 @@ def arrow_schema(schema: Any, where: object) -> tuple[tuple[str, ...], dict[int,
     return names, refused
 
 
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type holds real numbers or booleans.
+
+    >>> import pyarrow as pa
+    >>> is_number(pa.decimal128(5, 2)), is_number(pa.string())
+    (True, False)
+    """
+    import pyarrow.types as t
+
+    return any(is_a(kind) for is_a in (t.is_integer, t.is_floating, t.is_boolean, t.is_decimal))
+
+
 def arrow_matrix(batch: Any, columns: Iterable[int]) -> NDArray[np.float64]:
     """Columns of a record batch as float64, nulls as NaN."""
-    import pyarrow as pa
-
     chosen = tuple(columns)
     matrix = np.empty((len(chosen), batch.num_rows))  # column by column; the quantiser turns it row by row in cache
     for j, column in enumerate(chosen):
-        array = batch.column(column)
-        if pa.types.is_decimal(array.type):
-            matrix[j] = decimal_numbers(array)
-            continue
-        if array.type != pa.float64():
-            array = array.cast(pa.float64(), safe=False)  # a safe cast raises on large integers
-        matrix[j] = array.to_numpy(zero_copy_only=False)  # nulls become NaN
+        matrix[j] = arrow_numbers(batch.column(column))
     return matrix.T
+
+
+def arrow_numbers(array: Any) -> NDArray[np.float64]:
+    """One column of numbers or booleans as float64; nulls become NaN."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(array.type):
+        return decimal_numbers(array)
+    if array.type != pa.float64():
+        array = array.cast(pa.float64(), safe=False)  # a safe cast raises on large integers
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def decimal_numbers(array: Any) -> NDArray[np.float64]:

@@ -14,11 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.arrow import decimal_numbers
+from ndis.gram.arrow import arrow_numbers
 from ndis.gram.cells import is_nested, kind_of
 from ndis.gram.schema import rows_per_read
 
-__all__ = ["Cells", "Columns", "Wanted", "arrow_cells", "arrow_kind", "memory_columns", "objects"]
+__all__ = [
+    "Cells",
+    "Columns",
+    "Wanted",
+    "arrow_cells",
+    "arrow_kind",
+    "memory_columns",
+    "objects",
+    "pandas_cells",
+    "series_cells",
+]
 
 Cells = NDArray[Any]  # one column: numbers, datetime64, or objects
 Wanted = tuple[tuple[str, bool], ...]  # name of a column, and whether its numbers suffice as float64
@@ -93,7 +103,7 @@ def _pandas(frame: Any) -> Columns:
         places = [(names.index(name), numeric) for name, numeric in wanted]
         for start in range(0, len(frame), step):
             rows = frame.iloc[start : start + step]
-            yield [_pandas_cells(rows.iloc[:, i], numeric) for i, numeric in places]
+            yield [pandas_cells(rows.iloc[:, i], numeric) for i, numeric in places]
 
     kinds = map(_pandas_kind, frame.dtypes)
     return Columns({name: frozenset({kind}) for name, kind in zip(names, kinds, strict=True)}, read)
@@ -118,7 +128,8 @@ def _pandas_kind(dtype: Any) -> str:
     return {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date"}.get(kind, f"dtype {dtype}")
 
 
-def _pandas_cells(series: Any, numeric: bool) -> Cells:
+def pandas_cells(series: Any, numeric: bool) -> Cells:
+    """The cells of a series, by its type only; numbers as float64 if they suffice."""
     import pandas as pd
 
     dtype = series.dtype
@@ -145,10 +156,20 @@ def _polars(frame: Any) -> Columns:
     _check_names(names)
 
     def kind(dtype: Any) -> str:
-        return "cells" if dtype == pl.Object else arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
+        if dtype == pl.Object:
+            return "cells"
+        if dtype.is_integer():  # Arrow has no integers of 128 bits
+            return "number"
+        if dtype.is_nested():
+            return f"type {dtype.base_type()}"
+        return arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
 
     def cells(series: Any, numeric: bool) -> Cells:
-        return objects(series.to_list()) if series.dtype == pl.Object else arrow_cells(series.to_arrow(), numeric)
+        if series.dtype == pl.Object:
+            return objects(series.to_list())
+        if series.dtype.is_integer():
+            series = series.cast(pl.Float64 if numeric else pl.String, strict=False)
+        return arrow_cells(series.to_arrow(), numeric)
 
     step = rows_per_read(len(names))
 
@@ -199,13 +220,47 @@ def _column(column: Any) -> tuple[str, int, Callable[[bool], Cells]]:
     else:
         cells = _as_cells(column)
         kinds = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}
-        return kinds.get(cells.dtype.kind, kind_of(cells.dtype)), len(cells), lambda numeric: cells
+        kind = kinds.get(cells.dtype.kind, kind_of(cells.dtype))
+        if getattr(getattr(column, "dtype", None), "kind", "") == "T":  # text, whatever the cells; "U" may hold numbers
+            kind = "text"
+        return kind, len(cells), lambda numeric: cells
 
     def read(numeric: bool) -> Cells:
         blocks = [block[0] for block in opened.read((("column", numeric),))]
         return np.concatenate(blocks) if blocks else np.empty(0, dtype=object)
 
     return next(iter(opened.kinds["column"])), len(column), read
+
+
+def series_cells(column: Any, *, numeric: bool) -> tuple[str, Cells] | None:
+    """Kind and cells of a series of pandas or polars, or of an Arrow array; None if it is something else.
+
+    Text of Arrow comes as texts, and not as bytes: labels are compared with texts.
+
+    >>> import pyarrow as pa
+    >>> kind, cells = series_cells(pa.array(["no", None]), numeric=False)
+    >>> kind, cells.tolist()
+    ('text', ['no', None])
+    """
+    module = type(column).__module__.partition(".")[0]
+    if getattr(column, "ndim", 1) != 1 or not (
+        (module in ("pandas", "polars") and hasattr(column, "to_frame"))
+        or (module == "pyarrow" and hasattr(column, "type"))
+    ):
+        return None
+    kind, _, read = _column(column)
+    if kind not in KINDS:
+        return kind, np.empty(0, dtype=object)
+    if numeric or kind not in ("number", "boolean"):
+        cells = read(numeric)
+        return kind, objects([_as_text(cell) for cell in cells]) if kind == "text" else cells
+    if module == "pandas" and isinstance(column.dtype, np.dtype):
+        return kind, np.asarray(column)
+    return kind, objects(column.to_pylist() if module == "pyarrow" else column.to_list())
+
+
+def _as_text(cell: Any) -> Any:
+    return bytes.decode(cell, "utf-8", "surrogateescape") if type(cell) is bytes else cell
 
 
 def _as_cells(column: Any) -> Cells:
@@ -217,7 +272,7 @@ def _as_cells(column: Any) -> Cells:
     if array is not None:
         if array.ndim != 1:
             raise ParameterError("data", "have columns of one dimension", f"{array.ndim} dimension(s)")
-        return array.astype(object) if array.dtype.kind in "US" else array
+        return array.astype(object) if array.dtype.kind in "UST" else array
     if isinstance(column, str | bytes) or not isinstance(column, Sequence):
         raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
     return objects(column)
@@ -291,12 +346,8 @@ def arrow_cells(array: Any, numeric: bool) -> Cells:
     if t.is_dictionary(array.type):
         array = array.dictionary_decode()
     kind = arrow_kind(array.type)
-    if kind in ("number", "boolean") and numeric:
-        if t.is_decimal(array.type):
-            return decimal_numbers(array)
-        return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
-    if t.is_floating(array.type):
-        return np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    if kind in ("number", "boolean") and (numeric or t.is_floating(array.type)):
+        return arrow_numbers(array)
     if kind in ("number", "boolean"):  # as text: a null would turn whole numbers into floats
         array, kind = array.cast(pa.string()), "text"
     if kind == "text":

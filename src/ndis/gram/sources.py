@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.arrow import arrow_matrix, arrow_schema, decimal_numbers
+from ndis.gram.arrow import arrow_matrix, arrow_schema, decimal_numbers, is_number
+from ndis.gram.columns import pandas_cells
 from ndis.gram.files import file_source
 from ndis.gram.schema import Groups, Parts, Source, check_dtype, choose_columns, matrix_width, pick, rows_per_read
 
@@ -131,23 +132,27 @@ def _pandas(frame: Any) -> Source:
 
     width = matrix_width(frame.shape)
     names = tuple(str(c) for c in frame.columns)
-    refused = {
-        i: f"dtype {dtype}"
-        for i, dtype in enumerate(frame.dtypes)
-        if not (is_numeric_dtype(dtype) or is_bool_dtype(dtype))
-        or is_complex_dtype(dtype)
-        or isinstance(dtype, pd.CategoricalDtype)
-        or getattr(dtype, "itemsize", 8) > 8
-    }
+    def holds_numbers(dtype: Any) -> bool:
+        if isinstance(dtype, pd.ArrowDtype):
+            return is_number(dtype.pyarrow_dtype)
+        plain = (is_numeric_dtype(dtype) or is_bool_dtype(dtype)) and not is_complex_dtype(dtype)
+        return plain and not isinstance(dtype, pd.CategoricalDtype) and getattr(dtype, "itemsize", 8) <= 8
+
+    refused = {i: f"dtype {dtype}" for i, dtype in enumerate(frame.dtypes) if not holds_numbers(dtype)}
     if len(set(names)) < len(names):
         raise ParameterError("data", "have columns of different names", "a name twice")
     step = rows_per_read(width)
+
+    def numbers(rows: Any, group: tuple[int, ...]) -> Any:
+        if any(isinstance(frame.dtypes.iloc[i], pd.ArrowDtype) for i in group):
+            return np.stack([pandas_cells(rows.iloc[:, i], True) for i in group], axis=1)
+        return rows.iloc[:, list(group)].to_numpy(dtype=np.float64, na_value=np.nan)
 
     def read(groups: Groups) -> Iterator[Parts]:
         for start in range(0, len(frame), step):
             rows = frame.iloc[start : start + step]
             with np.errstate(all="ignore"):
-                parts = tuple(rows.iloc[:, list(g)].to_numpy(dtype=np.float64, na_value=np.nan) for g in groups)
+                parts = tuple(numbers(rows, g) for g in groups)
             yield parts
 
     return Source(width, read, names, refused)

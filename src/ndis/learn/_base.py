@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from functools import lru_cache
 from numbers import Real
 from typing import Any
@@ -15,6 +16,8 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from ndis._validate import STATE_A_BOUND, Floats, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
+from ndis.gram.columns import series_cells
+from ndis.gram.sources import open_source
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.sketch_law import as_calibration
@@ -86,33 +89,43 @@ def private_targets(estimator: Any, y: Any) -> Floats:
         raise ParameterError(
             "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
-    _check_target_types(y)
     with np.errstate(all="ignore"):  # a warning would reveal something about the values
-        found = _by_schema("y", y if isinstance(y, list | tuple) else np.asarray(y)).astype(np.float64)
+        found = _typed_targets(y)
+        if found is None:
+            found = _by_schema("y", y if isinstance(y, list | tuple) else np.asarray(y)).astype(np.float64)
     if found.ndim not in (1, 2):
         raise ParameterError("y", "have one or two dimensions", f"{found.ndim} dimension(s)")
     return np.asarray(found)
 
 
-def _check_target_types(y: Any) -> None:
-    """Refuse targets of a text type before a cell is read. The type is public.
+def _typed_targets(y: Any) -> Floats | None:
+    """Targets in a container whose columns have types, which are public; None if it has none.
 
-    Lists and arrays of objects have no such type. They are read cell by cell.
+    Another type than numbers and booleans is refused before a cell is read. Lists and arrays of objects are read cell
+    by cell.
 
-    >>> _check_target_types(np.array(["low", "high"]))
+    >>> _typed_targets(np.array(["low", "high"]))
     Traceback (most recent call last):
     ...
     ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
-    frame = hasattr(y, "dtypes") and len(y.shape) == 2
-    types: list[Any] = list(y.dtypes) if frame else [getattr(y, "dtype", None)]
-    for dtype in types:
-        kind = getattr(dtype, "kind", "f")
-        if hasattr(dtype, "is_numeric"):  # polars
-            kind = "f" if dtype.is_numeric() or str(dtype) == "Boolean" else "O"
-        if kind in "US" or (kind == "O" and not isinstance(y, np.ndarray)):
-            remedy = "convert it first (a list is read cell by cell)"
-            raise ParameterError("y", "hold real numbers", kind_of(dtype), remedy)
+    series = series_cells(y, numeric=True)
+    if series is not None:
+        _check_target_types([series[0]] if series[0] not in ("number", "boolean") else [])
+        return series[1] if series[1].dtype.kind == "f" else read_cells(series[1])
+    if isinstance(y, np.ndarray):
+        _check_target_types([kind_of(y.dtype)] if y.dtype.kind in "UST" else [])
+    if not hasattr(y, "columns") or len(y.shape) != 2:
+        return None
+    frame = open_source(y)
+    _check_target_types(frame.refused.values())
+    blocks = [part for (part,) in frame.read((tuple(range(frame.width)),))]
+    return np.concatenate([np.empty((0, frame.width)), *blocks])
+
+
+def _check_target_types(refused: Iterable[str]) -> None:
+    for kind in refused:
+        raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
 
 
 def _by_schema(name: str, data: Any) -> Any:

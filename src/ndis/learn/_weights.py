@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of, read_cells
-from ndis.gram.columns import objects
+from ndis.gram.columns import objects, series_cells
 from ndis.gram.schema import choose_columns
 from ndis.gram.sources import open_source
 
@@ -48,7 +48,11 @@ def weighted_records(
 
 def _numbers(weights: Any) -> Floats:
     """Weights as float64, each cell read on its own; NaN where one is no number. Only a type can be refused."""
-    array = objects(weights) if isinstance(weights, list | tuple) else np.asarray(weights)
+    series = series_cells(weights, numeric=True)
+    if series is not None and series[0] not in ("number", "boolean", "cells"):
+        raise ParameterError("sample_weight", "hold real numbers", series[0])
+    listed = isinstance(weights, list | tuple)
+    array = series[1] if series is not None else objects(weights) if listed else np.asarray(weights)
     if array.dtype.kind in "OUS":
         return read_cells(array)
     if array.dtype.kind not in "fiub":

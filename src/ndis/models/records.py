@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of, nested_cells, read_cells
+from ndis.gram.columns import series_cells
 from ndis.gram.schema import choose_columns
 from ndis.gram.sources import open_source
 
@@ -67,6 +68,11 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
         for i, cell in enumerate(labels):
             array[i] = cell[0] if _holds_one(cell) else cell
         return array
+    series = series_cells(labels, numeric=False)
+    if series is not None:
+        if series[0] not in ("number", "boolean", "text", "cells"):
+            raise ParameterError("y", "hold numbers or text", series[0])
+        return series[1]
     array = np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis.errors import ParameterError
+from ndis.gram.cells import is_nested
 from ndis.gram.cluster import is_dask
 from ndis.gram.column_files import open_columns
 from ndis.gram.columns import Cells, Columns, Wanted
@@ -103,7 +104,7 @@ def _width(data: Any) -> int | None:
     if isinstance(data, np.ndarray):
         return data.shape[1] if data.ndim == 2 else None
     first = data[0] if isinstance(data, list | tuple) and data else None
-    return len(first) if isinstance(first, list | tuple) else None
+    return len(first) if is_nested(first) else None
 
 
 def dask_table(schema: Schema, data: Any, *, target: bool) -> Any:
