@@ -113,7 +113,7 @@ def test_data_of_the_wrong_kind():
     with pytest.raises(ParameterError, match="column 'note' must hold real numbers; got dtype object"):
         PrivateRidge(**bounds).fit(frame, [1, 2])
     dask = pytest.importorskip("dask.array")
-    with pytest.raises(ParameterError, match="in memory or in files here; got a dask collection"):
+    with pytest.raises(ParameterError, match="X must be in memory for fit; got a dask collection"):
         PrivateRidge(**bounds).fit(dask.ones((4, 2)), np.ones(4))
 
 

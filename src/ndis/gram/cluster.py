@@ -10,6 +10,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ndis.gram.poisson import PoissonRows
 from ndis.gram.schema import Groups, Parts, Source, choose_columns, layout_for, rows_per_read
 from ndis.gram.sources import open_source
 
-__all__ = ["computed", "dask_gram", "is_dask", "open_dask", "read_partition", "tree"]
+__all__ = ["computed", "dask_gram", "is_dask", "open_dask", "read_partition", "streamed", "tree"]
 
 _FAN_IN = 8
 
@@ -40,6 +41,24 @@ def open_dask(data: Any) -> tuple[Source, list[Any]]:
     if getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
         raise ParameterError("data", "be a dask data frame or a two-dimensional dask array", type(data).__name__)
     return open_source(data._meta.reshape(0, data.shape[1])), list(data.rechunk({1: -1}).to_delayed().ravel())
+
+
+def streamed(data: Any) -> Source:
+    """The rows of a dask collection as a source of this process, which holds one partition at a time."""
+    from dask import delayed
+
+    schema, partitions = open_dask(data)
+    declared = schema.names or schema.width
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        for part in partitions:
+            yield from computed(delayed(_blocks, pure=False)(part, declared, groups))
+
+    return replace(schema, read=read)
+
+
+def _blocks(part: Any, columns: int | tuple[str, ...], groups: Groups) -> list[Parts]:
+    return list(read_partition(part, columns, groups))
 
 
 def dask_gram(data: Any, *, columns: Any, targets: Any, sample: PoissonRows | None = None, **public: Any) -> Gram:

@@ -77,6 +77,9 @@ def memory_columns(data: Any, *, names: Sequence[str | None]) -> Columns:
         return _mapping(data)
     if isinstance(data, np.ndarray | list | tuple):
         return _mapping(_by_place(data, [name for name in names if name is not None]))
+    if module in ("dask", "dask_expr"):
+        remedy = "fit_data, clipped_count and the release of a mechanism take one, with the target among its columns"
+        raise ParameterError("data", "be in memory or in files here", "a dask collection", remedy)
     raise ParameterError(
         "data",
         "be a data frame, an Arrow table, a mapping of columns, rows in the order of the schema, or a path",

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from ndis._validate import STATE_A_BOUND, Floats, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
+from ndis.gram.cluster import is_dask
 from ndis.gram.columns import series_cells
 from ndis.gram.sources import open_source
 from ndis.mechanisms.base import as_adjacency
@@ -28,6 +29,7 @@ __all__ = [
     "READ_ROWS",
     "Floats",
     "SketchEstimator",
+    "not_dask",
     "private_rows",
     "private_targets",
     "stated_bound",
@@ -65,12 +67,20 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
     return number
 
 
+def not_dask(name: str, data: Any) -> None:
+    """Refuse a dask collection as an argument of `fit`."""
+    if is_dask(data):
+        remedy = "fit_data takes one, with the target among its columns"
+        raise ParameterError(name, "be in memory for fit", "a dask collection", remedy)
+
+
 def private_rows(estimator: Any, X: Any) -> Any:
     """The rows in a form that the release engine reads. Sets `n_features_in_` and `feature_names_in_`.
 
     Types and shapes are checked, and no check looks at a value. A cell that is not a number becomes NaN, and the engine
     turns its row into zeros.
     """
+    not_dask("X", X)
     rows = listed_rows("X", X) if isinstance(X, list | tuple) else _by_schema("X", X)
     shape = getattr(rows, "shape", None)
     if shape is not None and len(shape) != 2:
@@ -89,6 +99,7 @@ def private_targets(estimator: Any, y: Any) -> Floats:
         raise ParameterError(
             "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
+    not_dask("y", y)
     with np.errstate(all="ignore"):  # a warning would reveal something about the values
         found = _typed_targets(y)
         if found is None:

@@ -159,7 +159,7 @@ class PrivateGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mis
         header: bool = False,
         progress: bool | None = None,
     ) -> PrivateGaussianProcess:
-        """The same from files, folders or frames; their first `max_records` records are held in memory.
+        """The same from files, folders, frames or dask collections: their first `max_records` records, in memory.
 
         Parameters
         ----------

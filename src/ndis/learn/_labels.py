@@ -12,6 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of
+from ndis.learn._base import not_dask
 from ndis.models.records import column_of_cells
 
 __all__ = ["check_labels", "label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
@@ -23,6 +24,7 @@ def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
         raise ParameterError(
             "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
+    not_dask("y", y)
     if tuple(getattr(y, "shape", ()))[1:] == (1,):
         words = "A column-vector y was passed when a 1d array was expected."
         warnings.warn(words, DataConversionWarning, stacklevel=3)

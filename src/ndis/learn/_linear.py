@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_not_negative
 from ndis.errors import ParameterError
-from ndis.gram.cluster import is_dask
+from ndis.gram.cluster import is_dask, streamed
 from ndis.gram.schema import Groups, Parts, Source, choose_columns
 from ndis.gram.sources import open_source
 from ndis.learn._base import INTERCEPT_SHARE, Floats, SketchEstimator, stated_bound
@@ -153,12 +153,12 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
         header: bool = False,
         progress: bool | None = None,
     ) -> PrivateRidge:
-        """The same from files or frames that hold the target in a column of their own, read in one pass.
+        """The same from files, folders, frames or dask collections with the target in a column, read in one pass.
 
         Parameters
         ----------
-        data : path, list of paths, data frame, Arrow table or array
-            The private records; a folder is read file by file, with bounded memory.
+        data : path, list of paths, data frame, Arrow table, dask collection or array
+            The private records; a folder is read file by file, and a dask collection partition by partition.
         target : str or int
             The target column; left out with a schema, which names it.
         columns : names or numbers, optional
@@ -170,13 +170,12 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, SketchEstimator):  # type: 
             Show a progress bar for files; by default when standard error is a terminal.
         """
         scale = self._check()
-        if is_dask(data):
-            raise ParameterError("data", "be in memory or in files for PrivateRidge", "a dask collection")
-        source, groups = opened_data(
+        opened, groups = opened_data(
             self, data, target=target, columns=columns, header=header, progress=progress, with_target=True
         )
         if len(groups[1]) != 1:
             raise ParameterError("target", "name one column", f"{len(groups[1])} columns")
+        source = streamed(opened) if is_dask(opened) else opened
         return self._learn(source, groups, scale=scale, one=True, progress=progress)
 
     def _check(self) -> float:

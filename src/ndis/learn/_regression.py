@@ -230,6 +230,8 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
     def _check(self) -> _Bounds:
         """Check public parameters before any private value is read."""
         row, target = row_bound(self), target_bound(self)
+        if hasattr(self, "clipped_rows_"):  # of an earlier fit
+            del self.clipped_rows_
         if self.method not in METHODS:
             raise ParameterError("method", f"be one of {', '.join(METHODS)}", repr(self.method))
         if self.count_clipped and self.schema is None:
@@ -367,7 +369,8 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
             shrunk = np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
         labels = names if targets == 1 else [f"y{t}: {name}" for t in range(targets) for name in names]
         residual = ", ".join(f"{x:.4g}" for x in np.sqrt(self.estimate_.residual_variance))
-        clipped = f"; about {max(self.clipped_rows_, 0):.3g} rows clipped" if self.count_clipped else ""
+        counted = getattr(self, "clipped_rows_", None)
+        clipped = "" if counted is None else f"; about {max(counted, 0):.3g} rows clipped"
         notes = (
             f"about {max(self.records_, 0):.3g} records; standard deviation of residuals {residual}{clipped}",
             f"({self.receipt_.epsilon:g}, {self.receipt_.delta:g})-differentially private, {self.receipt_.adjacency}; "

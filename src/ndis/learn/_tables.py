@@ -17,11 +17,11 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ndis.errors import ParameterError
-from ndis.gram.cluster import is_dask, open_dask
+from ndis.gram.cluster import is_dask, open_dask, streamed
 from ndis.gram.columns import memory_columns, objects
 from ndis.gram.schema import Groups, choose_columns
 from ndis.gram.sources import open_source
-from ndis.learn._base import READ_ROWS, Floats, private_rows, private_targets, stated_bound
+from ndis.learn._base import READ_ROWS, Floats, not_dask, private_rows, private_targets, stated_bound
 from ndis.schema import Number, Schema
 from ndis.schema.preview import changed_rows
 
@@ -76,6 +76,7 @@ def target_bound(estimator: Any, *, name: str = "target_bound", clipped: str = "
 def fitted_rows(estimator: Any, X: Any) -> Any:
     """The private rows in a form the release engine reads; sets `n_features_in_` and `feature_names_in_`."""
     schema = schema_of(estimator)
+    not_dask("X", X)
     if schema is None:
         return private_rows(estimator, X)
     kept = kept_columns(estimator, schema)
@@ -86,6 +87,7 @@ def fitted_rows(estimator: Any, X: Any) -> Any:
 def fitted_targets(estimator: Any, X: Any, y: Any) -> Floats:
     """The private targets; with a schema encoded, and from their column of X where `y` is left out."""
     schema = schema_of(estimator)
+    not_dask("y", y)
     if schema is None:
         return private_targets(estimator, y)
     return schema.encode_target(X) if y is None else schema.encode_target_cells(target_cells(schema, y))
@@ -136,11 +138,9 @@ def opened_data(
 
 def in_memory(data: Any, groups: Groups, *, most: int | None = None) -> tuple[Floats, Floats]:
     """The first `most` records of opened data with one target, as arrays."""
-    if is_dask(data):
-        raise ParameterError("data", "be in memory or in files for this estimator", "a dask collection")
     blocks: list[tuple[Floats, Floats]] = []
     count = 0
-    for rows, targets in data.read(groups):
+    for rows, targets in (streamed(data) if is_dask(data) else data).read(groups):
         with np.errstate(all="ignore"):  # a warning would tell of the values
             host = [np.asarray(part.cpu() if hasattr(part, "cpu") else part, np.float64) for part in (rows, targets)]
         left = None if most is None else max(most - count, 0)
@@ -154,7 +154,9 @@ def changed_count(estimator: Any, data: Any, y: Any, **how: Any) -> int:
     """**Private**: how many rows the schema of an estimator changes; release it only with noise."""
     schema = schema_of(estimator)
     assert schema is not None
-    return changed_rows(schema, data, targets=None if y is None else target_cells(schema, y), **how)
+    targets = None if y is None else target_cells(schema, y)
+    bound, kept = row_bound(estimator), kept_columns(estimator, schema)
+    return changed_rows(schema, data, targets=targets, row_norm_bound=bound, kept=kept, **how)
 
 
 def _set_features(estimator: Any, names: Any) -> None:

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from ndis._validate import as_one_positive
 from ndis.mechanisms.base import Adjacency, GaussianRelease
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.schema import Schema
@@ -20,6 +21,7 @@ def clipped_count(
     *,
     epsilon: float,
     delta: float,
+    row_norm_bound: float | None = None,
     adjacency: Adjacency = "add-remove",
     columns: Any = None,
     header: bool = False,
@@ -42,6 +44,8 @@ def clipped_count(
     schema : Schema
     epsilon, delta : float
         The guarantee.
+    row_norm_bound : float, optional
+        The bound of other releases, if they state a smaller one than the schema.
     adjacency : {"add-remove", "replace-one"}
     progress : bool, optional
         Show a progress bar for files; by default when standard error is a terminal.
@@ -65,10 +69,12 @@ def clipped_count(
     >>> bool(1900 < release.values[0] < 2100), release.receipt.private
     (True, True)
     """
+    bound = None if row_norm_bound is None else as_one_positive("row_norm_bound", row_norm_bound)
     mechanism = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0, adjacency=adjacency)
 
     def count() -> list[int]:
-        return [changed_rows(schema, data, columns=columns, header=header, progress=progress)]
+        how = {"columns": columns, "header": header, "progress": progress}
+        return [changed_rows(schema, data, row_norm_bound=bound, **how)]
 
     release = mechanism.release_from(count, random_state=random_state, ledger=ledger, slot=slot)
     parameters = {**release.receipt.parameters, "released": "number of rows that the schema changes"}

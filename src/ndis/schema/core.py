@@ -182,6 +182,8 @@ class Schema:
         if with_target:
             self.needed_target()
         if is_dask(data):
+            if columns is not None or header:
+                raise ParameterError("columns and header", "be left out for data other than CSV files", "one of them")
             return dask_table(self, data, target=with_target)
         return Table(self, data, with_target, columns, header)
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
+from ndis.gram.cluster import computed, is_dask, tree
 from ndis.schema.columns import UNKNOWN, Column
 from ndis.schema.table import checked_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ndis.schema.cells import Cells, Floats
     from ndis.schema.core import Schema
@@ -185,6 +186,8 @@ def changed_rows(
     data: Any,
     *,
     targets: Cells | None = None,
+    row_norm_bound: float | None = None,
+    kept: Sequence[int] | None = None,
     columns: Any = None,
     header: bool = False,
     progress: bool | None = None,
@@ -192,25 +195,42 @@ def changed_rows(
     """**Private**: how many rows the schema changes by more than a map of units; release it only with noise.
 
     A row counts once: if a cell is clipped, unknown or missing, the target included, or if the row is beyond the bound.
-    `targets` are the cells of a target that is not among the columns of data in memory.
+    `targets` are the cells of a target that is not among the columns of data in memory. The bound is that of the
+    schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
     """
+    bound = schema.row_norm_bound if row_norm_bound is None else row_norm_bound
+    columns_kept = list(range(len(schema.feature_names))) if kept is None else list(kept)
     wanted: dict[str, Column] = dict(schema.columns)
     if targets is None and schema.target_name is not None and schema.target is not None:
         wanted[schema.target_name] = schema.target
-    found, names = checked_columns(schema, data, wanted, columns, header, progress)
-    changed = [_changed(schema, wanted, cells) for cells in found.read(names)]
+
+    def changed_in(part: Any, *, typed: bool = True) -> list[Any]:
+        found, names = checked_columns(schema, part, wanted, columns, header, progress, typed=typed)
+        return [_changed(schema, wanted, cells, bound, columns_kept) for cells in found.read(names)]
+
+    if is_dask(data):
+        schema.table(data, columns=columns, header=header)  # types that do not fit are refused
+        counts = tree(list(data.to_delayed()), lambda part: _total(changed_in(part, typed=False)), sum)
+        return int(computed(counts))
+    changed = changed_in(data)
     if targets is not None and schema.target is not None:
         whole = np.concatenate([np.zeros(0, dtype=bool), *changed])
         values = schema.target.read(targets)
         if len(whole) != len(values):
             raise ParameterError("y", "have one target per row", "another number")
         return int((whole | _trouble(schema.target, values)).sum())
-    return int(sum(part.sum() for part in changed))
+    return _total(changed)
 
 
-def _changed(schema: Schema, wanted: dict[str, Column], cells: list[Cells]) -> Any:
-    length = np.sqrt((schema.encode_cells(cells[: len(schema.columns)]) ** 2).sum(axis=1))
-    changed = ~(length <= schema.row_norm_bound * _CORNER)
+def _total(parts: list[Any]) -> int:
+    return sum(int(part.sum()) for part in parts)
+
+
+def _changed(
+    schema: Schema, wanted: dict[str, Column], cells: list[Cells], bound: float, kept: list[int]
+) -> NDArray[np.bool_]:
+    length = np.sqrt((schema.encode_cells(cells[: len(schema.columns)])[:, kept] ** 2).sum(axis=1))
+    changed: NDArray[np.bool_] = ~(length <= bound * _CORNER)
     for column, values in zip(wanted.values(), _values(wanted, cells), strict=True):
         changed = changed | _trouble(column, values)
     return changed
