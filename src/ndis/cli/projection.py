@@ -218,7 +218,13 @@ def sketch(
             raise ParameterError("--target", "be left out with a schema, which names its target", ", ".join(target))
         with readable_data(data):
             release = mechanism.release(
-                data, schema=stated, columns=names_of(columns), header=header, progress=progress
+                data,
+                schema=stated,
+                columns=names_of(columns),
+                header=header,
+                progress=progress,
+                ledger=ledger,
+                slot=slot,
             )
         return _saved(release, output, as_json)
     with reading(data, columns=columns, header=header) as records:
