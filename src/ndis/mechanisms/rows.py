@@ -20,7 +20,7 @@ from ndis.sampling.bits import RandomBits, random_bits
 if TYPE_CHECKING:
     from ndis.schema import Schema
 
-__all__ = ["MomentEstimates", "RowMechanism", "as_rows", "bounds_of", "row_bounds"]
+__all__ = ["MomentEstimates", "RowMechanism", "as_rows", "bounds_of", "encoded_data", "row_bounds"]
 
 Released = TypeVar("Released")
 
@@ -119,7 +119,7 @@ class RowMechanism(Generic[Released]):
         bits = random_bits(random_state)
         how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
-            rows, how = _encoded(schema, data, how, target=self.target_bound is not None)
+            rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
             gram = exact_gram(as_rows(rows), **bounds_of(self.row_layout), sample=self._sample(bits), **how)
             return self._draw(gram, bits, seal=charge.seal(), progress=progress)
 
@@ -132,7 +132,7 @@ class RowMechanism(Generic[Released]):
         raise NotImplementedError  # each mechanism has its own
 
 
-def _encoded(schema: Schema | None, data: Any, how: dict[str, Any], *, target: bool) -> tuple[Any, dict[str, Any]]:
+def encoded_data(schema: Schema | None, data: Any, how: dict[str, Any], *, target: bool) -> tuple[Any, dict[str, Any]]:
     """The data as the schema encodes them, if there is one, and what is left to say to `ndis.gram.exact_gram`."""
     if schema is None:
         return data, how

@@ -15,10 +15,9 @@ import ndis
 from ndis.errors import ParameterError
 from ndis.gram.sources import open_source
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
-from ndis.learn._base import private_targets
+from ndis.learn._base import private_targets, weighted_records
 from ndis.learn._labels import occurring_classes, private_labels
-from ndis.learn._weights import weighted_records
-from ndis.schema.template import template
+from ndis.schema.spec import template
 
 NUMBER = ndis.Schema({"a": (0, 10)})
 
