@@ -39,6 +39,7 @@ __all__ = [
     "read_schema",
     "readable_data",
     "reading",
+    "schema_for",
 ]
 
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; larger ones are beyond what these commands can factor
@@ -138,6 +139,23 @@ def read_schema(file: Path | None) -> Schema | None:
     from ndis.schema import Schema
 
     return Schema.from_toml(file)
+
+
+def schema_for(
+    file: Path | None, data: Path, *, target: str | None, columns: list[str] | None, header: bool
+) -> tuple[Schema | None, list[Any] | None]:
+    """The schema of an option, and the names of all columns of a CSV file without a header.
+
+    If the schema has no target, `target` makes one of its columns the target. The order of a CSV file stays.
+    """
+    stated, names = read_schema(file), names_of(columns)
+    if stated is None or target in (None, stated.target_name):
+        return stated, names
+    paths = ndis.gram.paths
+    with readable_data(data):
+        if names is None and not header and paths.kind_of_files(paths.files_of(data)) == "csv":
+            names = list(stated.columns)
+    return stated.with_target(str(target)), names
 
 
 def is_npz(content: bytes) -> bool:

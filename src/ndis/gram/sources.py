@@ -18,7 +18,7 @@ from ndis.gram.columns import pandas_cells
 from ndis.gram.files import file_source
 from ndis.gram.schema import Groups, Parts, Source, check_dtype, choose_columns, matrix_width, pick, rows_per_read
 
-__all__ = ["open_source"]
+__all__ = ["is_paths", "open_source"]
 
 
 def open_source(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Source:
@@ -41,7 +41,7 @@ def open_source(data: Any, *, columns: Any = None, header: bool = False, progres
         if any(isinstance(part, str | os.PathLike) for part in data):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
         return _pair(*(open_source(part) for part in map(_as_matrix, data)))
-    if isinstance(data, str | os.PathLike) or _is_paths(data):
+    if isinstance(data, str | os.PathLike) or is_paths(data):
         return file_source(data, columns=columns, header=header, progress=progress)
     if header:
         raise ParameterError("header", "be left out for data other than CSV files", header)
@@ -61,7 +61,8 @@ def open_source(data: Any, *, columns: Any = None, header: bool = False, progres
     )
 
 
-def _is_paths(data: Any) -> bool:
+def is_paths(data: Any) -> bool:
+    """Whether ``data`` is a list of paths."""
     return isinstance(data, list) and bool(data) and all(isinstance(p, str | os.PathLike) for p in data)
 
 

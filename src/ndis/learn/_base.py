@@ -20,13 +20,13 @@ from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
 from ndis.gram.cluster import is_dask
 from ndis.gram.columns import objects, series_cells
 from ndis.gram.schema import choose_columns
-from ndis.gram.sources import open_source
+from ndis.gram.sources import is_paths, open_source
 
 __all__ = [
     "INTERCEPT_SHARE",
     "Floats",
     "check_given",
-    "not_dask",
+    "in_memory_only",
     "private_rows",
     "private_targets",
     "stated_bound",
@@ -57,11 +57,22 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
     return number
 
 
-def not_dask(name: str, data: Any) -> None:
-    """Refuse a dask collection as an argument of `fit`."""
+def in_memory_only(name: str, data: Any) -> None:
+    """Refuse a dask collection or a path as an argument of `fit`.
+
+    >>> in_memory_only("X", "table.csv")
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: X must be in memory for fit; got a path; fit_data reads files, with the target among
+    their columns; header=True if the first line of a CSV file holds names
+    """
     if is_dask(data):
         remedy = "fit_data takes one, with the target among its columns"
         raise ParameterError(name, "be in memory for fit", "a dask collection", remedy)
+    if isinstance(data, str | os.PathLike) or (name == "X" and is_paths(data)):  # a list y may hold labels
+        remedy = "fit_data reads files, with the target among their columns; "
+        remedy += "header=True if the first line of a CSV file holds names"
+        raise ParameterError(name, "be in memory for fit", "a path", remedy)
 
 
 def private_rows(estimator: Any, X: Any) -> Any:
@@ -88,7 +99,7 @@ def check_given(estimator: Any, y: Any) -> None:
         raise ParameterError(
             "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
-    not_dask("y", y)
+    in_memory_only("y", y)
 
 
 def private_targets(estimator: Any, y: Any) -> Floats:
@@ -116,6 +127,9 @@ def _typed_targets(y: Any) -> Floats | None:
     """
     series = series_cells(y, numeric=True)
     if series is not None:
+        dtype = str(getattr(y, "dtype", ""))
+        if series[0] == "cells" or dtype == "category":  # of objects, or a category: types that are no numbers
+            _check_target_types([f"dtype {dtype}"])
         _check_target_types([series[0]] if series[0] not in ("number", "boolean") else [])
         return series[1] if series[1].dtype.kind == "f" else read_cells(series[1])
     if isinstance(y, np.ndarray):

@@ -112,6 +112,17 @@ class Receipt:
     ledger: Mapping[str, Any] | None = None
     digest: str = ""
 
+    @property
+    def words(self) -> str:
+        """The guarantee in words, or that there is none.
+
+        >>> Receipt("M", {}, 1.0, 1e-6, "add-remove", private=False).words
+        'NOT private: a seed made the noise reproducible, so do not publish this'
+        """
+        if not self.private:
+            return "NOT private: a seed made the noise reproducible, so do not publish this"
+        return f"({self.epsilon:g}, {self.delta:g})-differentially private, {self.adjacency}"
+
     def to_dict(self) -> dict[str, Any]:
         """As plain values, in the order of the fields."""
         return {

@@ -293,7 +293,7 @@ class GramRelease(GaussianRelease, MomentEstimates):
         return type(self), (self.values, self.receipt)  # so that a copy is read-only too
 
     def __repr__(self) -> str:
-        return f"GramRelease({len(self.values)} columns, {self.mechanism!r})"
+        return f"GramRelease({len(self.values)} columns, {self.receipt.words}, {self.mechanism!r})"
 
     @property
     def names(self) -> tuple[str, ...]:

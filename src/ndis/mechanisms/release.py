@@ -108,7 +108,7 @@ class ProjectionRelease(MomentEstimates):
 
     def __repr__(self) -> str:
         rows, columns = self.sketch.shape
-        return f"ProjectionRelease({rows} rows × {columns} columns, {self.mechanism!r})"
+        return f"ProjectionRelease({rows} rows × {columns} columns, {self.receipt.words}, {self.mechanism!r})"
 
     @property
     def rate(self) -> float:

@@ -149,8 +149,28 @@ class Schema:
     def needed_target(self) -> str:
         """The name of the target, or a refusal."""
         if self.target_name is None:
-            raise ParameterError("target", "be part of the schema", None, 'Schema(..., target=("spend", 0, 5_000))')
+            remedy = 'in Python target=("spend", 0, 5_000), or schema.with_target("spend") if it is a column; '
+            remedy += 'in TOML [target] with name = "spend", low = 0 and high = 5000'
+            raise ParameterError("schema", "have a target", "none", remedy)
         return self.target_name
+
+    def with_target(self, name: str) -> Schema:
+        """The schema in which this column is the target, and no feature.
+
+        >>> schema = Schema({"age": (18, 90), "spend": (0, 5_000)}).with_target("spend")
+        >>> schema.feature_names, schema.target_name
+        (('age',), 'spend')
+        """
+        if self.target_name is not None:
+            raise ParameterError("target", f"be left out, or {self.target_name!r} as the schema says", repr(name))
+        if name not in self.columns:
+            rule = f"be a column of the schema, one of {', '.join(map(repr, self.columns))}"
+            raise ParameterError("target", rule, repr(name))
+        rest = {key: column for key, column in self.columns.items() if key != name}
+        if not rest:
+            raise ParameterError("target", "leave a column beside it", repr(name))
+        bound = self.row_norm_bound if self.row_norm_bound < math.sqrt(len(rest)) else None
+        return Schema(rest, target=(name, self.columns[name]), row_norm_bound=bound)
 
     # ------------------------------------------------------------------ rows
 
