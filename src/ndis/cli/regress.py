@@ -103,6 +103,9 @@ def regress(
     if output is not None:
         check_file(output, new=True)
     stated, names = schema_for(schema, data, target=target, columns=columns, header=header)
+    if stated is not None and stated.target is None:
+        remedy = "write [target] with name, low and high into the file, or name one of its columns with --target"
+        raise ParameterError("schema", "have a target", "none", remedy)
     public: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,

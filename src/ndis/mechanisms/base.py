@@ -33,6 +33,7 @@ __all__ = [
     "Receipt",
     "as_adjacency",
     "check_budget",
+    "check_schema",
     "receipt_of",
     "settle",
 ]
@@ -213,6 +214,12 @@ def _check_seal(found: Any) -> None:
     good = isinstance(seal["data_name"], str) and type(seal["entry"]) is int and isinstance(seal["head"], str)
     if not (good and re.fullmatch("[0-9a-f]{64}", seal["head"])):
         raise ParameterError("ledger of the receipt", "have a name, a number and 64 hexadecimal digits", "other values")
+
+
+def check_schema(text: Any) -> None:
+    """Refuse a schema in a receipt that is no text; `Schema.from_receipt` reads it."""
+    if not isinstance(text, str):
+        raise ParameterError("schema of the receipt", "be TOML text", type(text).__name__)
 
 
 def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:

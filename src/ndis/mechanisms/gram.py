@@ -26,6 +26,7 @@ from ndis.mechanisms.base import (
     GaussianRelease,
     Receipt,
     as_adjacency,
+    check_schema,
     receipt_of,
     settle,
 )
@@ -163,10 +164,16 @@ class GramMechanism(RowMechanism["GramRelease"]):
     # ------------------------------------------------------------------ the release
 
     def _draw(
-        self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
+        self,
+        gram: Gram,
+        bits: RandomBits,
+        *,
+        stated: Mapping[str, Any],
+        seal: Mapping[str, Any] | None,
+        progress: bool | None,
     ) -> GramRelease:
         sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
-        released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid}
+        released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid, **stated}
         return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released, seal=seal))
 
     # ------------------------------------------------------------------ inside
@@ -293,7 +300,8 @@ class GramRelease(GaussianRelease, MomentEstimates):
         return type(self), (self.values, self.receipt)  # so that a copy is read-only too
 
     def __repr__(self) -> str:
-        return f"GramRelease({len(self.values)} columns, {self.receipt.words}, {self.mechanism!r})"
+        seeded = "" if self.private else "NOT private, "
+        return f"GramRelease({len(self.values)} columns, {seeded}{self.mechanism!r})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -336,6 +344,7 @@ def _mechanism(receipt: Receipt) -> GramMechanism:
         raise ParameterError("mechanism of the receipt", f"be {GramMechanism.__name__!r}", repr(receipt.mechanism))
     own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
     values = dict(receipt.parameters)
+    check_schema(values.pop("schema", ""))
     released = {name: values.pop(name, None) for name in ("names", "targets", "grid")}
     if {*values, *own} != {f.name for f in fields(GramMechanism)}:
         raise ParameterError("parameters of the receipt", "be those of a Gram mechanism", ", ".join(sorted(values)))

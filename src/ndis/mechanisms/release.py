@@ -22,7 +22,7 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.files import write_folder
 from ndis.gram.accumulator import Gram
 from ndis.gram.reading import fixed_steps
-from ndis.mechanisms.base import Receipt, receipt_of
+from ndis.mechanisms.base import Receipt, check_schema, receipt_of
 from ndis.mechanisms.rows import MomentEstimates
 from ndis.sampling import exact_gaussian, grid_for
 from ndis.sampling.bits import RandomBits
@@ -108,7 +108,8 @@ class ProjectionRelease(MomentEstimates):
 
     def __repr__(self) -> str:
         rows, columns = self.sketch.shape
-        return f"ProjectionRelease({rows} rows × {columns} columns, {self.receipt.words}, {self.mechanism!r})"
+        seeded = "" if self.receipt.private else "NOT private, "
+        return f"ProjectionRelease({rows} rows × {columns} columns, {seeded}{self.mechanism!r})"
 
     @property
     def rate(self) -> float:
@@ -219,7 +220,7 @@ def draw_release(
     *,
     ridge: float,
     bits: RandomBits,
-    released: Mapping[str, float] = MappingProxyType({}),
+    released: Mapping[str, Any] = MappingProxyType({}),
     seal: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> ProjectionRelease:
@@ -251,6 +252,7 @@ def _mechanism(receipt: Receipt) -> tuple[SketchMechanism, float]:
     own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
     needed = [field.name for field in fields(kind) if field.name not in own]
     released = dict(receipt.parameters)
+    check_schema(released.pop("schema", ""))
     if not released.keys() >= set(needed):
         raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(needed))}", "some are missing")
     values: dict[str, Any] = {name: released.pop(name) for name in needed}
