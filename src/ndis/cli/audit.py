@@ -14,7 +14,6 @@ import typer
 import ndis
 from ndis.cli.algorithm import NamedAlgorithm, workers_without_current_folder
 from ndis.cli.audit_file import Request, read_request
-from ndis.cli.commands import INTERRUPTED
 from ndis.cli.options import Adjacency, SchemaOption
 from ndis.errors import ParameterError
 from ndis.files import check_file
@@ -141,9 +140,7 @@ def _run(request: Request, options: dict[str, Any], workers: int | None, journal
         with workers_without_current_folder():
             return ndis.audit(claim, **arguments)
     except KeyboardInterrupt:
-        again = "" if journal is None else "; the same command goes on from the journal"
-        typer.echo(f"ndis: interrupted{again}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Abort("" if journal is None else "; the same command goes on from the journal") from None
 
 
 def _checked_again(found: Any, options: dict[str, Any]) -> Any:

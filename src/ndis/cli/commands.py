@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ndis.errors import NdisError, ParameterError, PrecisionError
 
-__all__ = ["INTERRUPTED", "Command", "Group", "OneLineErrors", "same_behaviour", "told", "typed_name"]
+__all__ = ["Command", "Group", "OneLineErrors", "same_behaviour", "told", "typed_name"]
 
 BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED = 2, 3, 70, 130
 
@@ -130,6 +130,8 @@ class OneLineErrors(Group):
             return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         try:
             status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            if status == INTERRUPTED:  # some versions of typer say nothing of an interrupt before the command runs
+                raise typer.Abort
         except _ClickError as error:
             if type(error).__name__ == "NoArgsIsHelpError":  # a bare command
                 help_text = error.format_message()  # empty in versions that have printed the help already
@@ -144,8 +146,8 @@ class OneLineErrors(Group):
             status = _say(known + str(error).removeprefix(error.name), BAD_INPUT)
         except NdisError as error:
             status = _say(str(error), BAD_INPUT)
-        except typer.Abort:
-            status = _say("interrupted", INTERRUPTED)
+        except typer.Abort as error:
+            status = _say(f"interrupted{error}", INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - whatever it is, its status is that of no verdict
             status = _say(f"internal error, {told(error)}; no verdict", INTERNAL)
         sys.exit(status if isinstance(status, int) else 0)
