@@ -130,8 +130,6 @@ class OneLineErrors(Group):
             return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         try:
             status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-            if status == INTERRUPTED:  # some versions of typer say nothing of an interrupt before the command runs
-                raise typer.Abort
         except _ClickError as error:
             if type(error).__name__ == "NoArgsIsHelpError":  # a bare command
                 help_text = error.format_message()  # empty in versions that have printed the help already
@@ -150,6 +148,9 @@ class OneLineErrors(Group):
             status = _say(f"interrupted{error}", INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - whatever it is, its status is that of no verdict
             status = _say(f"internal error, {told(error)}; no verdict", INTERNAL)
+        else:
+            if status == INTERRUPTED:  # some versions of typer say nothing of an interrupt before the command runs
+                _say("interrupted", INTERRUPTED)
         sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -149,9 +149,6 @@ def _check_target_types(refused: Iterable[str]) -> None:
 
 def _by_schema(name: str, data: Any) -> Any:
     """Read sequences and arrays of objects or text cell by cell: no record changes how another one is read."""
-    if isinstance(data, str | os.PathLike):
-        remedy = "fit_data and the release of a mechanism read files"
-        raise ParameterError(name, "be rows in memory", "a path", remedy)
     if isinstance(data, list | tuple):
         return nested_cells(name, data)
     if not hasattr(data, "dtype") and not hasattr(data, "columns") and hasattr(data, "__array__"):
