@@ -18,6 +18,7 @@ import numpy as np
 
 import ndis
 from ndis._json import loads
+from ndis.cli.output import say
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = [
 
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; larger ones are beyond what these commands can factor
 _UNREADABLE = (ValueError, KeyError, EOFError, OSError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+_BY_ORDER = "note: without --header every line of a CSV file is a record, and its columns are known by their order"
 _NOTES = {
     True: "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns",
     False: "note: without --header every line of a CSV file is a record and --columns names all its columns, in order",
@@ -149,13 +151,16 @@ def schema_for(
     If the schema has no target, `target` makes one of its columns the target. The order of a CSV file stays.
     """
     stated, names = read_schema(file), names_of(columns)
-    if stated is None or target in (None, stated.target_name):
-        return stated, names
+    if stated is None:
+        return None, names
     paths = ndis.gram.paths
     with readable_data(data):
-        if names is None and not header and paths.kind_of_files(paths.files_of(data)) == "csv":
-            names = list(stated.columns)
-    return stated.with_target(str(target)), names
+        by_order = not header and paths.kind_of_files(paths.files_of(data)) == "csv"
+    if by_order:
+        say(_BY_ORDER)
+    if target in (None, stated.target_name):
+        return stated, names
+    return stated.with_target(str(target)), list(stated.columns) if by_order and names is None else names
 
 
 def is_npz(content: bytes) -> bool:
