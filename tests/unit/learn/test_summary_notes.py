@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 
 import ndis
+from helpers.places import ROOT
 from ndis.learn import PrivateLinearRegression
 
 NOT_PRIVATE = "NOT private: a seed made the noise reproducible, so do not publish this"
@@ -64,3 +66,19 @@ def test_a_bound_below_that_of_the_box() -> None:
     assert f"encoded rows longer than 1.2 (at most 1.414) {words}" in notes(row_norm_bound=1.2)
     narrow = ndis.Schema(dict(SCHEMA.columns), target=("cost", 0, 1), row_norm_bound=1.1)
     assert f"encoded rows longer than 1.1 (at most 1.414) {words}" in notes(schema=narrow)
+
+
+def test_the_summary_on_the_first_page_looks_like_one() -> None:
+    """The page shows one run. Names, columns and notes are those of every run, and the truth lies in the intervals."""
+    page = (ROOT / "docs" / "start" / "table.md").read_text(encoding="utf-8")
+    shown = page.split("```text\nPrivate linear regression\n", 1)[1].split("```", 1)[0]
+    rng = np.random.default_rng(0)
+    age, region = rng.integers(18, 91, 5_000), rng.choice(["N", "S"], 5_000)
+    frame = pd.DataFrame({"age": age, "region": region, "spend": 500 + 20 * age + 300 * (region == "S")})
+    schema = ndis.Schema({"age": (18, 90), "region": ["N", "S"]}, target=("spend", 0, 5_000))
+    found = repr(PrivateLinearRegression(epsilon=1.0, delta=1e-6, schema=schema).fit(frame).summary())
+
+    def words(text: str) -> list[str]:
+        return re.sub(r"[-+]?[0-9][0-9.e+]*", "#", text).split()
+
+    assert words(found) == ["Private", "linear", "regression", *words(shown)]
