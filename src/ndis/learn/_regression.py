@@ -17,7 +17,7 @@ from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE, Floats, stated_bound
 from ndis.learn._rounds import LinearFit, LinearReleases, calibrated_rounds, fit_rounds
-from ndis.learn._summary import CoefficientTable, normal_quantile
+from ndis.learn._summary import CoefficientTable
 from ndis.learn._tables import (
     changed_count,
     fitted_rows,
@@ -342,19 +342,7 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, BaseEstimator): 
         check_is_fitted(self)
         if kind not in KINDS:
             raise ParameterError("kind", f"be one of {', '.join(KINDS)}", repr(kind))
-        z = normal_quantile(level)
-        rows = public_rows(self, X)
-        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
-        if self.estimate_.theta.shape[0] > rows.shape[1]:
-            rows = np.hstack([rows, np.ones((len(rows), 1))])
-        centre = rows @ self.estimate_.theta
-        known = np.asarray(np.isfinite(self.estimate_.covariance).all(axis=(1, 2)))
-        covariance = np.where(known[:, None, None], self.estimate_.covariance, 0.0)
-        variance = np.einsum("ni,tij,nj->nt", rows, covariance, rows)
-        if kind == "observation":
-            variance = variance + self.estimate_.residual_variance
-        half = np.where(known, z * np.sqrt(variance), np.inf)
-        found = np.stack([centre - half, centre + half], axis=-1)
+        found = self.estimate_.predicted(public_rows(self, X), level, residuals=kind == "observation")
         return found[:, 0] if self.coef_.ndim == 1 else found
 
     def summary(self, level: float = 0.95) -> CoefficientTable:
