@@ -103,8 +103,9 @@ def _width(data: Any) -> int | None:
     """The number of columns of rows without names, which are in the order of the schema."""
     if isinstance(data, np.ndarray):
         return data.shape[1] if data.ndim == 2 else None
-    first = data[0] if isinstance(data, list | tuple) and data else None
-    return len(first) if is_nested(first) else None
+    if not isinstance(data, list | tuple) or not data or not is_nested(data[0]):
+        return None
+    return len(data[0])
 
 
 def dask_table(schema: Schema, data: Any, *, target: bool) -> Any:
