@@ -122,7 +122,8 @@ def _typed_targets(y: Any) -> Floats | None:
     """
     series = series_cells(y, numeric=True)
     if series is not None:
-        _check_target_types([series[0]] if series[0] not in ("number", "boolean") else [])
+        kind = kind_of(getattr(y, "dtype", "null")) if series[0] == "cells" else series[0]
+        _check_target_types([] if kind in ("number", "boolean") else [kind])
         return series[1] if series[1].dtype.kind == "f" else read_cells(series[1])
     if isinstance(y, np.ndarray):
         _check_target_types([kind_of(y.dtype)] if y.dtype.kind in "UST" else [])
