@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
 from functools import lru_cache
 from numbers import Real
 from typing import Any
@@ -17,7 +16,6 @@ from ndis._validate import STATE_A_BOUND, Floats, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
 from ndis.gram.cluster import is_dask
-from ndis.gram.columns import series_cells
 from ndis.gram.sources import open_source
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
@@ -120,24 +118,28 @@ def _typed_targets(y: Any) -> Floats | None:
     ...
     ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
-    series = series_cells(y, numeric=True)
-    if series is not None:
-        kind = kind_of(getattr(y, "dtype", "null")) if series[0] == "cells" else series[0]
-        _check_target_types([] if kind in ("number", "boolean") else [kind])
-        return series[1] if series[1].dtype.kind == "f" else read_cells(series[1])
-    if isinstance(y, np.ndarray):
-        _check_target_types([kind_of(y.dtype)] if y.dtype.kind in "UST" else [])
-    if not hasattr(y, "columns") or len(y.shape) != 2:
+    module = type(y).__module__.partition(".")[0]
+    if isinstance(y, np.ndarray) and y.dtype.kind in "UST":
+        _refuse_target_type(kind_of(y.dtype))
+    if module not in ("pandas", "polars", "pyarrow"):
         return None
+    one = hasattr(y, "to_frame" if module != "pyarrow" else "type")  # a series or an array, and no frame or table
+    if one and module == "pyarrow":
+        from pyarrow import table
+
+        y = table({"y": y})
+    elif one:
+        y = y.to_frame()
     frame = open_source(y)
-    _check_target_types(frame.refused.values())
+    for kind in frame.refused.values():
+        _refuse_target_type(kind)
     blocks = [part for (part,) in frame.read((tuple(range(frame.width)),))]
-    return np.concatenate([np.empty((0, frame.width)), *blocks])
+    found = np.concatenate([np.empty((0, frame.width)), *blocks])
+    return found[:, 0] if one else found
 
 
-def _check_target_types(refused: Iterable[str]) -> None:
-    for kind in refused:
-        raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
+def _refuse_target_type(kind: str) -> None:
+    raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
 
 
 def _by_schema(name: str, data: Any) -> Any:
