@@ -151,6 +151,9 @@ def audit(
     seed = _seed(random_state)
     file_name = os.path.basename(os.fspath(data)) if isinstance(data, str | os.PathLike) else ""
     if mechanism is not None:
+        if schema is not None and hasattr(mechanism, "model"):
+            remedy = "encode the data by the schema, as the model takes them"
+            raise ParameterError("schema", "be left out for a lifted mechanism", type(mechanism).__name__, remedy)
         law = getattr(mechanism, "law", mechanism)
         data, table = encoded_data(schema, data, table, target=getattr(law, "target_bound", None) is not None)
     options: dict[str, Any] = {"workers": workers, "progress": progress, "journal": journal, "seed": seed}

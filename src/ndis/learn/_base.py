@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -125,26 +124,28 @@ def _typed_targets(y: Any) -> Floats | None:
     ...
     ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
-    series = series_cells(y, numeric=True)
-    if series is not None:
-        dtype = str(getattr(y, "dtype", ""))
-        if series[0] == "cells" or dtype == "category":  # of objects, or a category: types that are no numbers
-            _check_target_types([f"dtype {dtype}"])
-        _check_target_types([series[0]] if series[0] not in ("number", "boolean") else [])
-        return series[1] if series[1].dtype.kind == "f" else read_cells(series[1])
-    if isinstance(y, np.ndarray):
-        _check_target_types([kind_of(y.dtype)] if y.dtype.kind in "UST" else [])
-    if not hasattr(y, "columns") or len(y.shape) != 2:
+    module = type(y).__module__.partition(".")[0]
+    if isinstance(y, np.ndarray) and y.dtype.kind in "UST":
+        _refuse_target_type(kind_of(y.dtype))
+    if module not in ("pandas", "polars", "pyarrow"):
         return None
+    one = hasattr(y, "to_frame" if module != "pyarrow" else "type")  # a series or an array, and no frame or table
+    if one and module == "pyarrow":
+        from pyarrow import table
+
+        y = table({"y": y})
+    elif one:
+        y = y.to_frame()
     frame = open_source(y)
-    _check_target_types(frame.refused.values())
+    for kind in frame.refused.values():
+        _refuse_target_type(kind)
     blocks = [part for (part,) in frame.read((tuple(range(frame.width)),))]
-    return np.concatenate([np.empty((0, frame.width)), *blocks])
+    found = np.concatenate([np.empty((0, frame.width)), *blocks])
+    return found[:, 0] if one else found
 
 
-def _check_target_types(refused: Iterable[str]) -> None:
-    for kind in refused:
-        raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
+def _refuse_target_type(kind: str) -> None:
+    raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
 
 
 def _by_schema(name: str, data: Any) -> Any:

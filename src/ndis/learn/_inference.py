@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -90,6 +91,27 @@ class Unshrunk:
         """(targets, features, 2) array: intervals of the first coefficients."""
         half = normal_quantile(level) * self.errors()[:, :features]
         centre = self.theta[:features].T
+        return np.stack([centre - half, centre + half], axis=-1)
+
+    def predicted(self, rows: Any, level: float, *, residuals: bool = False) -> Floats:
+        """(n, targets, 2) array: intervals of xᵀθ for rows x, or with `residuals` of a target at x.
+
+        The constant is added to rows that lack it.
+
+        >>> found = Unshrunk(np.ones((2, 1)), np.eye(2)[None], np.ones(1), 9.0, np.zeros((2, 1)))
+        >>> found.predicted(np.zeros((1, 1)), 0.95).round(2).tolist()
+        [[[-0.96, 2.96]]]
+        """
+        z = normal_quantile(level)
+        x = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+        if len(self.theta) > x.shape[1]:
+            x = np.hstack([x, np.ones((len(x), 1))])
+        known = np.asarray(np.isfinite(self.covariance).all(axis=(1, 2)))
+        covariance = np.where(known[:, None, None], self.covariance, 0.0)
+        variance = np.einsum("ni,tij,nj->nt", x, covariance, x)
+        if residuals:
+            variance = variance + self.residual_variance
+        centre, half = x @ self.theta, np.where(known, z * np.sqrt(variance), np.inf)
         return np.stack([centre - half, centre + half], axis=-1)
 
 

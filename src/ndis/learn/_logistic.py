@@ -267,6 +267,19 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
         scores = self.decision_function(X)
         return np.asarray(np.stack([expit(-scores), expit(scores)], 1) if scores.ndim == 1 else softmax(scores, axis=1))
 
+    def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
+        """Intervals of the probability of the second class for rows; with `intervals`.
+
+        They are those of the log-odds xᵀβ of the population, mapped to probabilities, with the assumptions of
+        `coef_interval`. They are [0, 1] if the noise hides a direction of the features.
+
+        Returns
+        -------
+        (n, 2) array
+        """
+        self._check_intervals()
+        return np.asarray(expit(self.estimate_.predicted(self._dense_rows(X), level)[:, 0]))
+
     def summary(self, level: float = 0.95) -> CoefficientTable:
         """A table of coefficients, standard errors and intervals, in the units of the data; with `intervals`."""
         self._check_intervals()

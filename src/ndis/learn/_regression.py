@@ -15,7 +15,7 @@ from ndis.errors import ParameterError
 from ndis.gram.schema import Groups
 from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE, Floats, stated_bound, weighted_records
-from ndis.learn._inference import CoefficientTable, normal_quantile
+from ndis.learn._inference import CoefficientTable
 from ndis.learn._linear import LinearPredictor
 from ndis.learn._releases import RoundsEstimator
 from ndis.learn._rounds import LinearFit, LinearReleases, calibrated_rounds, fit_rounds
@@ -238,18 +238,7 @@ class PrivateLinearRegression(LinearPredictor, RoundsEstimator):
         """
         check_is_fitted(self)
         one_of("kind", kind, KINDS)
-        z = normal_quantile(level)
-        rows = self._dense_rows(X)
-        if self.estimate_.theta.shape[0] > rows.shape[1]:
-            rows = np.hstack([rows, np.ones((len(rows), 1))])
-        centre = rows @ self.estimate_.theta
-        known = np.asarray(np.isfinite(self.estimate_.covariance).all(axis=(1, 2)))
-        covariance = np.where(known[:, None, None], self.estimate_.covariance, 0.0)
-        variance = np.einsum("ni,tij,nj->nt", rows, covariance, rows)
-        if kind == "observation":
-            variance = variance + self.estimate_.residual_variance
-        half = np.where(known, z * np.sqrt(variance), np.inf)
-        found = np.stack([centre - half, centre + half], axis=-1)
+        found = self.estimate_.predicted(self._dense_rows(X), level, residuals=kind == "observation")
         return found[:, 0] if self._one_output else found
 
     def summary(self, level: float = 0.95) -> CoefficientTable:

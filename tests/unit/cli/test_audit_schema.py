@@ -137,6 +137,12 @@ def test_the_library_takes_a_schema_as_well() -> None:
         ndis.audit(claim, pairs=[ndis.GaussianPair.from_ratios(2.0)], schema=SCHEMA)
     mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, **SCHEMA.bounds())
     assert ndis.audit(claim, mechanism=mechanism, data=FRAME, schema=SCHEMA).proved
+    gram = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0)
+    with pytest.raises(ParameterError, match="data must be left out for this mechanism"):
+        ndis.audit(claim, mechanism=gram, data=FRAME, schema=SCHEMA)
+    model = ndis.models.BohningLogistic(l2_penalty=100.0, row_norm_bound=1.0)
+    with pytest.raises(ParameterError, match="schema must be left out for a lifted mechanism"):
+        ndis.audit(claim, mechanism=ndis.lift(model, epsilon=1.0, delta=1e-6), data=FRAME, schema=SCHEMA)
 
 
 def test_schema_check_takes_the_schema_as_an_option_too(place: Path) -> None:
