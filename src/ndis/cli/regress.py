@@ -195,9 +195,10 @@ def _inference(model: Any) -> dict[str, Any]:
 
 def _clipping(schema: Schema | None, target_bound: float | None) -> dict[str, Any]:
     """Where the target was clipped, in its own units."""
-    if schema is None or not hasattr(schema.target, "low"):
+    if schema is None or schema.target is None:
         return {"target_bound": target_bound}
-    return {"target_range": [schema.target.low, schema.target.high]}
+    ends = schema.target.to_dict()
+    return {"target_range": [ends["low"], ends["high"]]}
 
 
 def _unlike(name: str, taken: Mapping[str, Any]) -> str:

@@ -282,7 +282,8 @@ class Category(_AnyColumn):
         place: dict[str | None, float] = {None: math.nan} | dict.fromkeys(MISSING, math.nan)
         for i, text in enumerate(self.texts):
             if text.lower() in ("true", "false"):  # a boolean is written in several ways
-                place = dict.fromkeys((text.lower(), text.title(), text.upper()), float(i)) | place
+                for word in (text.lower(), text.title(), text.upper()):
+                    place.setdefault(word, float(i))
         place |= {text: float(i) for i, text in enumerate(self.texts)}
         return np.array([place.get(text, UNKNOWN) for text in texts(cells)], dtype=np.float64)
 
