@@ -212,6 +212,7 @@ def beside_peers(rows: list[dict[str, Any]], peers: dict[str, Any]) -> None:
 def draw(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Any:
     """Test errors over that of least squares, one group of points per data set."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
     figure = Figure(figsize=(8.0, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -221,7 +222,10 @@ def draw(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Any:
         axes.plot(labels, values, marker, label=name, alpha=0.8)
     axes.axhline(1.0, color="0.5", linewidth=0.8)
     axes.set(yscale="log", ylabel="test error / least squares", title=f"(ε, δ) = ({rows[0]['epsilon']:g}, 10⁻⁶)")
-    axes.legend(fontsize="small", ncols=5)
+    axes.yaxis.set_major_locator(FixedLocator([0.8, 1, 1.2, 1.5, 2, 3, 5, 10, 20, 50]))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+    figure.legend(fontsize="small", ncols=5, loc="outside lower center", frameon=False)
     axes.tick_params(axis="x", labelsize="small")
     return figure
 

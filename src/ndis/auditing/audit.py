@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndis._validate import as_scalar
 from ndis.auditing.claim import Claim, ClaimedCurve
@@ -19,6 +19,10 @@ from ndis.auditing.report import AuditReport
 from ndis.auditing.rules import as_rules, only_given
 from ndis.auditing.run import Source, counter, neighbours_to_test
 from ndis.errors import ParameterError
+from ndis.mechanisms.rows import encoded_data
+
+if TYPE_CHECKING:
+    from ndis.schema import Schema
 
 __all__ = ["audit"]
 
@@ -46,6 +50,7 @@ def audit(
     columns: Any = None,
     targets: Any = None,
     header: bool = False,
+    schema: Schema | None = None,
     title: str = "",
     data_name: str = "",
     workers: int = 1,
@@ -87,6 +92,9 @@ def audit(
         Names or numbers of the columns to read, and of the targets, as for `ndis.gram.exact_gram`.
     header : bool
         Whether the first line of a CSV file names its columns. A CSV file needs `header=True` or the list `columns`.
+    schema : Schema, optional
+        What is public about the columns. The algorithm gets the rows as the schema encodes them, and (X, y) if the
+        schema has a target: its number in [−1, 1], or the number of its class. A row with a missing cell becomes zeros.
     title, data_name : str
         Names of the audited system and of the data, for the report. A file gives its own name to the data.
     workers : int
@@ -138,15 +146,21 @@ def audit(
     if algorithm is None and any(value is not None for value in bounds.values()):
         raise ParameterError("row_norm_bound, target_bound and target_values", "come with an algorithm", chosen[0])
     table: dict[str, Any] = {"columns": columns, "targets": targets, "header": header}
-    if data is None and (columns is not None or targets is not None or header):
-        raise ParameterError("columns, targets and header", "come with data", "no data")
+    if data is None and (columns is not None or targets is not None or header or schema is not None):
+        raise ParameterError("columns, targets, header and schema", "come with data", "no data")
     seed = _seed(random_state)
     file_name = os.path.basename(os.fspath(data)) if isinstance(data, str | os.PathLike) else ""
+    if mechanism is not None:
+        if schema is not None and hasattr(mechanism, "model"):
+            remedy = "encode the data by the schema, as the model takes them"
+            raise ParameterError("schema", "be left out for a lifted mechanism", type(mechanism).__name__, remedy)
+        law = getattr(mechanism, "law", mechanism)
+        data, table = encoded_data(schema, data, table, target=getattr(law, "target_bound", None) is not None)
     options: dict[str, Any] = {"workers": workers, "progress": progress, "journal": journal, "seed": seed}
     if pairs is not None:
         source = Source(pairs_to_test(pairs, claim), missing=(_PAIRS_ONLY,), given_only=True)
     elif algorithm is not None:
-        data = as_rows(data, **table, progress=progress)
+        data = as_rows(data, **table, schema=schema, progress=progress)
         rules = as_rules(neighbours, claim, **bounds)
         tested, notes = neighbours_to_test(algorithm, data, rules, claim, law_accuracy=float(law_accuracy), **options)
         how = tuple(rule.describe() for rule in rules)

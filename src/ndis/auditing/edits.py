@@ -16,6 +16,7 @@ from ndis.auditing.digits import several
 from ndis.errors import ParameterError
 from ndis.gram.schema import choose_columns
 from ndis.gram.sources import open_source
+from ndis.mechanisms.rows import encoded_data
 
 __all__ = [
     "DataSets",
@@ -41,24 +42,38 @@ _FRAMES = ("pandas", "polars", "pyarrow")
 
 
 def as_rows(
-    data: Any, *, columns: Any = None, targets: Any = None, header: bool = False, progress: bool | None = False
+    data: Any,
+    *,
+    columns: Any = None,
+    targets: Any = None,
+    header: bool = False,
+    schema: Any = None,
+    progress: bool | None = False,
 ) -> Any:
-    """A data frame, an Arrow table or a file as an array of rows, or as (X, y) if there are targets.
+    """A data frame, an Arrow table, a file or a table with its schema as an array of rows, or (X, y) with targets.
 
     Other data come back as they are, unless `columns` or `targets` choose among them.
 
     >>> as_rows(np.array([[1.0, 2.0, 3.0]]), targets=[2])
     (array([[1., 2.]]), array([3.]))
     """
+    if schema is not None:
+        how = {"columns": columns, "targets": targets, "header": header}
+        table, how = encoded_data(schema, data, how, target=schema.target is not None)
+        return as_rows(table, **how, progress=progress)
     choice = columns is not None or targets is not None or header
     parts = parts_of(data)
-    if not (choice or isinstance(data, str | os.PathLike) or any(map(_is_frame, parts))):
+    encoded = hasattr(type(data), "__ndis_source__")  # a table with its schema, `ndis.schema.Table`
+    if not (choice or encoded or isinstance(data, str | os.PathLike) or any(map(_is_frame, parts))):
         return data
     source = open_source(data, columns=columns, header=header, progress=progress)
     blocks = list(source.read(choose_columns(source, columns, targets)))
     if not blocks:
         raise ParameterError("data", "hold at least one row", "none")
     features, *others = (np.concatenate([np.asarray(block) for block in part]) for part in zip(*blocks, strict=True))
+    if encoded:  # a row with a missing cell is zeros for every mechanism, target included
+        empty = np.isnan(np.concatenate([features, *others], axis=1)).any(axis=1)
+        features, *others = (np.where(empty[:, None], 0.0, part) for part in (features, *others))
     return with_targets("data", features, others[0] if others else None)
 
 

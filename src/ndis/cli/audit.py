@@ -14,8 +14,7 @@ import typer
 import ndis
 from ndis.cli.algorithm import NamedAlgorithm, workers_without_current_folder
 from ndis.cli.audit_file import Request, read_request
-from ndis.cli.commands import INTERRUPTED
-from ndis.cli.options import Adjacency
+from ndis.cli.options import Adjacency, SchemaOption
 from ndis.errors import ParameterError
 from ndis.files import check_file
 
@@ -66,6 +65,10 @@ def audit(
     row_norm_bound: Annotated[
         float | None, typer.Option("--row-norm-bound", help="Search for the worst row within this norm as well.")
     ] = None,
+    target_bound: Annotated[
+        float | None, typer.Option("--target-bound", help="With --row-norm-bound: the bound of the worst row's target.")
+    ] = None,
+    schema: SchemaOption = None,
     title: Annotated[str | None, typer.Option("--title", help="Name of the audited system, for the report.")] = None,
     data_name: Annotated[str | None, typer.Option("--data-name", help="Name of the data, for the report.")] = None,
     report: Annotated[
@@ -96,7 +99,7 @@ def audit(
         _check_report(path)
     if journal is not None:
         check_file(journal, name="journal", append=True)
-    request = read_request(file, targets=targets, columns=columns)
+    request = read_request(file, targets=targets, columns=columns, schema=schema)
     options = {
         "--algorithm": algorithm,
         "--epsilon": epsilon,
@@ -105,6 +108,8 @@ def audit(
         "--targets": targets,
         "--columns": columns,
         "--row-norm-bound": row_norm_bound,
+        "--target-bound": target_bound,
+        "--schema": schema,
         "--title": title,
         "--data-name": data_name,
         "--law-accuracy": law_accuracy,
@@ -126,7 +131,8 @@ def _run(request: Request, options: dict[str, Any], workers: int | None, journal
     """Audit the claim of the file and of the options."""
     claim = _claim(request, options["--epsilon"], options["--delta"], options["--adjacency"])
     running = {"--workers": workers, "--journal": journal, "--law-accuracy": options["--law-accuracy"]}
-    arguments = _arguments(request, claim, options["--algorithm"], options["--row-norm-bound"], running)
+    bounds = {key: options[key] for key in ("--row-norm-bound", "--target-bound")}
+    arguments = _arguments(request, claim, options["--algorithm"], bounds, running)
     title, data_name = options["--title"], options["--data-name"]
     arguments["title"] = request.title if title is None else title
     arguments["data_name"] = request.data_name if data_name is None else data_name
@@ -134,9 +140,7 @@ def _run(request: Request, options: dict[str, Any], workers: int | None, journal
         with workers_without_current_folder():
             return ndis.audit(claim, **arguments)
     except KeyboardInterrupt:
-        again = "" if journal is None else "; the same command goes on from the journal"
-        typer.echo(f"ndis: interrupted{again}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Abort("" if journal is None else "; the same command goes on from the journal") from None
 
 
 def _checked_again(found: Any, options: dict[str, Any]) -> Any:
@@ -181,11 +185,11 @@ def _claim(request: Request, epsilon: float | None, delta: float | None, adjacen
 
 
 def _arguments(
-    request: Request, claim: Any, algorithm: str | None, row_norm_bound: float | None, running: dict[str, Any]
+    request: Request, claim: Any, algorithm: str | None, bounds: dict[str, Any], running: dict[str, Any]
 ) -> dict[str, Any]:
     """The arguments of `ndis.audit`; `running` are the options that need an algorithm."""
     if request.pairs is not None:
-        options: dict[str, object] = {"--algorithm": algorithm, "--row-norm-bound": row_norm_bound, **running}
+        options: dict[str, object] = {"--algorithm": algorithm, **bounds, **running}
         for option, value in options.items():
             if value is not None:
                 raise ParameterError(option, "be left out if the file holds pairs", value)
@@ -195,25 +199,30 @@ def _arguments(
         raise ParameterError("file", "hold pairs or data", "neither")
     if name is None:
         raise ParameterError("algorithm", "come with data", "none", "name it with --algorithm module:function")
-    bound = row_norm_bound if row_norm_bound is not None else request.row_norm_bound
+    stated = {key[2:].replace("-", "_"): value for key, value in bounds.items() if value is not None}
+    if "target_bound" in stated and request.target_values is not None:
+        raise ParameterError("--target-bound", "be left out with target values", stated["target_bound"])
+    request = replace(request, **stated)
+    if request.row_norm_bound is None and "target_bound" in stated:
+        raise ParameterError("--target-bound", "come with --row-norm-bound", stated["target_bound"])
     named = NamedAlgorithm(name, tuple(dict.fromkeys((os.getcwd(), request.folder or os.getcwd()))))
     _ = named.func  # an unknown name fails before anything runs
     return {
         "algorithm": named,
         "data": request.data,
-        "neighbours": _rules(request, claim, bound),
+        "neighbours": _rules(request, claim),
         **{key[2:].replace("-", "_"): value for key, value in running.items() if value is not None},
     }
 
 
-def _rules(request: Request, claim: Any, row_norm_bound: Any) -> list[Any]:
+def _rules(request: Request, claim: Any) -> list[Any]:
     rules = ndis.auditing
     replaced = claim.adjacency == "replace-one"
     chosen: list[Any] = [] if replaced else [rules.RemoveEach()]
     if request.candidates is not None:
         chosen.append((rules.ReplaceEach if replaced else rules.AddRows)(request.candidates))
-    if row_norm_bound is not None:
-        bounds = {"row_norm_bound": row_norm_bound, "target_bound": request.target_bound}
+    if request.row_norm_bound is not None:
+        bounds = {"row_norm_bound": request.row_norm_bound, "target_bound": request.target_bound}
         if request.target_values is not None:
             bounds["target_values"] = request.target_values
         chosen.append((rules.ReplaceAdversarial if replaced else rules.AddAdversarial)(**bounds))

@@ -25,7 +25,16 @@ _TABLES = (".csv", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
 _CLAIM = ("epsilon", "delta", "adjacency")
 _NAMES = ("title", "data_name")
 _BOUNDS = ("row_norm_bound", "target_bound", "target_values")
-_DATA = ("algorithm", "data", "targets", "candidates", *_BOUNDS)
+_DATA = ("algorithm", "data", "targets", "candidates", "schema", *_BOUNDS)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which columns of a table are read: features and targets by name or number, or those of a schema."""
+
+    targets: list[str] | None = None
+    columns: list[str] | None = None
+    schema: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,30 +55,42 @@ class Request:
     folder: str | None = None  # of the file; modules beside the file are found too
 
 
-def read_request(file: Path, *, targets: list[str] | None = None, columns: list[str] | None = None) -> Request:
+def read_request(
+    file: Path,
+    *,
+    targets: list[str] | None = None,
+    columns: list[str] | None = None,
+    schema: Path | None = None,
+) -> Request:
     """Read a file by its ending and its content: a table of data, NPZ, TOML, else JSON."""
-    return replace(_read(file, targets, columns), folder=str(file.parent.absolute()))
+    return replace(_read(file, _Choice(targets, columns, schema)), folder=str(file.parent.absolute()))
 
 
-def _read(file: Path, targets: list[str] | None, columns: list[str] | None) -> Request:
+def _read(file: Path, choice: _Choice) -> Request:
     ending = file.suffix.lower()
     if ending in (*_TABLES, ".npy"):
-        return Request({}, data=_read_rows("data", file, targets, columns), data_name=file.name)
-    if columns is not None:
-        raise ParameterError("--columns", "be left out for a file that is no table", ", ".join(columns))
+        bounds = _schema_bounds(choice.schema)
+        return Request({}, data=_read_rows("data", file, choice), data_name=file.name, **bounds)
+    if choice.columns is not None:
+        raise ParameterError("--columns", "be left out for a file that is no table", ", ".join(choice.columns))
     content = content_of(file)
     if is_npz(content) or ending == ".npz":
-        if targets is not None:
+        if choice.targets is not None:
             rule = "be left out for an NPZ file, which names them itself"
-            raise ParameterError("--targets", rule, ", ".join(targets))
+            raise ParameterError("--targets", rule, ", ".join(choice.targets))
+        if choice.schema is not None:
+            raise ParameterError("--schema", "be left out for an NPZ file, which holds numbers", str(choice.schema))
         return _from_arrays(npz_arrays(content))
     found = from_toml("file", content) if ending == ".toml" else loads("file", content)
     if not isinstance(found, dict):
         raise ParameterError("file", "hold an object with a claim and pairs or data", f"a {type(found).__name__}")
-    return _from_object(found, content, file.parent, targets)
+    return _from_object(found, content, file.parent, choice)
 
 
-def _from_object(found: dict[str, Any], content: bytes, folder: Path, targets: list[str] | None) -> Request:
+def _from_object(found: dict[str, Any], content: bytes, folder: Path, choice: _Choice) -> Request:
+    if choice.schema is not None and not isinstance(found.get("data"), str):
+        rule = "come with a table of data, as FILE or under the key data"
+        raise ParameterError("--schema", rule, str(choice.schema))
     if found.get("format") == "ndis.AuditReport":
         return Request({}, report=ndis.auditing.AuditReport.from_dict(found))
     if "format" in found:
@@ -87,13 +108,17 @@ def _from_object(found: dict[str, Any], content: bytes, folder: Path, targets: l
         if extra:
             raise ParameterError("file", "hold pairs or data, not both", f"pairs and {', '.join(extra)}")
         return Request(claim, pairs=_pairs(found["pairs"]), **names)
-    named = targets if targets is not None else _names(found.get("targets"))
-    bounds: dict[str, Any] = {key: found.get(key) for key in _BOUNDS}
+    if "schema" in found and choice.schema is None:
+        choice = replace(choice, schema=folder / _text("schema", found["schema"]))
+    if choice.targets is None:
+        choice = replace(choice, targets=_names(found.get("targets")))
+    stated = {key: found[key] for key in _BOUNDS if found.get(key) is not None}
+    bounds: dict[str, Any] = _schema_bounds(choice.schema) | stated
     return Request(
         claim,
         algorithm=_algorithm(found),
-        data=_rows("data", found.get("data"), folder, named),
-        candidates=_rows("candidates", found.get("candidates"), folder, named),
+        data=_rows("data", found.get("data"), folder, choice),
+        candidates=_rows("candidates", found.get("candidates"), folder, choice),
         **bounds,
         **names,
     )
@@ -155,32 +180,36 @@ def _pairs(found: Any) -> list[GaussianPair]:
 # ---------------------------------------------------------------------- rows
 
 
-def _rows(name: str, found: Any, folder: Path, targets: list[str] | None) -> Any:
+def _rows(name: str, found: Any, folder: Path, choice: _Choice) -> Any:
     """Rows in the file itself, or the name of a file beside it; None stays None."""
     if found is None:
         return None
     if isinstance(found, str):
-        return _read_rows(name, folder / found, targets)
+        return _read_rows(name, folder / found, choice)
+    if choice.schema is not None:
+        raise ParameterError(name, "be a CSV, Parquet or Arrow file for a schema", "numbers")
     matrix = _edits().matrix_of(name, found)
-    if not targets:
+    if not choice.targets:
         return matrix
-    numbers = [_column(name, target, matrix.shape[1]) for target in targets]
+    numbers = [_column(name, target, matrix.shape[1]) for target in choice.targets]
     features = [i for i in range(matrix.shape[1]) if i not in numbers]
     if not features:
         raise ParameterError("targets", "leave at least one feature", "none")
     return _edits().with_targets(name, matrix[:, features], matrix[:, numbers])
 
 
-def _read_rows(name: str, file: Path, targets: list[str] | None, columns: list[str] | None = None) -> Any:
+def _read_rows(name: str, file: Path, choice: _Choice) -> Any:
     ending = file.suffix.lower()
     if ending in (".npy", ".npz"):
+        if choice.schema is not None:
+            raise ParameterError(name, "be a CSV, Parquet or Arrow file for a schema", str(file))
         content = content_of(file)
         if is_npz(content):
             request = _from_arrays(npz_arrays(content))
             if request.data is None:
                 raise ParameterError(name, "be in the array called data of an NPZ file", "an archive without it")
             return request.data
-        return _rows(name, _npy(name, content), file.parent, targets)
+        return _rows(name, _npy(name, content), file.parent, choice)
     if ending not in _TABLES:
         raise ParameterError(name, "be named .npy, .npz, .csv, .parquet or .arrow", str(file))
     try:
@@ -189,10 +218,23 @@ def _read_rows(name: str, file: Path, targets: list[str] | None, columns: list[s
         raise ParameterError("pyarrow", "be installed to read tables", "none", "pip install 'ndis[data]'") from error
     if not file.is_file():
         raise ParameterError(name, "name an existing file", str(file))
+    how = {"columns": _numbers(choice.columns), "targets": _numbers(choice.targets), "header": ending == ".csv"}
+    if choice.schema is not None and choice.columns is not None:
+        remedy = ", ".join(choice.columns)
+        raise ParameterError("--columns", "be left out with a schema, which names its columns", remedy)
+    schema = None if choice.schema is None else ndis.Schema.from_toml(choice.schema)
     try:
-        return _edits().as_rows(file, columns=_numbers(columns), targets=_numbers(targets), header=ending == ".csv")
+        return _edits().as_rows(file, **how, schema=schema)
     except (OSError, pa.ArrowException) as error:
         raise ParameterError(name, "be a readable file of its kind", str(file)) from error
+
+
+def _schema_bounds(file: Path | None) -> dict[str, Any]:
+    """What the worst row within a stated norm may have as its target: the range of the schema, or its classes."""
+    schema = None if file is None else ndis.Schema.from_toml(file)
+    if schema is None or schema.target is None:
+        return {}
+    return {"target_values": list(range(len(schema.classes)))} if schema.classes else {"target_bound": 1.0}
 
 
 def _npy(name: str, content: bytes) -> Any:

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ndis.errors import NdisError, ParameterError, PrecisionError
 
-__all__ = ["INTERRUPTED", "Command", "Group", "OneLineErrors", "same_behaviour", "told", "typed_name"]
+__all__ = ["Command", "Group", "OneLineErrors", "same_behaviour", "told", "typed_name"]
 
 BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED = 2, 3, 70, 130
 
@@ -144,10 +144,13 @@ class OneLineErrors(Group):
             status = _say(known + str(error).removeprefix(error.name), BAD_INPUT)
         except NdisError as error:
             status = _say(str(error), BAD_INPUT)
-        except typer.Abort:
-            status = _say("interrupted", INTERRUPTED)
+        except typer.Abort as error:
+            status = _say(f"interrupted{error}", INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - whatever it is, its status is that of no verdict
             status = _say(f"internal error, {told(error)}; no verdict", INTERNAL)
+        else:
+            if status == INTERRUPTED:  # some versions of typer say nothing of an interrupt before the command runs
+                _say("interrupted", INTERRUPTED)
         sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -27,7 +27,7 @@ from ndis.cli.options import (
     Slot,
 )
 from ndis.cli.output import print_values, say
-from ndis.cli.source import names_of, read_schema, readable_data, reading
+from ndis.cli.source import read_schema, readable_data, reading, schema_for
 from ndis.errors import BudgetError, ParameterError
 from ndis.files import check_new_folder
 
@@ -169,17 +169,18 @@ def sketch(
     Example: ndis sketch records.csv --header --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
     """
     check_new_folder(output)
-    stated = read_schema(schema)
+    if schema is not None and len(target or []) > 1:
+        raise ParameterError("--target", "be one column with a schema", ", ".join(target or []))
+    named = target[0] if target else None
+    stated, names = schema_for(schema, data, target=named, columns=columns, header=header)
     bounds = _bounds(stated, row_norm_bound, target_bound, intercept, adjacency)
     public = {"epsilon": epsilon, "delta": delta, "sketch_size": sketch_size, **bounds}
     variant = _variant(rate, ptr, test_noise_std, failure_probability)
     mechanism = sketch_mechanism(public | variant, calibration=calibration.value)
     how: dict[str, Any] = {"header": header, "progress": progress, "ledger": ledger, "slot": slot}
     if stated is not None:
-        if target:
-            raise ParameterError("--target", "be left out with a schema, which names its target", ", ".join(target))
         with readable_data(data):
-            release = mechanism.release(data, schema=stated, columns=names_of(columns), **how)
+            release = mechanism.release(data, schema=stated, columns=names, **how)
     else:
         with reading(data, columns=columns, header=header) as records:
             say(records.note)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,9 +28,12 @@ from ndis.cli.options import (
     Slot,
 )
 from ndis.cli.output import as_json_text, print_table, say
-from ndis.cli.source import names_of, read_schema, readable_data, reading
+from ndis.cli.source import readable_data, reading, schema_for
 from ndis.errors import ParameterError
 from ndis.files import check_file, write_file
+
+if TYPE_CHECKING:
+    from ndis.schema import Schema
 
 __all__ = ["register"]
 
@@ -54,7 +57,9 @@ NeededTargetBound = Annotated[
 ]
 Target = Annotated[
     str | None,
-    typer.Option("--target", metavar="NAME", help="The target column, by name or number. Needed without a schema."),
+    typer.Option(
+        "--target", metavar="NAME", help="The target column, by name or number; left out if a schema has a [target]."
+    ),
 ]
 
 
@@ -97,7 +102,10 @@ def regress(
     """
     if output is not None:
         check_file(output, new=True)
-    stated = read_schema(schema)
+    stated, names = schema_for(schema, data, target=target, columns=columns, header=header)
+    if stated is not None and stated.target is None:
+        remedy = "write [target] with name, low and high into the file, or name one of its columns with --target"
+        raise ParameterError("schema", "have a target", "none", remedy)
     public: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -113,7 +121,7 @@ def regress(
     learned: Any
     if stated is not None:
         with readable_data(data):
-            model.fit_data(data, target=target, columns=names_of(columns), header=header, progress=progress)
+            model.fit_data(data, target=target, columns=names, header=header, progress=progress)
         target, learned = stated.target_name, model.feature_names_in_
     elif target is None:
         raise ParameterError("--target", "name the target column", "none", "or give a schema with a target")
@@ -131,8 +139,8 @@ def regress(
         "target": target,
         "coefficients": coefficients,
         "intercept": model.intercept_,
-        **({"penalty": model.penalty_} if method is Method.SKETCH else _intervals(model, coefficients)),
-        "target_bound": target_bound,
+        **({"penalty": model.penalty_} if method is Method.SKETCH else _inference(model)),
+        **_clipping(stated, target_bound),
         "receipt": model.receipt_.to_dict(),
     }
     text = as_json_text(found)
@@ -158,11 +166,39 @@ def _model(method: Method, public: dict[str, Any], sketch: dict[str, Any]) -> An
     return PrivateLinearRegression(**public)
 
 
-def _intervals(model: Any, coefficients: Mapping[str, float]) -> dict[str, Any]:
-    """95 % intervals of the coefficients; null where the noise hides them."""
-    pairs = model.coef_interval(0.95).tolist()
-    shown = [[end if math.isfinite(end) else None for end in pair] for pair in pairs]
-    return {"intervals": dict(zip(coefficients, shown, strict=True)), "records": model.records_}
+def _inference(model: Any) -> dict[str, Any]:
+    """The estimates without shrinkage with their errors and intervals; null where the noise hides them."""
+    table = model.summary()
+    columns = {
+        "estimate": table.estimate.tolist(),
+        "standard_error": table.standard_error.tolist(),
+        "interval_low": table.interval[:, 0].tolist(),
+        "interval_high": table.interval[:, 1].tolist(),
+    }
+    rows = [
+        {key: values[i] if math.isfinite(table.standard_error[i]) else None for key, values in columns.items()}
+        for i in range(len(table.names))
+    ]
+    features = model.n_features_in_
+    intercept = rows[features] if len(rows) > features else None
+    return {
+        "inference": {
+            "level": table.level,
+            "coefficients": dict(zip(table.names[:features], rows, strict=False)),
+            "intercept": intercept,
+        },
+        "records": model.records_,
+        "residual_std": model.residual_std_,
+        "notes": list(table.notes),
+    }
+
+
+def _clipping(schema: Schema | None, target_bound: float | None) -> dict[str, Any]:
+    """Where the target was clipped, in its own units."""
+    if schema is None or schema.target is None:
+        return {"target_bound": target_bound}
+    ends = schema.target.to_dict()
+    return {"target_range": [ends["low"], ends["high"]]}
 
 
 def _unlike(name: str, taken: Mapping[str, Any]) -> str:

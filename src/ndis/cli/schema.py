@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ndis.cli.options import Header, Json
+from ndis.cli.options import Header, Json, SchemaOption
 from ndis.cli.output import as_json_text
 from ndis.cli.source import names_of, readable_data
+from ndis.errors import ParameterError
 from ndis.files import check_file, write_file
 
 __all__ = ["register"]
@@ -56,10 +57,13 @@ def init(
 
 
 def check(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The TOML file.")],
-    data: Annotated[
+    first: Annotated[
+        Path | None, typer.Argument(metavar="SCHEMA", help="The TOML file; left out if --schema names it.")
+    ] = None,
+    second: Annotated[
         Path | None, typer.Argument(metavar="DATA", help="A file or folder that must fit it, by names and types.")
     ] = None,
+    schema: SchemaOption = None,
     columns: Columns = None,
     header: Header = False,
     as_json: Json = False,
@@ -67,11 +71,18 @@ def check(
     """Check a schema, and whether the columns of a file have its names and types. No cell is read.
 
     Example: ndis schema check schema.toml records.parquet
+
+    The same: ndis schema check records.parquet --schema schema.toml
     """
     from ndis.gram.sources import open_source
     from ndis.schema import Schema
 
-    found = Schema.from_toml(schema)
+    if schema is not None and second is not None:
+        raise ParameterError("--schema", "be left out if SCHEMA comes before DATA", str(schema))
+    file, data = (first, second) if schema is None else (schema, first)
+    if file is None:
+        raise ParameterError("SCHEMA", "be given", "none")
+    found = Schema.from_toml(file)
     if data is not None:
         with readable_data(data):
             open_source(found.table(data, columns=names_of(columns), header=header), progress=False)

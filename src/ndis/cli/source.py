@@ -18,6 +18,7 @@ import numpy as np
 import ndis
 from ndis import _npy
 from ndis._json import loads
+from ndis.cli.output import say
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -39,9 +40,11 @@ __all__ = [
     "read_schema",
     "readable_data",
     "reading",
+    "schema_for",
 ]
 
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; larger ones are beyond what these commands can factor
+_BY_ORDER = "note: without --header every line of a CSV file is a record, and its columns are known by their order"
 _NOTES = {
     True: "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns",
     False: "note: without --header every line of a CSV file is a record and --columns names all its columns, in order",
@@ -137,6 +140,26 @@ def read_schema(file: Path | None) -> Schema | None:
     from ndis.schema import Schema
 
     return Schema.from_toml(file)
+
+
+def schema_for(
+    file: Path | None, data: Path, *, target: str | None, columns: list[str] | None, header: bool
+) -> tuple[Schema | None, list[Any] | None]:
+    """The schema of an option, and the names of all columns of a CSV file without a header.
+
+    If the schema has no target, `target` makes one of its columns the target. The order of a CSV file stays.
+    """
+    stated, names = read_schema(file), names_of(columns)
+    if stated is None:
+        return None, names
+    paths = ndis.gram.paths
+    with readable_data(data):
+        by_order = not header and paths.kind_of_files(paths.files_of(data)) == "csv"
+    if by_order:
+        say(_BY_ORDER)
+    if target in (None, stated.target_name):
+        return stated, names
+    return stated.with_target(str(target)), list(stated.columns) if by_order and names is None else names
 
 
 def is_npz(content: bytes) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -19,6 +18,7 @@ from ndis.errors import ParameterError
 from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
 from ndis.gram.cluster import is_dask
 from ndis.gram.columns import objects, series_cells, series_table
+from ndis.gram.paths import is_paths
 from ndis.gram.schema import choose_columns
 from ndis.gram.sources import open_source
 
@@ -26,7 +26,7 @@ __all__ = [
     "INTERCEPT_SHARE",
     "Floats",
     "check_given",
-    "not_dask",
+    "in_memory_only",
     "private_rows",
     "private_targets",
     "stated_bound",
@@ -57,11 +57,22 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
     return number
 
 
-def not_dask(name: str, data: Any) -> None:
-    """Refuse a dask collection as an argument of `fit`."""
+def in_memory_only(name: str, data: Any) -> None:
+    """Refuse a dask collection or a path as an argument of `fit`.
+
+    >>> in_memory_only("X", "table.csv")
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: X must be in memory for fit; got a path; fit_data reads files, with the target among
+    their columns; header=True if the first line of a CSV file holds names
+    """
     if is_dask(data):
         remedy = "fit_data takes one, with the target among its columns"
         raise ParameterError(name, "be in memory for fit", "a dask collection", remedy)
+    if isinstance(data, str | os.PathLike) or (name == "X" and is_paths(data)):  # a list y may hold labels
+        remedy = "fit_data reads files, with the target among their columns; "
+        remedy += "header=True if the first line of a CSV file holds names"
+        raise ParameterError(name, "be in memory for fit", "a path", remedy)
 
 
 def private_rows(estimator: Any, X: Any) -> Any:
@@ -88,7 +99,7 @@ def check_given(estimator: Any, y: Any) -> None:
         raise ParameterError(
             "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
-    not_dask("y", y)
+    in_memory_only("y", y)
 
 
 def private_targets(estimator: Any, y: Any) -> Floats:
@@ -114,28 +125,25 @@ def _typed_targets(y: Any) -> Floats | None:
     ...
     ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
-    if isinstance(y, np.ndarray):
-        _check_target_types([kind_of(y.dtype)] if y.dtype.kind in "UST" else [])
+    if isinstance(y, np.ndarray) and y.dtype.kind in "UST":
+        _refuse_target_type(kind_of(y.dtype))
     series = series_table(y)
     if series is None and (not hasattr(y, "columns") or len(y.shape) != 2):
         return None
     frame = open_source(y if series is None else series)
-    _check_target_types(frame.refused.values())
+    for kind in frame.refused.values():
+        _refuse_target_type(kind)
     blocks = [part for (part,) in frame.read((tuple(range(frame.width)),))]
     found = np.concatenate([np.empty((0, frame.width)), *blocks])
     return found if series is None else found[:, 0]
 
 
-def _check_target_types(refused: Iterable[str]) -> None:
-    for kind in refused:
-        raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
+def _refuse_target_type(kind: str) -> None:
+    raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
 
 
 def _by_schema(name: str, data: Any) -> Any:
     """Read sequences and arrays of objects or text cell by cell: no record changes how another one is read."""
-    if isinstance(data, str | os.PathLike):
-        remedy = "fit_data and the release of a mechanism read files"
-        raise ParameterError(name, "be rows in memory", "a path", remedy)
     if isinstance(data, list | tuple):
         return nested_cells(name, data)
     if not hasattr(data, "dtype") and not hasattr(data, "columns") and hasattr(data, "__array__"):

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -92,7 +93,7 @@ class Unshrunk:
         centre = self.theta[:features].T
         return np.stack([centre - half, centre + half], axis=-1)
 
-    def predicted(self, rows: Floats, level: float, *, residuals: bool = False) -> Floats:
+    def predicted(self, rows: Any, level: float, *, residuals: bool = False) -> Floats:
         """(n, targets, 2) array: intervals of xᵀθ for rows x, or with `residuals` of a target at x.
 
         The constant is added to rows that lack it.
@@ -101,7 +102,8 @@ class Unshrunk:
         >>> found.predicted(np.zeros((1, 1)), 0.95).round(2).tolist()
         [[[-0.96, 2.96]]]
         """
-        z, x = normal_quantile(level), rows
+        z = normal_quantile(level)
+        x = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         if len(self.theta) > x.shape[1]:
             x = np.hstack([x, np.ones((len(x), 1))])
         known = np.asarray(np.isfinite(self.covariance).all(axis=(1, 2)))

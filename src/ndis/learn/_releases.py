@@ -19,6 +19,7 @@ from ndis.learn._tables import RowEstimator, TargetEstimator
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Receipt, as_adjacency
 from ndis.mechanisms.rounds import GaussianRounds
+from ndis.schema.columns import Category
 
 __all__ = ["EDGES", "FIRST_CLIP", "Releases", "RoundsEstimator", "mean_square", "next_clip", "tail"]
 
@@ -178,7 +179,6 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
         names, shrunk = self._names(), np.atleast_2d(self.coef_)
         if intercept:
             names, shrunk = [*names, "(intercept)"], np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
-        receipt = self.receipt_
         return CoefficientTable(
             title,
             tuple(names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names]),
@@ -188,11 +188,25 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
             float(level),
             (
                 note,
-                f"({receipt.epsilon:g}, {receipt.delta:g})-differentially private, {receipt.adjacency}; "
-                "errors count the noise of privacy and of sampling",
+                f"{self.receipt_.words}; errors count the noise of privacy and of sampling",
                 "estimate: without shrinkage, for inference; shrunk: for predictions",
+                *self._schema_notes(),
             ),
         )
+
+    def _schema_notes(self) -> list[str]:
+        """What the schema does that no interval counts."""
+        schema = self._schema()
+        if schema is None:
+            return []
+        notes = []
+        if self._against_first_category and any(isinstance(column, Category) for column in schema.columns.values()):
+            notes.append("a category is compared with its first value; a value that is not listed counts as the first")
+        box, bound = math.sqrt(len(schema.columns)), self._row_bound()
+        if bound < box:
+            words = "this biases estimates, and intervals do not count it"
+            notes.append(f"encoded rows longer than {bound:.4g} (at most {box:.4g}) are scaled down: {words}")
+        return notes
 
     @property
     def _one_output(self) -> bool:

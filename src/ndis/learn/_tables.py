@@ -19,7 +19,7 @@ from ndis.gram.cluster import is_dask, open_dask
 from ndis.gram.columns import memory_columns, objects
 from ndis.gram.schema import Groups, choose_columns
 from ndis.gram.sources import open_source
-from ndis.learn._base import Floats, not_dask, private_rows, private_targets, stated_bound
+from ndis.learn._base import Floats, in_memory_only, private_rows, private_targets, stated_bound
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.sketch_law import as_calibration
@@ -113,7 +113,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _fitted_rows(self, X: Any) -> Any:
         """The private rows in a form the release engine reads; sets `n_features_in_` and `feature_names_in_`."""
         schema = self._schema()
-        not_dask("X", X)
+        in_memory_only("X", X)
         if schema is None:
             return private_rows(self, X)
         kept = self._kept_columns(schema)
@@ -123,7 +123,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _fitted_targets(self, X: Any, y: Any) -> Floats:
         """The private targets; with a schema encoded, and from their column of X if `y` is left out."""
         schema = self._schema()
-        not_dask("y", y)
+        in_memory_only("y", y)
         if schema is None:
             return private_targets(self, y)
         return schema.encode_target(X) if y is None else schema.encode_target_cells(_target_cells(schema, y))

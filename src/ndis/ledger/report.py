@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
@@ -53,7 +54,9 @@ class LedgerReport:
         from jinja2 import Environment, StrictUndefined
 
         text = (files("ndis.ledger") / "templates" / "report.html").read_text(encoding="utf-8")
-        template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(text)
+        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        environment.filters["minute"] = _minute
+        template = environment.from_string(text)
         columns, rows = _left(self.values)
         return template.render(
             **self.values,
@@ -96,6 +99,15 @@ def curve_of(profile: PrivacyProfile | None, epsilon: float) -> list[dict[str, f
     return [
         {"epsilon": float(x), "remove": float(p), "add": float(q)} for x, p, q in zip(grid, remove, add, strict=True)
     ]
+
+
+def _minute(time: str) -> str:
+    """A time as people write it; JSON has all its digits.
+
+    >>> _minute("2026-11-15T20:17:27.755215+00:00")
+    '2026-11-15 20:17'
+    """
+    return datetime.fromisoformat(time).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _left(values: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:

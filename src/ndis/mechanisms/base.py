@@ -32,6 +32,7 @@ __all__ = [
     "Receipt",
     "as_adjacency",
     "check_budget",
+    "check_schema",
     "mechanism_of",
     "receipt_of",
     "settle",
@@ -111,6 +112,17 @@ class Receipt:
     version: str = __version__
     ledger: Mapping[str, Any] | None = None
     digest: str = ""
+
+    @property
+    def words(self) -> str:
+        """The guarantee in words, or that there is none.
+
+        >>> Receipt("M", {}, 1.0, 1e-6, "add-remove", private=False).words
+        'NOT private: a seed made the noise reproducible, so do not publish this'
+        """
+        if not self.private:
+            return "NOT private: a seed made the noise reproducible, so do not publish this"
+        return f"({self.epsilon:g}, {self.delta:g})-differentially private, {self.adjacency}"
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, in the order of the fields."""
@@ -197,6 +209,12 @@ def _check_seal(found: Any) -> None:
     good = isinstance(seal["data_name"], str) and type(seal["entry"]) is int and isinstance(seal["head"], str)
     if not (good and re.fullmatch("[0-9a-f]{64}", seal["head"])):
         raise ParameterError("ledger of the receipt", "have a name, a number and 64 hexadecimal digits", "other values")
+
+
+def check_schema(text: Any) -> None:
+    """Refuse a schema in a receipt that is no text; `Schema.from_receipt` reads it."""
+    if not isinstance(text, str):
+        raise ParameterError("schema of the receipt", "be TOML text", type(text).__name__)
 
 
 def _parts(values: Mapping[str, Any]) -> Iterator[bytes]:

@@ -27,6 +27,7 @@ from ndis.mechanisms.base import (
     GaussianRelease,
     Receipt,
     as_adjacency,
+    check_schema,
     mechanism_of,
     receipt_of,
     settle,
@@ -165,10 +166,16 @@ class GramMechanism(RowMechanism["GramRelease"]):
     # ------------------------------------------------------------------ the release
 
     def _draw(
-        self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
+        self,
+        gram: Gram,
+        bits: RandomBits,
+        *,
+        stated: Mapping[str, Any],
+        seal: Mapping[str, Any] | None,
+        progress: bool | None,
     ) -> GramRelease:
         sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
-        released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid}
+        released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid, **stated}
         return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released, seal=seal))
 
     # ------------------------------------------------------------------ inside
@@ -290,7 +297,8 @@ class GramRelease(GaussianRelease, MomentEstimates):
         return type(self), (self.values, self.receipt)  # so that a copy is read-only too
 
     def __repr__(self) -> str:
-        return f"GramRelease({len(self.values)} columns, {self.mechanism!r})"
+        seeded = "" if self.private else "NOT private, "
+        return f"GramRelease({len(self.values)} columns, {seeded}{self.mechanism!r})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -333,6 +341,7 @@ def _mechanism(receipt: Receipt) -> GramMechanism:
         raise ParameterError("mechanism of the receipt", f"be {GramMechanism.__name__!r}", repr(receipt.mechanism))
     mechanism: GramMechanism
     mechanism, released = mechanism_of(receipt, GramMechanism)
+    check_schema(released.pop("schema", ""))
     only_keys("parameters of the receipt", released, ("names", "targets", "grid"))
     names, targets = released["names"], released["targets"]
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):

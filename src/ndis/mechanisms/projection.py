@@ -158,9 +158,15 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     # ------------------------------------------------------------------ the release
 
     def _draw(
-        self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
+        self,
+        gram: Gram,
+        bits: RandomBits,
+        *,
+        stated: Mapping[str, Any],
+        seal: Mapping[str, Any] | None,
+        progress: bool | None,
     ) -> ProjectionRelease:
-        return draw_release(self, gram, ridge=self.ridge, bits=bits, seal=seal, progress=progress)
+        return draw_release(self, gram, ridge=self.ridge, bits=bits, released=stated, seal=seal, progress=progress)
 
     def ridge_in(self, released: Mapping[str, Any]) -> float:
         """The ridge of a release, from the values in its receipt that came out with the sketch."""

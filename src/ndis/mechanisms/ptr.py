@@ -177,11 +177,17 @@ class PTRProjection(SketchMechanism):
         return (moved, *super().attained())
 
     def _draw(
-        self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None
+        self,
+        gram: Gram,
+        bits: RandomBits,
+        *,
+        stated: Mapping[str, Any],
+        seal: Mapping[str, Any] | None,
+        progress: bool | None,
     ) -> ProjectionRelease:
         """Test, then draw the sketch with the ridge that the test allows."""
         noisy = self._test(gram, bits)
-        ridge, released = self._ridge_after(noisy), {"noisy_eigenvalue": noisy}
+        ridge, released = self._ridge_after(noisy), {"noisy_eigenvalue": noisy, **stated}
         return draw_release(self, gram, ridge=ridge, bits=bits, released=released, seal=seal, progress=progress)
 
     def _test(self, gram: Gram, bits: RandomBits) -> float:

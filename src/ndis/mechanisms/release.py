@@ -20,7 +20,7 @@ from ndis.errors import ParameterError
 from ndis.files import write_folder
 from ndis.gram.accumulator import Gram
 from ndis.gram.reading import fixed_steps
-from ndis.mechanisms.base import Receipt, mechanism_of, receipt_of
+from ndis.mechanisms.base import Receipt, check_schema, mechanism_of, receipt_of
 from ndis.mechanisms.rows import MomentEstimates, check_columns
 from ndis.sampling import exact_gaussian, grid_for
 from ndis.sampling.bits import RandomBits
@@ -91,7 +91,8 @@ class ProjectionRelease(MomentEstimates):
 
     def __repr__(self) -> str:
         rows, columns = self.sketch.shape
-        return f"ProjectionRelease({rows} rows × {columns} columns, {self.mechanism!r})"
+        seeded = "" if self.receipt.private else "NOT private, "
+        return f"ProjectionRelease({rows} rows × {columns} columns, {seeded}{self.mechanism!r})"
 
     @property
     def rate(self) -> float:
@@ -201,7 +202,7 @@ def draw_release(
     *,
     ridge: float,
     bits: RandomBits,
-    released: Mapping[str, float] = MappingProxyType({}),
+    released: Mapping[str, Any] = MappingProxyType({}),
     seal: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> ProjectionRelease:
@@ -230,6 +231,7 @@ def _mechanism(receipt: Receipt) -> tuple[SketchMechanism, float]:
     if receipt.mechanism not in _KINDS:
         raise ParameterError("mechanism of the receipt", f"be one of {', '.join(_KINDS)}", repr(receipt.mechanism))
     mechanism, released = mechanism_of(receipt, _KINDS[receipt.mechanism])
+    check_schema(released.pop("schema", ""))
     ridge = mechanism.ridge_in(released)
     if type(released["released_ridge"]) is not float or released["released_ridge"] != ridge:
         raise ParameterError("released_ridge of the receipt", f"be {ridge!r}", repr(released["released_ridge"]))

@@ -122,14 +122,23 @@ class RowMechanism(Generic[Released]):
         with charged(self, ledger=ledger, slot=slot, private=bits.private) as charge:
             rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
             gram = exact_gram(as_rows(rows), **bounds_of(self._row_layout), sample=self._sample(bits), **how)
-            return self._draw(gram, bits, seal=charge.seal(), progress=progress)
+            stated = {} if schema is None else {"schema": schema.to_toml()}
+            return self._draw(gram, bits, stated=stated, seal=charge.seal(), progress=progress)
 
     def _sample(self, bits: RandomBits) -> PoissonRows | None:
         """The rule by which rows enter; None if all do."""
         return None
 
-    def _draw(self, gram: Gram, bits: RandomBits, *, seal: Mapping[str, Any] | None, progress: bool | None) -> Released:
-        """The release; `seal` is the entry of the ledger that paid."""
+    def _draw(
+        self,
+        gram: Gram,
+        bits: RandomBits,
+        *,
+        stated: Mapping[str, Any],
+        seal: Mapping[str, Any] | None,
+        progress: bool | None,
+    ) -> Released:
+        """The release; `stated` and `seal`, the entry of the ledger that paid, go into its receipt."""
         raise NotImplementedError  # each mechanism has its own
 
 

@@ -23,7 +23,8 @@ Floats = NDArray[np.float64]
 Cells = NDArray[Any]
 
 MISSING = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT"))  # texts of missing cells
-_TRUTH = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
+_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(("false", "f", "no", "n", "0"), 0.0)
+_SLASHES = re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})(?![0-9/])")  # 2020/05/01: the year comes first
 _WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
 _SPACE = " \t\n\v\f\r"
 _EPOCH = 719_163  # date(1970, 1, 1).toordinal()
@@ -83,8 +84,8 @@ def texts(cells: Cells) -> list[str | None]:
 def truths(cells: Cells) -> Floats:
     """1 and 0 for true and false; NaN where a cell is neither.
 
-    >>> truths(np.array([True, "no", 1, 2, None], dtype=object)).tolist()
-    [1.0, 0.0, 1.0, nan, nan]
+    >>> truths(np.array([True, "no", "Y", 1, 2, None], dtype=object)).tolist()
+    [1.0, 0.0, 1.0, 1.0, nan, nan]
     """
     if cells.dtype.kind in "fiub":
         found = numbers(cells)
@@ -95,8 +96,8 @@ def truths(cells: Cells) -> Floats:
 def days(cells: Cells) -> Floats:
     """Days since 1970-01-01, in UTC where a time has a zone; NaN where a cell is no date.
 
-    >>> days(np.array(["1970-01-02", "1970-01-01T06:00", "1970-01-01T06:00+06:00", "?"], dtype=object)).tolist()
-    [1.0, 0.25, 0.0, nan]
+    >>> days(np.array(["1970-01-02", "1970/01/02", "1970-01-01T06:00+06:00", "?"], dtype=object)).tolist()
+    [1.0, 1.0, 0.0, nan]
     >>> days(np.array(["1971", "NaT"], dtype="datetime64[Y]")).tolist()
     [365.0, nan]
     """
@@ -125,7 +126,7 @@ def _day_of(cell: Any) -> float:
     try:
         if issubclass(kind, str | bytes):
             text = text_of(cell)
-            return math.nan if text is None else day_number(datetime.fromisoformat(text))
+            return math.nan if text is None else day_number(datetime.fromisoformat(_SLASHES.sub(r"\1-\2-\3", text)))
         return day_number(cell) if issubclass(kind, date) else math.nan
     except KeyboardInterrupt:
         raise

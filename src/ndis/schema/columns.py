@@ -151,7 +151,7 @@ class Number(_Range):
 
 @dataclass(frozen=True)
 class Boolean(_AnyColumn):
-    """True or false: booleans, 0 and 1, or the texts "true", "false", "yes", "no".
+    """True or false: booleans, 0 and 1, or the texts true, false, yes, no, t, f, y and n in capitals or not.
 
     Parameters
     ----------
@@ -242,8 +242,8 @@ class Category(_AnyColumn):
     Parameters
     ----------
     values : tuple of text, whole numbers or booleans
-        Cells match by their text, without spaces at its ends; 3 and 3.0 are the same. Texts such as "NA" and "nan"
-        count as missing unless they are listed.
+        Cells match by their text, without spaces at its ends; 3 and 3.0 are the same, and so are true and True. Texts
+        such as "NA" and "nan" count as missing unless they are listed.
     fill : text, whole number or boolean, optional
         One of the values; stands for a missing cell.
 
@@ -284,6 +284,10 @@ class Category(_AnyColumn):
     def read(self, cells: Cells) -> Floats:
         """The number of each cell's category, counted from 0; −1 where it is not listed, NaN where it is missing."""
         place: dict[str | None, float] = {None: math.nan} | dict.fromkeys(MISSING, math.nan)
+        for i, text in enumerate(self.texts):
+            if text.lower() in ("true", "false"):  # a boolean is written in several ways
+                for word in (text.lower(), text.title(), text.upper()):
+                    place.setdefault(word, float(i))
         place |= {text: float(i) for i, text in enumerate(self.texts)}
         return np.array([place.get(text, UNKNOWN) for text in texts(cells)], dtype=np.float64)
 

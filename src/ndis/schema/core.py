@@ -149,8 +149,28 @@ class Schema:
     def needed_target(self) -> str:
         """The name of the target, or a refusal."""
         if self.target_name is None:
-            raise ParameterError("target", "be part of the schema", None, 'Schema(..., target=("spend", 0, 5_000))')
+            remedy = 'in Python target=("spend", 0, 5_000), or schema.with_target("spend") if it is a column; '
+            remedy += 'in TOML [target] with name = "spend", low = 0 and high = 5000'
+            raise ParameterError("schema", "have a target", "none", remedy)
         return self.target_name
+
+    def with_target(self, name: str) -> Schema:
+        """The schema in which this column is the target, and no feature.
+
+        >>> schema = Schema({"age": (18, 90), "spend": (0, 5_000)}).with_target("spend")
+        >>> schema.feature_names, schema.target_name
+        (('age',), 'spend')
+        """
+        if self.target_name is not None:
+            raise ParameterError("target", f"be left out, or {self.target_name!r} as the schema says", repr(name))
+        if name not in self.columns:
+            rule = f"be a column of the schema, one of {', '.join(map(repr, self.columns))}"
+            raise ParameterError("target", rule, repr(name))
+        rest = {key: column for key, column in self.columns.items() if key != name}
+        if not rest:
+            raise ParameterError("target", "leave a column beside it", repr(name))
+        bound = self.row_norm_bound if self.row_norm_bound < math.sqrt(len(rest)) else None
+        return Schema(rest, target=(name, self.columns[name]), row_norm_bound=bound)
 
     # ------------------------------------------------------------------ rows
 
@@ -218,7 +238,12 @@ class Schema:
         [54.0, 90.0]
         """
         centre, half_width = self.scales()
-        return np.asarray(encoded, dtype=np.float64) * half_width + centre
+        rows = np.asarray(encoded, dtype=np.float64)
+        if rows.shape[-1:] != centre.shape:
+            rule = f"have {len(centre)} columns, those of feature_names"
+            remedy = "rows of a sketch are random draws, not records: use release.gram(), and in_units for slopes"
+            raise ParameterError("encoded", rule, f"shape {rows.shape}", remedy)
+        return rows * half_width + centre
 
     def preview(self, rows: Any, *, columns: Any = None, header: bool = False) -> Preview:
         """Show the effect of the schema on **public or synthetic** rows: shares clipped, missing, unknown; norms.
@@ -276,7 +301,8 @@ class Schema:
 
         Parameters
         ----------
-        coefficients : (features,) or (outputs, features) array
+        coefficients : (features,), (outputs, features) or (features, 1) array
+            One per encoded column, without the weight of a constant. `ndis.learn.ridge_from_gram` returns a column.
         intercept : number or (outputs,) array
 
         Examples
@@ -287,9 +313,15 @@ class Schema:
         ([5.0], 250.0)
         """
         (centre, half_width), (target_centre, target_width) = self.scales(), self.target_scale()
-        slopes = np.asarray(coefficients, dtype=np.float64) / half_width
+        given, p = np.asarray(coefficients, dtype=np.float64), len(centre)
+        column = given.ndim == 2 and given.shape == (p, 1)
+        if not column and (given.ndim not in (1, 2) or given.shape[-1] != p):
+            rule = f"have {p} entries, one per encoded column, in a vector, in rows or in one column"
+            raise ParameterError("coefficients", rule, f"shape {given.shape}", "leave out the weight of a constant")
+        slopes = (given.T if column else given) / half_width
         constant = np.asarray(intercept, dtype=np.float64) - slopes @ centre
-        return slopes * target_width, constant * target_width + target_centre
+        found = slopes * target_width
+        return found.T if column else found, constant * target_width + target_centre
 
     # ------------------------------------------------------------------ out and in
 
@@ -327,6 +359,25 @@ class Schema:
         if path is not None:
             write_file(path, text.encode(), name="path")
         return text
+
+    @classmethod
+    def from_receipt(cls, receipt: Any) -> Schema:
+        """The schema that a release was made with. It is public, and its receipt has it.
+
+        >>> import ndis
+        >>> schema = Schema({"age": (18, 90)})
+        >>> mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, **schema.bounds())
+        >>> Schema.from_receipt(mechanism.release({"age": [54, 18]}, schema=schema).receipt) == schema
+        True
+        """
+        text = getattr(receipt, "parameters", {}).get("schema")
+        if not isinstance(text, str):
+            remedy = "release(table, schema=schema) writes it into the receipt"
+            raise ParameterError("receipt", "have the schema of its release", "none", remedy)
+        try:
+            return cls.from_dict(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise ParameterError("schema of the receipt", "be TOML", str(error)) from error
 
     @classmethod
     def from_toml(cls, source: str | os.PathLike[str]) -> Schema:

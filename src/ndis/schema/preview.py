@@ -24,7 +24,7 @@ __all__ = ["ColumnPreview", "Preview", "changed_rows", "preview"]
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 _CORNER = 1.0 + 1e-9  # rounding may put a corner of the box beyond the bound
-_HEAD = ("column", "clipped", "unknown", "missing")
+_HEAD = ("column", "clipped", "unlisted", "missing")
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Preview:
     >>> from ndis.schema import Schema
     >>> Schema({"age": (18, 90), "region": ["N", "S"]}).preview({"age": [17, 54], "region": ["S", "W"]})
     2 rows, norm bound 1.414
-    column  clipped  unknown  missing
-    age       50.0%     0.0%     0.0%
-    region     0.0%    50.0%     0.0%
+    column  clipped  unlisted  missing
+    age       50.0%      0.0%     0.0%
+    region     0.0%     50.0%     0.0%
     rows beyond the norm bound: 0.0%; rows that count as zeros: 0.0%
     norms: least 0, quarter 0.3536, half 0.7071, three quarters 1.061, 95% 1.344, largest 1.414
     """

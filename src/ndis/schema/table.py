@@ -83,8 +83,15 @@ def checked_columns(
         for kind in sorted(found.kinds[name]):
             if typed and kind not in column.kinds:
                 rule = f"hold {' or '.join(_WORDS[k] for k in column.kinds if k in _WORDS)}, as the schema says"
-                raise ParameterError(f"column {name!r}", rule, _WORDS.get(kind, kind))
+                raise ParameterError(f"column {name!r}", rule, _WORDS.get(kind, kind), _remedy(kind, column))
     return found, tuple((name, column.numeric) for name, column in wanted.items())
+
+
+def _remedy(kind: str, column: Column) -> str:
+    """What to do about a column of another type."""
+    if kind == "text" and column.numeric:
+        return "convert it first, in pandas with pd.to_numeric(column, errors='coerce'), or list categories"
+    return "convert the column first, or change the schema"
 
 
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}

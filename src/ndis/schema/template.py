@@ -28,6 +28,16 @@ _HEAD = """\
 #
 # A column without fill makes its whole row zero if its cell is missing.
 """
+_NO_TARGET = """\
+# A regression needs a target. Take its line out of [columns], and write it here without the "#":
+#
+# [target]
+# name = "spend"
+# low = 0
+# high = 5000
+#
+# Or leave it as it is, and name one of the columns: ndis regress --target spend. A sketch needs no target.
+"""
 
 
 def template(data: Any, *, columns: Any = None, header: bool = False, target: str | None = None) -> str:
@@ -71,4 +81,4 @@ def template(data: Any, *, columns: Any = None, header: bool = False, target: st
         lines += ["", "[target]", f"name = {quoted(target)}"]
         rest = ['categories = ["?"]'] if kinds[target] == {"text"} else ['low = "?"', 'high = "?"']
         lines += ['type = "boolean"'] if kinds[target] == {"boolean"} else rest
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "" if target is not None else "\n" + _NO_TARGET])

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import ndis
-from helpers.command import fine
+from helpers.command import fine, run
+from ndis.cli.commands import OneLineErrors
 from ndis.pair import GaussianPair
 
 
@@ -37,6 +38,16 @@ class TestAsAProcess:
         bad = subprocess.run([*command, "-2"], capture_output=True, text=True, check=False)
         assert (bad.returncode, bad.stdout) == (2, "")
         assert bad.stderr == "ndis: --ratio must be positive; got [-2.]\n"
+
+    def test_an_interrupt_before_the_command_runs(self, monkeypatch):
+        """While options are read, some versions of typer answer an interrupt without a word."""
+
+        def interrupt(*args: object, **options: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(OneLineErrors, "make_context", interrupt)
+        result = run("delta", "--ratio", 2, "--epsilon", 1)
+        assert (result.exit_code, result.stdout, result.stderr) == (130, "", "ndis: interrupted\n")
 
     def test_a_reader_that_leaves_early(self):
         command = [sys.executable, "-m", "ndis", "curve", "--ratio", "2", "--points", "1500", "--range", "0", "1"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.command import fine, run
+from helpers.command import fine as works
+from helpers.command import run
 from helpers.places import ROOT
 from ndis.mechanisms.release import ProjectionRelease
 from ndis.schema import Schema
@@ -18,6 +19,15 @@ from ndis.schema import Schema
 pd = pytest.importorskip("pandas")
 BUDGET = ("--epsilon", 20, "--delta", 1e-3)
 SCHEMA = Schema({"age": (18, 90), "region": ["N", "S"]}, target=("spend", 0, 5_000))
+
+
+NOTE = "note: without --header every line of a CSV file is a record, and its columns are known by their order\n"
+
+
+def fine(*args: object) -> str:
+    """The output of a command that works, and says nothing but the note about a CSV file without a header."""
+    by_order = "--schema" in args and "--header" not in args and any(str(arg).endswith(".csv") for arg in args)
+    return works(*args, note=NOTE if by_order else "")
 
 
 def refused(*args: object) -> str:
@@ -52,7 +62,13 @@ class TestInit:
         assert said == "data must have column names of printable characters; got names.parquet"
         pq.write_table(pa.table({"a": pa.array([{"f\x1b[31m\n[target]": 1}])}), place / "fields.parquet")
         text = fine("schema", "init", "fields.parquet")
-        assert text.splitlines()[-1] == '# "a": type struct<f?[31m?[target]: int64>'
+        assert '# "a": type struct<f?[31m?[target]: int64>' in text.splitlines()
+
+    def test_a_template_says_what_a_target_is(self, place: Path) -> None:
+        text = fine("schema", "init", "t.csv", "--header")
+        for words in ("# [target]", '# name = "spend"', "ndis regress --target spend"):
+            assert words in text
+        assert "# [target]" not in fine("schema", "init", "t.csv", "--header", "--target", "spend")
 
     def test_names_and_types_only(self, place: Path) -> None:
         text = fine("schema", "init", "t.parquet", "--target", "spend")
@@ -123,13 +139,42 @@ class TestCommands:
     def test_regress_in_rounds_with_intervals(self, place: Path, data: tuple[str, ...]) -> None:
         rounds = ("regress", *data, "--schema", "s.toml", *BUDGET)  # the default
         found = json.loads(fine(*rounds, "--json"))
-        low, high = found["intervals"]["age"]
-        assert low < found["coefficients"]["age"] < high
-        assert high - low < 5
+        inference = found["inference"]
+        assert inference["level"] == 0.95
+        assert inference["coefficients"].keys() == found["coefficients"].keys()
+        for each in (*inference["coefficients"].values(), inference["intercept"]):
+            assert each["interval_low"] < each["estimate"] < each["interval_high"]
+            half = each["interval_high"] - each["estimate"]
+            assert half == pytest.approx(1.959964 * each["standard_error"], rel=1e-5)
+        age = inference["coefficients"]["age"]
+        assert abs(age["estimate"] - 20) < age["interval_high"] - age["interval_low"] < 5
+        assert found["target_range"] == [0, 5_000]
+        assert "target_bound" not in found
+        assert found["residual_std"] > 0
+        assert "estimate: without shrinkage, for inference; shrunk: for predictions" in found["notes"]
         table = fine(*rounds)
         assert "95% interval" in table
         assert "region=S" in table
         assert refused(*rounds, "--alpha", 1).startswith("--alpha must be left out with --method rounds; got 1.0")
+
+    @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("turned.csv",)])
+    def test_a_template_without_a_target(self, place: Path, data: tuple[str, ...]) -> None:
+        """Every column of the template is filled in; --target says which of them is the target."""
+        pd.read_csv("t.csv")[["spend", "age", "region"]].to_csv("turned.csv", index=False, header=False)
+        Schema({"spend": (0, 5_000), "age": (18, 90), "region": ["N", "S"]}).to_toml("all.toml")
+        words = ("regress", *data, "--schema", "all.toml", *BUDGET)
+        said = refused(*words)
+        assert said.startswith("--schema must have a target; got none; write [target] with name, low and high into")
+        assert said.endswith("or name one of its columns with --target")
+        found = json.loads(fine(*words, "--target", "spend", "--json"))
+        assert found["target"] == "spend"
+        assert abs(found["coefficients"]["age"] - 20) < 3
+        said = refused(*words, "--target", "height")
+        assert said.startswith("--target must be a column of the schema, one of 'spend'")
+        fine("sketch", *data, "--schema", "all.toml", *BUDGET, "--sketch-size", 40, "--target", "spend", "-o", "out")
+        release = ProjectionRelease.load("out")
+        assert release.names == ("age", "region=N", "region=S", "spend")
+        assert Schema.from_receipt(release.receipt).target_name == "spend"
 
     @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("plain.csv",)])
     def test_sketch(self, place: Path, data: tuple[str, ...]) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
+import cloudpickle
 import dask.array
 import dask.dataframe
 import numpy as np
@@ -80,6 +82,7 @@ def test_partitions_of_other_columns_are_refused(columns: list[str]) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_cluster_of_processes_whole_and_with_a_worker_lost(rows: np.ndarray, tmp_path: Path) -> None:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers cannot import this file by its name
     expected = exact_gram(rows, **OPTIONS)
     marker = tmp_path / "a worker died here"
     array = dask.array.from_array(rows, chunks=(200, 4))

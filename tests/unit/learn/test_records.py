@@ -78,7 +78,7 @@ def test_data_of_the_wrong_kind():
     bounds = {"row_norm_bound": 1.0, "target_bound": 1.0}
     with pytest.raises(ParameterError, match="data must show its columns; got an empty list"):
         PLAIN.release([])
-    with pytest.raises(ParameterError, match="X must be rows in memory; got a path"):
+    with pytest.raises(ParameterError, match="X must be in memory for fit; got a path"):
         PrivateCovariance(row_norm_bound=1.0).fit("records.csv")
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1.0, 2.0], "note": [1, "secret"]})

@@ -96,7 +96,7 @@ class TestRidge:
         for parameters, words in (
             ({"schema": SCHEMA, "target_bound": 3.0}, "target_bound must be left out with a schema"),
             ({"schema": CLASSES}, "target 'bought' of the schema must be a number"),
-            ({"schema": Schema({"age": (18, 90)})}, "target must be part of the schema"),
+            ({"schema": Schema({"age": (18, 90)})}, "schema must have a target; got none"),
             ({"schema": "schema.toml"}, "schema must be an ndis.Schema; got str"),
         ):
             with pytest.raises(ParameterError, match=words):

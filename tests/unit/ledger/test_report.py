@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -29,3 +30,16 @@ def test_the_report_has_no_private_value_and_escapes_names(tmp_path):
     whole = mechanism.profile().repeat(2)
     row = found["curve"][40]
     assert row["remove"] == pytest.approx(whole.delta(row["epsilon"], order="remove"), rel=1e-9)
+
+
+def test_the_page_is_for_people(tmp_path):
+    """Times to the minute, names at the axes, and a label at every cell for narrow screens."""
+    mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=3.0, delta=1e-6, plan={"a": (mechanism, 2)})
+    ledger.release("a", mechanism, 1.0)
+    page = ledger.report().to_html()
+    assert re.search(r"Made [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2} \(UTC\)\.", page)
+    assert not re.search(r"[0-9]{2}:[0-9]{2}:[0-9]{2}", page)
+    assert [f">{name}</text>" in page for name in "εδ"] == [True, True]
+    head = re.findall(r'<th scope="col">([^<]*)</th>', page.split("<h2>Releases</h2>")[1])
+    assert re.findall(r'data-label="([^"]*)"', page) == head

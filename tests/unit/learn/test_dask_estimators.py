@@ -108,7 +108,7 @@ def test_fit_says_who_takes_a_collection(schema: ndis.Schema | None, frame: pd.D
 def test_what_reads_rows_in_memory_says_so(frame: pd.DataFrame) -> None:
     parts = dd.from_pandas(frame, npartitions=2)
     for read in (SCHEMA.encode, SCHEMA.preview):
-        with pytest.raises(ParameterError, match="data must be X must be in memory for fit; got a dask collection"):
+        with pytest.raises(ParameterError, match="data must be in memory or in files here; got a dask collection"):
             read(parts)
     with pytest.raises(ParameterError, match="columns and header must be left out"):
         SCHEMA.table(parts, header=True)
