@@ -47,6 +47,7 @@ from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.sampled_certified_parts import Order, Parts, SampledGroup, product
 from ndis.spectrum.sampled_certified_plan import Guess, Plan, Planner
+from ndis.spectrum.sampled_certified_sum import PeriodSum
 from ndis.spectrum.sampled_upper import DiscreteStep, dominated, dominating, profile
 
 __all__ = ["SampledGroup", "bounds_sampled", "certify_sampled", "certify_sampled_log"]
