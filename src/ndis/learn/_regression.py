@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -168,6 +169,12 @@ class PrivateLinearRegression(LinearPredictor, RoundsEstimator):
         """Beside a constant, the columns of a category are collinear. So its values are compared with the first one."""
         return bool(self.fit_intercept)
 
+    def _matrix_noise(self) -> float:
+        one_of("method", self.method, METHODS)
+        rounds = self._checked_rounds() if self.method == "rounds" else 1
+        budget = calibrated_rounds(**self._public(), rounds=rounds, clipped=bool(self.count_clipped))
+        return budget.gram_noise(1 + Fraction(INTERCEPT_SHARE if self.fit_intercept else 0.0) ** 2)
+
     def _learn(
         self,
         sums: RecordSums,
@@ -243,8 +250,9 @@ class PrivateLinearRegression(LinearPredictor, RoundsEstimator):
         if self.estimate_.theta.shape[0] > rows.shape[1]:
             rows = np.hstack([rows, np.ones((len(rows), 1))])
         centre = rows @ self.estimate_.theta
-        known = np.asarray(np.isfinite(self.estimate_.covariance).all(axis=(1, 2)))
-        covariance = np.where(known[:, None, None], self.estimate_.covariance, 0.0)
+        covariance = self.estimate_.covariance
+        covariance = np.where(np.isfinite(covariance), covariance, 0.0)
+        known = (rows != 0.0).astype(float) @ self.estimate_.unknown().T == 0.0
         variance = np.einsum("ni,tij,nj->nt", rows, covariance, rows)
         if kind == "observation":
             variance = variance + self.estimate_.residual_variance
