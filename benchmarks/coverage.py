@@ -1,6 +1,6 @@
 """Coverage and length of the intervals of private linear and logistic regression, over simulated data sets.
 
-python -m benchmarks.coverage [--fits 4000] [--logistic-fits 2000] [--hidden-fits 200]
+python -m benchmarks.coverage [--fits 4000] [--logistic-fits 2000] [--hidden-fits 300]
 
 New records and new noise in every fit. Three regimes: noise of privacy dominates, is comparable with the noise of
 sampling, is negligible. The oracle knows the variances of the residuals and of all noise, the true Gram matrix and the
@@ -173,7 +173,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Coverage of private intervals.")
     parser.add_argument("--fits", type=int, default=4000)
     parser.add_argument("--logistic-fits", type=int, default=2000)
-    parser.add_argument("--hidden-fits", type=int, default=200)
+    parser.add_argument("--hidden-fits", type=int, default=300)
     given = parser.parse_args(arguments if arguments is not None else [])
     print(f"\n95 % intervals, {given.fits} fits per regime, {len(TRUTH)} coefficients and an intercept")
     print(HEADER)

@@ -202,9 +202,12 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
         (0.19, 0.06)
         """
         schema = self._schema()
-        if columns is None and schema is None:
+        if columns is not None:
+            features = as_size("columns", columns)
+        elif schema is not None:
+            features = len(self._kept_columns(schema))
+        else:
             raise ParameterError("columns", "be stated without a schema", None)
-        features = len(self._kept_columns(schema)) if columns is None else as_size("columns", columns)
         noise = self._matrix_noise()
         counted = as_size("records", records)
         return self._row_bound() * least_spread(noise, predictors=features + bool(self.fit_intercept), records=counted)

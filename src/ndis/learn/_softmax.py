@@ -96,7 +96,8 @@ def fit_gradients(
     curvature = CURVATURE * (0.25 if outputs == 1 else 0.5) * np.maximum(values, floor)
     longest = data.longest * (1.0 if outputs == 1 else float(np.sqrt(2.0)))
     theta, clip = np.zeros((data.predictors, outputs)), FIRST_CLIP * longest
-    estimate, counted = None, []
+    estimate = None
+    counted: list[float] = []  # histograms add up to the number of records
     for index in range(rounds):
         last = index == rounds - 1
         if intervals and (last or index == rounds // 2):
@@ -114,7 +115,7 @@ def fit_gradients(
             step = shrunk(rotated, every, NOISE_SHARE * noise**2)[0]
             theta = theta - vectors @ step.reshape(theta.shape)
         if not last:
-            counted.append(histogram.sum())
+            counted.append(float(histogram.sum()))
             shift = data.shift(index + 1)
             chosen = longest * next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
             clip = min(max(chosen, clip / _PACE), clip * _PACE)
