@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndis._validate import as_scalar
 from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.described import call_of
 from ndis.auditing.digits import several
 from ndis.auditing.edits import as_rows, digest, parts_of
 from ndis.auditing.guarantees import advice, from_mechanism, prove
@@ -224,20 +225,26 @@ def _reproduce(claim: Claim | ClaimedCurve, source: str, value: Any, data: Any, 
     else:
         epsilons, deltas = zip(*claim.points, strict=True)
         text = f"ndis.Claim.curve({list(epsilons)}, {list(deltas)}, adjacency={claim.adjacency!r})"
+    again = (
+        "# or certify the pair shown again, from the JSON of this report",
+        "from ndis.auditing import AuditReport",
+        'AuditReport.from_json(open("audit.json").read()).witness.recheck()',
+    )
+    made = call_of(value) if source == "mechanism" and data is None else None
+    if made is not None:
+        call = f"ndis.audit({text}, mechanism={made[1]}, random_state={seed})"
+        return "\n".join(["import ndis", made[0], call, *again])
     given = f"{source}=…"
-    told = ""
     if source != "pairs":
         name = getattr(value, "name", None) if source == "algorithm" else type(value).__name__
         given = f"{source}={name if isinstance(name, str) else _name(value)}"
+    lines = ["# a sketch of the call: put your own objects in place of the names and of every …"]
     if source == "algorithm":
         given += ", data=…, neighbours=…"
-        told = f" the digest of data is {digest(*parts_of(data))};"
+        lines.append(f"# the digest of data is {digest(*parts_of(data))}")
     elif data is not None:
         given += ", data=…"
-    return (
-        f"ndis.audit({text}, {given}, random_state={seed});{told} or, from the JSON of this report, "
-        "AuditReport.from_json(text).witness.recheck()"
-    )
+    return "\n".join([*lines, f"ndis.audit({text}, {given}, random_state={seed})", *again])
 
 
 def _name(algorithm: Any) -> str:

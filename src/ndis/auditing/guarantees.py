@@ -15,6 +15,7 @@ import numpy as np
 from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget
 from ndis.auditing.claim import Claim, ClaimedCurve, Proof
+from ndis.auditing.described import described
 from ndis.auditing.digits import at_least, at_most, equation, plain
 from ndis.auditing.edits import as_rows
 from ndis.auditing.judge import EXCHANGED, WITH_RECORD, Candidate, Tested, candidates_of
@@ -32,6 +33,7 @@ __all__ = ["Lifted", "advice", "from_mechanism", "prove"]
 
 Texts = tuple[str, ...]
 _THEOREMS = {  # by the name of a class of this package
+    "DPSGD": "thm:sampled-moment",
     "GaussianMechanism": "thm:mean-shift",
     "GaussianRounds": "thm:rounds",
     "GramMechanism": "thm:gram-mechanism",
@@ -47,6 +49,8 @@ _ALWAYS = (
     "one person contributes at most one record",
 )
 _OWN = {
+    "DPSGD": "each record enters each batch on its own with the stated probability (Poisson sampling), its gradient is "
+    "clipped to the norm that the noise multiplier refers to, and the noisy sums are all that depends on the data",
     "GaussianMechanism": "the query changes by at most the stated sensitivity between any two neighbours",
     "GaussianRounds": "no more rounds are released than the mechanism was made for",
     "LiftedMechanism": "the model's declared sensitivity holds, for its numbers as they are rounded too; "
@@ -168,7 +172,7 @@ def prove(mechanism: Any, claim: Claim | ClaimedCurve) -> Proof | None:
         theorem = "thm:rank-one"
     own = (_OWN[kind.__name__],) if kind.__name__ in _OWN else ()
     points = "; ".join(f"{equation('ε', e)}, {equation('δ', d)}" for e, d in claim.points)
-    statement = f"{kind.__name__} gives differential privacy with {points} ({claim.adjacency}) on every data set"
+    statement = f"{described(mechanism)} gives differential privacy with {points} ({claim.adjacency}) on every data set"
     return Proof(theorem, statement, (*own, *_ALWAYS))
 
 

@@ -18,6 +18,7 @@ from ndis.profile import Choice, PrivacyProfile
 __all__ = ["ExactAccountant", "from_event", "to_pld"]
 
 _MOST_POINTS = 10**7
+_MOST_NOISE = 2.0**23  # ε of a sampled step with so much noise is far below any that matters
 
 
 class _UnsupportedError(Exception):
@@ -46,7 +47,10 @@ def _profile(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
                 return _singular(adjacency)
             if not 2.0**-400 <= noise <= 2.0**400:
                 raise _UnsupportedError(event, "the noise multiplier must be positive and finite")
-            return PrivacyProfile.from_noise_multiplier(noise, adjacency=adjacency)
+            # The multiplier is over the norm of one record, and a replaced record moves the sum by two norms.
+            return PrivacyProfile.from_noise_multiplier(
+                noise if adjacency == "add-remove" else noise / 2.0, adjacency=adjacency
+            )
         case dp_accounting.ComposedDpEvent():
             return _together([_profile(one, adjacency) for one in event.events])
         case dp_accounting.SelfComposedDpEvent():
@@ -72,22 +76,30 @@ def _sampled(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
     rate = float(event.sampling_probability)
     if not 0.0 <= rate <= 1.0:
         raise _UnsupportedError(event, "the sampling probability must lie between 0 and 1")
-    inner = _profile(event.event, adjacency)
+    inner = _profile(_with_less_noise(event.event), adjacency)
     if inner is None or rate == 0.0:
         return None
-    if rate == 1.0:
-        return inner
+    if rate == 1.0 or inner.groups[0].remove.mutually_singular:
+        return inner  # without noise a sample is private at no ε: δ = 1 is above its true δ, the rate
     if adjacency != "add-remove":
         raise _UnsupportedError(event, "Poisson samples of replaced records have no single worst pair")
     if inner.composed:
         raise _UnsupportedError(event, "releases that draw their own samples from one sample have no exact profile")
-    if inner.groups[0].remove.mutually_singular:
-        raise _UnsupportedError(event, "a sample of an event that is not private has no Gaussian profile")
     return inner.subsampled(rate)
+
+
+def _with_less_noise(event: Any) -> Any:
+    """The event, with as much noise as floats can follow in a sample; less noise is on the safe side."""
+    if isinstance(event, dp_accounting.GaussianDpEvent) and _MOST_NOISE < event.noise_multiplier < math.inf:
+        return dp_accounting.GaussianDpEvent(_MOST_NOISE)
+    return event
 
 
 def from_event(event: dp_accounting.DpEvent, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
     """The exact profile of an event: Gaussian, PoissonSampled, Composed, SelfComposed, NoOp or NonPrivate.
+
+    The noise multiplier of an event is its noise over the largest norm of one record. Under "replace-one" a record may
+    turn into its opposite. So the sum moves by twice that norm, and the profile has half the multiplier.
 
     Raises
     ------
@@ -117,7 +129,8 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
     Parameters
     ----------
     neighboring_relation : NeighboringRelation
-        ADD_OR_REMOVE_ONE unless given. Under the others, only Gaussian events without sampling are supported.
+        ADD_OR_REMOVE_ONE unless given. REPLACE_SPECIAL, a record that turns into nothing, is the same. Under
+        REPLACE_ONE the sum moves by twice the norm of a record, and only events without sampling are supported.
 
     Examples
     --------
@@ -133,7 +146,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
 
     @property
     def _adjacency(self) -> Adjacency:
-        return "add-remove" if self.neighboring_relation == NeighboringRelation.ADD_OR_REMOVE_ONE else "replace-one"
+        return "replace-one" if self.neighboring_relation == NeighboringRelation.REPLACE_ONE else "add-remove"
 
     @property
     def profile(self) -> PrivacyProfile | None:

@@ -5,17 +5,28 @@ least-squares solution, gives
 
     estimate = θ + Ã⁻¹g,      estimate − θ* = Ã⁻¹(noise − Eδ),      δ = θ* − θ,   E = Ã − A,
 
-to first order in E. Given δ, Eδ is Gaussian with covariance s²/2·(|δ|²I + δδᵀ). So the covariance of the estimate
-around the coefficients of the population is
+exactly. Given δ, Eδ is Gaussian with covariance s²/2·(|δ|²I + δδᵀ). So the covariance of the estimate around the
+coefficients of the population is about
 
-    Ã⁻¹ (σ²I + s²/2·(|δ|²I + δδᵀ)) Ã⁻¹ + ς²Ã⁻¹,
+    P = Ã⁻¹ (σ²I + s²/2·(|δ|²I + δδᵀ) + s²/2·(tr(P)·I + P)) Ã⁻¹ + ς²Ã⁻¹,
 
 with ς² the variance of the residuals: noise of privacy, and noise of sampling, for errors of equal variance. All
-quantities were released, or are estimated from released ones (δ by Ã⁻¹g). The prior of the shrunk estimate has no part
-in it, so intervals are for fixed coefficients.
+quantities were released, or are estimated from released ones (δ by Ã⁻¹g, whose own error is the term with P). The prior
+of the shrunk estimate has no part in it, so intervals are for fixed coefficients.
 
-The first order fails where Ã has an eigenvalue near the noise. Then nothing is known of that direction, and all
-intervals are infinite.
+This fails where Ã has an eigenvalue near the noise: such a direction is hidden (`_hidden`). Let the columns of U be the
+eigenvectors of the other directions, L their eigenvalues, and H the hidden eigenvectors. The equations of the other
+directions hold by themselves:
+
+    U·L⁻¹Uᵀg − UUᵀδ = U·L⁻¹Uᵀ(noise − Eδ),      |δ|² = |Uᵀδ|² + |Hᵀδ|².
+
+So they give intervals, if the hidden part Hᵀδ is bounded: it leaks through E. Its bound D is an assumption, and the
+docs state it: the hidden part explains no more of the target than what is left unexplained, if the spread of the rows
+along it is what the noise could just hide. D² is then the sum of squared residuals over that spread.
+
+A coefficient c = eᵢ is known if it has no part along H but that which the noise makes: |Hᵀc| is then about
+s/√2·|L⁻¹Uᵀc| times the root of the number of hidden directions. Its variance has (D·|Hᵀc|)² as well. Otherwise the
+coefficient is unknown, and its interval is infinite.
 """
 
 from __future__ import annotations
@@ -25,16 +36,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ndis._text import html_table, text_table
 from ndis._validate import Floats, as_one_probability, as_scalar
 from ndis.learn._empirical_bayes import Round
 
-__all__ = ["CoefficientTable", "Unshrunk", "newton", "normal_quantile", "unshrunk"]
+__all__ = ["CoefficientTable", "Unshrunk", "least_spread", "newton", "normal_quantile", "unshrunk"]
 
-# The least eigenvalue of the released matrix, over that of its noise, for the first order to hold.
+# A clear eigenvalue of the released matrix is above so many standard deviations of the noise in one direction,
+_LEAST = 3.0
+# and the noise in all clear directions together is so many times below them. For p equal eigenvalues that is 1.2 times
+# the largest eigenvalue of the noise, s·√(2p).
 _CLEAR = 1.2
+# A coefficient is known if its part along hidden directions is within so many standard deviations of nothing, and if
+# its square is at most this.
+_WITHIN = 3.0
+_PART = 0.1
+_MARGIN = 2.0  # `least_spread` leaves so many standard deviations of the noise between an eigenvalue and what is hidden
 
 
 def normal_quantile(level: float) -> float:
@@ -55,7 +75,7 @@ class Unshrunk:
     ----------
     theta : (predictors, targets) array
     covariance : (targets, predictors, predictors) array
-        Of its error, noise of privacy and of sampling; infinite where the matrix cannot be inverted reliably.
+        Of its error, noise of privacy and of sampling; infinite beside a coefficient that the noise hides.
     residual_variance : (targets,) array
     records : float
         The estimated number of records.
@@ -79,9 +99,15 @@ class Unshrunk:
         """
         matrix, shift = units
         theta, at = (matrix @ each + shift[:, None] for each in (self.theta, self.at))
-        known = np.isfinite(self.covariance).all(axis=(1, 2), keepdims=True)
+        known = np.isfinite(self.covariance)
         covariance = matrix @ np.where(known, self.covariance, 0.0) @ matrix.T
-        return Unshrunk(theta, np.where(known, covariance, np.inf), self.residual_variance * width**2, self.records, at)
+        touched = self.unknown() @ (matrix != 0.0).T
+        covariance = _endless(covariance, touched)
+        return Unshrunk(theta, covariance, self.residual_variance * width**2, self.records, at)
+
+    def unknown(self) -> NDArray[np.bool_]:
+        """Which coefficients the noise hides, (targets, predictors)."""
+        return np.asarray(~np.isfinite(np.diagonal(self.covariance, axis1=1, axis2=2)))
 
     def errors(self) -> Floats:
         """Standard errors, (targets, predictors)."""
@@ -106,8 +132,8 @@ class Unshrunk:
         x = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         if len(self.theta) > x.shape[1]:
             x = np.hstack([x, np.ones((len(x), 1))])
-        known = np.asarray(np.isfinite(self.covariance).all(axis=(1, 2)))
-        covariance = np.where(known[:, None, None], self.covariance, 0.0)
+        covariance = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
+        known = (x != 0.0).astype(float) @ self.unknown().T == 0.0  # rows that touch no hidden coefficient
         variance = np.einsum("ni,tij,nj->nt", x, covariance, x)
         if residuals:
             variance = variance + self.residual_variance
@@ -128,58 +154,116 @@ def unshrunk(
     """
     p, m = last.theta.shape
     records = max(records, p + 1.0)
-    inverse = _inverse(gram, noise)
-    if inverse is None:
-        endless = np.full((m, p, p), np.inf)
-        return Unshrunk(last.theta.copy(), endless, np.maximum(squares, square_noise) / records, records, last.theta)
-    steps = inverse @ last.total
+    clear = _Clear.of(gram, noise)
+    steps = clear.solve(last.total)
     variances, covariances = np.empty(m), np.empty((m, p, p))
     for j in range(m):
         step = steps[:, j]
         # Squares at θ are those at the solution, plus δᵀAδ.
-        gained = max(float(step @ last.total[:, j]) - last.noise**2 * float(np.trace(inverse)), 0.0)
+        gained = max(float(step @ last.total[:, j]) - last.noise**2 * float((1.0 / clear.values).sum()), 0.0)
         # The variance is positive: its estimate is raised to what its own noise allows.
         left = max(float(squares[j]) - gained, square_noise)
         variances[j] = left / (records - p)
-        covariances[j] = _covariance(last, inverse, step, noise=noise, variance=variances[j])
+        covariances[j] = clear.covariance(last, step, variance=variances[j], left=left)
     return Unshrunk(last.theta + steps, covariances, variances, records, last.theta)
 
 
-def newton(last: Round, hessian: Floats, *, noise: float) -> Unshrunk:
+def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Unshrunk:
     """One step of Newton's method from the last round of a logistic fit, with a released Hessian with noise s.
 
     `last.total` is minus the gradient. If the model holds, the covariance of a sum of scores is the Hessian, so the
-    noise of sampling is its inverse. There are no residuals, and the number of records is not needed: both are NaN.
+    noise of sampling is its inverse, as with a residual variance of 1.
 
-    >>> found = newton(Round(np.zeros((1, 1)), np.array([[50.0]]), noise=3.0), np.array([[100.0]]), noise=0.1)
+    >>> last = Round(np.zeros((1, 1)), np.array([[50.0]]), noise=3.0)
+    >>> found = newton(last, np.array([[100.0]]), noise=0.1, records=500.0)
     >>> found.theta.tolist(), np.sqrt(found.covariance[0]).round(3).tolist()
     ([[0.5]], [[0.104]])
     """
-    p = len(last.theta)
-    nothing = np.full(1, math.nan)
-    inverse = _inverse(hessian, noise)
-    if inverse is None:
-        return Unshrunk(last.theta.copy(), np.full((1, p, p), np.inf), nothing, math.nan, last.theta)
-    steps = inverse @ last.total
-    covariance = _covariance(last, inverse, steps[:, 0], noise=noise, variance=1.0)
-    return Unshrunk(last.theta + steps, covariance[None], nothing, math.nan, last.theta)
+    clear = _Clear.of(hessian, noise)
+    steps = clear.solve(last.total)
+    covariance = clear.covariance(last, steps[:, 0], variance=1.0, left=max(records, 1.0))
+    return Unshrunk(last.theta + steps, covariance[None], np.full(1, math.nan), records, last.theta)
 
 
-def _inverse(matrix: Floats, noise: float) -> Floats | None:
-    """The inverse of a released matrix; None if noise may hide one of its directions."""
-    least = float(np.linalg.eigvalsh(matrix)[0])
-    if not least > _CLEAR * noise * math.sqrt(2.0 * len(matrix)):
-        return None
-    inverse = np.linalg.inv(matrix)
-    return np.asarray((inverse + inverse.T) / 2)
+@dataclass(frozen=True, eq=False)
+class _Clear:
+    """The directions of a released matrix that its noise does not hide, and the hidden ones.
+
+    Attributes
+    ----------
+    values, vectors
+        Eigenvalues and eigenvectors of the clear directions.
+    hidden : (predictors, hidden) array
+        The other eigenvectors.
+    noise : float
+        s, of the matrix.
+    """
+
+    values: Floats
+    vectors: Floats
+    hidden: Floats
+    noise: float
+
+    @classmethod
+    def of(cls, matrix: Floats, noise: float) -> _Clear:
+        values, vectors = np.linalg.eigh(matrix)
+        h = _hidden(values, noise)
+        return cls(values[h:], vectors[:, h:], vectors[:, :h], noise)
+
+    def solve(self, total: Floats) -> Floats:
+        return np.asarray(self.vectors @ (self.vectors.T @ total / self.values[:, None]))
+
+    def covariance(self, last: Round, step: Floats, *, variance: float, left: float) -> Floats:
+        """P of the module docstring; infinite beside unknown coefficients. `left` is the sum of squared residuals."""
+        half, count = self.noise**2 / 2, self.hidden.shape[1]
+        bound = left / (_LEAST * self.noise) if count else 0.0  # D²
+        moved = self.vectors.T @ step
+        inner = np.diag(last.noise**2 + last.bias**2 + half * (moved @ moved + bound) + variance * self.values)
+        inner = inner + half * np.outer(moved, moved)
+        # Entry by entry P·(λᵢλⱼ − s²/2) = inner + [i = j]·s²/2·tr(P), and so its trace is known first.
+        room = np.outer(self.values, self.values) - half
+        own = 1.0 / np.diagonal(room)
+        trace = float(np.diagonal(inner) @ own) / (1.0 - half * float(own.sum()))
+        found = self.vectors @ ((inner + half * trace * np.eye(len(own))) / room) @ self.vectors.T
+        if not count:
+            return np.asarray(found)
+        along = (self.hidden**2).sum(axis=1)
+        expected = half * count * ((self.vectors / self.values) ** 2).sum(axis=1)
+        unknown = along > np.minimum(_WITHIN**2 * expected, _PART)
+        return _endless(found + bound * self.hidden @ self.hidden.T, unknown)
 
 
-def _covariance(last: Round, inverse: Floats, step: Floats, *, noise: float, variance: float) -> Floats:
-    """Noise of privacy, of the last round and of the matrix, and noise of sampling."""
-    p = len(step)
-    moved = step @ step * np.eye(p) + np.outer(step, step)
-    inner = (last.noise**2 + last.bias**2) * np.eye(p) + noise**2 / 2 * moved
-    return np.asarray(inverse @ inner @ inverse + variance * inverse)
+def _hidden(values: Floats, noise: float) -> int:
+    """How many of the ascending eigenvalues of a released matrix are too near its noise.
+
+    Beside the least eigenvalue itself, the sum of 1/λ² over the clear directions counts: of a step δ in these
+    directions the noise of the matrix makes an error of mean square about s²/2·Σ λ⁻²·|δ|².
+
+    >>> _hidden(np.array([2.0, 100.0]), 1.0), _hidden(np.array([4.0, 100.0]), 1.0)  # the noise is 1 in any direction
+    (1, 0)
+    >>> _hidden(np.full(7, 4.0), 1.0)  # in six directions together it is about 3.5
+    2
+    """
+    with np.errstate(divide="ignore"):
+        each = np.maximum(values, 0.0) ** -2.0
+    together = np.cumsum(each[::-1])[::-1]
+    clear = (values > _LEAST * noise) & (2.0 * _CLEAR**2 * noise**2 * together <= 1.0)
+    return int(np.count_nonzero(~clear))
+
+
+def least_spread(noise: float, *, predictors: int, records: int) -> float:
+    """The standard deviation that rows need along every direction for a matrix with noise s to show it.
+
+    >>> round(least_spread(10.0, predictors=7, records=8000), 4)
+    0.0901
+    """
+    need = noise * (max(_LEAST, _CLEAR * math.sqrt(2.0 * predictors)) + _MARGIN)
+    return math.sqrt(need / records)
+
+
+def _endless(covariance: Floats, unknown: NDArray[np.bool_]) -> Floats:
+    """The covariance, infinite in the rows and columns of unknown coefficients."""
+    return np.where(unknown[..., :, None] | unknown[..., None, :], np.inf, covariance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -198,6 +199,13 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
     def _against_first_category(self) -> bool:
         """Beside a constant, the columns of a category are collinear, and no interval would be finite."""
         return bool(self.intervals and self.fit_intercept)
+
+    def _matrix_noise(self) -> float:
+        """Of the last Hessian, times 4: a row counts for at most a quarter in it."""
+        if not self.intervals:
+            raise ParameterError("intervals", "be True", self.intervals, "a fit has no intervals otherwise")
+        budget = calibrated_gradients(**self._public(), rounds=self._checked_rounds(), intervals=True)
+        return 4.0 * budget.weighted_gram_noise(1, 1 + Fraction(CONSTANT_SHARE if self.fit_intercept else 0.0) ** 2)
 
     def _descend(self, data: Any, codes: Any, row_norm_bound: float, **where: Any) -> Self:
         """In rounds of gradients."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -167,6 +168,12 @@ class PrivateLinearRegression(LinearPredictor, RoundsEstimator):
     def _against_first_category(self) -> bool:
         """Beside a constant, the columns of a category are collinear. So its values are compared with the first one."""
         return bool(self.fit_intercept)
+
+    def _matrix_noise(self) -> float:
+        one_of("method", self.method, METHODS)
+        rounds = self._checked_rounds() if self.method == "rounds" else 1
+        budget = calibrated_rounds(**self._public(), rounds=rounds, clipped=bool(self.count_clipped))
+        return budget.gram_noise(1 + Fraction(INTERCEPT_SHARE if self.fit_intercept else 0.0) ** 2)
 
     def _learn(
         self,

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ndis._validate import Floats, as_size
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums, TermSums
-from ndis.learn._inference import CoefficientTable
+from ndis.learn._inference import CoefficientTable, least_spread
 from ndis.learn._tables import RowEstimator, TargetEstimator
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Receipt, as_adjacency
@@ -22,6 +22,11 @@ from ndis.mechanisms.rounds import GaussianRounds
 from ndis.schema.columns import Category
 
 __all__ = ["EDGES", "FIRST_CLIP", "Releases", "RoundsEstimator", "mean_square", "next_clip", "tail"]
+
+_UNKNOWN = (
+    "unknown: the noise hides this coefficient; more records, a larger epsilon, fewer columns, or a smaller "
+    "row_norm_bound would show it; the others hold if what is hidden explains no more than the residuals"
+)
 
 R = TypeVar("R", bound="Releases")
 T = TypeVar("T")
@@ -161,9 +166,11 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
     def coef_interval(self, level: float = 0.95) -> Floats:
         """Confidence intervals of the coefficients of the population, intercept left out.
 
-        They are around the estimate without shrinkage and count the noise of privacy and of sampling. They are infinite
-        if the noise hides a direction of the features. For a linear regression the sampling noise is that of errors of
-        equal variance. For a logistic regression, which needs `intervals`, the model is assumed to hold.
+        They are around the estimate without shrinkage and count the noise of privacy and of sampling. That of a
+        coefficient is infinite if it has a part along a direction of the features that the noise hides. The others then
+        assume that what is hidden explains no more than the residuals (docs: which-regression). For a linear
+        regression the sampling noise is that of errors of equal variance. For a logistic regression, which needs
+        `intervals`, the model is assumed to hold.
 
         Returns
         -------
@@ -172,6 +179,43 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
         self._check_intervals()
         found: Floats = self.estimate_.interval(self.n_features_in_, level)
         return found[0] if self._one_output else found
+
+    def least_spread(self, records: int, *, columns: int | None = None) -> float:
+        """How far rows must spread for all intervals to be finite, from public numbers only: nothing is read.
+
+        The standard deviation along every direction of the features, in the units of `row_norm_bound`. With a schema
+        the unit of a number is half its range. If some column spreads less, or nearly follows from others, its
+        coefficient may come out as unknown. It is for columns whose means are near the middle of their ranges, and for
+        a logistic regression of classes of about equal size.
+
+        Parameters
+        ----------
+        records : int
+            About how many there are.
+        columns : int, optional
+            The number of features; by default that of the schema.
+
+        Examples
+        --------
+        >>> from ndis.learn import PrivateLinearRegression
+        >>> model = PrivateLinearRegression(epsilon=1.0, delta=1e-6, row_norm_bound=2.0, target_bound=1.0)
+        >>> round(model.least_spread(8_000, columns=6), 2), round(model.least_spread(80_000, columns=6), 2)
+        (0.19, 0.06)
+        """
+        schema = self._schema()
+        if columns is not None:
+            features = as_size("columns", columns)
+        elif schema is not None:
+            features = len(self._kept_columns(schema))
+        else:
+            raise ParameterError("columns", "be stated without a schema", None)
+        noise = self._matrix_noise()
+        counted = as_size("records", records)
+        return self._row_bound() * least_spread(noise, predictors=features + bool(self.fit_intercept), records=counted)
+
+    def _matrix_noise(self) -> float:
+        """The noise of the matrix that intervals rest on, over the squared row bound."""
+        raise NotImplementedError  # each estimator has its own
 
     def _summary(self, title: str, level: float, note: str) -> CoefficientTable:
         self._check_intervals()
@@ -191,6 +235,7 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
                 f"{self.receipt_.words}; errors count the noise of privacy and of sampling",
                 "estimate: without shrinkage, for inference; shrunk: for predictions",
                 *self._schema_notes(),
+                *((_UNKNOWN,) if self.estimate_.unknown().any() else ()),
             ),
         )
 

@@ -97,6 +97,7 @@ def fit_gradients(
     longest = data.longest * (1.0 if outputs == 1 else float(np.sqrt(2.0)))
     theta, clip = np.zeros((data.predictors, outputs)), FIRST_CLIP * longest
     estimate = None
+    counted: list[float] = []  # histograms add up to the number of records
     for index in range(rounds):
         last = index == rounds - 1
         if intervals and (last or index == rounds // 2):
@@ -106,7 +107,7 @@ def fit_gradients(
             clip = longest if last else clip
         total, noise, histogram = data.round(index, theta, clip=clip, longest=longest, last=last)
         if intervals and last:
-            estimate = newton(Round(theta, -total, noise), hessian, noise=s)
+            estimate = newton(Round(theta, -total, noise), hessian, noise=s, records=float(np.mean(counted)))
         if outputs > 1:
             total = total - total.mean(axis=1, keepdims=True)  # residuals of a record add up to zero: this is noise
         rotated, every = (vectors.T @ total).ravel(), np.repeat(curvature, outputs)
@@ -114,6 +115,7 @@ def fit_gradients(
             step = shrunk(rotated, every, NOISE_SHARE * noise**2)[0]
             theta = theta - vectors @ step.reshape(theta.shape)
         if not last:
+            counted.append(float(histogram.sum()))
             shift = data.shift(index + 1)
             chosen = longest * next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
             clip = min(max(chosen, clip / _PACE), clip * _PACE)

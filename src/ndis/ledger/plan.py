@@ -123,7 +123,8 @@ def _need_dominated(declared: PrivacyProfile, request: PrivacyProfile, slot: str
     if answer.decided:
         raise BudgetError(
             f"the request must be dominated by slot {slot!r} at every epsilon, in each order; got a request that "
-            f"exceeds it in the order {answer.order!r} at epsilon = {answer.witness!r}"
+            f"exceeds it in the order {answer.order!r} at epsilon = {answer.witness!r}; release with the mechanism of "
+            "the slot, or with a slightly smaller epsilon: calibrations with other bounds differ in their last digits"
         )
     raise BudgetError(
         f"the request must be dominated by slot {slot!r} at every epsilon, in each order; got a comparison that could "

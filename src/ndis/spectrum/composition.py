@@ -130,6 +130,8 @@ class Composition:
             # e^r δ(ε − r).
             mean = math.fsum(s.count * s.pair.form.mean for s in self.steps)
             moved = 4.0 * doubt * (mean + self._reach(goal))
+        if not moved < math.inf:
+            raise PrecisionError("epsilon of steps with next to no noise is not known; a step of its own may have one")
         if start > 0.0:  # the answer of the other order: one value tells whether this order asks for more
             if self.below(start - moved, goal - moved):
                 return start

@@ -157,7 +157,7 @@ class TestDPAccounting:
     def test_gaussians_compose(self, dpa, ours):
         event = dpa.ComposedDpEvent([dpa.GaussianDpEvent(2.0), dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(2.0), 3)])
         accountant = ours.ExactAccountant(dpa.NeighboringRelation.REPLACE_ONE).compose(event)
-        assert accountant.get_epsilon(1e-6) == pytest.approx(PrivacyProfile.from_noise_multiplier(1.0).epsilon(1e-6))
+        assert accountant.get_epsilon(1e-6) == pytest.approx(PrivacyProfile.from_noise_multiplier(0.5).epsilon(1e-6))
         assert accountant.get_epsilon(0) == math.inf
         assert accountant.get_epsilon(1) == 0
         assert accountant.get_delta(math.inf) == 0
@@ -188,11 +188,7 @@ class TestDPAccounting:
             found = ours.ExactAccountant().compose(event).get_delta(0.3)
             assert found == (0.0 if truth is None else pytest.approx(truth.delta(0.3), rel=1e-12))
         step = dpa.PoissonSampledDpEvent(0.1, gaussian)
-        for event in (
-            dpa.PoissonSampledDpEvent(0.1, dpa.SelfComposedDpEvent(step, 2)),
-            dpa.PoissonSampledDpEvent(0.1, dpa.NonPrivateDpEvent()),
-        ):
-            assert not ours.ExactAccountant().supports(event)
+        assert not ours.ExactAccountant().supports(dpa.PoissonSampledDpEvent(0.1, dpa.SelfComposedDpEvent(step, 2)))
         assert not ours.ExactAccountant(dpa.NeighboringRelation.REPLACE_ONE).supports(step)
         with pytest.raises(ParameterError, match=r"^target_delta must lie between 0 and 1"):
             ours.ExactAccountant().compose(step).get_epsilon(-1e-5)
