@@ -186,7 +186,7 @@ class WindowStep:
             return self._strips[c, digits]
         size = _log_sum(self._terms(c))
         best = (0.0, 0.0)
-        for a in (0.49 * math.pi / 2.0 / self.mu * np.geomspace(1.0, 1e-3, 15)).tolist():
+        for a in (min(0.24 * math.pi / self.mu, 3.0) * np.geomspace(1.0, 2e-3, 15)).tolist():
             lift = max(_log_sum(self._bound(c, 2.0 * a)) - size, 0.0)
             step = 2.0 * math.pi * a / (digits + 4.0 + lift)
             if step > best[1]:
@@ -231,11 +231,11 @@ class WindowStep:
         edges = [float(x[first]), *x[first + 1 :][:-1][np.diff(cell) > 0.0].tolist(), float(x[-1])]
         for _ in range(500):
             end = float(self._log_ratio(np.array([edges[-1] + 1j * theta]))[0].real)
-            beyond = end - self.high
+            loss, beyond = float(self._log_ratio(np.array([edges[-1]]))[0]), end - self.high
             fall = 0.5 * (beyond**2 - (self.mu * theta) ** 2) / w**2 - r * end
             if beyond > r * w * w and fall > digits + 50.0 - top and edges[-1] > 0.0:
                 return sorted({*edges, *(x for x in among if edges[0] < x < edges[-1])})
-            edges.append(max(self._place(end + max(0.3 * beyond, 0.3 * w)), edges[-1] + 1e-3))
+            edges.append(self._place(loss + 0.3 * max(beyond, w)))
         raise PrecisionError(f"the moment of a window at order {c:.3g} is out of reach")
 
     # ------------------------------------------------------------------ balls
