@@ -30,7 +30,7 @@ from ndis._balls import Ball, outward, precision
 from ndis.errors import PrecisionError
 from ndis.spectrum.sampled_certified_parts import Parts, Step
 from ndis.spectrum.sampled_certified_plan import Guess, Plan, Planner
-from ndis.spectrum.sampled_certified_sum import PeriodSum
+from ndis.spectrum.sampled_certified_sum import PeriodSum, chernoff
 from ndis.spectrum.sampled_moment_balls import ShiftStep
 from ndis.spectrum.sampled_windows import WindowStep
 
@@ -301,7 +301,7 @@ def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float) -> Bal
             for (_, n), k in zip(parts.steps, term.jumps, strict=True):
                 count *= arb(fmpz(math.comb(n, k)))
             if term.plan is None:
-                upper += count * _chernoff(part, epsilon, term.place)
+                upper += count * chernoff(part, epsilon, term.place)
             else:
                 ball = count * PeriodSum(part, epsilon, term.plan).value()[0]
                 lower, upper = lower + ball.lower().max(arb(0)), upper + ball.upper()
@@ -311,7 +311,7 @@ def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float) -> Bal
         least, greatest = _far(parts, windows, layout.cuts, epsilon)
         lower, upper = lower + least, upper + greatest
         b, z = layout.rest
-        alone = _chernoff(parts._replace(steps=[]), epsilon, b) / arb(z) ** (layout.most + 1)
+        alone = chernoff(parts._replace(steps=[]), epsilon, b) / arb(z) ** (layout.most + 1)
         for (body, high), (_, n) in zip(windows, parts.steps, strict=True):
             moment = body.moment(b, _BOUND_DIGITS)
             if high is not None:
@@ -321,17 +321,6 @@ def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float) -> Bal
         if more > layout.most:
             upper += alone
         return lower.lower().union(upper.upper())
-
-
-def _chernoff(part: Parts, epsilon: float, b: float) -> Ball:
-    """κ_b e^{K(b) − bε} at most."""
-    exact = arb(b)
-    both = exact * (1 + exact)
-    exponent = PeriodSum.closed(part, exact, both) - exact * epsilon
-    exponent += exact * exact.log() - (1 + exact) * (1 + exact).log()
-    for step, n in part.steps:
-        exponent += n * step.moment(b, _BOUND_DIGITS).log()
-    return exponent.exp().upper()
 
 
 def _far(parts: Parts, windows: _Windows, cuts: list[_Cut | None], epsilon: float) -> tuple[Ball, Ball]:
