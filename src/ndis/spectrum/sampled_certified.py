@@ -1,19 +1,9 @@
 """Certified enclosures of δ(ε) for compositions of Poisson-sampled and plain Gaussian releases.
 
-Write K(s) for the sum of the log-moments of all releases in one order, and δ(x) for the profile at every real x. For
-c > 0 the function e^{cx} δ(x) has the Fourier transform e^{K(s)}/(s(s+1)), s = c + iy. The function is continuous, and
-the transform falls like 1/y². So Poisson's summation formula holds at every point. With a period p, y_k = 2πk/p and
-s_k = c + iy_k,
-
-    (1/p) Σ_k e^{K(s_k) − s_k ε}/(s_k(s_k+1))  =  δ(ε) + Σ_{j≠0} e^{cjp} δ(ε + jp).
-
-**The other periods** are not negative. For b ≥ 0, δ(x) ≤ κ_b e^{K(b) − bx} with κ_b = b^b/(1+b)^{1+b} and κ_0 = 1,
-because 1 − e^{−z} ≤ κ_b e^{bz}. With b₁ < c < b₂ they sum to at most
-
-    κ_{b₂} e^{K(b₂) − b₂ε}/(e^{(b₂−c)p} − 1) + κ_{b₁} e^{K(b₁) − b₁ε}/(e^{(c−b₁)p} − 1).
-
-So only moments at three real places and at the nodes are needed. The moments of sampled steps come from
-`ndis.spectrum.sampled_moment_balls`, those of plain releases from their closed form.
+Write K(s) for the sum of the log-moments of all releases in one order. Theorem thm:period-sum (docs/theory.md) encloses
+δ(ε) by a sum of e^{K(s) − sε}/(s(s+1)) over s_k = c + 2πik/p, and by moments at three real places. The moments of
+sampled steps come from `ndis.spectrum.sampled_moment_balls`, those of plain releases from their closed form. If the sum
+would be long, `ndis.spectrum.sampled_certified_jumps` splits the steps first, in the remove order.
 
 **The rest beyond y_N.** Let C bound |e^{K(c+iy) − sε}| for all y ≥ y_N. Then the nodes beyond y_N add up to at most
 C/(π y_N). For sampled steps C comes from the ceiling of that module. For plain directions |1−st| grows with y, and the

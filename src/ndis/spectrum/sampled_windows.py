@@ -9,17 +9,17 @@ is the share of (a, b) in a Gaussian at ℓ. The windows of neighbouring interva
 the window is M_W(s) = E[g^e W(log g)]: the transform of a positive measure. If b < ∞, it stays small where the whole
 moment explodes.
 
-**On the line Im x = θ**, 0 ≤ α = μθ ≤ π/2, write log g = U + iV. Then V lies between 0 and α, and U and V rise with
-x. Since W is an integral of Gaussian densities over (a, b), |W(U + iV)| ≤ e^{V²/2ω²} W(U). So the integrand is at most
+**On the line Im x = θ**, 0 ≤ α = μθ ≤ π/2, write log g = U + iV. By theorem thm:soft-window (docs/theory.md) U and V
+rise with x, 0 ≤ V ≤ α, and the integrand is at most
 
     e^{θ²/2} φ(x) e^{rU − yV + V²/2ω²} W(U)                                                              (*)
 
 in modulus. On a cell of x it is below its Gaussian part times the values of rU and V at the right end, times W at the
 end that is nearer to the middle of (a, b) (or 1, if the middle is inside). Right of the last cell V ≤ α and
 W(U) ≤ ½ e^{−(U−b)²/2ω²}, and the bound falls with U if U ≥ b + rω². Sums over cells bound the integral N_θ of (*) for
-every y ≥ 0 at once, and, with the largest φ of a cell times the step added to its mass, sums over nodes.
+every y ≥ 0 at once. With the largest φ of a cell times the step added to its mass, they bound sums over nodes.
 
-**The rule** on the line θ = a' with step h errs by at most (N_0 + N_{2a'})/(e^{2πa'/h} − 1), as for the whole moment.
+**The rule** on the line θ with step h errs by at most (N_0 + N_{2θ})/(e^{2πθ/h} − 1), by the same theorem.
 So M_W(c + iy) = Σ a_j e^{iy l_j} within one error for all y ≥ 0. **The ceiling** follows: for all y' ≥ y,
 |M_W(c + iy')| ≤ Σ |a_j| e^{−y Im l_j} + error.
 """
