@@ -204,14 +204,15 @@ class PrivacyProfile(Releases):
             May be negative.
         relative_width : float, optional
             Width of the enclosure relative to δ: 1e-10 unless given, and 1e-6 for compositions of sampled releases.
-            Sampled pairs with unequal variances (sketches) are an exception if they compose: there both ends are
-            certain, the upper one is good to about a percent, and no width is promised.
+            A composition of sampled releases whose width is out of reach gets the narrowest enclosure found. For
+            sampled pairs with unequal variances (sketches) that compose, the ends are about a percent apart, and no
+            width is promised. Both ends are certain in every case.
         order : {"worst", "remove", "add"}
 
         Raises
         ------
         PrecisionError
-            If the enclosure does not reach that width.
+            If the enclosure of one release does not reach that width, or no enclosure is found.
 
         Examples
         --------

@@ -208,7 +208,7 @@ def test_bad_groups(change):
 
 def test_out_of_reach_is_said():
     with pytest.raises(PrecisionError):
-        certify_sampled([shift_group(1e-6, 1.0, 3)], 1.0, order="remove", relative_width=1e-12)
+        certify_sampled([shift_group(1e-6, 1.0, 3)], 1.0, order="remove", relative_width=1e-60)
 
 
 @pytest.mark.parametrize("remove", [True, False])
@@ -301,11 +301,25 @@ def test_a_sampled_sketch_has_no_certificate_of_a_given_width():
 
 
 def test_bounds_where_a_width_is_out_of_reach(monkeypatch):
-    """With few nodes allowed the certificate says that it fails, and the bounds are wider."""
+    """With few nodes allowed and no jumps the certificate says that it fails, and the bounds are wider."""
+
+    def refuse(*args):
+        raise PrecisionError("no jumps here")
+
     monkeypatch.setattr(sampled_certified, "_MOST_NODES", 12_000)
+    monkeypatch.setattr(sampled_certified, "enclose_by_jumps", refuse)
     case = FEW[10]
-    with pytest.raises(PrecisionError):
+    with pytest.raises(PrecisionError, match="reached"):
         certify_sampled(groups_of(case), case["epsilon"], order=case["order"])
     box = bounds_sampled(groups_of(case), case["epsilon"], order=case["order"], relative_width=1e-6)
     assert box.lower <= mp.exp(mp.mpf(case["log_delta"])) <= box.upper
-    assert 1e-6 * box.upper < box.width <= 1e-3 * box.upper
+    assert 1e-6 * box.upper < box.width <= 0.1 * box.upper
+
+
+def test_an_upper_bound_where_no_sum_is_within_reach(monkeypatch):
+    group = shift_group(0.01, 1.0, 1000)
+    truth = certify_sampled([group], 1.5, order="remove")
+    monkeypatch.setattr(sampled_certified, "_MOST_NODES", 0)
+    box = bounds_sampled([group], 1.5, order="remove")
+    assert box.lower == 0.0
+    assert truth.upper < box.upper < 30.0 * truth.upper

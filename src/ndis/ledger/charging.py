@@ -7,13 +7,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndis.errors import ParameterError
-from ndis.ledger.ledger import Ledger
 from ndis.ledger.requests import as_profile, described, profile_digest
 from ndis.ledger.store import Entry
 from ndis.profile import PrivacyProfile
+
+if TYPE_CHECKING:
+    from ndis.ledger.ledger import Ledger
 
 __all__ = ["Charge", "Odometer", "charged", "odometer"]
 
@@ -76,6 +78,8 @@ def charged(
         return
     if not private:
         raise ParameterError("random_state", "be None for a release that a ledger pays", "a seed")
+    from ndis.ledger.ledger import Ledger
+
     book = Ledger(ledger)
     entry = book.reserve(slot, request)
     _count(request)

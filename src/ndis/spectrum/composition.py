@@ -27,6 +27,7 @@ from ndis.spectrum.subsampling import Order
 __all__ = ["SAMPLED_WIDTH", "Composition", "Step", "worse"]
 
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
+_CURVED_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent apart
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
@@ -114,12 +115,13 @@ class Composition:
         return level > -math.inf and find_saddle(self.law, self.law.mean - epsilon, aim)[3] < aim
 
     def certify(self, epsilon: float, relative_width: float) -> Enclosure:
-        """A certified enclosure of δ(ε); for sampled pairs with unequal variances no width is promised."""
-        if any(step.curved for step in self.steps):
-            return sampled_certified.bounds_sampled(self.enclosed, epsilon, order=self.order)
-        return sampled_certified.certify_sampled(
-            self.enclosed, epsilon, order=self.order, relative_width=relative_width
-        )
+        """A certified enclosure of δ(ε). For mean shifts it has this width, if that is within reach, or is wider.
+
+        For sampled pairs with unequal variances no width is promised.
+        """
+        curved = any(step.curved for step in self.steps)
+        width = max(relative_width, _CURVED_WIDTH) if curved else relative_width
+        return sampled_certified.bounds_sampled(self.enclosed, epsilon, order=self.order, relative_width=width)
 
     def smallest_epsilon(self, target: float, start: float) -> float:
         """The smallest safe ε ≥ `start` with δ(ε) ≤ target."""

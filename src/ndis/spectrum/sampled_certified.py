@@ -1,19 +1,9 @@
 """Certified enclosures of δ(ε) for compositions of Poisson-sampled and plain Gaussian releases.
 
-Write K(s) for the sum of the log-moments of all releases in one order, and δ(x) for the profile at every real x. For
-c > 0 the function e^{cx} δ(x) has the Fourier transform e^{K(s)}/(s(s+1)), s = c + iy. The function is continuous, and
-the transform falls like 1/y². So Poisson's summation formula holds at every point. With a period p, y_k = 2πk/p and
-s_k = c + iy_k,
-
-    (1/p) Σ_k e^{K(s_k) − s_k ε}/(s_k(s_k+1))  =  δ(ε) + Σ_{j≠0} e^{cjp} δ(ε + jp).
-
-**The other periods** are not negative. For b ≥ 0, δ(x) ≤ κ_b e^{K(b) − bx} with κ_b = b^b/(1+b)^{1+b} and κ_0 = 1,
-because 1 − e^{−z} ≤ κ_b e^{bz}. With b₁ < c < b₂ they sum to at most
-
-    κ_{b₂} e^{K(b₂) − b₂ε}/(e^{(b₂−c)p} − 1) + κ_{b₁} e^{K(b₁) − b₁ε}/(e^{(c−b₁)p} − 1).
-
-So only moments at three real places and at the nodes are needed. The moments of sampled steps come from
-`ndis.spectrum.sampled_moment_balls`, those of plain releases from their closed form.
+Write K(s) for the sum of the log-moments of all releases in one order. Theorem thm:period-sum (docs/theory.md) encloses
+δ(ε) by a sum of e^{K(s) − sε}/(s(s+1)) over s_k = c + 2πik/p, and by moments at three real places. The moments of
+sampled steps come from `ndis.spectrum.sampled_moment_balls`, those of plain releases from their closed form. If the sum
+would be long, `ndis.spectrum.sampled_certified_jumps` splits the steps first, in the remove order.
 
 **The rest beyond y_N.** Let C bound |e^{K(c+iy) − sε}| for all y ≥ y_N. Then the nodes beyond y_N add up to at most
 C/(π y_N). For sampled steps C comes from the ceiling of that module. For plain directions |1−st| grows with y, and the
@@ -47,14 +37,14 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.sampled_certified_jumps import enclose_by_jumps
 from ndis.spectrum.sampled_certified_parts import Order, Parts, SampledGroup, product
 from ndis.spectrum.sampled_certified_plan import Guess, Planner
-from ndis.spectrum.sampled_certified_sum import PeriodSum
+from ndis.spectrum.sampled_certified_sum import PeriodSum, chernoff
 from ndis.spectrum.sampled_upper import DiscreteStep, dominated, dominating, profile
 
 __all__ = ["SampledGroup", "bounds_sampled", "certify_sampled", "certify_sampled_log"]
 
 _ATTEMPTS = 6
 _BOUND_BITS = 320
-_MOST_NODES = 600_000
+_MOST_NODES = 60_000  # about five seconds
 _MANY = 3000  # nodes: with more, a sum over the number of jumps is tried first
 
 
@@ -100,12 +90,8 @@ def bounds_sampled(
     For sampled pairs with unequal variances discrete pairs with so many places stand in: one that dominates, one that
     is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time.
 
-    Where a composition is not enclosed to `relative_width`, thirty times and a thousand times that are tried.
-
-    Raises
-    ------
-    PrecisionError
-        If none of them is reached.
+    The sums aim at `relative_width`. Where they do not reach it, the narrowest enclosure found is returned. If no sum
+    is within reach, that is 0 and Chernoff's bound.
 
     Examples
     --------
@@ -116,7 +102,7 @@ def bounds_sampled(
     """
     whole = {i: g for i, g in enumerate(groups) if g.invariants.curved and any(q != 1.0 for q in g.rates)}
     if not whole:
-        low, high = outward(_widening(groups, epsilon, order, relative_width, None))
+        low, high = outward(_search(groups, epsilon, order, relative_width)[0])
         return Enclosure(max(low, 0.0), min(high, 1.0))
     steps, remove = sum(g.count for g in whole.values()), order == "remove"
     mass = 1e-12 / steps
@@ -131,88 +117,71 @@ def bounds_sampled(
                 below[i] = dominated(curve, remove=remove)
                 stay *= (1 - infinite) ** g.count
             lost = (1 - stay).nonnegative_part()
-        top = _widening(groups, epsilon, order, relative_width, above)
+        top, _, _ = _search(groups, epsilon, order, relative_width, above)
         if lost <= relative_width * top or mass < 1e-200:
-            bottom = _widening(groups, epsilon, order, relative_width, below)
+            bottom = _search(groups, epsilon, order, relative_width, below)[0]
             with precision(_BOUND_BITS):
                 return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
         mass = max(0.1 * relative_width * float(top.lower()) / steps, 1e-290)
 
 
-def _widening(
-    groups: Sequence[SampledGroup],
-    epsilon: float,
-    order: Order,
-    relative_width: float,
-    discrete: dict[int, DiscreteStep] | None,
-) -> Ball:
-    """The enclosure at the first width that is reached."""
-    for factor in (1.0, 30.0):
-        try:
-            return _enclose(groups, epsilon, order, min(factor * relative_width, 0.1), discrete)
-        except PrecisionError:
-            continue
-    return _enclose(groups, epsilon, order, min(1000.0 * relative_width, 0.1), discrete)
+def _enclose(groups: Sequence[SampledGroup], epsilon: float, order: Order, relative_width: float) -> Ball:
+    """δ(ε) as a ball of this relative width."""
+    ball, reached, reason = _search(groups, epsilon, order, relative_width)
+    if not reached <= relative_width:
+        raise PrecisionError(
+            f"the enclosure of delta at epsilon = {epsilon!r} did not shrink to relative width {relative_width:g}; "
+            f"reached {reached:.3g}{reason}",
+            reached=reached,
+        )
+    return ball
 
 
-def _enclose(
+def _search(
     groups: Sequence[SampledGroup],
     epsilon: float,
     order: Order,
     relative_width: float,
     discrete: dict[int, DiscreteStep] | None = None,
-) -> Ball:
+) -> tuple[Ball, float, str]:
+    """δ(ε) as a ball of this relative width, or the narrowest found; its relative width, and why it is no less."""
     e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
     if not 0 < width < 1:
         raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
     if order not in ("remove", "add"):
         raise ParameterError("order", "be 'remove' or 'add'", order)
     total = sum(g.count for g in groups)
-    reached, reason = math.inf, ""
+    best, reached, reason = arb(0).union(arb(1)), math.inf, ""
     guess, few = Guess(), order == "remove"
     for _ in range(_ATTEMPTS):
         with precision(128):
             parts = Parts.of(groups, order, discrete)
             exact = parts.exact(e, order)
             if exact is not None:
-                return exact
+                return exact, 0.0, ""
+        plan = Planner(parts, e, width, guess).plan()
+        jumps, few = few and (plan.tau > 0.0 or plan.last > _MANY), few and plan.tau == 0.0 and plan.last <= _MANY
+        if not jumps and plan.last > _MOST_NODES:
+            reason = f" (the sum needs {plan.last:.2g} nodes)"
+            break
         try:
-            plan = Planner(parts, e, width, guess).plan()
-            if few and (plan.tau > 0.0 or plan.last > _MANY):
-                few = False
-                ball = _by_jumps(groups, discrete, e, width, plan.log_delta)
-                if ball is not None:
-                    return ball
-            if plan.last > _MOST_NODES:
-                reason = f" (the sum needs {plan.last:.2g} nodes)"
-                break
-            with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
-                ball, ratio, smooth = PeriodSum(Parts.of(groups, order, discrete), e, plan).value()
+            if jumps:
+                ball = enclose_by_jumps(lambda: Parts.of(groups, order, discrete), e, width, plan.log_delta)
+            else:
+                with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
+                    ball, ratio, smooth = PeriodSum(Parts.of(groups, order, discrete), e, plan).value()
+                guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
         except PrecisionError as error:
             reason = f" ({error})"
+            if jumps:
+                continue
             break
-        guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
-        if ball > 0:
-            reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
+        if ball > 0 and (found := float((2 * ball.rad() / ball.lower()).upper())) < reached:
+            best, reached = ball, found
             if reached <= width:
-                return ball
-    raise PrecisionError(
-        f"the enclosure of delta at epsilon = {e!r} did not shrink to relative width {width:g}; "
-        f"reached {reached:.3g}{reason}",
-        reached=reached,
-    )
-
-
-def _by_jumps(
-    groups: Sequence[SampledGroup],
-    discrete: dict[int, DiscreteStep] | None,
-    epsilon: float,
-    width: float,
-    log_delta: float,
-) -> Ball | None:
-    """δ(ε) in the remove order as a sum over the number of jumps; None where that does not reach the width."""
-    try:
-        ball = enclose_by_jumps(lambda: Parts.of(groups, "remove", discrete), epsilon, width, log_delta)
-    except PrecisionError:
-        return None
-    return ball if ball > 0 and (2 * ball.rad() / ball.lower()) <= width else None
+                break
+    if not reached < math.inf:
+        with precision(_BOUND_BITS):
+            top = chernoff(parts, e, Planner(parts, e, width, Guess())._saddle()[0])
+            best = arb(0).union(top) if top < 1 else best
+    return best, reached, reason

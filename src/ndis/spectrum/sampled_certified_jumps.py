@@ -18,9 +18,8 @@ summed on a line of its own, where little cancels. The others are bounded.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -29,9 +28,9 @@ from scipy.special import log_ndtr
 
 from ndis._balls import Ball, outward, precision
 from ndis.errors import PrecisionError
-from ndis.spectrum.sampled_certified_parts import Parts
+from ndis.spectrum.sampled_certified_parts import Parts, Step
 from ndis.spectrum.sampled_certified_plan import Guess, Plan, Planner
-from ndis.spectrum.sampled_certified_sum import PeriodSum
+from ndis.spectrum.sampled_certified_sum import PeriodSum, chernoff
 from ndis.spectrum.sampled_moment_balls import ShiftStep
 from ndis.spectrum.sampled_windows import WindowStep
 
@@ -101,7 +100,7 @@ def enclose_by_jumps(make: Callable[[], Parts], epsilon: float, width: float, lo
             if attempt:
                 break
             raise
-        ball = _evaluate(make, layout, epsilon, width, attempt)
+        ball = _evaluate(make, layout, epsilon)
         best = ball if ball.rad() < best.rad() else best
         if ball > 0 and (2 * ball.rad() / ball.lower()) <= width:
             return ball
@@ -116,67 +115,86 @@ def enclose_by_jumps(make: Callable[[], Parts], epsilon: float, width: float, lo
 def _lay_out(parts: Parts, epsilon: float, width: float, log_delta: float, attempt: int) -> _Layout:
     """The cheapest split found."""
     found: list[_Layout] = []
-    reason = "no step has jumps"
+    reason = ""
     for share in _SHARES:
-        guess = log_delta
         try:
-            for _ in range(3):
-                layout = _try(parts, epsilon, width, guess - (0.5 if attempt else 4.0), share, attempt)
-                if attempt or guess - 12.0 < layout.log_delta < guess + 12.0:
-                    break
-                guess = layout.log_delta
-            found.append(layout)
+            found.append(_Split(parts, epsilon, width, share, attempt).layout(log_delta))
         except PrecisionError as error:
             reason = str(error)
             continue
-        if layout.cost < 5000:
+        if found[-1].cost < 5000:
             break
     if not found:
         raise PrecisionError(reason)
     return min(found, key=lambda layout: layout.cost)
 
 
-def _try(parts: Parts, epsilon: float, width: float, log_delta: float, share: float, attempt: int) -> _Layout:
-    spread = float(parts.flat) + sum(n * step.body_variance() for step, n in parts.steps)
-    reach = epsilon - 0.5 * float(parts.flat) - sum(n * _body_mean(step, epsilon) for step, n in parts.steps)
-    if not reach > 0.0:
-        raise PrecisionError("the losses without jumps reach epsilon")
-    groups = sum(isinstance(step, ShiftStep) for step, _ in parts.steps)
-    need = math.log(16.0 * max(groups, 1) / width) - log_delta
-    cuts = [
-        _cut(step, reach, share, need + math.log(n), spread) if isinstance(step, ShiftStep) else None
-        for step, n in parts.steps
-    ]
-    terms: list[_Term] = []
-    sizes: list[float] = []
-    small = log_delta + math.log(width / 64.0)
-    windows = _windows(parts, cuts)
-    for most in range(_MOST_JUMPS + 1):
-        for jumps in _vectors([0 if w[1] is None else n for w, (_, n) in zip(windows, parts.steps, strict=True)], most):
-            planner, log_count = _planner(parts, windows, jumps, epsilon, width, log_delta, attempt)
-            place, size = planner._saddle()
-            bound = planner._exponent(place) + _log_kappa(place) + log_count
-            sizes.append(min(size + log_count, bound))
-            plan = planner.plan() if bound > small - math.log(len(terms) + 2.0) else None
+class _Split:
+    """The search for the terms that count, with T₁ at a share of the loss that a jump must reach."""
+
+    def __init__(self, parts: Parts, epsilon: float, width: float, share: float, attempt: int) -> None:
+        self.parts, self.epsilon, self.width, self.share, self.attempt = parts, epsilon, width, share, attempt
+        self.spread = float(parts.flat) + sum(n * step.body_variance() for step, n in parts.steps)
+        means = (n * _body_mean(step, epsilon) for step, n in parts.steps)
+        self.reach = epsilon - 0.5 * float(parts.flat) - math.fsum(means)
+        if not self.reach > 0.0:
+            raise PrecisionError("the losses without jumps reach epsilon")
+
+    def layout(self, guess: float) -> _Layout:
+        """A layout for δ of about e^guess. In the first attempt the guess may be far off."""
+        for _ in range(4):
+            aim = guess - (0.5 if self.attempt else 4.0)
+            layout, planners = self._terms(aim)
+            if self.attempt or math.fabs(layout.log_delta - guess) < 8.0:
+                break
+            guess = layout.log_delta
+        terms: list[_Term] = []
+        for term, planner in zip(layout.terms, planners, strict=True):
+            plan = planner.plan() if term.log_bound > self._small(aim) - math.log(len(planners) + 1.0) else None
             if plan is not None and plan.last > _MOST_NODES:
                 raise PrecisionError(f"a sum over jumps needs {plan.last:.2g} nodes")
-            terms.append(_Term(jumps, place, bound, plan))
-            if len(terms) > _MOST_TERMS:
-                raise PrecisionError("too many jumps count")
-        rest = _rest(parts, windows, most, [t.place for t in terms if sum(t.jumps) == most], epsilon)
-        if rest[2] < small:
-            return _Layout(cuts, terms, most, rest[:2], float(np.logaddexp.reduce(sizes)))
-    raise PrecisionError("too many jumps count")
+            terms.append(term._replace(plan=plan))
+        return layout._replace(terms=terms)
+
+    def _small(self, aim: float) -> float:
+        return aim + math.log(self.width / 64.0)
+
+    def _terms(self, aim: float) -> tuple[_Layout, list[Planner]]:
+        """The terms that may count, not planned yet."""
+        steps = self.parts.steps
+        whole = sum(isinstance(step, ShiftStep) for step, _ in steps)
+        need = math.log(16.0 * max(whole, 1) / self.width) - aim
+        cuts = [
+            _cut(step, self.reach, self.share, need + math.log(n), self.spread) if isinstance(step, ShiftStep) else None
+            for step, n in steps
+        ]
+        windows = _windows(self.parts, cuts)
+        limits = [0 if high is None else n for (_, high), (_, n) in zip(windows, steps, strict=True)]
+        terms, planners, sizes = list[_Term](), list[Planner](), list[float]()
+        for most in range(_MOST_JUMPS + 1):
+            for jumps in _vectors(limits, most):
+                log_count = math.fsum(_log_choose(n, k) for (_, n), k in zip(steps, jumps, strict=True))
+                guess = Guess(log_delta=aim - log_count, attempt=self.attempt)
+                planner = Planner(_part(self.parts, windows, jumps), self.epsilon, self.width / 8.0, guess)
+                place, size = planner._saddle()
+                bound = planner._exponent(place) + _log_kappa(place) + log_count
+                terms.append(_Term(jumps, place, bound, None))
+                planners.append(planner)
+                sizes.append(min(size + log_count, bound))
+                if len(terms) > _MOST_TERMS:
+                    raise PrecisionError("too many jumps count")
+            places = [t.place for t in terms if sum(t.jumps) == most]
+            rest = _rest(self.parts, windows, most, places, self.epsilon)
+            if rest[2] < self._small(aim):
+                return _Layout(cuts, terms, most, rest[:2], float(np.logaddexp.reduce(sizes))), planners
+        raise PrecisionError("too many jumps count")
 
 
-def _planner(parts, windows, jumps, epsilon, width, log_delta, attempt):  # type: ignore[no-untyped-def]
-    part, log_count = _part(parts, windows, jumps), 0.0
-    for (_, n), k in zip(parts.steps, jumps, strict=True):
-        log_count += math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
-    return Planner(part, epsilon, width / 8.0, Guess(log_delta=log_delta - log_count, attempt=attempt)), log_count
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
 
 
-def _body_mean(step: object, epsilon: float) -> float:
+def _body_mean(step: Step, epsilon: float) -> float:
     """Mean of the losses below ε/2, roughly."""
     if not isinstance(step, ShiftStep):
         return 0.0
@@ -205,7 +223,7 @@ def _cut(step: ShiftStep, reach: float, share: float, need: float, spread: float
     return _Cut(start if start < top else -math.inf, min(top + 2.0 * width, reach + beyond), width, beta)
 
 
-_Windows = list[tuple[object, WindowStep | None]]
+_Windows = list[tuple[Step, WindowStep | None]]
 
 
 def _windows(parts: Parts, cuts: list[_Cut | None]) -> _Windows:
@@ -224,19 +242,24 @@ def _windows(parts: Parts, cuts: list[_Cut | None]) -> _Windows:
 
 def _part(parts: Parts, windows: _Windows, jumps: tuple[int, ...]) -> Parts:
     """The composition with so many jumps in each group."""
-    steps = []
+    steps: list[tuple[Step, int]] = []
     for (body, high), (_, n), k in zip(windows, parts.steps, jumps, strict=True):
         if n > k:
             steps.append((body, n - k))
-        if k:
+        if high is not None and k:
             steps.append((high, k))
     return parts._replace(steps=steps)
 
 
-def _vectors(limits: list[int], total: int) -> list[tuple[int, ...]]:
+def _vectors(limits: list[int], total: int) -> Iterator[tuple[int, ...]]:
     """All vectors of whole numbers up to the limits with this sum."""
-    ranges = [range(min(limit, total) + 1) for limit in limits]
-    return [v for v in itertools.product(*ranges) if sum(v) == total]
+    if not limits:
+        if total == 0:
+            yield ()
+        return
+    for first in range(min(limits[0], total), -1, -1):
+        for others in _vectors(limits[1:], total - first):
+            yield first, *others
 
 
 def _log_kappa(b: float) -> float:
@@ -256,7 +279,7 @@ def _rest(
             alone = Planner(parts._replace(steps=[]), epsilon, 0.5, Guess())._exponent(b) + _log_kappa(b)
             total = alone - (most + 1.0) * log_z
             for (body, high), (_, n) in zip(windows, parts.steps, strict=True):
-                value = body.log_moment(b)  # type: ignore[attr-defined]
+                value = body.log_moment(b)
                 total = total + n * (value if high is None else np.logaddexp(value, high.log_moment(b) + log_z))
             at = int(np.argmin(total))
             if total[at] < best[2]:
@@ -267,7 +290,7 @@ def _rest(
 # ---------------------------------------------------------------------- balls
 
 
-def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float, width: float, attempt: int) -> Ball:
+def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float) -> Ball:
     lower, upper = arb(0), arb(0)
     for term in layout.terms:
         digits = _BOUND_DIGITS if term.plan is None else term.plan.digits
@@ -278,7 +301,7 @@ def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float, width:
             for (_, n), k in zip(parts.steps, term.jumps, strict=True):
                 count *= arb(fmpz(math.comb(n, k)))
             if term.plan is None:
-                upper += count * _chernoff(part, epsilon, term.place)
+                upper += count * chernoff(part, epsilon, term.place)
             else:
                 ball = count * PeriodSum(part, epsilon, term.plan).value()[0]
                 lower, upper = lower + ball.lower().max(arb(0)), upper + ball.upper()
@@ -288,29 +311,16 @@ def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float, width:
         least, greatest = _far(parts, windows, layout.cuts, epsilon)
         lower, upper = lower + least, upper + greatest
         b, z = layout.rest
-        alone = _chernoff(parts._replace(steps=[]), epsilon, b) / arb(z) ** (layout.most + 1)
-        several = False
+        alone = chernoff(parts._replace(steps=[]), epsilon, b) / arb(z) ** (layout.most + 1)
         for (body, high), (_, n) in zip(windows, parts.steps, strict=True):
-            moment = body.moment(b, _BOUND_DIGITS)  # type: ignore[attr-defined]
+            moment = body.moment(b, _BOUND_DIGITS)
             if high is not None:
-                several = several or n > layout.most
                 moment += arb(z) * high.moment(b, _BOUND_DIGITS)
             alone *= moment**n
         more = sum(n for (_, high), (_, n) in zip(windows, parts.steps, strict=True) if high is not None)
         if more > layout.most:
             upper += alone
         return lower.lower().union(upper.upper())
-
-
-def _chernoff(part: Parts, epsilon: float, b: float) -> Ball:
-    """κ_b e^{K(b) − bε} at most."""
-    exact = arb(b)
-    both = exact * (1 + exact)
-    exponent = PeriodSum.closed(part, exact, both) - exact * epsilon
-    exponent += exact * exact.log() - (1 + exact) * (1 + exact).log()
-    for step, n in part.steps:
-        exponent += n * step.moment(b, _BOUND_DIGITS).log()
-    return exponent.exp().upper()
 
 
 def _far(parts: Parts, windows: _Windows, cuts: list[_Cut | None], epsilon: float) -> tuple[Ball, Ball]:
@@ -342,8 +352,8 @@ def _kappa_low(beta: Ball) -> Ball:
     return (beta - 1) * (beta - 1).log() - beta * beta.log()
 
 
-def _moment_low(step: object, beta: float) -> Ball:
+def _moment_low(step: Step, beta: float) -> Ball:
     """E_P e^{−βℓ} of a whole step."""
     if isinstance(step, ShiftStep):
         return ShiftStep(step.rate, step.shift, remove=False).moment(beta - 1.0, _BOUND_DIGITS)
-    return step.moment(-beta, _BOUND_DIGITS)  # type: ignore[attr-defined]
+    return step.moment(-beta, _BOUND_DIGITS)

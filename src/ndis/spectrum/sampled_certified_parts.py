@@ -13,10 +13,12 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.directions import Directions
 from ndis.spectrum.sampled_moment_balls import ShiftStep
 from ndis.spectrum.sampled_upper import DiscreteStep
+from ndis.spectrum.sampled_windows import WindowStep
 
-__all__ = ["Order", "Parts", "SampledGroup", "product"]
+__all__ = ["Order", "Parts", "SampledGroup", "Step", "product"]
 
 Order = Literal["remove", "add"]
+Step = ShiftStep | DiscreteStep | WindowStep
 
 _EDGE_BITS = 2048
 
@@ -54,7 +56,7 @@ class SampledGroup:
 class Parts(NamedTuple):
     """Different sampled steps with their counts, and all plain directions together."""
 
-    steps: list[tuple[ShiftStep | DiscreteStep, int]]  # the stand-ins first
+    steps: list[tuple[Step, int]]  # the stand-ins first
     curved: list[tuple[Ball, Ball, int]]
     flat: Ball
     rates: list[tuple[tuple[float, ...], int]]  # of the sampled steps
@@ -66,7 +68,7 @@ class Parts(NamedTuple):
         shifts: dict[tuple[tuple[float, ...], str], Ball] = {}
         curved: list[tuple[Ball, Ball, int]] = []
         flat = arb(0)
-        stand_ins: list[tuple[ShiftStep | DiscreteStep, int]] = []
+        stand_ins: list[tuple[Step, int]] = []
         rates_of: list[tuple[tuple[float, ...], int]] = []
         for i, group in enumerate(groups):
             rates = tuple(sorted(q for q in group.rates if q != 1.0))
@@ -86,7 +88,7 @@ class Parts(NamedTuple):
                 counts[key] = counts.get(key, 0) + group.count
                 shifts[key] = inner.flat.sqrt()
         remove = order == "remove"
-        steps: list[tuple[ShiftStep | DiscreteStep, int]] = [
+        steps: list[tuple[Step, int]] = [
             (ShiftStep(product(key[0]), shifts[key], remove=remove), n) for key, n in counts.items()
         ]
         rates_of += [(key[0], n) for key, n in counts.items()]

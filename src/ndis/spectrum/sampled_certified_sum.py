@@ -12,7 +12,7 @@ from ndis.errors import PrecisionError
 from ndis.spectrum.sampled_certified_parts import Parts
 from ndis.spectrum.sampled_certified_plan import Plan
 
-__all__ = ["PeriodSum"]
+__all__ = ["PeriodSum", "chernoff"]
 
 
 class PeriodSum:
@@ -95,6 +95,19 @@ class PeriodSum:
                     exponent += n * step.moment(b, _rough(n)).log()
             total += exponent.exp() / (distance.exp() - 1)
         return total.upper()
+
+
+def chernoff(parts: Parts, epsilon: float, b: float) -> Ball:
+    """κ_b e^{K(b) − bε} at most: a bound of δ(ε), for b > 0."""
+    exact = arb(b)
+    both = exact * (1 + exact)
+    if not all(1 - exact * t > 0 for t, _, _ in parts.curved):
+        return arb.pos_inf()
+    exponent = PeriodSum.closed(parts, exact, both) - exact * epsilon
+    exponent += exact * exact.log() - (1 + exact) * (1 + exact).log()
+    for step, n in parts.steps:
+        exponent += n * step.moment(b, _rough(n)).log()
+    return exponent.exp().upper()
 
 
 def _rough(count: int) -> float:

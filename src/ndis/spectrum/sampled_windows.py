@@ -9,17 +9,17 @@ is the share of (a, b) in a Gaussian at ℓ. The windows of neighbouring interva
 the window is M_W(s) = E[g^e W(log g)]: the transform of a positive measure. If b < ∞, it stays small where the whole
 moment explodes.
 
-**On the line Im x = θ**, 0 ≤ α = μθ ≤ π/2, write log g = U + iV. Then V lies between 0 and α, and U and V rise with
-x. Since W is an integral of Gaussian densities over (a, b), |W(U + iV)| ≤ e^{V²/2ω²} W(U). So the integrand is at most
+**On the line Im x = θ**, 0 ≤ α = μθ ≤ π/2, write log g = U + iV. By theorem thm:soft-window (docs/theory.md) U and V
+rise with x, 0 ≤ V ≤ α, and the integrand is at most
 
     e^{θ²/2} φ(x) e^{rU − yV + V²/2ω²} W(U)                                                              (*)
 
 in modulus. On a cell of x it is below its Gaussian part times the values of rU and V at the right end, times W at the
 end that is nearer to the middle of (a, b) (or 1, if the middle is inside). Right of the last cell V ≤ α and
 W(U) ≤ ½ e^{−(U−b)²/2ω²}, and the bound falls with U if U ≥ b + rω². Sums over cells bound the integral N_θ of (*) for
-every y ≥ 0 at once, and, with the largest φ of a cell times the step added to its mass, sums over nodes.
+every y ≥ 0 at once. With the largest φ of a cell times the step added to its mass, they bound sums over nodes.
 
-**The rule** on the line θ = a' with step h errs by at most (N_0 + N_{2a'})/(e^{2πa'/h} − 1), as for the whole moment.
+**The rule** on the line θ with step h errs by at most (N_0 + N_{2θ})/(e^{2πθ/h} − 1), by the same theorem.
 So M_W(c + iy) = Σ a_j e^{iy l_j} within one error for all y ≥ 0. **The ceiling** follows: for all y' ≥ y,
 |M_W(c + iy')| ≤ Σ |a_j| e^{−y Im l_j} + error.
 """
@@ -186,7 +186,7 @@ class WindowStep:
             return self._strips[c, digits]
         size = _log_sum(self._terms(c))
         best = (0.0, 0.0)
-        for a in (0.49 * math.pi / 2.0 / self.mu * np.geomspace(1.0, 1e-3, 15)).tolist():
+        for a in (min(0.24 * math.pi / self.mu, 3.0) * np.geomspace(1.0, 2e-3, 15)).tolist():
             lift = max(_log_sum(self._bound(c, 2.0 * a)) - size, 0.0)
             step = 2.0 * math.pi * a / (digits + 4.0 + lift)
             if step > best[1]:
@@ -231,11 +231,11 @@ class WindowStep:
         edges = [float(x[first]), *x[first + 1 :][:-1][np.diff(cell) > 0.0].tolist(), float(x[-1])]
         for _ in range(500):
             end = float(self._log_ratio(np.array([edges[-1] + 1j * theta]))[0].real)
-            beyond = end - self.high
+            loss, beyond = float(self._log_ratio(np.array([edges[-1]]))[0]), end - self.high
             fall = 0.5 * (beyond**2 - (self.mu * theta) ** 2) / w**2 - r * end
             if beyond > r * w * w and fall > digits + 50.0 - top and edges[-1] > 0.0:
                 return sorted({*edges, *(x for x in among if edges[0] < x < edges[-1])})
-            edges.append(max(self._place(end + max(0.3 * beyond, 0.3 * w)), edges[-1] + 1e-3))
+            edges.append(self._place(loss + 0.3 * max(beyond, w)))
         raise PrecisionError(f"the moment of a window at order {c:.3g} is out of reach")
 
     # ------------------------------------------------------------------ balls
