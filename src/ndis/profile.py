@@ -160,7 +160,7 @@ class PrivacyProfile(Releases):
         >>> round(ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.01)).log_delta(3.0), 6)
         -45015.43172
         """
-        return self._log_delta(epsilon, order, -math.inf)
+        return self._logs(epsilon, order, -math.inf)
 
     @overload
     def delta(self, epsilon: float, *, order: Choice = ...) -> float: ...
@@ -174,7 +174,7 @@ class PrivacyProfile(Releases):
         >>> round(profile.delta(1.0), 12), round(profile.delta(1.0, order="add"), 12)
         (0.045611619893, 0.0)
         """
-        value: Any = np.exp(self._log_delta(epsilon, order, _ZERO))
+        value: Any = np.exp(self._logs(epsilon, order, _ZERO))
         return float(value) if value.ndim == 0 else value
 
     @overload
@@ -381,17 +381,19 @@ class PrivacyProfile(Releases):
 
     # ------------------------------------------------------------------ one order at a time
 
-    def _log_delta(self, epsilon: ArrayLike, order: Choice, floor: float) -> float | Floats:
+    def _logs(self, epsilon: ArrayLike, order: Choice, floor: float) -> float | Floats:
         """log δ(ε); −inf may stand for a value that is known to lie below `floor`."""
         x = as_floats("epsilon", epsilon)
         if self.composed and order == "worst":
             values = kernel.worst_log_delta(self._steps("remove"), self._steps("add"), x.ravel(), floor)
         else:
-            each = [kernel.log_delta(self._steps(one), one, x.ravel(), floor) for one in orders_of(order)]
-            values = np.maximum.reduce(each)
+            values = np.maximum.reduce([self._log_delta(one, x.ravel(), floor) for one in orders_of(order)])
         if self.failure_probability:
             values = np.minimum(np.logaddexp(values, math.log(self.failure_probability)), 0.0)
         return shaped(values, x.shape)
+
+    def _log_delta(self, order: Order, epsilon: Floats, floor: float) -> Floats:
+        return kernel.log_delta(self._steps(order), order, epsilon, floor)
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
         return kernel.certify(self._steps(order), order, epsilon, relative_width=relative_width)

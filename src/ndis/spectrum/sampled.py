@@ -14,9 +14,9 @@ whose two parts are positive. Every value carries an error estimate, and none is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -34,6 +34,7 @@ from ndis.spectrum.sampled_two import log_delta_shift, one_step, two_steps
 __all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
 
 Order = Literal["remove", "add"]
+_Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 _MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
 _RARE = 8.0  # so many far losses, under the tilted law, are few
@@ -189,10 +190,9 @@ class SampledComposition:
             at = float(epsilon[some[pivot]])
             saddle = find_saddle(self, self.mean - at)
             v, s, e = np.full((3, some.size), math.nan)
-            ways = [lambda: integrate(self, epsilon[some], pivot, saddle)]  # noqa: B023
+            ways: list[Callable[[], _Found]] = [partial(integrate, self, epsilon[some], pivot, saddle)]
             if self._shapes and saddle[3] > _LEAST:
-                alone = np.arange(some.size) == pivot
-                ways.append(lambda: np.where(alone, np.array([self._by_sums(at)]).T, math.nan))  # noqa: B023
+                ways.append(partial(self._one_by_sums, at, some.size, pivot))
                 if sum(n for _, n in self.parts) <= _FEW and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()
             for way in ways:
@@ -249,6 +249,12 @@ class SampledComposition:
         if self.order == "add":  # the pair of the add order has the record in its second law
             t, shift = -t / (1.0 + t), shift / math.sqrt(1.0 + t)
         return CurvedShape(rate, t, copies, shift)
+
+    def _one_by_sums(self, epsilon: float, size: int, place: int) -> _Found:
+        """`_by_sums` at one place of vectors that are NaN elsewhere."""
+        found = np.full((3, size), math.nan)
+        found[:, place] = self._by_sums(epsilon)
+        return found[0], found[1], found[2]
 
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
         """From the density of the loss, with the tables made for another ε if they suffice."""

@@ -139,9 +139,9 @@ class EnvelopeProfile(PrivacyProfile):
         """True if the worst case over the envelope is the answer, False if the dominating pair is."""
         return not self.failure_probability
 
-    def _log_delta(self, order: Order, epsilon: Floats) -> Floats:
+    def _log_delta(self, order: Order, epsilon: Floats, floor: float) -> Floats:
         if not self._own():
-            return super()._log_delta(order, epsilon)
+            return super()._log_delta(order, epsilon, floor)
         return np.array([worst_log_delta(self.envelope, x, "exact") for x in epsilon.tolist()])
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
