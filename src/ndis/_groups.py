@@ -148,14 +148,14 @@ class Releases:
     def _steps(self, order: Order) -> list[Step]:
         return [group.step(order) for group in self.groups]
 
-    def _smallest_epsilon(self, target: float, choice: str) -> float:
+    def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
         if self.failure_probability:
             target = down(Fraction(target) - Fraction(self.failure_probability))
             if not target > 0.0:
                 return math.inf
         found = 0.0
         for order in orders_of(choice):
-            found = kernel.smallest_epsilon(self._steps(order), order, target, start=found)
+            found = kernel.smallest_epsilon(self._steps(order), order, target, start=found, guess=guess)
         return found
 
     def _certified_epsilon_of_composition(self, target: float, order: str) -> float:

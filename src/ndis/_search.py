@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from ndis._validate import Floats, as_probability, as_scalar
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 
-__all__ = ["budget", "first_safe_epsilon", "least_point", "least_type_two", "smallest_safe"]
+__all__ = ["budget", "first_safe_epsilon", "least_point", "least_type_two", "newton_epsilon", "smallest_safe"]
 
 _SETTLED = 2.0**-40  # relative width in x, or in δ, at which the float search stops
 _FIRST_STEP = 2.0**-44  # first step to the safe side of the float root, relatively
@@ -25,6 +25,9 @@ _FARTHEST = 600.0  # of log x
 _FIRST, _SECTION = 64, 10  # intervals of the first grid of a search by sections, and of each one that follows
 _ROUNDS = 14
 _CALM = 1e-14  # two rounds that gain no more than this end the search
+_TINY = 1e-300
+
+Excess = tuple[float, float, float]  # of log δ over its goal, a margin for its error, and −d/dε of it
 
 
 def budget(epsilon: float, delta: float) -> tuple[float, float]:
@@ -48,6 +51,7 @@ def smallest_safe(
     delta: float,
     start: float = 1.0,
     least: float | None = None,
+    settled: float = _SETTLED,
 ) -> float:
     """The smallest x, to about twelve digits, with `certified(x)` ≤ `delta`. δ must fall as x grows.
 
@@ -63,6 +67,8 @@ def smallest_safe(
         A guess.
     least : float, optional
         What to return if every x above e^-600 is safe and the certificate accepts this one.
+    settled : float
+        The float search ends at a log δ that is so near to its goal, or at so narrow a bracket of log x.
 
     Raises
     ------
@@ -78,7 +84,9 @@ def smallest_safe(
     3.730631635
     """
     try:
-        u = _edge(lambda u: log_delta(math.exp(-u)), lambda u: certified(math.exp(-u)), delta, -math.log(start))
+        u = _edge(
+            lambda u: log_delta(math.exp(-u)), lambda u: certified(math.exp(-u)), delta, -math.log(start), settled
+        )
     except _AllSafeError:
         if least is None or not certified(least) <= delta:
             raise
@@ -91,6 +99,64 @@ def first_safe_epsilon(epsilon: float, certified: Callable[[float], float], delt
     while not certified(epsilon) <= delta:
         epsilon = math.nextafter(epsilon * (1.0 + 2.0**-40), math.inf)
     return epsilon
+
+
+def newton_epsilon(
+    excess: Callable[[float], Excess], e: float, high: float, *, beyond: float = math.inf, known: Excess | None = None
+) -> float:
+    """The smallest ε ≥ 0 with δ(ε) ≤ target, by safeguarded Newton steps. The result was checked, with its error.
+
+    Parameters
+    ----------
+    excess : callable
+        (h, margin, slope) at ε: h falls with ε, slope = −dh/dε, and h + margin ≤ 0 tells that ε is safe.
+    e : float
+        A guess.
+    high : float
+        Safe, or infinite.
+    beyond : float
+        A point above the answer that no step from below may pass.
+    known : tuple of float, optional
+        The excess at `e`, if the caller has it.
+
+    Examples
+    --------
+    >>> round(newton_epsilon(lambda e: (-2.0 * e - math.log(0.01), 1e-14, 2.0), 0.0, math.inf), 9)
+    2.302585093
+    """
+    h, margin, slope = excess(e) if known is None else known
+    if e > 0.0 and h + margin <= 0.0:
+        high = e
+        if not e * slope + h > 0.0:  # the tangent, or nothing, asks for a positive ε
+            e = 0.0
+            h, margin, slope = excess(e)
+    if e == 0.0 and h + margin <= 0.0:
+        return 0.0
+    low = 0.0 if h + margin <= 0.0 else e
+    for _ in range(300):
+        # aim a margin inside the safe side; fall back on the bracket if Newton leaves it
+        move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
+        if move > beyond > low:
+            move = beyond
+        if not low < move < high:
+            move = 0.5 * (low + high) if math.isfinite(high) else max(2.0 * low, 1.0)
+        if not low < move < high:
+            break
+        e = move
+        h, margin, slope = excess(e)
+        if h + margin <= 0.0:
+            high = e
+            if h + 4.0 * margin >= 0.0:
+                return high
+        else:
+            low = e
+        if math.isfinite(high) and high - low <= 2.0**-50 * high:
+            break
+    if math.isfinite(high) and high - low <= 2.0**-40 * high:
+        return high
+    raise PrecisionError(
+        f"epsilon did not settle; it lies between {low!r} and {high!r}", reached=(high - low) / max(high, low)
+    )
 
 
 def least_point(f: Callable[[float], float], low: float, high: float, *, width: float = 1e-10) -> tuple[float, float]:
@@ -139,18 +205,23 @@ class _AllSafeError(BudgetError):
     """Every value of the parameter meets the budget."""
 
 
-def _edge(log_delta: Callable[[float], float], certified: Callable[[float], float], delta: float, u: float) -> float:
+def _edge(
+    log_delta: Callable[[float], float], certified: Callable[[float], float], delta: float, u: float, settled: float
+) -> float:
     """The edge in u = −log x. δ increases with u."""
-    target = math.log(delta)
+    target, seen = math.log(delta), dict[float, float]()
 
     def excess(u: float) -> float:
-        value = log_delta(u) - target
-        if math.isnan(value):
-            raise PrecisionError("log δ is not a number on the way to the target")
-        return value
+        """log(log δ* / log δ), which is nearly linear in u and has the sign of δ − δ*; 0 if δ is near the target δ*."""
+        if u not in seen:
+            value = log_delta(u)
+            if math.isnan(value):
+                raise PrecisionError("log δ is not a number on the way to the target")
+            near = math.fabs(value - target) <= settled
+            seen[u] = 0.0 if near else math.log(-target) - math.log(min(max(-value, _TINY), 1.0 / _TINY))
+        return seen[u]
 
-    low, high = _bracket(excess, u)
-    u = _root(excess, low, high)
+    u = brentq(excess, *_bracket(excess, u), xtol=settled)
     step = _FIRST_STEP
     while step <= _LAST_STEP:
         if certified(u - step) <= delta:
@@ -159,46 +230,18 @@ def _edge(log_delta: Callable[[float], float], certified: Callable[[float], floa
     raise PrecisionError("no certified point was found beside the edge of the budget", reached=step)
 
 
-Point = tuple[float, float]
-
-
-def _bracket(excess: Callable[[float], float], u: float) -> tuple[Point, Point]:
-    """(u, excess) on both sides of the edge, the safe side first."""
-    here, step = (u, excess(u)), 0.5
-    safe = here[1] <= 0
+def _bracket(excess: Callable[[float], float], u: float) -> tuple[float, float]:
+    """Two points, one on either side of the edge."""
+    safe, step = excess(u) <= 0, 0.5
     while True:
-        u = here[0] + (step if safe else -step)
-        if not -_FARTHEST <= u <= _FARTHEST:
+        there = u + (step if safe else -step)
+        if not -_FARTHEST <= there <= _FARTHEST:
             if safe:
                 raise _AllSafeError(
                     "every value of the parameter meets the budget: the mechanism is private without calibration; "
                     "construct it with any value"
                 )
             raise BudgetError("no value of the parameter meets the budget")
-        there = (u, excess(u))
-        if (there[1] <= 0) != safe:
-            return (here, there) if safe else (there, here)
-        here, step = there, 2 * step
-
-
-def _root(excess: Callable[[float], float], low: Point, high: Point) -> float:
-    """A point within _SETTLED of the edge, by secant steps (Illinois) and by halving if a step cannot be trusted."""
-    (a, fa), (b, fb) = low, high
-    side = 0
-    while b - a > _SETTLED:
-        finite = math.isfinite(fa) and math.isfinite(fb) and fb > fa
-        x = a - fa * (b - a) / (fb - fa) if finite else 0.5 * (a + b)
-        if not a < x < b:
-            x = 0.5 * (a + b)
-        if x in (a, b):
-            break
-        fx = excess(x)
-        if abs(fx) <= _SETTLED:
-            return x
-        if fx < 0:
-            a, fa = x, fx
-            fb, side = (0.5 * fb if side == -1 else fb), -1
-        else:
-            b, fb = x, fx
-            fa, side = (0.5 * fa if side == 1 else fa), 1
-    return a
+        if (excess(there) <= 0) != safe:
+            return u, there
+        u, step = there, 2 * step

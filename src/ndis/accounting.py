@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.interpolate import barycentric_interpolate
 
 from ndis._groups import Group, as_rate
 from ndis._json import loads, only_keys
@@ -29,6 +30,7 @@ __all__ = ["DPSGD", "EpochRow", "Stage"]
 _FORMAT, _FORMAT_VERSION = "ndis.DPSGD", 1
 _MOST_STEPS = 10**9  # looked at by `longest`
 _INSIDE = math.log1p(-2.0 * SAMPLED_WIDTH)  # the float search aims below δ by the width of the certificate
+_NEAR = 6  # answers that a guess interpolates
 _WHOLE = 1 - Fraction(1, 2**40)  # a sum of rates that rounding keeps below a whole number of epochs still ends it
 
 
@@ -191,16 +193,17 @@ class DPSGD:
         >>> ndis.DPSGD.from_schedule([(1.0, 0.01, 500), (1.4, 0.02, 500)]).after(600).stages[1].steps
         100
         """
-        left = as_count("steps", steps)
-        if left > self.steps:
-            raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", left)
-        stages = []
-        for stage in self.stages:
-            taken = min(left, stage.steps)
-            if taken:
-                stages.append((stage.noise_multiplier, stage.sampling_rate, taken))
-            left -= taken
-        return DPSGD.from_schedule(stages)
+        count = as_count("steps", steps)
+        if count > self.steps:
+            raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", count)
+        taken = self._taken(count)
+        return DPSGD.from_schedule((stage.noise_multiplier, stage.sampling_rate, n) for stage, n in taken)
+
+    def _taken(self, count: int) -> list[tuple[Stage, int]]:
+        """The stages of the first `count` steps, and how many steps of each."""
+        firsts = accumulate((stage.steps for stage in self.stages), initial=0)
+        pairs = zip(self.stages, firsts, strict=False)
+        return [(stage, min(count - first, stage.steps)) for stage, first in pairs if first < count]
 
     @overload
     def epsilon_after(self, steps: int, *, delta: float) -> float: ...
@@ -217,7 +220,7 @@ class DPSGD:
         d = as_one_probability("delta", delta)
         given = as_floats("steps", steps)
         numbers = as_counts("steps", given.ravel())
-        return shaped(np.array([self.after(int(n)).epsilon(d) for n in numbers.tolist()]), given.shape)
+        return shaped(np.array(self._epsilons(numbers.tolist(), d)), given.shape)
 
     def epsilon_by_epoch(self, delta: float) -> list[EpochRow]:
         """ε after each epoch, and at the end.
@@ -231,14 +234,28 @@ class DPSGD:
         2.0 5 ...
         2.4 6 ...
         """
-        rows = []
-        for n in self._epoch_ends():
-            part = self.after(n)
-            rows.append(EpochRow(part._epochs(), n, part.epsilon(delta)))
-        return rows
+        ends = self._epoch_ends()
+        found = self._epsilons(ends, as_one_probability("delta", delta))
+        return [EpochRow(self._epochs(n), n, epsilon) for n, epsilon in zip(ends, found, strict=True)]
 
-    def _epochs(self) -> float:
-        return float(sum(Fraction(s.sampling_rate) * s.steps for s in self.stages))
+    def _epsilons(self, ends: list[int], delta: float) -> list[float]:
+        """ε after each of these numbers of steps; the answers around a number give the first guess for it."""
+        steps = np.unique(ends)
+        found: dict[int, float] = {}
+        # the first and the last, then the middle of every gap
+        for i in sorted(range(steps.size), key=lambda i: (i & -i) or steps.size, reverse=True):
+            n = int(steps[i])
+            near = sorted(found, key=lambda other: abs(math.log(other / n)))[:_NEAR]
+            guess = None
+            if len(near) > 1:
+                places, answers = np.log(near), [found[other] for other in near]
+                guess = float(barycentric_interpolate(places, answers, math.log(n)))
+            profile = PrivacyProfile.from_groups(stage.group(taken) for stage, taken in self._taken(n))
+            found[n] = profile._smallest_epsilon(delta, "worst", guess)
+        return [found[n] for n in ends]
+
+    def _epochs(self, count: int) -> float:
+        return float(sum(Fraction(stage.sampling_rate) * n for stage, n in self._taken(count)))
 
     def _epoch_ends(self) -> list[int]:
         """The number of steps after each epoch, and at the end."""
@@ -288,6 +305,7 @@ class DPSGD:
             lambda x: at(x).certify(epsilon).upper,
             delta=delta,
             start=1.0 / math.sqrt(math.log1p(shift * shift)),
+            settled=0.1 * SAMPLED_WIDTH,
         )
         return cls(noise_multiplier=noise, sampling_rate=rate, steps=count)
 

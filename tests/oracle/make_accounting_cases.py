@@ -7,9 +7,10 @@ integrals. Nothing of that is used here. The numbers come from two other computa
   (normal distribution functions; for a pair with different variances, the roots of a quadratic). The outer step is
   either of the two; a case is written only if two subdivisions of the line agree.
 * *line*: the trapezoid rule along a vertical line, with uniform steps, at a precision that swallows all cancellation.
-  The moments are trapezoid sums on the real line. A case is written only if two steps of either rule agree.
+  The moments are trapezoid sums along one straight line for all s. A case is written only if two lines, with different
+  steps of either rule and different places of the inner line, agree to fifteen digits.
 
-Inputs are binary doubles and count as exact. About five minutes on one core:
+Inputs are binary doubles and count as exact. About half an hour on one core:
 ``python tests/oracle/make_accounting_cases.py``.
 """
 
@@ -18,6 +19,7 @@ import math
 import time
 from pathlib import Path
 
+import numpy as np
 from flint import acb, arb, ctx
 from mpmath import erfc, exp, expm1, log, log1p, mp, mpf, nstr, pi, quad, sqrt
 
@@ -123,49 +125,180 @@ def check_two_steps(groups, e, order):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-def moments(q, mu, order, h, top):
-    """The function M(s) as a trapezoid sum on the real line with step h."""
-    q, mu = arb(q), arb(mu)
-    nodes = []
-    low, high = -16.0, 18.0 + float(mu) * (top + 2.0 if order == "remove" else 1.0)
-    count = int((high - low) / h)
-    root = (2 * arb.pi()).sqrt()
-    for k in range(count + 1):
-        x = arb(low) + arb(k) * arb(h)
-        ell = (q * ((mu * x - mu * mu / 2).exp() - 1) + 1).log()
-        nodes.append((ell, -x * x / 2 + (arb(h) / root).log()))
-
-    def moment(s):
-        power = s + 1 if order == "remove" else -s
-        return sum(((power * ell + w).exp() for ell, w in nodes), acb(0))
-
-    return moment
+DIGITS = 62.0  # e^-62 = 1e-27
+MOST = 150_000  # values on a line
 
 
-def line(groups, e, order, c, step, h, cut=1e-24):
-    """(1/π) Re ∫ over the upper half of the vertical line through c."""
-    fs = [(moments(q, mu, order, h, c), n) for q, mu, n in groups]
-    total, k, dead, peak = arb(0), 0, 0, None
-    while dead < 40:
-        s = acb(arb(c), arb(k) * arb(step))
-        value = (-s * arb(e)).exp() / (s * (s + 1))
-        for moment, n in fs:
-            value *= moment(s) ** n
-        size = float(abs(value).mid()) if k else None
+class Law:
+    """M(s) of one sampled step: E_Q (1 − q + q w)^e, with e = 1 + s (remove) or −s (add)."""
+
+    def __init__(self, group, order):
+        self.q, self.t, self.m, self.r, self.n = group
+        self.order = order
+        self.table = []
+
+    def exponent(self, s):
+        return s + 1 if self.order == "remove" else -s
+
+    def limit(self):
+        """M is finite left of this."""
+        return 1 / self.t if self.order == "remove" and self.t > 0 else math.inf
+
+    def shape(self, x):
+        """The loss log w and the logarithm of the density under Q, in floats, at x: a direction, or log χ² of many."""
+        t, m, r = self.t, self.m, self.r
+        if r > 1:
+            constant = -r / 2 * math.log(2) - math.lgamma(r / 2)
+            return -r / 2 * math.log1p(t) + t / (2 * (1 + t)) * np.exp(x), r / 2 * x - np.exp(x) / 2 + constant
+        loss = -math.log1p(t) / 2 - (x - m) ** 2 / (2 * (1 + t)) + x * x / 2
+        return loss, -x * x / 2 - math.log(2 * math.pi) / 2
+
+    def on_axis(self, c):
+        """n log M(c) in floats, and where the integrand lives. It only steers."""
+        x = (
+            np.linspace(-12.0, 9.0, 6000)
+            if self.r > 1
+            else np.linspace(-60.0, 60.0 + max(self.exponent(c) * self.m, 0.0), 6000)
+        )
+        loss, weight = self.shape(x)
+        ell = loss if self.q == 1 else np.logaddexp(math.log1p(-self.q), math.log(self.q) + loss)
+        height = self.exponent(c) * ell + weight
+        live = x[height > height.max() - 160.0]
+        total = height.max() + math.log(np.exp(height - height.max()).sum() * (x[1] - x[0]))
+        return self.n * total, live[0], live[-1]
+
+    def prepare(self, c, top, fine, digits):
+        """The nodes of the inner sum: log(1 − q + q w) and the logarithm of the weight.
+
+        A mean shift is integrated along Im x = ±π/2μ, where the power of 1 − q + q w does not grow with |s|, for all s.
+        Other pairs are integrated along the real line, with a step that shrinks as |s| grows.
+        """
+        if self.q == 1:
+            return
+        _, low, high = self.on_axis(c)
+        t, m, r = (arb(v) for v in (self.t, self.m, self.r))
+        tilt, scale = 0.0, 1.0
+        if self.t == 0:
+            reach = min(math.pi / (2 * self.m), 8.0)
+            tilt = (reach if self.order == "remove" else -reach) * fine**0.2
+            h = 2 * math.pi * 0.7 * reach / (digits + 20.0 + tilt * tilt) * fine
+        else:
+            x = np.array([low, high])
+            slope = float(
+                np.abs(np.diff(self.shape(np.array([low, low + 1e-6, high, high + 1e-6]))[0]))[::2].max() / 1e-6
+            )
+            scale = math.exp(x[1]) / 4 if self.r > 1 else 1.0
+            reach = min(math.sqrt((2.0 * digits + 40.0) / scale), 1.2, math.pi / slope)
+            h = 2 * math.pi / ((digits + 20.0) / reach + scale * reach / 2 + top * slope) * fine
+        constant = -(r / 2) * arb(2).log() - (r / 2).lgamma() if self.r > 1 else -(2 * arb.pi()).log() / 2
+        base, q = constant + arb(h).log(), arb(self.q)
+        self.table = []
+        for k in range(int((high - low) / h) + 2):
+            x = acb(arb(low) + k * arb(h), arb(tilt))
+            if self.r > 1:
+                loss, weight = -(r / 2) * (1 + t).log() + t / (2 * (1 + t)) * x.exp(), r / 2 * x - x.exp() / 2
+            else:
+                loss, weight = -(1 + t).log() / 2 - (x - m) ** 2 / (2 * (1 + t)) + x * x / 2, -x * x / 2
+            self.table.append(((q * (loss.exp() - 1) + 1).log(), weight + base))
+
+    def line(self, s, step):
+        """M(s)^n, then M(s + i·step)^n, and so on. A node costs one product; every 64th is made afresh."""
+        if self.q == 1:
+            t, m = arb(self.t), arb(self.m)
+            while True:
+                e = self.exponent(s)
+                a = 1 - e * t / (1 + t)
+                one = -e * (1 + t).log() - a.log() - e * m * m / (1 + t) + (e * m / (1 + t)) ** 2 / a
+                yield (self.r * self.n * one / 2).exp()
+                s += acb(0, step)
+        turn = self.exponent(acb(0, step)) - self.exponent(acb(0))
+        turns = [(turn * ell).exp() for ell, _ in self.table]
+        while True:
+            e = self.exponent(s)
+            here = [(e * ell + w).exp() for ell, w in self.table]
+            for _ in range(64):
+                yield sum(here, acb(0)) ** self.n
+                here = [a * b for a, b in zip(here, turns, strict=True)]
+            s += acb(0, 64 * step)
+
+
+def heights(laws, e):
+    """log of the integrand at places on the axis, in floats. It only steers."""
+    limit = min(law.limit() for law in laws)
+    places = np.geomspace(1e-3, 1e8, 220) if math.isinf(limit) else limit / (1 + np.geomspace(1e-4, 1e4, 150))[::-1]
+
+    def height(c):
+        if laws[0].order == "remove" and max(law.m for law in laws) * c > 1000.0:
+            return math.inf
+        value = sum(law.on_axis(c)[0] for law in laws) - c * e - math.log(c * (c + 1))
+        return value if math.isfinite(value) else math.inf
+
+    with np.errstate(all="ignore"):
+        return places, np.array([height(c) for c in places])
+
+
+def plan(laws, e, digits):
+    """A line and a step: the step is as large as 29 digits of the trapezoid rule allow. Nothing hangs on it.
+
+    Moved by d to either side, the line bounds the error of the rule by e^(−2πd/step) times the integrand there. A line
+    left of the saddle costs digits, which are there.
+    """
+    places, values = heights(laws, e)
+    k, best = int(np.argmin(values)), (0.0, 0.0)
+    for i in range(min(k, places.size - 2), 1, -1):
+        c, need = places[i], digits + values[i] - values[k]
+        if need > digits + 30.0:
+            break
+        right = 2 * math.pi * (places[i + 1 :] - c) / (need + values[i + 1 :] - values[i])
+        left = 2 * math.pi * (c - places[:i]) / (need + values[:i] - values[i])
+        best = max(best, (float(min(right.max(), left.max())), float(c)))
+    return best[1], best[0]
+
+
+def line(groups, e, order, c, step, fine, digits):
+    """log of (1/π) Re ∫ over the upper half of the vertical line through c, by the trapezoid rule."""
+    laws = [Law(g, order) for g in groups]
+    step, e, top, k = arb(step), arb(e), 50.0 * step, 0
+    total, peak, dead, parts = arb(0), -math.inf, 0, None
+    while dead < 200:
+        if parts is None or (k * float(step) > top and any(law.t != 0 for law in laws)):
+            top *= 3.0
+            for law in laws:
+                law.prepare(c, top, fine, digits)
+            parts = [law.line(acb(c, k * step), step) for law in laws]
+        s = acb(arb(c), k * step)
+        value = (-s * e).exp() / (s * (s + 1))
+        for part in parts:
+            value *= next(part)
+        size = float(abs(value).log().mid())
         total += value.real / 2 if k == 0 else value.real
-        peak = max(peak or 0.0, float(abs(value).mid()))
-        dead = dead + 1 if size is not None and size < cut * float(abs(total).mid()) else 0
+        peak = max(peak, size)
+        dead = dead + 1 if size < peak - digits else 0
         k += 1
-        assert k < 20000
-    return (total * arb(step) / arb.pi()).log()
+        if k == MOST:
+            return None, k, 0.0
+    total = abs(total * step / arb.pi()).log()
+    return total, k, peak - float(total.mid())
 
 
-def check_line(groups, e, order, c, step, h):
-    ctx.prec = 240
-    a = line(groups, e, order, c, step, h)
-    b = line(groups, e, order, c * 1.03, step * 0.7, h * 0.7)
-    good = abs((a - b).mid()) < 1e-19 * (1 + abs(float(a.mid())))
-    return a.mid().str(25, radius=False) if good else None
+def check_line(groups, e, order):
+    """log δ by two lines with different steps, if they agree; the precision follows the digits that cancel."""
+    ctx.prec, digits = 256, DIGITS
+    while True:
+        c, step = plan([Law(g, order) for g in groups], e, digits)
+        a, count, lost = line(groups, e, order, c, step, 1.0, digits)
+        print(f"   c = {c:.4g}, step {step:.3g}, {count} values, e^{lost:.0f} cancel", flush=True)
+        if a is None or digits > 300.0:
+            return None
+        if lost < digits - DIGITS + 8.0:
+            break
+        digits = DIGITS + min(lost + 2.0, 2.0 * digits)
+        ctx.prec = 200 + int(1.5 * digits)
+    b, *_ = line(groups, e, order, 0.93 * c, 0.83 * step, 0.8, digits)
+    if b is None or not abs(float((a - b).mid())) < 1e-15 * (1 + abs(float(a.mid()))):
+        print("   no agreement", a, b, flush=True)
+        return None
+    return a.mid().str(18, radius=False)
 
 
 TWO = [
@@ -180,14 +313,80 @@ TWO = [
     ([(0.2, -0.4, 0.3), (0.2, -0.4, 0.3)], [0.02, 0.2], "remove"),
     ([(0.2, -0.4, 0.3), (0.05, 0.3, 0.1)], [0.02, 0.2], "add"),
     ([(0.2, -0.4, 0.3), (0.05, 0.3, 0.1)], [0.02, 0.4], "remove"),
+    ([(0.3, 0.5, 0.2), (0.1, -0.3, 0.4)], [0.3, 1.5], "remove"),
+    ([(0.3, 0.5, 0.2), (0.1, -0.3, 0.4)], [0.1], "add"),
+    ([(0.9, -0.2, 0.5), (0.6, 0.4, 0.3)], [1.0], "remove"),
+    ([(0.5, -0.5, 0.0), (0.02, 0.0, 1.5)], [0.2, 1.0], "remove"),
+    ([(0.5, 0.3, 0.0), (0.02, 0.0, 1.5)], [0.2], "add"),
+    ([(1e-6, 0.5, 0.0), (1e-6, 0.5, 0.0)], [0.0, 1e-4], "remove"),
+    ([(1e-6, -0.5, 1.0), (1e-3, 0.0, 2.0)], [1e-3], "remove"),
+    ([(0.99, 0.0, 2.0), (0.5, 0.0, 1.0)], [3.0, -0.5], "remove"),
 ]
-# groups (rate, shift, steps), ε, order, c, step along the line, step of the inner sum. Any c > 0 is right: one far left
-# of the saddle costs digits, which are there, and is far from where M explodes.
+# groups (rate, excess, shift, copies of the direction, steps), ε, order
 LINE = [
-    ([(1e-3, 1.0, 1000)], 0.1, "add", 45.0, 2.0, 0.04),
-    ([(0.5, 0.01, 1000000)], 100.0, "remove", 3.5, 0.2, 0.1),
-    ([(0.02, 1.0, 5000)], 25.0, "remove", 3.0, 0.2, 0.05),
-    ([(0.25, 0.01, 100)], 0.5, "remove", 800.0, 20.0, 0.1),
+    ([(0.001, 0.0, 1.0, 1, 1000)], 0.1, "remove"),
+    ([(0.001, 0.0, 1.0, 1, 1000)], 0.369, "remove"),
+    ([(0.001, 0.0, 1.0, 1, 1000)], 0.117, "add"),
+    ([(1e-06, 0.0, 1.0, 1, 1000000)], 0.00988, "add"),
+    ([(0.001, 0.0, 1.0, 1, 1000)], 2.0, "remove"),
+    ([(1e-06, 0.0, 1.0, 1, 1000000)], 0.001, "remove"),
+    ([(1e-06, 0.0, 1.0, 1, 1000000)], 0.01, "remove"),
+    ([(1e-06, 0.0, 0.5, 1, 100000)], 0.0001, "remove"),
+    ([(1e-06, 0.0, 2.0, 1, 1000000)], 0.01, "remove"),
+    ([(0.0001, 0.0, 1.6666666666666667, 1, 3000)], 0.1, "remove"),
+    ([(1e-06, 0.0, 1.0, 1, 10000)], 0.0001, "remove"),
+    ([(1e-06, 0.0, 0.5, 1, 100000)], 0.000652, "add"),
+    ([(0.1, 0.0, 3.3333333333333335, 1, 100)], 136.0, "remove"),
+    ([(0.5, 0.0, 3.3333333333333335, 1, 100)], 1090.0, "remove"),
+    ([(0.0001, 0.0, 3.3333333333333335, 1, 1000000)], 200.0, "remove"),
+    ([(0.01, 0.0, 0.01, 1, 10000)], 0.208, "add"),
+    ([(0.5, 0.0, 1.0, 1, 1000)], 586.0, "remove"),
+    ([(0.99, 0.0, 1.0, 1, 50)], 64.8, "add"),
+    ([(0.99, 0.0, 0.5, 1, 4)], 4.48, "add"),
+    ([(0.01, 0.0, 1.0, 1, 1000)], 0.0, "add"),
+    ([(0.01, 0.0, 1.0, 1, 1000)], -0.5, "add"),
+    ([(1e-06, 0.0, 1.0, 1, 1000000)], 0.0, "remove"),
+    ([(1.0, 0.0, 0.1, 1, 1), (0.01, 0.0, 1.0, 1, 500)], 3.12, "remove"),
+    ([(1.0, 0.0, 0.2, 1, 3), (0.0001, 0.0, 1.4285714285714286, 1, 100)], 2.27, "remove"),
+    ([(0.01, 0.0, 1.0, 1, 300), (0.02, 0.0, 0.7692307692307692, 1, 400), (0.5, 0.0, 0.25, 1, 2)], 6.79, "remove"),
+    ([(0.3, 0.0, 0.8333333333333334, 1, 1), (0.6, 0.0, 0.5, 1, 1), (0.8, 0.0, 0.3333333333333333, 1, 1)], 0.998, "add"),
+    ([(0.1, 0.1, 0.0, 50, 100)], 1.99, "add"),
+    ([(0.01, 0.02, 0.0, 100, 1000)], 0.113, "add"),
+    ([(0.1, -0.09, 0.0, 50, 100)], 1.96, "add"),
+    ([(1.0, 0.05, 0.0, 30, 1), (0.01, 0.0, 1.0, 1, 300)], 2.45, "remove"),
+    ([(0.05, 0.3, 0.4, 1, 200)], 4.74, "remove"),
+    ([(0.05, -0.3, 0.4, 1, 200)], 1.26, "remove"),
+    ([(1e-06, 0.0, 0.01, 1, 1000000)], 1e-05, "remove"),
+    ([(1e-06, 0.0, 0.01, 1, 1000000)], 0.000244, "add"),
+    ([(0.99, 0.0, 1.0, 1, 50)], 66.8, "remove"),
+    ([(0.7, 0.0, 1.25, 1, 20)], 45.9, "remove"),
+    ([(0.1, 0.0, 3.3333333333333335, 1, 100)], 10.2, "add"),
+    ([(0.01, 0.0, 0.01, 1, 10000)], 0.0231, "remove"),
+    ([(0.9, 0.0, 0.01, 1, 1000000)], 101.0, "remove"),
+    ([(0.9, 0.0, 0.3333333333333333, 1, 5)], 8.24, "remove"),
+    ([(0.01, 0.0, 1.0, 1, 1000)], 0.0, "remove"),
+    ([(0.001, 0.0, 1.0, 1, 1000)], -0.05, "remove"),
+    ([(0.7, 0.0, 1.25, 1, 20)], 23.3, "add"),
+    ([(0.01, 0.0, 1.0, 1, 1000)], -1.0, "remove"),
+    ([(1e-06, 0.0, 1.0, 1, 1000000)], 0.0, "add"),
+    ([(1.0, 0.0, 0.1, 1, 1), (0.01, 0.0, 1.0, 1, 500)], 1.52, "add"),
+    ([(1.0, 0.0, 0.02, 1, 2), (1e-06, 0.0, 1.0, 1, 1000)], 0.1, "remove"),
+    (
+        [(0.3, 0.0, 0.8333333333333334, 1, 1), (0.6, 0.0, 0.5, 1, 1), (0.1, 0.0, 0.6666666666666666, 1, 1)],
+        3.21,
+        "remove",
+    ),
+    ([(0.1, 0.1, 0.0, 50, 100)], 3.0, "remove"),
+    ([(0.05, 0.05, 0.0, 30, 300), (0.01, 0.0, 1.0, 1, 300)], 2.38, "remove"),
+    ([(0.1, -0.09, 0.0, 50, 100)], 2.29, "remove"),
+    ([(0.05, 0.3, 0.4, 1, 200)], 1.23, "add"),
+    ([(1.0, 0.05, 0.0, 30, 1), (0.01, 0.0, 1.0, 1, 300)], 1.17, "add"),
+    ([(0.05, -0.3, 0.4, 1, 200)], 1.33, "add"),
+    ([(0.01, 0.02, 0.0, 100, 1000)], 0.126, "remove"),
+    ([(0.001, 0.0, 1.0, 1, 1000)], 0.1, "add"),
+    ([(0.25, 0.0, 0.01, 1, 100)], 0.5, "remove"),
+    ([(0.05, 0.3, 0.0, 1, 100), (0.05, -0.3, 0.2, 1, 100)], 2.04, "remove"),
+    ([(0.001, 0.05, 0.0, 100, 2000)], 0.645, "remove"),
 ]
 
 
@@ -201,11 +400,12 @@ def main():
                 rows = [{"rate": q, "excess": t, "shift": m, "steps": 1} for q, t, m in groups]
                 case = {"groups": rows, "epsilon": e, "order": order, "log_delta": nstr(value, 22), "by": "two steps"}
                 cases.append(case)
-    for groups, e, order, c, step, h in LINE:
-        value = check_line(groups, e, order, c, step, h)
+    for groups, e, order in LINE:
+        value = check_line(groups, e, order)
         print(f"{time.time() - start:6.0f} s  line {order} {groups} {e}: {value}", flush=True)
         if value is not None:
-            rows = [{"rate": q, "excess": 0.0, "shift": m, "steps": n} for q, m, n in groups]
+            names = ("rate", "excess", "shift", "copies", "steps")
+            rows = [dict(zip(names, group, strict=True)) for group in groups]
             cases.append({"groups": rows, "epsilon": e, "order": order, "log_delta": value, "by": "line"})
     (DATA / "accounting_cases.json").write_text(json.dumps({"cases": cases}, indent=1) + "\n")
     print(len(cases), "cases,", math.ceil(time.time() - start), "s")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ndis.spectrum.sampled import SampledComposition, SampledGroup, sampled_epsilon, sampled_log_delta
+from ndis.spectrum.sampled import SampledComposition, SampledGroup, sampled_log_delta
 from ndis.spectrum.sampled_moment import ShiftMoment
 from ndis.spectrum.sampled_pair import PairMoment
 
@@ -120,6 +120,7 @@ def test_beyond_the_end_of_the_loss_delta_is_exactly_zero():
 
 def test_two_steps_far_out_in_the_add_order():
     """Near the end of the loss δ comes from the far left; it is small there and not zero."""
+
     class Contour(SampledComposition):
         _few_shifts = ()
 
@@ -131,10 +132,12 @@ def test_two_steps_far_out_in_the_add_order():
 
 def test_epsilon_meets_its_delta():
     for order in ("remove", "add"):
-        e = sampled_epsilon([shift(256 / 60000, 1 / 1.1, 14062)], order, 1e-5)
+        e = SampledComposition([shift(256 / 60000, 1 / 1.1, 14062)], order).epsilon(1e-5)
         assert log_delta([shift(256 / 60000, 1 / 1.1, 14062)], order, e)[0] <= math.log(1e-5)
         assert log_delta([shift(256 / 60000, 1 / 1.1, 14062)], order, e * (1 - 1e-9))[0] > math.log(1e-5)
-    assert sampled_epsilon([shift(256 / 60000, 1 / 1.1, 14062)], "remove", 1e-5) == pytest.approx(2.38159692, abs=1e-8)
+    assert SampledComposition([shift(256 / 60000, 1 / 1.1, 14062)], "remove").epsilon(1e-5) == pytest.approx(
+        2.38159692, abs=1e-8
+    )
 
 
 @pytest.mark.parametrize("add", [False, True])

@@ -123,24 +123,29 @@ class Composition:
         width = max(relative_width, _CURVED_WIDTH) if curved else relative_width
         return sampled_certified.bounds_sampled(self.enclosed, epsilon, order=self.order, relative_width=width)
 
-    def smallest_epsilon(self, target: float, start: float) -> float:
-        """The smallest safe ε ≥ `start` with δ(ε) ≤ target."""
-        goal, moved = math.log(target), 0.0
-        doubt = max(step.pair.uncertainty for step in self.steps)
-        if doubt > 0.0:
-            # Rounding moved the loss by about `doubt` of its own size. A loss that moves by r changes δ(ε) to at most
-            # e^r δ(ε − r).
-            mean = math.fsum(s.count * s.pair.form.mean for s in self.steps)
-            moved = 4.0 * doubt * (mean + self._reach(goal))
-        if not moved < math.inf:
-            raise PrecisionError("epsilon of steps with next to no noise is not known; a step of its own may have one")
+    def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:
+        """The smallest safe ε ≥ `start` with δ(ε) ≤ target; a `guess` only saves time."""
+        # Rounding moved the loss by about `doubt` of its own size. A loss that moves by r changes δ(ε) to at most
+        # e^r δ(ε − r).
+        goal = math.log(target)
+        doubt = 4.0 * max(step.pair.uncertainty for step in self.steps)
+        mean = math.fsum(s.count * s.pair.form.mean for s in self.steps) if doubt > 0.0 else 0.0
         if start > 0.0:  # the answer of the other order: one value tells whether this order asks for more
+            moved = doubt * (mean + start)
             if self.below(start - moved, goal - moved):
                 return start
             value, error = self.log_delta(np.array([start - moved]))
             if value[0] + 2.0 * error[0] <= goal - moved:
                 return start
-        return max(start, self._epsilon(target * math.exp(-moved)) + moved)
+        reach = 2.0 * max(start, self.law.guess(goal) if guess is None else guess)
+        while True:
+            moved = doubt * (mean + reach)
+            if not moved < math.inf:
+                raise PrecisionError("epsilon of steps with next to no noise is not known; a step may have one of its own")
+            found = self._epsilon(target * math.exp(-moved), guess)
+            if doubt == 0.0 or found <= reach:
+                return max(start, found + moved)
+            reach, guess = 2.0 * found, found
 
     def _reach(self, goal: float) -> float:
         """An ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""
@@ -151,9 +156,9 @@ class Composition:
         found = self.law.mean + (k.real - goal) / s
         return float(np.min(found[np.isfinite(found)], initial=self.law.most))
 
-    def _epsilon(self, target: float) -> float:
+    def _epsilon(self, target: float, guess: float | None) -> float:
         try:
-            return self.law.epsilon(target)
+            return self.law.epsilon(target, guess)
         except PrecisionError:
             return self._epsilon_by_secants(math.log(target))
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._search import newton_epsilon
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import certify_log
@@ -180,45 +181,18 @@ def excess_over(pair: Invariants, epsilon: float, target: float) -> tuple[float,
 
 
 def smallest_epsilon(pair: Invariants, target: float) -> float:
-    """The smallest ε ≥ 0 with δ(ε) ≤ target, by safeguarded Newton steps. The result was checked, with its error."""
+    """The smallest ε ≥ 0 with δ(ε) ≤ target. The result was checked, with its error."""
     if pair.mutually_singular:
         return math.inf
-    low, high = 0.0, math.inf
-    h, margin, slope = excess_over(pair, 0.0, target)
-    if h + margin <= 0.0:
+    first = excess_over(pair, 0.0, target)
+    if sum(first[:2]) <= 0.0:
         return 0.0
-    e, end = 0.0, pair.loss_supremum()
-    if math.isfinite(end):
-        if not sum(excess_over(pair, end, target)[:2]) <= 0.0:
-            raise PrecisionError(f"the loss was found to end at {end!r}, but delta is above {target!r} there")
-        high = end
+    end = pair.loss_supremum()
+    if math.isfinite(end) and not sum(excess_over(pair, end, target)[:2]) <= 0.0:
+        raise PrecisionError(f"the loss was found to end at {end!r}, but delta is above {target!r} there")
     # δ(ε) ≤ P[L > ε], so Chernoff's point lies beyond the answer and near it. Past it there may be a cliff.
     beyond = pair.form.mean + _chernoff_point(pair.form, math.log(target), upper=True, about_edge=False)
-    for _ in range(300):
-        # aim a margin inside the safe side; fall back on the bracket if Newton leaves it
-        move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
-        if move > beyond > low:
-            move = beyond
-        if not low < move < high:
-            move = 0.5 * (low + high) if math.isfinite(high) else max(2.0 * low, 1.0)
-        if not low < move < high:
-            break
-        e = move
-        h, margin, slope = excess_over(pair, e, target)
-        if h + margin <= 0.0:
-            high = e
-            if h + 4.0 * margin >= 0.0:
-                return high
-        else:
-            low = e
-        if math.isfinite(high) and high - low <= 2.0**-50 * high:
-            break
-    if math.isfinite(high) and high - low <= 2.0**-40 * high:
-        return high
-    raise PrecisionError(
-        f"epsilon at delta = {target!r} did not settle; it lies between {low!r} and {high!r}",
-        reached=(high - low) / high,
-    )
+    return newton_epsilon(lambda e: excess_over(pair, e, target), 0.0, end, beyond=beyond, known=first)
 
 
 def _variance(form: LogMoment) -> float:

@@ -77,12 +77,14 @@ def certified_epsilon(steps: Sequence[Step], order: Order, target: float) -> flo
     return Composition(steps, order).certified_epsilon(target)
 
 
-def smallest_epsilon(steps: Sequence[Step], order: Order, target: float, *, start: float = 0.0) -> float:
-    """The smallest safe ε ≥ `start` with δ(ε) ≤ target."""
+def smallest_epsilon(
+    steps: Sequence[Step], order: Order, target: float, *, start: float = 0.0, guess: float | None = None
+) -> float:
+    """The smallest safe ε ≥ `start` with δ(ε) ≤ target; a `guess` only saves time."""
     if start == math.inf:
         return start
     if _composed(steps):
-        return Composition(steps, order).smallest_epsilon(target, start)
+        return Composition(steps, order).smallest_epsilon(target, start, guess)
     (step,) = steps
     if not step.rates:
         return max(start, evaluate.smallest_epsilon(step.pair, target))

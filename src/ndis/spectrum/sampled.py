@@ -21,6 +21,7 @@ from typing import Literal
 
 import numpy as np
 
+from ndis._search import newton_epsilon
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
@@ -31,7 +32,7 @@ from ndis.spectrum.sampled_shapes import CurvedShape, Shape, ShiftShape
 from ndis.spectrum.sampled_sums import LossSums
 from ndis.spectrum.sampled_two import log_delta_shift, one_step, two_steps
 
-__all__ = ["SampledComposition", "SampledGroup", "sampled_epsilon", "sampled_log_delta"]
+__all__ = ["SampledComposition", "SampledGroup", "sampled_log_delta"]
 
 Order = Literal["remove", "add"]
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
@@ -265,7 +266,7 @@ class SampledComposition:
         self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
         return self._sums.log_delta(epsilon)
 
-    def epsilon(self, delta: float) -> float:
+    def epsilon(self, delta: float, guess: float | None = None) -> float:
         """The smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""
         goal = math.log(delta)
 
@@ -282,37 +283,12 @@ class SampledComposition:
         if not self.parts:
             return 0.0
         high = self.most * (1.0 + 2.0**-50)
-        # start where a Gaussian of the same mean and variance has its answer, if that is positive
-        e = self.mean + math.sqrt(self.variance) * (math.sqrt(-2.0 * goal) - 1.0)
-        e = e if 0.0 < e < high else 0.0
-        h, margin, slope = excess(e)
-        if e > 0.0 and h + margin <= 0.0:
-            high = e
-            if e + h / max(slope, 1e-300) <= 0.0:
-                e = 0.0
-                h, margin, slope = excess(e)
-        if e == 0.0 and h + margin <= 0.0:
-            return 0.0
-        low = 0.0 if h + margin <= 0.0 else e
-        for _ in range(200):
-            move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
-            if not low < move < high:
-                move = 0.5 * (low + high) if math.isfinite(high) else max(2.0 * low, 1.0)
-            if not low < move < high:
-                break
-            e = move
-            h, margin, slope = excess(e)
-            if h + margin <= 0.0:
-                high = e
-                if h + 4.0 * margin >= 0.0:
-                    return high
-            else:
-                low = e
-            if math.isfinite(high) and high - low <= 2.0**-50 * high:
-                break
-        if math.isfinite(high) and high - low <= 2.0**-40 * high:
-            return high
-        raise PrecisionError(f"epsilon at delta = {delta!r} did not settle; it lies between {low!r} and {high!r}")
+        guess = self.guess(goal) if guess is None else guess
+        return newton_epsilon(excess, guess if 0.0 < guess < high else 0.0, high)
+
+    def guess(self, goal: float) -> float:
+        """The ε at which a Gaussian loss of the same mean and variance has about this log δ."""
+        return self.mean + math.sqrt(self.variance) * (math.sqrt(-2.0 * goal) - 1.0)
 
 
 def _mixed(rate: float, log_ratio: float) -> float:
@@ -325,8 +301,3 @@ def _mixed(rate: float, log_ratio: float) -> float:
 def sampled_log_delta(groups: Sequence[SampledGroup], order: Order, epsilon: Floats) -> tuple[Floats, Floats]:
     """log δ at each entry of a vector ε, and its estimated error."""
     return SampledComposition(groups, order).log_delta(epsilon)
-
-
-def sampled_epsilon(groups: Sequence[SampledGroup], order: Order, delta: float) -> float:
-    """The smallest safe ε ≥ 0 for this δ."""
-    return SampledComposition(groups, order).epsilon(delta)

@@ -152,9 +152,9 @@ class EnvelopeProfile(PrivacyProfile):
             return certified_rank_one(self.envelope, epsilon, relative_width=relative_width)
         return Enclosure(0.0, certified_worst_delta(self.envelope, epsilon, "exact")[0])
 
-    def _smallest_epsilon(self, target: float, choice: str) -> float:
+    def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
         if not self._own():
-            return super()._smallest_epsilon(target, choice)
+            return super()._smallest_epsilon(target, choice, guess)
         goal = math.log(target)
 
         def safe(x: float) -> bool:
