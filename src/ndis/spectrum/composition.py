@@ -141,7 +141,7 @@ class Composition:
         while True:
             moved = doubt * (mean + reach)
             if not moved < math.inf:
-                raise PrecisionError("epsilon of steps with next to no noise is not known; a step may have one of its own")
+                raise PrecisionError("epsilon of steps with next to no noise is not known; one step alone may have one")
             found = self._epsilon(target * math.exp(-moved), guess)
             if doubt == 0.0 or found <= reach:
                 return max(start, found + moved)
