@@ -220,6 +220,8 @@ class DPSGD:
         d = as_one_probability("delta", delta)
         given = as_floats("steps", steps)
         numbers = as_counts("steps", given.ravel())
+        if not (numbers <= self.steps).all():
+            raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", numbers.max())
         return shaped(np.array(self._epsilons(numbers.tolist(), d)), given.shape)
 
     def epsilon_by_epoch(self, delta: float) -> list[EpochRow]:
