@@ -336,7 +336,7 @@ def _far(parts: Parts, windows: _Windows, cuts: list[_Cut | None], epsilon: floa
     else:
         total = arb.pos_inf()
     for (step, n), (body, high) in zip(parts.steps, windows, strict=True):
-        moment = _moment_low(step, beta)
+        moment = _moment_low(step, beta).upper()
         total += n * moment.log()
         top = body if high is None else high
         if isinstance(top, WindowStep):
