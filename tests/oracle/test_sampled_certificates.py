@@ -19,7 +19,7 @@ from ndis.spectrum.directions import Directions
 from ndis.spectrum.origins import enclose
 from ndis.spectrum.sampled_certified import (
     SampledGroup,
-    _enclose,
+    _search,
     bounds_sampled,
     certify_sampled,
     certify_sampled_log,
@@ -272,8 +272,8 @@ def test_many_steps_between_the_bounds(order):
         curve = profile(group.invariants, arb(0.05), remove=remove, places=150, mass=1e-12)
     box = certify_sampled([group], 1.0, order=order)
     above, infinite = dominating(curve, remove=remove)
-    upper = float(_enclose([group], 1.0, order, 1e-4, {0: above}).upper()) + 100 * float(infinite)
-    lower = float(_enclose([group], 1.0, order, 1e-4, {0: dominated(curve, remove=remove)}).lower())
+    upper = float(_search([group], 1.0, order, 1e-4, {0: above})[0].upper()) + 100 * float(infinite)
+    lower = float(_search([group], 1.0, order, 1e-4, {0: dominated(curve, remove=remove)})[0].lower())
     assert 0.98 * box.lower <= lower <= box.lower
     assert box.upper <= upper <= 1.01 * box.upper
 

@@ -68,6 +68,7 @@ class Composition:
                 "such a release hides nothing about a record in its sample",
             )
         self.steps, self.order = steps, order
+        self._stand_ins: dict[float, sampled_certified.StandIns] = {}
 
     @cached_property
     def law(self) -> sampled.SampledComposition:
@@ -121,7 +122,9 @@ class Composition:
         """
         curved = any(step.curved for step in self.steps)
         width = max(relative_width, _CURVED_WIDTH) if curved else relative_width
-        return sampled_certified.bounds_sampled(self.enclosed, epsilon, order=self.order, relative_width=width)
+        return sampled_certified.bounds_sampled(
+            self.enclosed, epsilon, order=self.order, relative_width=width, made=self._stand_ins
+        )
 
     def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:
         """The smallest safe ε ≥ `start` with δ(ε) ≤ target; a `guess` only saves time."""

@@ -40,7 +40,7 @@ from ndis.spectrum.sampled_certified_plan import Guess, Planner
 from ndis.spectrum.sampled_certified_sum import PeriodSum, chernoff
 from ndis.spectrum.sampled_upper import DiscreteStep, dominated, dominating, profile
 
-__all__ = ["SampledGroup", "bounds_sampled", "certify_sampled", "certify_sampled_log"]
+__all__ = ["SampledGroup", "StandIns", "bounds_sampled", "certify_sampled", "certify_sampled_log"]
 
 _ATTEMPTS = 6
 _BOUND_BITS = 320
@@ -82,13 +82,24 @@ def certify_sampled_log(
     return Enclosure(low, min(high, 0.0))
 
 
+StandIns = tuple[dict[int, DiscreteStep], dict[int, DiscreteStep] | None, Ball]
+
+
 def bounds_sampled(
-    groups: Sequence[SampledGroup], epsilon: float, *, order: Order, places: int = 400, relative_width: float = 1e-4
+    groups: Sequence[SampledGroup],
+    epsilon: float,
+    *,
+    order: Order,
+    places: int = 400,
+    relative_width: float = 1e-4,
+    made: dict[float, StandIns] | None = None,
 ) -> Enclosure:
     """lower ≤ δ(ε) ≤ upper with certainty, for groups of any pairs; the width is what it is.
 
     For sampled pairs with unequal variances discrete pairs with so many places stand in: one that dominates, one that
-    is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time.
+    is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time. The lower end is
+    0 if the places do not resolve a dominated pair. Stand-ins do not depend on ε: one dictionary `made`, empty at
+    first, keeps them for further ε of the same groups, order and places.
 
     The sums aim at `relative_width`. Where they do not reach it, the narrowest enclosure found is returned. If no sum
     is within reach, that is 0 and Chernoff's bound.
@@ -104,25 +115,36 @@ def bounds_sampled(
     if not whole:
         low, high = outward(_search(groups, epsilon, order, relative_width)[0])
         return Enclosure(max(low, 0.0), min(high, 1.0))
-    steps, remove = sum(g.count for g in whole.values()), order == "remove"
+    steps, known = sum(g.count for g in whole.values()), {} if made is None else made
     mass = 1e-12 / steps
     while True:
-        above: dict[int, DiscreteStep] = {}
-        below: dict[int, DiscreteStep] = {}
-        with precision(_BOUND_BITS):
-            stay = arb(1)
-            for i, g in whole.items():
-                curve = profile(g.invariants, product(g.rates), remove=remove, places=places, mass=mass)
-                above[i], infinite = dominating(curve, remove=remove)
-                below[i] = dominated(curve, remove=remove)
-                stay *= (1 - infinite) ** g.count
-            lost = (1 - stay).nonnegative_part()
+        if mass not in known:
+            known[mass] = _stand_ins(whole, order == "remove", places, mass)
+        above, below, lost = known[mass]
         top, _, _ = _search(groups, epsilon, order, relative_width, above)
         if lost <= relative_width * top or mass < 1e-200:
-            bottom = _search(groups, epsilon, order, relative_width, below)[0]
+            bottom = arb(0) if below is None else _search(groups, epsilon, order, relative_width, below)[0]
             with precision(_BOUND_BITS):
                 return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
-        mass = max(0.1 * relative_width * float(top.lower()) / steps, 1e-290)
+        goal = max(0.1 * relative_width * float(top.lower()) / steps, 1e-290)
+        mass = min(10.0 ** (8 * math.floor(math.log10(goal) / 8)), 1e-8 * mass)  # few different ones
+
+
+def _stand_ins(whole: dict[int, SampledGroup], remove: bool, places: int, mass: float) -> StandIns:
+    """Discrete pairs above and below every group (None if not resolved), and p_∞ of all those above together."""
+    above: dict[int, DiscreteStep] = {}
+    below: dict[int, DiscreteStep] | None = {}
+    with precision(_BOUND_BITS):
+        stay = arb(1)
+        for i, g in whole.items():
+            curve = profile(g.invariants, product(g.rates), remove=remove, places=places, mass=mass)
+            above[i], infinite = dominating(curve, remove=remove)
+            try:
+                below = below if below is None else below | {i: dominated(curve, remove=remove)}
+            except PrecisionError:
+                below = None
+            stay *= (1 - infinite) ** g.count
+        return above, below, (1 - stay).nonnegative_part()
 
 
 def _enclose(groups: Sequence[SampledGroup], epsilon: float, order: Order, relative_width: float) -> Ball:

@@ -137,6 +137,8 @@ class _Split:
         self.spread = float(parts.flat) + sum(n * step.body_variance() for step, n in parts.steps)
         means = (n * _body_mean(step, epsilon) for step, n in parts.steps)
         self.reach = epsilon - 0.5 * float(parts.flat) - math.fsum(means)
+        if not any(isinstance(step, ShiftStep) for step, _ in parts.steps):
+            raise PrecisionError("no step is a sampled mean shift")
         if not self.reach > 0.0:
             raise PrecisionError("the losses without jumps reach epsilon")
 
@@ -334,7 +336,7 @@ def _far(parts: Parts, windows: _Windows, cuts: list[_Cut | None], epsilon: floa
     else:
         total = arb.pos_inf()
     for (step, n), (body, high) in zip(parts.steps, windows, strict=True):
-        moment = _moment_low(step, beta)
+        moment = _moment_low(step, beta).upper()
         total += n * moment.log()
         top = body if high is None else high
         if isinstance(top, WindowStep):

@@ -92,7 +92,7 @@ class PeriodSum:
                 exponent = self.closed(self.parts, exact, both) + tau2 * both / 2 - exact * self.epsilon
                 exponent += exact * exact.log() - (1 + exact) * (1 + exact).log()
                 for step, n in self.parts.steps:
-                    exponent += n * step.moment(b, _rough(n)).log()
+                    exponent += n * step.moment(b, _rough(n)).upper().log()
             total += exponent.exp() / (distance.exp() - 1)
         return total.upper()
 
@@ -106,7 +106,7 @@ def chernoff(parts: Parts, epsilon: float, b: float) -> Ball:
     exponent = PeriodSum.closed(parts, exact, both) - exact * epsilon
     exponent += exact * exact.log() - (1 + exact) * (1 + exact).log()
     for step, n in parts.steps:
-        exponent += n * step.moment(b, _rough(n)).log()
+        exponent += n * step.moment(b, _rough(n)).upper().log()
     return exponent.exp().upper()
 
 
