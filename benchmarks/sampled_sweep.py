@@ -103,7 +103,7 @@ def check(seed: int) -> Finding:
         found.outcome = compare(profile, order, target, found)
     except (AssertionError, PrecisionError, TimeoutError, ArithmeticError, ValueError) as failure:
         kinds = {AssertionError: "CONTRADICTION", TimeoutError: "too slow"}
-        stage = ("epsilon", "log_delta", "certificate")[len(found.seconds)]
+        stage = ("epsilon", "log_delta", "certificate", "comparison")[len(found.seconds)]
         refused = "refused" if isinstance(failure, PrecisionError) else "ERROR"
         found.outcome = f"{kinds.get(type(failure), refused)} ({stage})"
         found.told = f"{type(failure).__name__}: {failure}"

@@ -193,14 +193,13 @@ class DPSGD:
         >>> ndis.DPSGD.from_schedule([(1.0, 0.01, 500), (1.4, 0.02, 500)]).after(600).stages[1].steps
         100
         """
-        count = as_count("steps", steps)
-        if count > self.steps:
-            raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", count)
-        taken = self._taken(count)
+        taken = self._taken(as_count("steps", steps))
         return DPSGD.from_schedule((stage.noise_multiplier, stage.sampling_rate, n) for stage, n in taken)
 
     def _taken(self, count: int) -> list[tuple[Stage, int]]:
         """The stages of the first `count` steps, and how many steps of each."""
+        if count > self.steps:
+            raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", count)
         firsts = accumulate((stage.steps for stage in self.stages), initial=0)
         pairs = zip(self.stages, firsts, strict=False)
         return [(stage, min(count - first, stage.steps)) for stage, first in pairs if first < count]
@@ -219,10 +218,15 @@ class DPSGD:
         """
         d = as_one_probability("delta", delta)
         given = as_floats("steps", steps)
+<<<<<<< HEAD
         numbers = as_counts("steps", given.ravel())
         if not (numbers <= self.steps).all():
             raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", numbers.max())
         return shaped(np.array(self._epsilons(numbers.tolist(), d)), given.shape)
+=======
+        numbers = [int(n) for n in as_counts("steps", given.ravel()).tolist()]
+        return shaped(np.array(self._epsilons(numbers, d)), given.shape)
+>>>>>>> h3
 
     def epsilon_by_epoch(self, delta: float) -> list[EpochRow]:
         """ε after each epoch, and at the end.
@@ -244,14 +248,17 @@ class DPSGD:
         """ε after each of these numbers of steps; the answers around a number give the first guess for it."""
         steps = np.unique(ends)
         found: dict[int, float] = {}
+        last = steps.size - 1
         # the first and the last, then the middle of every gap
-        for i in sorted(range(steps.size), key=lambda i: (i & -i) or steps.size, reverse=True):
+        for i in sorted(range(steps.size), key=lambda i: i & -i if 0 < i < last else steps.size, reverse=True):
             n = int(steps[i])
             near = sorted(found, key=lambda other: abs(math.log(other / n)))[:_NEAR]
             guess = None
             if len(near) > 1:
                 places, answers = np.log(near), [found[other] for other in near]
-                guess = float(barycentric_interpolate(places, answers, math.log(n)))
+                middle = float(barycentric_interpolate(places, answers, math.log(n)))
+                below = max(answer for other, answer in found.items() if other < n)  # ε grows with the steps
+                guess = min(max(middle, below), min(answer for other, answer in found.items() if other > n))
             profile = PrivacyProfile.from_groups(stage.group(taken) for stage, taken in self._taken(n))
             found[n] = profile._smallest_epsilon(delta, "worst", guess)
         return [found[n] for n in ends]

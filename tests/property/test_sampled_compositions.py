@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import ndis
 from ndis.spectrum.sampled import SampledComposition, SampledGroup, sampled_log_delta
 from ndis.spectrum.sampled_moment import ShiftMoment
 from ndis.spectrum.sampled_pair import PairMoment
@@ -190,3 +191,19 @@ def test_a_sampled_sketch_composes(order):
     mu = math.sqrt(2000 * 0.01**2 * (ratio - 1))
     near = log_delta([shift(1.0, mu, 1)], order, 0.1, 0.3)
     assert np.abs(whole - near).max() < 0.5
+
+
+@pytest.mark.parametrize("guess", [1e-9, 0.5, 2.3815969, 2.3816, 40.0, -1.0])
+def test_a_guess_does_not_change_epsilon(guess):
+    law = SampledComposition([shift(256 / 60000, 1 / 1.1, 14062)], "remove")
+    got = law.epsilon(1e-5, guess)
+    assert got == pytest.approx(law.epsilon(1e-5), rel=1e-12)
+    assert law.log_delta(np.array([got]))[0][0] <= math.log(1e-5)
+
+
+def test_epsilon_after_several_numbers_of_steps_is_that_of_each():
+    """Each answer starts from its neighbours; a change of the schedule makes those bad guesses."""
+    schedule = ndis.DPSGD.from_schedule([(1.0, 0.01, 300), (0.6, 0.05, 200), (8.0, 0.3, 500)])
+    steps = [1, 2, 10, 200, 299, 301, 330, 499, 501, 800, 1000, 10]
+    got = schedule.epsilon_after(steps, delta=1e-6)
+    np.testing.assert_allclose(got, [schedule.after(n).epsilon(1e-6) for n in steps], rtol=1e-12)
