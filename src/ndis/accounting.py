@@ -218,15 +218,10 @@ class DPSGD:
         """
         d = as_one_probability("delta", delta)
         given = as_floats("steps", steps)
-<<<<<<< HEAD
-        numbers = as_counts("steps", given.ravel())
-        if not (numbers <= self.steps).all():
-            raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", numbers.max())
-        return shaped(np.array(self._epsilons(numbers.tolist(), d)), given.shape)
-=======
         numbers = [int(n) for n in as_counts("steps", given.ravel()).tolist()]
+        if max(numbers, default=0) > self.steps:
+            raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", max(numbers))
         return shaped(np.array(self._epsilons(numbers, d)), given.shape)
->>>>>>> h3
 
     def epsilon_by_epoch(self, delta: float) -> list[EpochRow]:
         """ε after each epoch, and at the end.

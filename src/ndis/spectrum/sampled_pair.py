@@ -240,6 +240,9 @@ class PairMoment:
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """log M(s) − s·mean and its error."""
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
-        _pair_moments(s, self._rate, self._add, self._end, *self._form, value, error)
+        try:
+            _pair_moments(s, self._rate, self._add, self._end, *self._form, value, error)
+        except ZeroDivisionError:  # a point on a pole of a Γ function: no value there
+            return np.full(s.size, np.nan, dtype=np.complex128), np.full(s.size, np.inf)
         log = np.array([_log1p(complex(v)) for v in value])
         return log - self.mean * s, error / np.abs(1.0 + value) + 4.0 * _UNIT * np.abs(self.mean * s)
