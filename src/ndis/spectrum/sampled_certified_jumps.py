@@ -39,7 +39,7 @@ __all__ = ["enclose_by_jumps"]
 _ATTEMPTS = 3
 _SHARES = (0.5, 0.3, 0.7, 0.1, 0.03)  # T₁ as a share of the loss that a jump must reach
 _MOST_JUMPS = 16
-_MOST_TERMS = 24
+_MOST_TERMS = 60
 _MOST_NODES = 20_000
 _BOUND_DIGITS = 30.0
 
@@ -149,7 +149,7 @@ class _Split:
             layout, planners = self._terms(aim)
             if self.attempt or math.fabs(layout.log_delta - guess) < 8.0:
                 break
-            guess = layout.log_delta
+            guess = max(layout.log_delta, self._alone())
         terms: list[_Term] = []
         for term, planner in zip(layout.terms, planners, strict=True):
             plan = planner.plan() if term.log_bound > self._small(aim) - math.log(len(planners) + 1.0) else None
@@ -157,6 +157,11 @@ class _Split:
                 raise PrecisionError(f"a sum over jumps needs {plan.last:.2g} nodes")
             terms.append(term._replace(plan=plan))
         return layout._replace(terms=terms)
+
+    def _alone(self) -> float:
+        """log δ roughly, if one jump does it all."""
+        steps = self.parts.steps
+        return max(math.log(n) + s.log_delta(self.reach) for s, n in steps if isinstance(s, ShiftStep))
 
     def _small(self, aim: float) -> float:
         return aim + math.log(self.width / 64.0)
