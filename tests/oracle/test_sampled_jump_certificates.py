@@ -11,7 +11,7 @@ from flint import arb
 
 from ndis._balls import outward, precision
 from ndis.errors import PrecisionError
-from ndis.spectrum import sampled_certified
+from ndis.spectrum import sampled, sampled_certified
 from ndis.spectrum.directions import Directions
 from ndis.spectrum.sampled_certified import SampledGroup, certify_sampled_log
 from ndis.spectrum.sampled_certified_jumps import enclose_by_jumps
@@ -232,3 +232,14 @@ def test_no_split_is_said():
     """With ε below the mean of the losses there is nothing to split."""
     with pytest.raises(PrecisionError):
         by_jumps([shift_group(0.5, 1.0, 100)], -3.0, -0.1)
+
+
+def test_four_groups_of_tiny_rates():
+    """The first guess of δ is far off here, and the plain sum would need too many nodes. Floats: another method."""
+    steps = [(6.4e-6, 0.55, 100), (6.4e-6, 0.88, 90), (3.3e-6, 0.91, 80), (1.9e-6, 0.54, 120)]
+    box = certify_sampled_log([shift_group(*s) for s in steps], 0.24, order="remove")
+    groups = [sampled.SampledGroup(q, np.zeros(1), np.array([mu]), np.ones(1), n) for q, mu, n in steps]
+    law = sampled.SampledComposition(groups, "remove")
+    value = float(law.log_delta(np.array([0.24]))[0][0])
+    assert box.width <= 1e-6
+    assert box.lower - 1e-8 <= value <= box.upper + 1e-8

@@ -39,13 +39,13 @@ __all__ = ["enclose_by_jumps"]
 _ATTEMPTS = 3
 _SHARES = (0.5, 0.3, 0.7, 0.1, 0.03)  # T₁ as a share of the loss that a jump must reach
 _MOST_JUMPS = 16
-_MOST_TERMS = 24
+_MOST_TERMS = 60
 _MOST_NODES = 20_000
 _BOUND_DIGITS = 30.0
 
 
 class _Cut(NamedTuple):
-    """T₁, T₂ and ω of one step, and a β for the losses above."""
+    """T₁, T₂ and ω of one step, and a β for the losses above; 0 if their probability is negligible."""
 
     low: float
     high: float
@@ -149,7 +149,7 @@ class _Split:
             layout, planners = self._terms(aim)
             if self.attempt or math.fabs(layout.log_delta - guess) < 8.0:
                 break
-            guess = layout.log_delta
+            guess = max(layout.log_delta, self._alone())
         terms: list[_Term] = []
         for term, planner in zip(layout.terms, planners, strict=True):
             plan = planner.plan() if term.log_bound > self._small(aim) - math.log(len(planners) + 1.0) else None
@@ -157,6 +157,11 @@ class _Split:
                 raise PrecisionError(f"a sum over jumps needs {plan.last:.2g} nodes")
             terms.append(term._replace(plan=plan))
         return layout._replace(terms=terms)
+
+    def _alone(self) -> float:
+        """log δ roughly, if one jump does it all."""
+        steps = self.parts.steps
+        return max(math.log(n) + s.log_delta(self.reach) for s, n in steps if isinstance(s, ShiftStep))
 
     def _small(self, aim: float) -> float:
         return aim + math.log(self.width / 64.0)
@@ -221,7 +226,8 @@ def _cut(step: ShiftStep, reach: float, share: float, need: float, spread: float
     width = min(2.0 / slope, start / math.sqrt(2.0 * (need + 20.0)))
     far = spread + width**2
     beyond = slope * far + math.sqrt((slope * far) ** 2 + 60.0 * far)
-    beta = 1.0 + math.sqrt(slope**2 + 60.0 / far)
+    exact = reach + beyond < top + 2.0 * width
+    beta = 1.0 + math.sqrt(slope**2 + 60.0 / far) if exact else 0.0
     return _Cut(start if start < top else -math.inf, min(top + 2.0 * width, reach + beyond), width, beta)
 
 
@@ -326,27 +332,39 @@ def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float) -> Bal
 
 
 def _far(parts: Parts, windows: _Windows, cuts: list[_Cut | None], epsilon: float) -> tuple[Ball, Ball]:
-    """Bounds of R."""
-    with_record, without = arb(0), arb(0)  # log of the probability of no label F
-    beta = max(cut.beta for cut in cuts if cut is not None)
-    low = arb(0)  # Σ n F(−β)/M(−β)
-    total = arb(beta) * epsilon + _kappa_low(arb(beta))
-    if all(1 + arb(beta) * t > 0 for t, _, _ in parts.curved):
-        total += PeriodSum.closed(parts, -arb(beta), arb(beta) * (arb(beta) - 1))
-    else:
-        total = arb.pos_inf()
-    for (step, n), (body, high) in zip(parts.steps, windows, strict=True):
-        moment = _moment_low(step, beta).upper()
-        total += n * moment.log()
+    """Bounds of R: exact where T₂ lies above ε, and a probability for the groups where losses above T₂ are too rare."""
+    with_record, without, rare = arb(0), arb(0), arb(0)  # logarithms of probabilities of no label F
+    correction = arb(0)
+    for (body, high), (_, n), cut in zip(windows, parts.steps, cuts, strict=True):
         top = body if high is None else high
-        if isinstance(top, WindowStep):
-            there, here = top.above()
+        if cut is None or not isinstance(top, WindowStep):
+            continue
+        there, here = top.above()
+        if cut.beta > 1.0:
             with_record, without = with_record + n * (-there).log1p(), without + n * (-here).log1p()
-            low += n * top.low_above(beta) / moment
+            correction += _correction(parts, top, n, cut.beta, epsilon)
+        else:
+            rare += n * (-there).log1p()
     chance = (-with_record.expm1()).nonnegative_part()
     difference = chance + arb(epsilon).exp() * without.expm1()
-    top = (difference + total.exp() * low).upper()
-    return difference.lower().max(arb(0)), top.min(chance.upper()) if top.is_finite() else chance.upper()
+    upper = (difference + correction).upper()
+    upper = upper.min(chance.upper()) if upper.is_finite() else chance.upper()
+    return difference.lower().max(arb(0)), upper + (-rare.expm1()).upper().max(arb(0))
+
+
+def _correction(parts: Parts, window: WindowStep, n: int, beta: float, epsilon: float) -> Ball:
+    """E[(e^{ε−S} − 1)₊; some of n steps has a loss above the window] at most."""
+    b = arb(beta)
+    if not all(1 + b * t > 0 for t, _, _ in parts.curved):
+        return arb.pos_inf()
+    total = b * epsilon + _kappa_low(b) + PeriodSum.closed(parts, -b, b * (b - 1))
+    one = arb(1)
+    for step, count in parts.steps:
+        moment = _moment_low(step, beta).upper()
+        total += count * moment.log()
+        if isinstance(step, ShiftStep) and step.rate is window.rate and step.shift is window.shift:
+            one = moment
+    return n * window.low_above(beta) / one * total.exp()
 
 
 def _kappa_low(beta: Ball) -> Ball:
