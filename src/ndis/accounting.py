@@ -305,7 +305,7 @@ class DPSGD:
         # by the central limit theorem the steps are nearly one Gaussian with shift q √(n (e^{1/σ²} − 1))
         shift = max(epsilon, 0.01) / math.sqrt(2.0 * math.log(1.25 / delta)) / (rate * math.sqrt(count))
         noise = smallest_safe(
-            lambda x: float(at(x).log_delta(epsilon)) - _INSIDE,
+            lambda x: float(at(x)._logs(epsilon, "worst", 2.0 * math.log(delta) - 10.0)) - _INSIDE,
             lambda x: at(x).certify(epsilon).upper,
             delta=delta,
             start=1.0 / math.sqrt(math.log1p(shift * shift)),
@@ -329,7 +329,7 @@ class DPSGD:
             return cls(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=count).profile()
 
         def safe(count: int) -> bool:
-            return bool(at(count).log_delta(epsilon) <= goal)
+            return bool(at(count)._logs(epsilon, "worst", goal - 1.0) <= goal)
 
         if not at(1).certify(epsilon).upper <= delta:
             raise BudgetError("not even one step meets the budget; add noise, or sample at a smaller rate")

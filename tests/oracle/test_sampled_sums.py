@@ -185,3 +185,12 @@ def test_densities_agree_with_the_contour_where_both_work(q, mu, n, epsilon):
     assert estimate <= 1e-12
     value, _, error = LossSums([(ShiftShape(q, mu), n)], epsilon, add=False).log_delta(epsilon)
     assert abs(value - want) <= error + estimate
+
+
+@pytest.mark.parametrize(("q", "mu", "epsilon"), [(2.797e-6, 1.4253, 17.728), (2.316e-6, 2.8217, 27.831)])
+def test_two_steps_with_a_large_loss_at_a_small_rate(q, mu, epsilon):
+    """log(1 − q + q w) is not log(q w) at w = e^30 if q is small."""
+    (value,), (error,) = composition([(q, mu, 2)], "remove").log_delta(np.array([epsilon]))
+    other, _, also = LossSums([(ShiftShape(q, mu), 2)], epsilon, add=False).log_delta(epsilon)
+    assert abs(value - other) <= error + also
+    assert error + also <= 1e-10 * (1 + abs(value))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -95,6 +96,12 @@ class Composition:
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
         """log δ at each entry of a vector ε, and its error; −inf stands for a value known to lie below `floor`."""
+        curved = any(step.curved for step in self.steps)
+        if epsilon.size == 1 and not curved and not self.law.few:  # a short certificate takes less time than densities
+            with suppress(PrecisionError):
+                return self.law.log_delta(epsilon, densities=False)
+            with suppress(PrecisionError):
+                return self._certified_log(float(epsilon[0]), short=True)
         try:
             return self.law.log_delta(epsilon)
         except PrecisionError:
@@ -103,12 +110,20 @@ class Composition:
                 return np.concatenate(value), np.concatenate(error)
             if self.below(float(epsilon[0]), floor):
                 return np.array([-math.inf]), np.zeros(1)
-            if any(step.curved for step in self.steps) or self.below(float(epsilon[0]), _TINY):
+            if curved or self.below(float(epsilon[0]), _TINY):
                 raise
-            box = sampled_certified.certify_sampled_log(
-                self.enclosed, float(epsilon[0]), order=self.order, relative_width=_CLOSE
-            )
-            return np.array([0.5 * (box.lower + box.upper)]), np.array([box.width + 2.0**-52 * math.fabs(box.upper)])
+            return self._certified_log(float(epsilon[0]))
+
+    def _certified_log(self, epsilon: float, *, short: bool = False) -> tuple[Floats, Floats]:
+        """The middle of a certificate of ten digits, and its width as the error."""
+        if self.below(epsilon, _TINY):
+            raise PrecisionError("delta is too small for a certificate in the place of floats")
+        box = sampled_certified.certify_sampled_log(
+            self.enclosed, epsilon, order=self.order, relative_width=_CLOSE, short=short
+        )
+        if box.upper == -math.inf:
+            return np.array([-math.inf]), np.zeros(1)
+        return np.array([0.5 * (box.lower + box.upper)]), np.array([box.width + 2.0**-52 * math.fabs(box.upper)])
 
     def below(self, epsilon: float, level: float) -> bool:
         """True if Chernoff's bound shows that log δ(ε) < level."""

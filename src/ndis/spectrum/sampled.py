@@ -116,6 +116,11 @@ class SampledComposition:
             return one_step(self._few_shifts[0], epsilon, add=add)
         return two_steps(self._few_shifts[0], self._few_shifts[1], epsilon, add=add)
 
+    @property
+    def few(self) -> bool:
+        """True if the steps are so few that their densities are soon added up."""
+        return sum(n for _, n in self.parts) <= _FEW
+
     @cached_property
     def variance(self) -> float:
         """Of the loss, to a few digits: K(s) ≈ s·mean + s²·variance/2."""
@@ -135,9 +140,12 @@ class SampledComposition:
             error += n * e
         return value, error
 
-    def log_delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
-        """log δ at each entry of a vector ε, and its estimated error; PrecisionError where that is too large."""
-        value, _, error = self._evaluate(epsilon)
+    def log_delta(self, epsilon: Floats, *, densities: bool = True) -> tuple[Floats, Floats]:
+        """log δ at each entry of a vector ε, and its estimated error; PrecisionError where that is too large.
+
+        Without `densities` only closed forms and the contour are tried.
+        """
+        value, _, error = self._evaluate(epsilon, densities)
         bad = ~(error <= _ACCEPTED * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
         if bad.any():
             i = int(np.argmax(bad))
@@ -148,17 +156,17 @@ class SampledComposition:
             )
         return value, error
 
-    def _evaluate(self, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
+    def _evaluate(self, epsilon: Floats, densities: bool = True) -> tuple[Floats, Floats, Floats]:
         """log δ, −d log δ/dε and the error, whatever it is."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is refused later
-            return self._quietly(epsilon)
+            return self._quietly(epsilon, densities)
 
-    def _quietly(self, epsilon: Floats) -> tuple[Floats, Floats, Floats]:
+    def _quietly(self, epsilon: Floats, densities: bool) -> tuple[Floats, Floats, Floats]:
         n = epsilon.size
         value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
         negative = epsilon < 0.0
         if negative.any():
-            rest, s, wrong = self.reverse._evaluate(-epsilon[negative])
+            rest, s, wrong = self.reverse._evaluate(-epsilon[negative], densities)
             with np.errstate(divide="ignore"):
                 both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + rest)
             share = np.exp(epsilon[negative] + rest - both)
@@ -192,9 +200,9 @@ class SampledComposition:
             saddle = find_saddle(self, self.mean - at)
             v, s, e = np.full((3, some.size), math.nan)
             ways: list[Callable[[], _Found]] = [partial(integrate, self, epsilon[some], pivot, saddle)]
-            if self._shapes and saddle[3] > _LEAST:
+            if densities and self._shapes and saddle[3] > _LEAST:
                 ways.append(partial(self._one_by_sums, at, some.size, pivot))
-                if sum(n for _, n in self.parts) <= _FEW and self._cancels(at, saddle):  # densities are dear for many
+                if self.few and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()
             for way in ways:
                 found = way()
@@ -244,7 +252,7 @@ class SampledComposition:
     @cached_property
     def _curved_and_few(self) -> bool:
         """True if the moments are dear and the steps few: the density comes first then."""
-        return any(isinstance(s, CurvedShape) for s, _ in self._shapes) and sum(n for _, n in self._shapes) <= _FEW
+        return any(isinstance(s, CurvedShape) for s, _ in self._shapes) and self.few
 
     def _curved(self, rate: float, t: float, copies: float, shift: float) -> CurvedShape:
         if self.order == "add":  # the pair of the add order has the record in its second law
@@ -263,7 +271,10 @@ class SampledComposition:
             got = self._sums.log_delta(epsilon)
             if got[2] <= TOLERANCE * (1.0 + abs(got[0])):
                 return got
-        self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
+        try:
+            self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
+        except PrecisionError:
+            return math.nan, math.nan, math.inf
         return self._sums.log_delta(epsilon)
 
     def epsilon(self, delta: float, guess: float | None = None) -> float:

@@ -71,10 +71,10 @@ def certify_sampled(
 
 
 def certify_sampled_log(
-    groups: Sequence[SampledGroup], epsilon: float, *, order: Order, relative_width: float = 1e-6
+    groups: Sequence[SampledGroup], epsilon: float, *, order: Order, relative_width: float = 1e-6, short: bool = False
 ) -> Enclosure:
-    """Certified enclosure of log δ(ε); −inf where δ is exactly zero."""
-    ball = _enclose(groups, epsilon, order, relative_width)
+    """Certified enclosure of log δ(ε); −inf where δ is exactly zero. Only a `short` sum is tried if that is asked."""
+    ball = _enclose(groups, epsilon, order, relative_width, short)
     if ball == 0:
         return Enclosure(-math.inf, -math.inf)
     with precision(128):
@@ -147,9 +147,11 @@ def _stand_ins(whole: dict[int, SampledGroup], remove: bool, places: int, mass: 
         return above, below, (1 - stay).nonnegative_part()
 
 
-def _enclose(groups: Sequence[SampledGroup], epsilon: float, order: Order, relative_width: float) -> Ball:
+def _enclose(
+    groups: Sequence[SampledGroup], epsilon: float, order: Order, relative_width: float, short: bool = False
+) -> Ball:
     """δ(ε) as a ball of this relative width."""
-    ball, reached, reason = _search(groups, epsilon, order, relative_width)
+    ball, reached, reason = _search(groups, epsilon, order, relative_width, short=short)
     if not reached <= relative_width:
         raise PrecisionError(
             f"the enclosure of delta at epsilon = {epsilon!r} did not shrink to relative width {relative_width:g}; "
@@ -165,6 +167,8 @@ def _search(
     order: Order,
     relative_width: float,
     discrete: dict[int, DiscreteStep] | None = None,
+    *,
+    short: bool = False,
 ) -> tuple[Ball, float, str]:
     """δ(ε) as a ball of this relative width, or the narrowest found; its relative width, and why it is no less."""
     e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
@@ -182,6 +186,9 @@ def _search(
             if exact is not None:
                 return exact, 0.0, ""
         plan = Planner(parts, e, width, guess).plan()
+        if short and (plan.tau > 0.0 or plan.last > _MANY):
+            reason = f" (the sum needs {plan.last:.2g} nodes)"
+            break
         jumps, few = few and (plan.tau > 0.0 or plan.last > _MANY), few and plan.tau == 0.0 and plan.last <= _MANY
         if not jumps and plan.last > _MOST_NODES:
             reason = f" (the sum needs {plan.last:.2g} nodes)"

@@ -30,6 +30,7 @@ from flint import arb
 
 from ndis._balls import precision
 from ndis._validate import Floats
+from ndis.errors import PrecisionError
 from ndis.spectrum.sampled_density import CHEBYSHEV_POINTS, NODES, RULE, TO_SERIES, convolve_all, tail, tilted_mass
 from ndis.spectrum.sampled_shapes import Shape, ShiftShape
 
@@ -181,6 +182,8 @@ class LossSums:
         shape, (start, grade) = self.steps[j][0], self._weight[j]
         height = self._tilt * self._places[j] + self._masses[j]
         live = np.flatnonzero(height > height.max() - self._cut)
+        if not live.size:
+            raise PrecisionError("the density of a step is too small to be tabulated")
         low, high = max(int(live[0]) - 1, 0), min(int(live[-1]) + 1, height.size - 1)
 
         scale = math.exp(shape.log_scale)

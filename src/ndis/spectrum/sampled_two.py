@@ -61,7 +61,11 @@ def _integral(ends: Floats, e: float, outer: tuple[float, float], inner: tuple[f
     x = (middle[:, None] + half[:, None] * _RULE[0]).ravel()
     width = (half[:, None] * _RULE[1]).ravel()
     a = mu * x - 0.5 * mu * mu
-    ratio = a if q == 1.0 else np.where(a > 30.0, a + math.log(q), np.log1p(q * np.expm1(np.minimum(a, 40.0))))
+    if q == 1.0:
+        ratio = a
+    else:
+        large = a + math.log(q) + np.log1p((1.0 - q) / q * np.exp(-np.maximum(a, 30.0)))
+        ratio = np.where(a > 30.0, large, np.log1p(q * np.expm1(np.minimum(a, 40.0))))
     terms = _one_step(e + ratio, *inner, add=True) if add else ratio + _one_step(e - ratio, *inner, add=False)
     terms -= 0.5 * x * x
     top = float(terms.max())
