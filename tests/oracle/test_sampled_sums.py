@@ -14,6 +14,7 @@ import pytest
 from flint import arb
 
 from ndis._balls import precision
+from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
 from ndis.spectrum import sampled_certified, subsampling
 from ndis.spectrum.directions import Directions
@@ -194,3 +195,30 @@ def test_two_steps_with_a_large_loss_at_a_small_rate(q, mu, epsilon):
     other, _, also = LossSums([(ShiftShape(q, mu), 2)], epsilon, add=False).log_delta(epsilon)
     assert abs(value - other) <= error + also
     assert error + also <= 1e-10 * (1 + abs(value))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6])
+def test_a_narrow_bump_at_the_saddle_is_seen(epsilon):
+    """At the saddle few large losses add a bump of 1e-6, five hundred times narrower than the rest."""
+    q, mu, n = 0.0023619541061888653, 0.13495684593130663, 32
+    (value,), (error,) = composition([(q, mu, n)], "remove").log_delta(np.array([epsilon]))
+    other, _, also = LossSums([(ShiftShape(q, mu), n)], epsilon, add=False).log_delta(epsilon)
+    assert abs(value - other) <= error + also
+    assert error + also <= 1e-11
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "epsilon"), [(6.5, 1e-4, 4, 0.4), (6.0, 3e-5, 100, 1 / 3), (4.0, 1e-3, 10, 3.0)]
+)
+def test_a_tiny_delta_is_a_number_or_refused(sigma, rate, steps, epsilon):
+    law = composition([(rate, 1 / sigma, steps)], "remove")
+    try:
+        (value,), _ = law.log_delta(np.array([epsilon]))
+    except PrecisionError:
+        return
+    assert value < -250
+
+
+def test_delta_is_at_most_one():
+    value, _ = composition([(0.5, 1.0, 3000)], "remove").log_delta(np.array([0.0, 1.0]))
+    assert (value <= 0.0).all()

@@ -39,6 +39,7 @@ _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 _MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
 _RARE = 8.0  # so many far losses, under the tilted law, are few
+_UNSEEN = 1e-17  # a bump of this relative size does not count
 _LOSS = 5.0  # e-folds between Chernoff's bound and δ that cost too many digits
 _LEAST = -700.0  # of Chernoff's bound on log δ: the density of the loss underflows beyond
 _ACCEPTED = 5e-11  # of log δ, relative to 1 + |log δ|
@@ -154,7 +155,7 @@ class SampledComposition:
                 f"tolerance reached: {error[i]:.3g}",
                 reached=float(error[i]),
             )
-        return value, error
+        return np.minimum(value, 0.0), error
 
     def _evaluate(self, epsilon: Floats, densities: bool = True) -> tuple[Floats, Floats, Floats]:
         """log δ, −d log δ/dε and the error, whatever it is."""
@@ -197,7 +198,7 @@ class SampledComposition:
             some = todo[max(0, todo.size // 2 - _TOGETHER // 2) :][:_TOGETHER] if todo.size > _TOGETHER else todo
             pivot = some.size // 2
             at = float(epsilon[some[pivot]])
-            saddle = find_saddle(self, self.mean - at)
+            saddle = self._resolved(find_saddle(self, self.mean - at))
             v, s, e = np.full((3, some.size), math.nan)
             ways: list[Callable[[], _Found]] = [partial(integrate, self, epsilon[some], pivot, saddle)]
             if densities and self._shapes and saddle[3] > _LEAST:
@@ -217,6 +218,18 @@ class SampledComposition:
             todo = todo[np.argsort(epsilon[todo], kind="stable")]
         return value, slope, error
 
+    def _resolved(self, saddle: Saddle) -> Saddle:
+        """The saddle with a width at which the path resolves what few large losses add to the integrand.
+
+        They add a bump at the saddle. The wider their losses are spread, the narrower it is, beside all the rest.
+        """
+        c, width, bend, bound = saddle
+        for m, n in self.parts:
+            share, spread = m.far_losses(c) if isinstance(m, ShiftMoment) else (0.0, 0.0)
+            if n * share > _UNSEEN and spread * width > 1.0:
+                width, bend = 1.0 / spread, 0.0
+        return c, width, bend, bound
+
     def _cancels(self, epsilon: float, saddle: Saddle) -> bool:
         """True if Chernoff's bound is far above δ, so that the integral at its saddle would cancel.
 
@@ -225,7 +238,7 @@ class SampledComposition:
         """
         c, _, _, bound = saddle
         steps = [(m, n) for m, n in self.parts if isinstance(m, ShiftMoment)]
-        if not any(0.0 < n * m.far_share(c) < _RARE for m, n in steps):
+        if not any(0.0 < n * m.far_losses(c)[0] < _RARE for m, n in steps):
             return False
         rough = float(log_delta_shift(np.array([epsilon]), math.sqrt(self.variance))[0])
         for m, n in steps:
@@ -273,9 +286,10 @@ class SampledComposition:
                 return got
         try:
             self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
-        except PrecisionError:
+            return self._sums.log_delta(epsilon)
+        except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats
+            self._sums = None
             return math.nan, math.nan, math.inf
-        return self._sums.log_delta(epsilon)
 
     def epsilon(self, delta: float, guess: float | None = None) -> float:
         """The smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""

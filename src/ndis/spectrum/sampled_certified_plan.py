@@ -98,6 +98,8 @@ class Planner:
         if not epsilon > 0.0:
             return math.inf
         spread = float(self.parts.flat) + sum(n * step.body_variance() for step, n in self.parts.steps)
+        if not spread > 0.0:
+            return math.inf
         parts = epsilon * np.linspace(0.0, 1.0, 41)
         best = -math.inf
         for step, n in self.parts.steps:

@@ -275,24 +275,31 @@ class ShiftMoment:
         count = int(min(_LINES, 1 + highest / spacing))
         self._heights = spacing * np.arange(count) * (-1.0 if self.add else 1.0)
 
+    def _log_ratio(self, x: Floats) -> Floats:
+        """log w."""
+        return np.asarray(self.shift * x - 0.5 * self.shift**2)
+
     def log_density(self, s: float, x: Floats) -> Floats:
         """Logarithm of the terms of M at a real s, but for a constant."""
-        ratio = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + self.shift * x - 0.5 * self.shift**2)
+        ratio = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + self._log_ratio(x))
         f = -0.5 * x * x + (-s * ratio if self.add else (1.0 + s) * ratio)
         if not self.add:
             t = (x - _FAR - self.shift) / _FAR_WIDTH
             f -= np.logaddexp(0.0, t * (1.0 + t * t / 12.0))
         return f
 
-    def far_share(self, s: float) -> float:
-        """The share of large losses under the law tilted by s, if they are apart from the others; else 0."""
+    def far_losses(self, s: float) -> tuple[float, float]:
+        """Share and spread of large losses under the law tilted by s, if they are apart from the others; else 0, 0."""
         x = np.linspace(-8.0, (1.0 + s) * self.shift + 4.0, 1024)
         f = self.log_density(s, x)
         inner = np.flatnonzero((f[1:-1] <= f[:-2]) & (f[1:-1] < f[2:])) + 1
         if self.add or not inner.size:
-            return 0.0
-        mass = np.exp(f - f.max())
-        return float(mass[inner[np.argmin(f[inner])] :].sum() / mass.sum())
+            return 0.0, 0.0
+        mass, valley = np.exp(f - f.max()), inner[np.argmin(f[inner])]
+        far = mass[valley:]
+        loss = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + self._log_ratio(x[valley:]))
+        spread = math.sqrt(float((far * (loss - (far * loss).sum() / far.sum()) ** 2).sum() / far.sum()))
+        return float(far.sum() / mass.sum()), spread
 
     def _range(self, s: float) -> tuple[float, float]:
         """Where the terms at a real s, and those of M(0), are not negligible."""
