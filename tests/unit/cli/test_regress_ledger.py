@@ -27,7 +27,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def make_ledger(noise_multiplier: str) -> None:
     Path("slots.toml").write_text(f"[slots.fit]\ncount = 2\nnoise_multiplier = {noise_multiplier}\n", encoding="utf-8")
-    fine("ledger", "create", "people.ledger", *("--epsilon", 3, "--delta", 1e-6), "--data-name", "x", "--plan", "slots.toml")
+    fine(
+        "ledger",
+        "create",
+        "people.ledger",
+        *("--epsilon", 3, "--delta", 1e-6),
+        "--data-name",
+        "x",
+        "--plan",
+        "slots.toml",
+    )
 
 
 def test_the_slot_that_the_page_shows(place: Path) -> None:

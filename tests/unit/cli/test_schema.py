@@ -26,7 +26,8 @@ NOTE = "note: without --header every line of a CSV file is a record, and its col
 
 def fine(*args: object) -> str:
     """The output of a command that works, and says nothing but the note about a CSV file without a header."""
-    by_order = "--schema" in args and "--header" not in args and any(str(arg).endswith(".csv") for arg in args)
+    csv = any(str(arg).endswith(".csv") for arg in args)
+    by_order = csv and "--header" not in args and bool({"--schema", "check"} & set(args))
     return works(*args, note=NOTE if by_order else "")
 
 

@@ -79,7 +79,9 @@ def test_columns_without_a_fill() -> None:
     columns = {f"x{i}": (0, 1) for i in range(12)}
     model = PrivateLinearRegression(schema=ndis.Schema(columns, target=("cost", 0, 1)), rounds=2)
     found = model.fit(dict.fromkeys([*columns, "cost"], np.zeros(4))).summary()
-    assert any(note.startswith("rows with a missing cell in x0, x1") and "x9 and 2 others" in note for note in found.notes)
+    assert any(
+        note.startswith("rows with a missing cell in x0, x1") and "x9 and 2 others" in note for note in found.notes
+    )
 
 
 def test_fills_keep_rows() -> None:
