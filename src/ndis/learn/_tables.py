@@ -229,7 +229,7 @@ class RowEstimator(PrivateEstimator):
         schema, stated = self._schema(), self.row_norm_bound
         bound = schema.row_norm_bound if schema is not None and stated is None else stated
         instead = "or state schema= (--schema), an ndis.Schema with the ranges and categories of a table"
-        return stated_bound("row_norm_bound", bound, instead=instead if schema is None else None)
+        return stated_bound("row_norm_bound", bound, instead=instead if bound is None else None)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
