@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
@@ -22,6 +24,17 @@ STATE_A_BOUND = "state what is known without looking at the data (a bound taken 
 # A matrix computed in floats is symmetric up to rounding: d·2⁻⁴⁶ of the size of its entries (for a covariance, of the
 # two standard deviations). Only (A+Aᵀ)/2 is used, and a larger asymmetry is refused.
 _ASYMMETRY = 2.0**-46
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and point to the line that called into the package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+_INSIDE = ("ndis", "sklearn", "contextlib")  # what stands between a user's line and a warning
 
 
 def _brief(value: Any) -> str:

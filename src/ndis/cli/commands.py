@@ -114,8 +114,8 @@ class OneLineErrors(Group):
         """Run the command. Some versions of typer end it without a word if somebody interrupts it."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Abort from None
+        except KeyboardInterrupt as error:
+            raise typer.Abort("".join(f"; {word}" for word in error.args)) from None
 
     def main(
         self,

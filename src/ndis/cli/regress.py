@@ -137,10 +137,10 @@ def regress(
     coefficients = dict(zip(map(str, learned), model.coef_.tolist(), strict=True))
     found: dict[str, Any] = {
         "target": target,
-        "coefficients": coefficients,
-        "intercept": model.intercept_,
+        "prediction": {"coefficients": coefficients, "intercept": model.intercept_},
         **({"penalty": model.penalty_} if method is Method.SKETCH else _inference(model)),
         **_clipping(stated, target_bound),
+        **({} if stated is None else {"schema": stated.to_toml()}),
         "receipt": model.receipt_.to_dict(),
     }
     text = as_json_text(found)
@@ -187,6 +187,7 @@ def _inference(model: Any) -> dict[str, Any]:
             "coefficients": dict(zip(table.names[:features], rows, strict=False)),
             "intercept": intercept,
         },
+        **({"baseline": model.baseline_} if model.baseline_ else {}),
         "records": model.records_,
         "residual_std": model.residual_std_,
         "notes": list(table.notes),

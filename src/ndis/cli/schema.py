@@ -9,7 +9,7 @@ import typer
 
 from ndis.cli.options import Header, Json, SchemaOption
 from ndis.cli.output import as_json_text
-from ndis.cli.source import names_of, readable_data
+from ndis.cli.source import names_of, readable_data, schema_for
 from ndis.errors import ParameterError
 from ndis.files import check_file, write_file
 
@@ -84,8 +84,9 @@ def check(
         raise ParameterError("SCHEMA", "be given", "none")
     found = Schema.from_toml(file)
     if data is not None:
+        _, names = schema_for(file, data, target=None, columns=columns, header=header)
         with readable_data(data):
-            open_source(found.table(data, columns=names_of(columns), header=header), progress=False)
+            open_source(found.table(data, columns=names, header=header), progress=False)
     values: dict[str, Any] = {
         "encoded_columns": list(found.feature_names),
         "target": found.target_name,

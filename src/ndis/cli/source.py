@@ -157,9 +157,9 @@ def schema_for(
         by_order = not header and paths.kind_of_files(paths.files_of(data)) == "csv"
     if by_order:
         say(_BY_ORDER)
-    if target in (None, stated.target_name):
-        return stated, names
-    return stated.with_target(str(target)), list(stated.columns) if by_order and names is None else names
+    if by_order and names is None:
+        names = [*stated.columns, *([] if stated.target_name is None else [stated.target_name])]
+    return stated if target in (None, stated.target_name) else stated.with_target(str(target)), names
 
 
 def is_npz(content: bytes) -> bool:

@@ -108,7 +108,7 @@ def line_blocks(file: BinaryIO, *, block: int = _BLOCK, longest: int = LONGEST) 
 def given_names(columns: Any) -> tuple[str, ...]:
     """The caller's names for the columns of a CSV file; empty for a column that is not read."""
     items = [columns] if columns is None or isinstance(columns, str) else list(columns)
-    if items == [None]:
+    if not items or items == [None]:
         remedy = "or say header=True (--header) if the first line of every file holds public names"
         raise ParameterError("columns", "name all columns of a CSV file, from left to right", None, remedy)
     names = tuple("" if item is None else item for item in items)

@@ -38,8 +38,10 @@ __all__ = [
 INTERCEPT_SHARE = 0.5
 
 
-def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
+def stated_bound(name: str, value: Any, *, clipped: str = "rows", instead: str | None = None) -> float:
     """A public bound. It must be a number: a bound from the data would leak them. `clipped` names what it clips.
+
+    `instead` names what may be stated in its place.
 
     >>> stated_bound("row_norm_bound", None)
     Traceback (most recent call last):
@@ -53,7 +55,8 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows") -> float:
         number = math.inf
     if not 0 < number < math.inf:
         beyond = f", and {clipped} beyond it are clipped" if clipped else ""
-        raise ParameterError(name, "be a positive number", repr(value), STATE_A_BOUND + beyond)
+        remedy = STATE_A_BOUND + beyond + ("" if instead is None else f"; {instead}")
+        raise ParameterError(name, "be a positive number", repr(value), remedy)
     return number
 
 

@@ -120,7 +120,8 @@ class PrivateRidge(LinearPredictor, SketchEstimator):
     Traceback (most recent call last):
     ...
     ndis.errors.ParameterError: row_norm_bound must be a positive number; got None; state what is known without looking
-    at the data (a bound taken from the data would leak it), and rows beyond it are clipped
+    at the data (a bound taken from the data would leak it), and rows beyond it are clipped; or state schema=
+    (--schema), an ndis.Schema with the ranges and categories of a table
     """
 
     target_bound: float | None = None

@@ -95,6 +95,8 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
     estimate_ : Unshrunk
         With `intervals`: the weights without shrinkage, with their covariance, in the units of the data; the intercept
         is last.
+    baseline_ : dict
+        With `intervals`, a schema and an intercept: the value that the others of each category are compared with.
     receipt_, mechanism_
         What is guaranteed, and how. The receipt's parameter `classes_stated` is false where the classes were taken from
         `y`.

@@ -91,6 +91,8 @@ class PrivateLinearRegression(LinearPredictor, RoundsEstimator):
     intercept_ : float or (targets,) array
     estimate_ : Unshrunk
         Without shrinkage, with its covariance, in the units of the data; the intercept is last. For intervals.
+    baseline_ : dict
+        With a schema and an intercept: the value that the others of each category are compared with.
     records_ : float
         The estimated number of records.
     clipped_rows_ : float

@@ -27,6 +27,12 @@ _UNKNOWN = (
     "unknown: the noise hides this coefficient; more records, a larger epsilon, fewer columns, or a smaller "
     "row_norm_bound would show it; the others hold if what is hidden explains no more than the residuals"
 )
+_NO_ROWS = (
+    "unknown: the number of records is within its noise of zero; if the table has more, almost no row was read: check "
+    "the header, text columns and missing cells (schema.preview, ndis schema check)"
+)
+_LEAST_RECORDS = 3.0  # a number of records below so many standard deviations of its noise may be none
+_NAMED = 10  # a note names so many columns
 
 R = TypeVar("R", bound="Releases")
 T = TypeVar("T")
@@ -235,9 +241,24 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
                 f"{self.receipt_.words}; errors count the noise of privacy and of sampling",
                 "estimate: without shrinkage, for inference; shrunk: for predictions",
                 *self._schema_notes(),
-                *((_UNKNOWN,) if self.estimate_.unknown().any() else ()),
+                *self._unknown_notes(),
             ),
         )
+
+    def _unknown_notes(self) -> list[str]:
+        """Why coefficients are unknown, from released numbers only."""
+        if not self.estimate_.unknown().any():
+            return []
+        return [_UNKNOWN if self.estimate_.records > _LEAST_RECORDS * self._records_noise() else _NO_ROWS]
+
+    def _records_noise(self) -> float:
+        """The standard deviation of the noise in the number of records: a release of its own, or mean histograms."""
+        log = self.receipt_.parameters["releases"]
+        own = [each["noise_std"] for each in log if each["release"] == "records"]
+        if own:
+            return float(own[0])
+        bins = [each["noise_std"] for each in log if each["release"] == "histogram of lengths"]
+        return math.sqrt(len(EDGES) + 1) * math.hypot(*bins) / len(bins)
 
     def _schema_notes(self) -> list[str]:
         """What the schema does that no interval counts."""
@@ -245,13 +266,25 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
         if schema is None:
             return []
         notes = []
-        if self._against_first_category and any(isinstance(column, Category) for column in schema.columns.values()):
-            notes.append("a category is compared with its first value; a value that is not listed counts as the first")
+        if bases := self.baseline_:
+            compared = ", ".join(f"{name} is compared with {base!r}" for name, base in bases.items())
+            notes.append(f"{compared}; a value that is not listed counts as that one")
+        if empty := [name for name, column in schema.columns.items() if column.fill is None]:
+            named = ", ".join(empty[:_NAMED]) + (f" and {len(empty) - _NAMED} others" if len(empty) > _NAMED else "")
+            notes.append(f"rows with a missing cell in {named} count as zero rows: give these columns a fill")
         box, bound = math.sqrt(len(schema.columns)), self._row_bound()
         if bound < box:
             words = "this biases estimates, and intervals do not count it"
             notes.append(f"encoded rows longer than {bound:.4g} (at most {box:.4g}) are scaled down: {words}")
         return notes
+
+    @property
+    def baseline_(self) -> dict[str, str]:
+        """The value that the others of each category are compared with; empty if every value has a coefficient."""
+        schema = self._schema()
+        if schema is None or not self._against_first_category:
+            return {}
+        return {name: column.texts[0] for name, column in schema.columns.items() if isinstance(column, Category)}
 
     @property
     def _one_output(self) -> bool:

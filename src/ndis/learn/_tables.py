@@ -228,7 +228,8 @@ class RowEstimator(PrivateEstimator):
         """The public bound of the norm of a row: stated, or that of the schema."""
         schema, stated = self._schema(), self.row_norm_bound
         bound = schema.row_norm_bound if schema is not None and stated is None else stated
-        return stated_bound("row_norm_bound", bound)
+        instead = "or state schema= (--schema), an ndis.Schema with the ranges and categories of a table"
+        return stated_bound("row_norm_bound", bound, instead=instead if bound is None else None)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -25,6 +25,9 @@ _LIMITS = (
     "Releases of other processes are not counted (joblib's backends 'loky' and 'multiprocessing' are other processes).",
 )
 
+# The words of an interrupt after the reservation.
+SPENT = "the ledger had reserved this release, and what it reserved counts as spent"
+
 _lock = threading.Lock()
 _running: list[Odometer] = []
 
@@ -83,7 +86,10 @@ def charged(
     book = Ledger(ledger)
     entry = book.reserve(slot, request)
     _count(request)
-    yield Charge(book, entry)
+    try:
+        yield Charge(book, entry)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(SPENT) from None
     book.commit(entry)
 
 

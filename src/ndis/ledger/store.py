@@ -103,7 +103,8 @@ class Store:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         if not self.path.is_file():
-            raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), "Ledger.create makes one")
+            remedy = "Ledger.create, or 'ndis ledger create' at the shell, makes one"
+            raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), remedy)
         with self._connection() as connection:
             version = _version(connection)
             if version != FORMAT_VERSION:

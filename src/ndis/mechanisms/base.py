@@ -132,6 +132,8 @@ class Receipt:
             del found["ledger"]
         else:
             found["ledger"] = dict(self.ledger)
+        if not self.digest:
+            del found["digest"]
         return found
 
     def to_json(self) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any, Protocol
 
 import numpy as np
 
+from ndis._validate import warn_caller
 from ndis.errors import NotPrivateWarning, ParameterError
 
 __all__ = ["RandomBits", "SeededBits", "SystemBits", "random_bits"]
@@ -72,10 +72,9 @@ def random_bits(random_state: Any = None) -> RandomBits:
         )
     if isinstance(random_state, int | np.integer) and random_state < 0:
         raise ParameterError("random_state", "not be negative", random_state)
-    warnings.warn(
+    warn_caller(
         "random_state makes the result reproducible, and therefore not private; leave it out for a release",
         NotPrivateWarning,
-        stacklevel=3,
     )
     return SeededBits(random_state)
 

@@ -12,17 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from ndis._validate import warn_caller
 from ndis.errors import ParameterError
 from ndis.gram.cells import is_nested
 from ndis.gram.cluster import is_dask
 from ndis.gram.columns import Cells, Columns, Wanted
 from ndis.gram.files import open_columns
+from ndis.gram.paths import is_paths
 from ndis.gram.schema import Groups, Parts, Source, pick
 from ndis.schema.cells import Floats
 from ndis.schema.columns import Column
 
 if TYPE_CHECKING:
     from ndis.schema.core import Schema
+
+# It depends on the arguments only: the kind of the files, and what is left out.
+BY_ORDER = (
+    "without header=True every line of a CSV file is a record, and its columns are known by their order; "
+    "columns= names them in order"
+)
 
 __all__ = ["SchemaTransformer", "Table", "cells_of", "checked_columns", "dask_table"]
 
@@ -76,6 +84,8 @@ def checked_columns(
     if _width(data) == len(wanted):
         order = list(wanted)
     found = open_columns(data, names=order, columns=columns, header=header, progress=progress)
+    if is_paths(data) and not found.quotable and columns is None and not header:
+        warn_caller(BY_ORDER)
     for name, column in wanted.items():
         if name not in found.kinds:
             got = f"columns {', '.join(map(repr, list(found.kinds)[:20]))}" if found.quotable else "other names"

@@ -199,12 +199,13 @@ class TestRegress:
         said = fine("regress", data, *header(data), "--target", target, *REGRESS, "--epsilon", 20, "-o", "fit.json")
         written = json.loads((folder / "fit.json").read_text())
         names = ["0", "1", "2"] if data == "records.npy" else ["a", "b", "c"]
-        assert list(written["coefficients"]) == names
-        np.testing.assert_allclose(list(written["coefficients"].values()), [1.0, -0.5, 0.25], atol=0.15)
-        assert written["intercept"] == pytest.approx(0.5, abs=0.1)
+        coefficients = written["prediction"]["coefficients"]
+        assert list(coefficients) == names
+        np.testing.assert_allclose(list(coefficients.values()), [1.0, -0.5, 0.25], atol=0.15)
+        assert written["prediction"]["intercept"] == pytest.approx(0.5, abs=0.1)
         assert written["receipt"]["private"] is True
         shown = dict(line.split() for line in said.splitlines())
-        assert [float(shown[name]) for name in names] == list(written["coefficients"].values())
+        assert [float(shown[name]) for name in names] == list(coefficients.values())
         assert list(shown)[3:] == ["(intercept)", "(penalty)"]
 
     def test_options(self, folder):
@@ -214,8 +215,9 @@ class TestRegress:
                 "--no-intercept", "--alpha", 1e6, "--sketch-size", 70, "--adjacency", "replace-one", "--json",
             )
         )  # fmt: skip
-        assert list(found["coefficients"]) == ["3", "0"]
-        assert (found["intercept"], found["penalty"]) == (0.0, 1e6)
+        assert list(found["prediction"]["coefficients"]) == ["3", "0"]
+        assert (found["prediction"]["intercept"], found["penalty"]) == (0.0, 1e6)
+        assert not {"schema", "baseline"} & found.keys()
         assert found["receipt"]["parameters"]["sketch_size"] == 70
         assert found["receipt"]["adjacency"] == "replace-one"
 

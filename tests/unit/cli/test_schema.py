@@ -26,7 +26,8 @@ NOTE = "note: without --header every line of a CSV file is a record, and its col
 
 def fine(*args: object) -> str:
     """The output of a command that works, and says nothing but the note about a CSV file without a header."""
-    by_order = "--schema" in args and "--header" not in args and any(str(arg).endswith(".csv") for arg in args)
+    csv = any(str(arg).endswith(".csv") for arg in args)
+    by_order = csv and "--header" not in args and bool({"--schema", "check"} & set(args))
     return works(*args, note=NOTE if by_order else "")
 
 
@@ -127,7 +128,7 @@ class TestCommands:
     def test_regress(self, place: Path, data: tuple[str, ...]) -> None:
         sketch = ("regress", *data, "--schema", "s.toml", *BUDGET, "--method", "sketch")
         found = json.loads(fine(*sketch, "--json", "-o", "fit.json"))
-        coefficients = found["coefficients"]
+        coefficients = found["prediction"]["coefficients"]
         assert abs(coefficients["age"] - 20) < 3
         assert abs(coefficients["region=S"] - coefficients["region=N"] - 300) < 150
         assert found["target"] == "spend"
@@ -141,7 +142,11 @@ class TestCommands:
         found = json.loads(fine(*rounds, "--json"))
         inference = found["inference"]
         assert inference["level"] == 0.95
-        assert inference["coefficients"].keys() == found["coefficients"].keys()
+        assert inference["coefficients"].keys() == found["prediction"]["coefficients"].keys()
+        assert found["baseline"] == {"region": "N"}
+        Path("copy.toml").write_text(found["schema"])
+        assert Schema.from_toml("copy.toml") == Schema.from_toml("s.toml")
+        assert "digest" not in found["receipt"]  # that of a saved release binds it to its values
         for each in (*inference["coefficients"].values(), inference["intercept"]):
             assert each["interval_low"] < each["estimate"] < each["interval_high"]
             half = each["interval_high"] - each["estimate"]
@@ -168,7 +173,7 @@ class TestCommands:
         assert said.endswith("or name one of its columns with --target")
         found = json.loads(fine(*words, "--target", "spend", "--json"))
         assert found["target"] == "spend"
-        assert abs(found["coefficients"]["age"] - 20) < 3
+        assert abs(found["prediction"]["coefficients"]["age"] - 20) < 3
         said = refused(*words, "--target", "height")
         assert said.startswith("--target must be a column of the schema, one of 'spend'")
         fine("sketch", *data, "--schema", "all.toml", *BUDGET, "--sketch-size", 40, "--target", "spend", "-o", "out")

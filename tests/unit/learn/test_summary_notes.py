@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import re
 import warnings
@@ -12,10 +13,11 @@ import pytest
 
 import ndis
 from helpers.places import ROOT
-from ndis.learn import PrivateLinearRegression
+from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression
+from ndis.schema import Boolean, Category, Date, Number
 
 NOT_PRIVATE = "NOT private: a seed made the noise reproducible, so do not publish this"
-UNLISTED = "a category is compared with its first value; a value that is not listed counts as the first"
+UNLISTED = "ward is compared with 'ICU'; a value that is not listed counts as that one"
 SCHEMA = ndis.Schema({"age": (0, 1), "ward": ["ICU", "surgery"]}, target=("cost", 0, 1))
 
 
@@ -60,6 +62,58 @@ def test_categories_that_are_not_listed() -> None:
     assert UNLISTED not in notes(schema=ndis.Schema({"age": (0, 1)}, target=("cost", 0, 1)))
 
 
+def test_the_value_that_others_are_compared_with() -> None:
+    both = ndis.Schema(dict(SCHEMA.columns) | {"shoe": ["Falco", "Brisk"]}, target=("cost", 0, 1))
+    model = PrivateLinearRegression(schema=both, rounds=2).fit(table().assign(shoe="Brisk"))
+    assert model.baseline_ == {"ward": "ICU", "shoe": "Falco"}
+    assert any("shoe is compared with 'Falco'" in note for note in model.summary().notes)
+    model.set_params(fit_intercept=False).fit(table().assign(shoe="Brisk"))
+    assert model.baseline_ == {}
+
+
+def test_columns_without_a_fill() -> None:
+    words = "count as zero rows: give these columns a fill"
+    assert f"rows with a missing cell in age, ward {words}" in notes()
+    filled = {"age": Number(0, 1, fill=0.5), "ward": Category(["ICU", "surgery"], fill="ICU")}
+    assert not any(words in note for note in notes(schema=ndis.Schema(filled, target=("cost", 0, 1))))
+    columns = {f"x{i}": (0, 1) for i in range(12)}
+    model = PrivateLinearRegression(schema=ndis.Schema(columns, target=("cost", 0, 1)), rounds=2)
+    found = model.fit(dict.fromkeys([*columns, "cost"], np.zeros(4))).summary()
+    assert any(
+        note.startswith("rows with a missing cell in x0, x1") and "x9 and 2 others" in note for note in found.notes
+    )
+
+
+def test_fills_keep_rows() -> None:
+    """The fills that the pages show, on rows in which every cell is missing."""
+    day = datetime.date(2020, 1, 1)
+    columns = {
+        "ward": Category(["ICU", "surgery"], fill="surgery"),
+        "smokes": Boolean(fill=False),
+        "since": Date(day, datetime.date(2020, 1, 3), fill=day),
+    }
+    assert ndis.Schema(columns).encode({name: [None] for name in columns}).tolist() == [[0.0, 1.0, -1.0, -1.0]]
+
+
+@pytest.mark.parametrize("how", [{}, {"method": "gram"}])
+def test_almost_no_row_was_read(how: dict[str, str]) -> None:
+    words = "almost no row was read: check the header, text columns and missing cells (schema.preview, ndis schema"
+    empty = pd.concat([table().assign(age=np.nan)] * 10)
+    model = PrivateLinearRegression(schema=SCHEMA, epsilon=5.0, **how)
+    assert any(words in note for note in model.fit(empty).summary().notes)
+    many = pd.concat([table().assign(age=0.7)] * 100)  # one column does not spread: unknown, and many records
+    found = model.fit(many).summary().notes
+    assert any(note.startswith("unknown: the noise hides this coefficient") for note in found)
+    assert not any(words in note for note in found)
+
+
+def test_almost_no_row_was_read_by_a_logistic_regression() -> None:
+    schema = ndis.Schema(dict(SCHEMA.columns), target=("dies", ["no", "yes"]))
+    empty = table().assign(age=np.nan, dies="no")
+    found = PrivateLogisticRegression(schema=schema, intervals=True).fit(empty).summary().notes
+    assert any("almost no row was read" in note for note in found)
+
+
 def test_a_bound_below_that_of_the_box() -> None:
     words = "are scaled down: this biases estimates, and intervals do not count it"
     assert not any(words in note for note in notes())
@@ -75,7 +129,7 @@ def test_the_summary_on_the_first_page_looks_like_one() -> None:
     rng = np.random.default_rng(0)
     age, region = rng.integers(18, 91, 5_000), rng.choice(["N", "S"], 5_000)
     frame = pd.DataFrame({"age": age, "region": region, "spend": 500 + 20 * age + 300 * (region == "S")})
-    schema = ndis.Schema({"age": (18, 90), "region": ["N", "S"]}, target=("spend", 0, 5_000))
+    schema = ndis.Schema({"age": Number(18, 90, fill=50), "region": ["N", "S"]}, target=("spend", 0, 5_000))
     found = repr(PrivateLinearRegression(epsilon=1.0, delta=1e-6, schema=schema).fit(frame).summary())
 
     def words(text: str) -> list[str]:

@@ -88,7 +88,9 @@ class TestTables:
 
     def test_a_csv_in_the_order_of_the_schema(self, tmp_path: Path) -> None:
         pd.DataFrame(COLUMNS)[[*SCHEMA.columns, "spend"]].to_csv(tmp_path / "t.csv", index=False, header=False)
-        np.testing.assert_array_equal(encoded(SCHEMA.table(tmp_path / "t.csv"))[:, :-1], ENCODED)
+        with pytest.warns(UserWarning, match="without header=True every line of a CSV file is a record"):
+            found = encoded(SCHEMA.table(tmp_path / "t.csv"))
+        np.testing.assert_array_equal(found[:, :-1], ENCODED)
 
     def test_mechanisms_take_a_schema(self, tmp_path: Path) -> None:
         data, how = tables(tmp_path)["csv with header"]
