@@ -156,11 +156,9 @@ def prove(mechanism: Any, claim: Claim | ClaimedCurve) -> Proof | None:
     >>> prove(law, Claim(epsilon=0.9, delta=1e-6)) is None
     True
     """
-    theorem = _theorem(mechanism, claim)
-    if theorem is None:
-        return None
     try:
-        if not all(_within(mechanism, epsilon, delta) for epsilon, delta in claim.points):
+        theorem = _theorem(mechanism, claim)
+        if theorem is None or not all(_within(mechanism, epsilon, delta) for epsilon, delta in claim.points):
             return None
     except NdisError:
         return None
@@ -262,11 +260,9 @@ def _after_a_refutation(
 
 def _provable(mechanism: Any, claim: Claim | ClaimedCurve, delta: float) -> tuple[float, str] | None:
     """An ε that a theorem proves at `delta` for all neighbours, and the theorem; None if there is none."""
-    theorem = _theorem(mechanism, claim)
-    if theorem is None:
-        return None
     try:
-        return mechanism.profile().certified_epsilon(delta), theorem
+        theorem = _theorem(mechanism, claim)
+        return None if theorem is None else (mechanism.profile().certified_epsilon(delta), theorem)
     except NdisError:
         return None
 
@@ -291,8 +287,11 @@ def _calibrated(mechanism: Any, claim: Claim | ClaimedCurve) -> str | None:
             )
         if isinstance(mechanism, DPSGD) and len(mechanism.stages) == 1:
             (stage,) = mechanism.stages
-            same = {"sampling_rate": stage.sampling_rate, "steps": stage.steps}
-            noise = max(DPSGD.calibrated(epsilon=e, delta=d, **same).noise_multiplier for e, d in points)
+            runs = [
+                DPSGD.calibrated(epsilon=e, delta=d, sampling_rate=stage.sampling_rate, steps=stage.steps)
+                for e, d in points
+            ]
+            noise = max(run.noise_multiplier for run in runs)
             return (
                 f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {at_most(noise)}, rounded up: "
                 "with the same sampling rate and steps the claim is then true for all neighbours; DPSGD.calibrated "
