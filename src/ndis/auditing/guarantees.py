@@ -234,7 +234,7 @@ def _after_a_refutation(
     claim: Claim | ClaimedCurve, witness: Witness, epsilon_refuted: float | None, mechanism: Any
 ) -> Texts:
     found = ["do not rely on the claim, and do not publish further outputs under it"]
-    repair = _calibrated(mechanism, claim) or _more_noise(witness, claim)
+    repair = _calibrated(mechanism, claim) or _more_noise(witness, claim, mechanism)
     if repair is not None:
         found.append(repair)
     if epsilon_refuted is None:
@@ -302,7 +302,7 @@ def _calibrated(mechanism: Any, claim: Claim | ClaimedCurve) -> str | None:
     return None
 
 
-def _more_noise(witness: Witness, claim: Claim | ClaimedCurve) -> str | None:
+def _more_noise(witness: Witness, claim: Claim | ClaimedCurve, mechanism: Any) -> str | None:
     """A factor for the noise if only the means of the two laws differ (thm:mean-shift)."""
     pair = witness.pair
     if pair is None or pair.mutually_singular or not (pair.excess == 0).all():
@@ -312,6 +312,8 @@ def _more_noise(witness: Witness, claim: Claim | ClaimedCurve) -> str | None:
         factor = shift * max(unit_noise(e, d) for e, d in claim.points) * (1.0 + 2.0**-48)
     except NdisError:
         return None
+    if isinstance(mechanism, DPSGD):  # full batches, and the neighbours shown are the worst
+        return f"multiply the noise of every stage by {at_most(factor)}: the claim is then true for all neighbours"
     return (
         f"multiply the standard deviation of the noise by {at_most(factor)}: the claim then "
         "holds for the neighbours shown, whose outputs differ only in their means; other neighbours may need more"
