@@ -16,7 +16,7 @@ from ndis.pair import GaussianPair
 from ndis.spectrum import groups as kernel
 from ndis.spectrum.groups import Order, Step
 
-__all__ = ["Choice", "Group", "Releases", "as_rate", "canonical", "orders_of", "total_failure"]
+__all__ = ["Choice", "Group", "Releases", "as_noise_multiplier", "as_rate", "canonical", "orders_of", "total_failure"]
 
 Choice = Literal["worst", "remove", "add"]
 
@@ -213,6 +213,14 @@ def as_rate(rate: float, *, name: str = "rate") -> float:
     if not 0 < q <= 1:
         raise ParameterError(name, "be above 0 and at most 1", q)
     return q
+
+
+def as_noise_multiplier(name: str, value: float) -> float:
+    """The standard deviation of noise over the sensitivity."""
+    noise = as_scalar(name, value)
+    if not 2.0**-400 <= noise <= 2.0**400:
+        raise ParameterError(name, "be positive and between 2^-400 and 2^400", noise)
+    return noise
 
 
 def total_failure(failures: list[float], *, times: int = 1) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import barycentric_interpolate
 
-from ndis._groups import Group, as_rate
+from ndis._groups import Group, as_noise_multiplier, as_rate
 from ndis._json import loads, only_keys
 from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, Floats, Vector, as_count, as_counts, as_floats, as_one_probability, shaped
@@ -53,11 +53,11 @@ class Stage:
     steps: int
 
     def __post_init__(self) -> None:
-        step = PrivacyProfile.from_noise_multiplier(self.noise_multiplier)  # refuses what is no noise multiplier
-        object.__setattr__(self, "noise_multiplier", float(self.noise_multiplier))
+        noise = as_noise_multiplier("noise_multiplier", self.noise_multiplier)
+        object.__setattr__(self, "noise_multiplier", noise)
         object.__setattr__(self, "sampling_rate", as_rate(self.sampling_rate, name="sampling_rate"))
         object.__setattr__(self, "steps", as_count("steps", self.steps))
-        object.__setattr__(self, "_pair", step.remove)
+        object.__setattr__(self, "_pair", PrivacyProfile.from_noise_multiplier(noise).remove)
 
     def group(self, steps: int) -> Group:
         """So many steps of the stage."""
@@ -96,8 +96,6 @@ class DPSGD:
     >>> training = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
     >>> round(training.epsilon(1e-5), 8)
     2.38159692
-    >>> round(training.profile().delta(2.0), 9)
-    0.000119043
     """
 
     stages: tuple[Stage, ...]
@@ -181,6 +179,20 @@ class DPSGD:
     def epsilon(self, delta: ArrayLike) -> float | Floats:
         """The smallest ε for δ, on the safe side. Broadcasts."""
         return self.profile().epsilon(delta)  # type: ignore[arg-type]  # a float or a Vector
+
+    @overload
+    def delta(self, epsilon: float) -> float: ...
+    @overload
+    def delta(self, epsilon: Vector) -> Floats: ...
+    def delta(self, epsilon: ArrayLike) -> float | Floats:
+        """δ(ε) of all steps, the larger of the two orders. Broadcasts; ε may be negative.
+
+        >>> import ndis
+        >>> training = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
+        >>> round(training.delta(2.0), 9)
+        0.000119043
+        """
+        return self.profile().delta(epsilon)  # type: ignore[arg-type]  # a float or a Vector
 
     def certified_epsilon(self, delta: float) -> float:
         """An ε whose certified δ is at most `delta`."""

@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._groups import Choice, Group, Releases, as_rate, canonical, orders_of, total_failure
+from ndis._groups import Choice, Group, Releases, as_noise_multiplier, as_rate, canonical, orders_of, total_failure
 from ndis._pair_json import profile_from_json, profile_to_json
 from ndis._rounding import up
 from ndis._search import least_type_two
@@ -142,9 +142,7 @@ class PrivacyProfile(Releases):
         >>> round(ndis.PrivacyProfile.from_noise_multiplier(2.0).epsilon(1e-6), 9)
         2.25408465
         """
-        noise = as_scalar("sigma", sigma)
-        if not 2.0**-400 <= noise <= 2.0**400:
-            raise ParameterError("sigma", "be positive and between 2^-400 and 2^400", noise)
+        noise = as_noise_multiplier("sigma", sigma)
         return PrivacyProfile(GaussianPair.from_excess(0, 1 / Fraction(noise)), adjacency=adjacency)
 
     # ------------------------------------------------------------------ the guarantee

@@ -237,15 +237,29 @@ class TestDPSGD:
             ({"steps": 0}, "^steps must be whole numbers of at least 1"),
             ({"steps": 10.5}, "^steps must be whole numbers of at least 1"),
             ({"steps": True}, "^steps must be a real number"),
-            ({"noise_multiplier": 0.0}, "^sigma must be positive"),
-            ({"noise_multiplier": -1.0}, "^sigma must be positive"),
-            ({"noise_multiplier": math.nan}, "^sigma must be finite"),
-            ({"noise_multiplier": "1"}, "^sigma must be a real number"),
+            ({"noise_multiplier": 0.0}, "^noise_multiplier must be positive"),
+            ({"noise_multiplier": -1.0}, "^noise_multiplier must be positive"),
+            ({"noise_multiplier": math.nan}, "^noise_multiplier must be finite"),
+            ({"noise_multiplier": "1"}, "^noise_multiplier must be a real number"),
         ],
     )
     def test_bad_input(self, change, message):
         with pytest.raises(ParameterError, match=message):
             DPSGD(**{"noise_multiplier": 1.0, "sampling_rate": 0.01, "steps": 100, **change})
+
+    def test_delta_is_that_of_the_profile_and_broadcasts(self):
+        run = DPSGD(noise_multiplier=1.0, sampling_rate=0.01, steps=1000)
+        given = np.array([[0.5, 1.0], [2.0, -0.5]])
+        assert run.delta(given).shape == (2, 2)
+        assert (run.delta(given) == run.profile().delta(given)).all()
+        found = run.delta(1.5)
+        assert isinstance(found, float)
+        assert run.epsilon(found) == pytest.approx(1.5, rel=1e-9)
+
+    def test_an_audit_asks_for_a_certificate_although_delta_is_a_function(self):
+        run = DPSGD(noise_multiplier=1.0, sampling_rate=0.01, steps=1000)
+        claim = ndis.Claim(epsilon=run.epsilon(1e-5) * 1.01, delta=1e-5)
+        assert ndis.audit(claim, mechanism=run).proved
 
     def test_bad_schedules(self):
         for bad in ([], [(1.0, 0.1)], [1.0], ["abc"]):

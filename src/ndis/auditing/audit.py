@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndis._validate import as_scalar
 from ndis.auditing.claim import Claim, ClaimedCurve
-from ndis.auditing.described import call_of
+from ndis.auditing.described import call_of, described
 from ndis.auditing.digits import several
 from ndis.auditing.edits import as_rows, digest, parts_of
 from ndis.auditing.guarantees import advice, from_mechanism, prove
@@ -192,6 +192,7 @@ def audit(
         data_name=data_name or file_name,
         date=datetime.now(UTC).date().isoformat(),
         given_only=source.given_only,
+        mechanism="" if mechanism is None else described(mechanism),
         proof=None if refuted else proof,
         next_steps=advice(
             claim,

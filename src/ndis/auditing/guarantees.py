@@ -14,6 +14,7 @@ import numpy as np
 
 from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget
+from ndis.accounting import DPSGD
 from ndis.auditing.claim import Claim, ClaimedCurve, Proof
 from ndis.auditing.described import described
 from ndis.auditing.digits import at_least, at_most, equation, plain
@@ -155,25 +156,32 @@ def prove(mechanism: Any, claim: Claim | ClaimedCurve) -> Proof | None:
     >>> prove(law, Claim(epsilon=0.9, delta=1e-6)) is None
     True
     """
-    kind = type(mechanism)
-    if kind.__name__ not in _THEOREMS or kind.__module__.partition(".")[0] != __name__.partition(".")[0]:
-        return None
     try:
-        if not all(_within(mechanism, epsilon, delta) for epsilon, delta in claim.points):
+        theorem = _theorem(mechanism, claim)
+        if theorem is None or not all(_within(mechanism, epsilon, delta) for epsilon, delta in claim.points):
             return None
     except NdisError:
         return None
-    theorem = _THEOREMS[kind.__name__]
-    if theorem == "thm:sketch-pair" and claim.adjacency == "replace-one":
-        theorem = "thm:sketch-replace-one"
-    if isinstance(mechanism, AddsNoise) and isinstance(
-        as_envelope(mechanism.model.sensitivity(mechanism.noise_variance)), RankOneEnvelope
-    ):
-        theorem = "thm:rank-one"
-    own = (_OWN[kind.__name__],) if kind.__name__ in _OWN else ()
+    kind = type(mechanism).__name__
+    own = (_OWN[kind],) if kind in _OWN else ()
     points = "; ".join(f"{equation('ε', e)}, {equation('δ', d)}" for e, d in claim.points)
     statement = f"{described(mechanism)} gives differential privacy with {points} ({claim.adjacency}) on every data set"
     return Proof(theorem, statement, (*own, *_ALWAYS))
+
+
+def _theorem(mechanism: Any, claim: Claim | ClaimedCurve) -> str | None:
+    """The theorem that bounds δ for all neighbours; None if the mechanism does not belong to this package."""
+    kind = type(mechanism)
+    if kind.__name__ not in _THEOREMS or kind.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        return None
+    theorem = _THEOREMS[kind.__name__]
+    if theorem == "thm:sketch-pair" and claim.adjacency == "replace-one":
+        return "thm:sketch-replace-one"
+    if isinstance(mechanism, AddsNoise) and isinstance(
+        as_envelope(mechanism.model.sensitivity(mechanism.noise_variance)), RankOneEnvelope
+    ):
+        return "thm:rank-one"
+    return theorem
 
 
 def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
@@ -182,7 +190,8 @@ def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
     A mechanism with its own ε and δ was certified when it was made, so no larger claim needs another certificate.
     """
     own: tuple[Any, Any] = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
-    fixed = None not in own and not isinstance(mechanism, AddsNoise)  # a model may change after it was lifted
+    stated = all(isinstance(number, int | float) for number in own)  # those of an accountant are functions
+    fixed = stated and not isinstance(mechanism, AddsNoise)  # a model may change after it was lifted
     if fixed and epsilon >= own[0] and delta >= own[1]:
         return True
     return bool(mechanism.profile().certify(epsilon).upper <= delta)
@@ -225,7 +234,7 @@ def _after_a_refutation(
     claim: Claim | ClaimedCurve, witness: Witness, epsilon_refuted: float | None, mechanism: Any
 ) -> Texts:
     found = ["do not rely on the claim, and do not publish further outputs under it"]
-    repair = _calibrated(mechanism, claim) or _more_noise(witness, claim)
+    repair = _calibrated(mechanism, claim) or _more_noise(witness, claim, mechanism)
     if repair is not None:
         found.append(repair)
     if epsilon_refuted is None:
@@ -238,11 +247,24 @@ def _after_a_refutation(
             "and ndis.lift finds how much"
         )
     else:
+        proved = _provable(mechanism, claim, witness.delta)
         found.append(
             f"to keep the system as it is, claim an ε above {at_most(epsilon_refuted)} at "
             f"{equation('δ', witness.delta)}; the pairs tested need that much, and others may need more"
+            if proved is None or not proved[0] > epsilon_refuted
+            else f"to keep the system as it is, claim ε = {at_most(proved[0])} at {equation('δ', witness.delta)}: "
+            f"{proved[1]} proves that claim for all neighbours"
         )
     return tuple(found)
+
+
+def _provable(mechanism: Any, claim: Claim | ClaimedCurve, delta: float) -> tuple[float, str] | None:
+    """An ε that a theorem proves at `delta` for all neighbours, and the theorem; None if there is none."""
+    try:
+        theorem = _theorem(mechanism, claim)
+        return None if theorem is None else (mechanism.profile().certified_epsilon(delta), theorem)
+    except NdisError:
+        return None
 
 
 def _calibrated(mechanism: Any, claim: Claim | ClaimedCurve) -> str | None:
@@ -263,12 +285,24 @@ def _calibrated(mechanism: Any, claim: Claim | ClaimedCurve) -> str | None:
                 f"raise noise_std from {plain(mechanism.noise_std)} to {at_most(noise)}: "
                 "the claim is then true for all neighbours; GaussianMechanism.calibrated finds this noise"
             )
+        if isinstance(mechanism, DPSGD) and len(mechanism.stages) == 1:
+            (stage,) = mechanism.stages
+            runs = [
+                DPSGD.calibrated(epsilon=e, delta=d, sampling_rate=stage.sampling_rate, steps=stage.steps)
+                for e, d in points
+            ]
+            noise = max(run.noise_multiplier for run in runs)
+            return (
+                f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {at_most(noise)}, rounded up: "
+                "with the same sampling rate and steps the claim is then true for all neighbours; DPSGD.calibrated "
+                "finds this noise"
+            )
     except NdisError:
         return None
     return None
 
 
-def _more_noise(witness: Witness, claim: Claim | ClaimedCurve) -> str | None:
+def _more_noise(witness: Witness, claim: Claim | ClaimedCurve, mechanism: Any) -> str | None:
     """A factor for the noise if only the means of the two laws differ (thm:mean-shift)."""
     pair = witness.pair
     if pair is None or pair.mutually_singular or not (pair.excess == 0).all():
@@ -278,6 +312,8 @@ def _more_noise(witness: Witness, claim: Claim | ClaimedCurve) -> str | None:
         factor = shift * max(unit_noise(e, d) for e, d in claim.points) * (1.0 + 2.0**-48)
     except NdisError:
         return None
+    if isinstance(mechanism, DPSGD):  # full batches, and the neighbours shown are the worst
+        return f"multiply the noise of every stage by {at_most(factor)}: the claim is then true for all neighbours"
     return (
         f"multiply the standard deviation of the noise by {at_most(factor)}: the claim then "
         "holds for the neighbours shown, whose outputs differ only in their means; other neighbours may need more"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ndis.auditing.chart import chart, tag
 from ndis.auditing.digits import at_least, at_most, equation, few, plain, several, unbroken
@@ -44,6 +45,7 @@ _SIDES = {
     AS_GIVEN[1]: ("which of two neighbouring data sets was used", "for the second", "for the first"),
 }
 _MOST_DIGITS = 10  # of probabilities in floats
+_LONG = re.compile(r"(\d+\.\d{6,})")  # a number with more digits than a sentence shows
 
 
 def render(report: AuditReport) -> str:
@@ -96,6 +98,8 @@ def _view(report: AuditReport) -> dict[str, Any]:
         "ending": _ENDINGS[kind],
         "name": report.title or "a system without a name",
         "about": _about(report),
+        "mechanism": _in_few_digits(report.mechanism),
+        "statement": _statement(report),
         "neighbours": _NEIGHBOURS[report.claim.adjacency],
         "claimed": _claimed(report),
         "tells": None if report.witness is None else _tells(report.witness, refuted=report.refuted),
@@ -110,6 +114,24 @@ def _view(report: AuditReport) -> dict[str, Any]:
 def _about(report: AuditReport) -> str:
     words = [report.date, f"data: {report.data_name}" if report.data_name else ""]
     return " · ".join(["Privacy audit" + (f" of {report.title}" if report.title else ""), *filter(None, words)])
+
+
+def _in_few_digits(text: str) -> Markup:
+    """The words of a mechanism; the long numbers in them are rounded, and have all their digits on hover."""
+    parts = _LONG.split(unbroken(text))  # words and numbers in turn
+    shown = [_number(few(float(part)), part) if i % 2 else escape(part) for i, part in enumerate(parts)]
+    return Markup("").join(shown)
+
+
+def _statement(report: AuditReport) -> Markup | None:
+    """What is proved. Only the parameters of the mechanism are rounded; the claim is not."""
+    if report.proof is None:
+        return None
+    text = report.proof.statement
+    if not (report.mechanism and text.startswith(report.mechanism)):
+        return escape(_sentence(text))
+    rest = text.removeprefix(report.mechanism)
+    return _in_few_digits(report.mechanism) + escape(unbroken(rest + "."))
 
 
 def _claimed(report: AuditReport) -> str:
@@ -162,7 +184,7 @@ def _excess(report: AuditReport) -> Markup | None:
             "In truth δ is above that for two neighbouring data sets, by less than a floating-point number can show."
         )
     return Markup("At {} the claim says δ is at most {}. {}").format(
-        equation("ε", witness.epsilon), _number(at_most(claimed), plain(claimed)), found
+        equation("ε", witness.epsilon), _number(plain(claimed)), found
     )
 
 
@@ -170,6 +192,7 @@ def _facts(report: AuditReport) -> list[tuple[str, object]]:
     """The claim beside what is certain."""
     rows: list[tuple[str, object]] = [
         ("System", report.title or "not named"),
+        *([("Mechanism", report.mechanism)] if report.mechanism else []),
         ("Data", report.data_name or "not named"),
         ("Date", report.date or "not given"),
         ("Claim", _claimed(report)),

@@ -36,6 +36,7 @@ _KINDS: dict[Any, type[Any]] = {
     "str": str,
     "tuple[str, ...]": tuple,
 }  # by the annotation of a field
+_OPTIONAL = ("mechanism",)  # some reports of both formats lack it
 _SINCE_2 = ("command", "curve", "data_name", "date", "given_only", "next_steps", "proof", "title")  # not in format 1
 
 
@@ -74,6 +75,8 @@ class AuditReport:
         The theorem that proves the claim, if the audited mechanism has one.
     command : str
         The shell command that made the report, if one did.
+    mechanism : str
+        The audited mechanism with its public parameters, in words; empty if an algorithm or pairs were audited.
     computed_curve : Curve or None
         The curve, if it is already known; `drawn` computes it otherwise.
 
@@ -107,6 +110,7 @@ class AuditReport:
     next_steps: tuple[str, ...] = ()
     proof: Proof | None = None
     command: str = ""
+    mechanism: str = ""
     computed_curve: Curve | None = None
 
     def __post_init__(self) -> None:
@@ -220,6 +224,7 @@ class AuditReport:
             "next_steps": list(self.next_steps),
             "reproduce": self.reproduce,
             "command": self.command,
+            "mechanism": self.mechanism,
         }
 
     @classmethod
@@ -230,9 +235,11 @@ class AuditReport:
             raise ParameterError("format of the report", f"be {_FORMAT!r}", repr(tag))
         if type(version) is not int or version not in (1, _FORMAT_VERSION):
             raise ParameterError("format_version of the report", f"be 1 or {_FORMAT_VERSION}", repr(version))
-        names = ("curve", *(name for name in cls.__dataclass_fields__ if name != "computed_curve"))
+        own = (name for name in cls.__dataclass_fields__ if name not in ("computed_curve", *_OPTIONAL))
+        names = ("curve", *own)
         names = tuple(name for name in names if version > 1 or name not in _SINCE_2)
-        item = only_keys("report", found, ("format", "format_version", "verdict", *names))
+        item = only_keys("report", found, ("format", "format_version", "verdict", *names), _OPTIONAL)
+        names += tuple(name for name in _OPTIONAL if name in item)
         values: dict[str, Any] = {key: tuple(item[key]) if isinstance(item[key], list) else item[key] for key in names}
         for key in ("delta_possible", "epsilon_refuted"):
             values[key] = float(item[key]) if type(item[key]) is int else item[key]

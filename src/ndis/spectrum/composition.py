@@ -34,6 +34,9 @@ _TINY = -700.0  # no certificate stands in for floats below this log δ
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _BITS = (256, 512, 1024, 2048)
 _MOVES = 120
+_TOO_LITTLE_NOISE = (
+    "epsilon is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add noise"
+)
 _PLACES = np.geomspace(0.05, 500.0, 16)
 
 
@@ -187,7 +190,10 @@ class Composition:
             value, error = (float(a[0]) for a in self.log_delta(np.array([x]), goal - 1.0))
             return value - goal, 0.0 if value == -math.inf else 2.0 * error + 2.0**-45 * (1.0 + math.fabs(value))
 
-        return _smallest(excess, self._reach(goal))
+        reach = self._reach(goal)
+        if not reach < math.inf:  # no moment is finite, so that no certificate would end the search
+            raise PrecisionError(_TOO_LITTLE_NOISE)
+        return _smallest(excess, reach)
 
     def certified_epsilon(self, target: float) -> float:
         """An ε whose certified δ is at most `target`, from certificates only; δ there is `target` to a hundredth."""
@@ -210,6 +216,8 @@ def _smallest(excess: Callable[[float], tuple[float, float]], reach: float) -> f
     over, margin = excess(low)
     if over + margin <= 0.0:
         return 0.0
+    if not high < math.inf:
+        raise PrecisionError(_TOO_LITTLE_NOISE)
     under, side = -math.inf, 0  # the end that stayed twice counts half
     for _ in range(_MOVES):
         share = over / (over - under) if math.isfinite(under) else 0.5

@@ -329,12 +329,16 @@ class ShiftMoment:
         return self._tables[bucket]
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """log M(s) − κs at points of the upper half-plane, and the estimated errors."""
-        value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
-        bucket = np.ceil(np.log2(np.maximum(4.0 * s.real, 1.0))).astype(np.int64)
-        for b in np.unique(bucket).tolist():
-            low, high, filled, loss, weight = self._table(b)
-            here = bucket == b
+        """log M(s) − κs at points of the upper half-plane, and the estimated errors.
+
+        The value at a point that is not finite is not known: NaN, with an infinite error.
+        """
+        value, error = np.full(s.size, np.nan, dtype=np.complex128), np.full(s.size, np.inf)
+        bucket = np.ceil(np.log2(np.maximum(s.real, 0.25))) + 2.0
+        known = (bucket < 1024.0) & np.isfinite(s.imag)  # the table of a bucket reaches to 2^bucket
+        for b in np.unique(bucket[known]).tolist():
+            low, high, filled, loss, weight = self._table(int(b))
+            here = known & (bucket == b)
             v, e = np.empty(int(here.sum()), dtype=np.complex128), np.empty(int(here.sum()))
             shape = low, high, self._heights, self.rate, self.shift, self.add, self.mean
             _log_moments(s[here], *shape, filled, loss, weight, v, e)

@@ -54,6 +54,12 @@ class TestCommand:
         assert self.run(*options, "--output", str(file)).exit_code == 0
         assert file.read_bytes().startswith(b"<?xml")
 
+    def test_no_noise_is_refused_by_the_name_of_the_option(self):
+        done = self.run("--noise-multiplier", "0", "--sampling-rate", "0.01", "--steps", "100", "--delta", "1e-5")
+        assert done.exit_code == 2
+        assert "--noise-multiplier must be positive" in done.stderr
+        assert "sigma" not in done.stderr
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [
