@@ -52,7 +52,7 @@ def test_replace_one_needs_only_a_bound():
             {"algorithm": noisy_sum(1.0), "data": ROWS, "row_norm_bound": 1.0, "neighbours": RemoveEach()},
             "be left out if neighbours are given",
         ),
-        ({"pairs": [SHIFT], "header": True}, "columns, targets and header must come with data"),
+        ({"pairs": [SHIFT], "header": True}, "columns, targets, header and schema must come with data"),
         ({"pairs": [SHIFT], "title": 3}, "title must be of type str"),
     ],
 )
