@@ -201,7 +201,7 @@ class SampledComposition:
             saddle = self._resolved(find_saddle(self, self.mean - at))
             v, s, e = np.full((3, some.size), math.nan)
             ways: list[Callable[[], _Found]] = [partial(integrate, self, epsilon[some], pivot, saddle)]
-            if densities and self._shapes and saddle[3] > _LEAST:
+            if densities and self._shapes and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
                 ways.append(partial(self._one_by_sums, at, some.size, pivot))
                 if self.few and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()

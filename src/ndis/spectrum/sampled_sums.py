@@ -253,6 +253,8 @@ class LossSums:
                 series = TO_SERIES @ v
                 size, top = float(np.abs(v).max()), float(height.max())
                 left = float(np.abs(series[-2:]).max())
+                if not left < math.inf:
+                    raise PrecisionError("the density of the loss is out of the range of floats")
                 # what the rounding of λ does to the values, beside their own
                 small = 2.0 * _UNIT * (20.0 + size + max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
                 noisy = left > 0.25 * before and left <= 1e-11 * (1.0 + size)  # halving did not help
