@@ -77,5 +77,5 @@ def test_multipliers_that_a_search_may_try() -> None:
     found = [ExactAccountant().compose(one, 50).get_epsilon(1e-6) for one in step]
     assert found == sorted(found, reverse=True)
     assert found[-1] >= 0.0
-    with pytest.raises(PrecisionError, match="a noise multiplier below about 0.07"):
+    with pytest.raises(PrecisionError, match=r"a noise multiplier below about 0\.07"):
         ExactAccountant().compose(dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(0.02)), 50).get_epsilon(1e-6)
