@@ -231,8 +231,6 @@ class DPSGD:
         d = as_one_probability("delta", delta)
         given = as_floats("steps", steps)
         numbers = [int(n) for n in as_counts("steps", given.ravel()).tolist()]
-        if max(numbers, default=0) > self.steps:
-            raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", max(numbers))
         return shaped(np.array(self._epsilons(numbers, d)), given.shape)
 
     def epsilon_by_epoch(self, delta: float) -> list[EpochRow]:

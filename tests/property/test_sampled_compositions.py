@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.spectrum.sampled import SampledComposition, SampledGroup, sampled_log_delta
+from ndis.spectrum.sampled import SampledComposition, SampledGroup
 from ndis.spectrum.sampled_moment import ShiftMoment
 from ndis.spectrum.sampled_pair import PairMoment
 
@@ -16,7 +16,7 @@ def shift(rate, mu, count):
 
 
 def log_delta(groups, order, *epsilon):
-    return sampled_log_delta(groups, order, np.array(epsilon))[0]
+    return SampledComposition(groups, order).log_delta(np.array(epsilon))[0]
 
 
 def brute_force(rate, mu, count, epsilon, order):
@@ -62,7 +62,7 @@ def random_case(seed):
 @pytest.mark.parametrize("seed", range(50))
 def test_brute_force_agrees(seed):
     rate, mu, count, epsilon, order = random_case(seed)
-    (got,), (error,) = sampled_log_delta([shift(rate, mu, count)], order, np.array([epsilon]))
+    (got,), (error,) = SampledComposition([shift(rate, mu, count)], order).log_delta(np.array([epsilon]))
     want = brute_force(rate, mu, count, epsilon, order)
     assert abs(got - want) <= 1e-9 * (1 + abs(want)), (rate, mu, count, epsilon, order)
     assert error <= 1e-11 * (1 + abs(got))

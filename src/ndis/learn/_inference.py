@@ -229,7 +229,7 @@ class _Clear:
             return np.asarray(found)
         along = (self.hidden**2).sum(axis=1)
         expected = half * count * ((self.vectors / self.values) ** 2).sum(axis=1)
-        unknown = along > np.minimum(_WITHIN**2 * expected, _PART)
+        unknown = ~(along <= np.minimum(_WITHIN**2 * expected, _PART))
         return _endless(found + bound * self.hidden @ self.hidden.T, unknown)
 
 

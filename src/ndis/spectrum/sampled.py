@@ -32,7 +32,7 @@ from ndis.spectrum.sampled_shapes import CurvedShape, Shape, ShiftShape
 from ndis.spectrum.sampled_sums import LossSums
 from ndis.spectrum.sampled_two import log_delta_shift, one_step, two_steps
 
-__all__ = ["SampledComposition", "SampledGroup", "sampled_log_delta"]
+__all__ = ["SampledComposition", "SampledGroup"]
 
 Order = Literal["remove", "add"]
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
@@ -321,8 +321,3 @@ def _mixed(rate: float, log_ratio: float) -> float:
     if log_ratio == -math.inf:
         return math.log1p(-rate)
     return log_ratio if log_ratio > 700.0 else math.log1p(rate * math.expm1(log_ratio))
-
-
-def sampled_log_delta(groups: Sequence[SampledGroup], order: Order, epsilon: Floats) -> tuple[Floats, Floats]:
-    """log δ at each entry of a vector ε, and its estimated error."""
-    return SampledComposition(groups, order).log_delta(epsilon)

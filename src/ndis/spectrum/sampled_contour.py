@@ -24,9 +24,9 @@ import numpy as np
 from ndis._validate import Floats
 from ndis.spectrum.sampled_moment import Complexes
 
-__all__ = ["TOLERANCE", "UNIT", "Law", "Saddle", "find_saddle", "integrate"]
+__all__ = ["TOLERANCE", "Law", "Saddle", "find_saddle", "integrate"]
 
-UNIT = 2.0**-53
+_UNIT = 2.0**-53
 TOLERANCE = 1e-11  # of log δ, relative to 1 + |log δ|
 _DEAD = -41.0  # e^-41: below the rounding of the sum
 _DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
@@ -141,7 +141,7 @@ def _look(law: Law, path: Path, lin: float, base: float, growth: float, limit: i
         height = (v + lin * s).real + np.log(np.abs(ds / (s * (s + 1.0)))) - base
         parts.append((s, ds, v, e))
         for j in range(_CHUNK):
-            doubt = height[j] + math.log(e[j] + UNIT)
+            doubt = height[j] + math.log(e[j] + _UNIT)
             if not (height[j] < growth and doubt < _DOUBT + max(growth, 0.0)):
                 return None
             dead = dead + 1 if max(height[j], doubt) < _DEAD else 0
@@ -201,13 +201,13 @@ def _along(
         z = v[None, :] + lin[:, None] * s[None, :] - (scale - norm)[:, None]
         f = np.exp(z) * (ds / (s * (s + 1.0)) * math.exp(-norm))[None, :]
         size = np.abs(f)
-        round_ = 4.0 * UNIT * (1.0 + np.abs(v)[None, :] + np.abs(lin[:, None] * s[None, :]))
+        round_ = 4.0 * _UNIT * (1.0 + np.abs(v)[None, :] + np.abs(lin[:, None] * s[None, :]))
         wrong = size * (np.minimum(e, 1.0)[None, :] + round_)
         return f.imag.sum(1), (f * s).imag.sum(1), size.sum(1), wrong.sum(1), size[:, -1]
 
     total, moment, size, wrong, end = sums(s, ds, v, e)
     total, moment, size = total + 0.5, moment + 0.5 * c, size + 0.5
-    wrong += 0.5 * (e0 + 4.0 * UNIT * (1.0 + abs(v0) + np.abs(lin * c)))
+    wrong += 0.5 * (e0 + 4.0 * _UNIT * (1.0 + abs(v0) + np.abs(lin * c)))
     h = _LOOK
     previous, change = h * total, np.full(n, np.inf)
     value, error = np.full(n, np.nan), np.full(n, np.inf)
@@ -220,7 +220,7 @@ def _along(
         current = h * total
         last, change = change, np.abs(current - previous)
         previous = current
-        floor = wrong * h + UNIT * size * h
+        floor = wrong * h + _UNIT * size * h
         with np.errstate(all="ignore"):
             left = change * np.where(change < last, np.maximum(10.0 * change / last, 0.01), 1.0)
             left = np.where(np.isfinite(last), np.where(change <= floor, change, left), np.inf)
