@@ -29,7 +29,7 @@ from ndis._validate import (
     single,
 )
 from ndis.errors import ParameterError
-from ndis.spectrum.chi_square_law import FLATTEST, ChiSquareLaw, canonical, double_sum, exact_products, quadratic_form
+from ndis.spectrum.chi_square_law import ChiSquareLaw, quadratic_form, weighted_sum
 
 __all__ = ["GeneralizedChiSquare"]
 
@@ -109,18 +109,7 @@ class GeneralizedChiSquare:
         s, origin = single("sigma", as_floats("sigma", sigma)), single("shift", as_floats("shift", shift))
         if not s >= 0:
             raise ParameterError("sigma", "be non-negative", s)
-        live = w != 0
-        largest = max(s, float((np.abs(w) * np.maximum(1.0, np.sqrt(ncp))).max(initial=0.0)))
-        unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
-        t = 2.0 * (w[live] / unit)
-        if not (np.abs(t) >= FLATTEST).all():
-            raise ParameterError("weights", "lie within 150 orders of magnitude of the largest scale", w)
-        edge = origin / unit
-        nu_live, ncp_live = nu[live], ncp[live]
-        products = exact_products(0.5 * t, np.stack([nu_live, ncp_live]))
-        mean = double_sum([edge, *(v for part in products for v in part.ravel().tolist())])
-        groups = zip(t.tolist(), nu_live.tolist(), (t * t * ncp_live).tolist(), strict=True)
-        law = canonical(mean, [*groups, (0.0, 0.0, (s / unit) ** 2)], edge)
+        unit, law = weighted_sum(w, nu, ncp, s, origin)
         self._freeze(w, nu, ncp, s, origin, unit, law)
 
     def _freeze(self, *values: Floats | float | ChiSquareLaw) -> None:

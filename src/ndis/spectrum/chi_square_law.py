@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import Floats
-from ndis.errors import PrecisionError
+from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.contour import CDF, PDF, SF
 from ndis.spectrum.evaluate import NEAR_ONE, contour_tail, log_one_minus_exp, quantile
 from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.whitening import scaling, semidefinite_spectrum
 
-__all__ = ["FLATTEST", "ChiSquareLaw", "canonical", "double_sum", "exact_products", "quadratic_form"]
+__all__ = ["FLATTEST", "ChiSquareLaw", "canonical", "double_sum", "exact_products", "quadratic_form", "weighted_sum"]
 
 _NEGLIGIBLE = 2.0**-56  # relative size of the first term that the expansion at the end of the support leaves out
 FLATTEST = 2.0**-500  # smallest weight beside the largest scale; its square is still a float
@@ -232,6 +232,23 @@ def canonical(
     nu, t, q = np.array(rows).reshape(-1, 3).T.copy()
     exact_edge = None if edge is None else lambda: (edge, 0.0)
     return ChiSquareLaw(mean[0], t, 1.0 + t, nu, q, exact_edge, mean[1])
+
+
+def weighted_sum(
+    weights: Floats, dof: Floats, noncentrality: Floats, sigma: float, shift: float
+) -> tuple[float, ChiSquareLaw]:
+    """A power of two near the largest scale, and the law of (Σ weight·χ² + sigma·normal + shift)/unit."""
+    live = weights != 0
+    largest = max(sigma, float((np.abs(weights) * np.maximum(1.0, np.sqrt(noncentrality))).max(initial=0.0)))
+    unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
+    t, nu, ncp = 2.0 * (weights[live] / unit), dof[live], noncentrality[live]
+    if not (np.abs(t) >= FLATTEST).all():
+        raise ParameterError("weights", "lie within 150 orders of magnitude of the largest scale", weights)
+    edge = shift / unit
+    products = exact_products(0.5 * t, np.stack([nu, ncp]))
+    mean = double_sum([edge, *(v for part in products for v in part.ravel().tolist())])
+    groups = zip(t.tolist(), nu.tolist(), (t * t * ncp).tolist(), strict=True)
+    return unit, canonical(mean, [*groups, (0.0, 0.0, (sigma / unit) ** 2)], edge)
 
 
 def quadratic_form(
