@@ -247,18 +247,19 @@ class SampledComposition:
 
     @cached_property
     def _shapes(self) -> tuple[tuple[Shape, int], ...]:
-        """The steps, if each has one excess in all directions and all losses lie on the same side of their ends."""
+        """The steps, if there is no plain release and all losses lie on the same side of their ends."""
         found: list[tuple[Shape, int]] = []
         for g in self.groups:
             live = (g.excess != 0.0) | (g.shift != 0.0)
             if g.count == 0 or not live.any():
                 continue
-            t, m, copies = g.excess[live], g.shift[live], g.copies[live]
-            if g.rate == 1.0 or not (t == t[0]).all():
+            if g.rate == 1.0:
                 return ()
-            shift, number = math.sqrt(math.fsum((copies * m * m).tolist())), float(copies.sum())
-            shape = ShiftShape(g.rate, shift) if t[0] == 0.0 else self._curved(g.rate, float(t[0]), number, shift)
-            found.append((shape, g.count))
+            t, m, copies = g.excess[live], g.shift[live], g.copies[live]
+            if (t == 0.0).all():
+                found.append((ShiftShape(g.rate, math.sqrt(math.fsum((copies * m * m).tolist()))), g.count))
+            else:
+                found.append((self._curved(g.rate, t, m, copies), g.count))
         same = len({shape.sign for shape, _ in found}) == 1
         return tuple(found) if same and sum(n for _, n in found) <= _MOST_SUMS else ()
 
@@ -267,10 +268,10 @@ class SampledComposition:
         """True if the moments are dear and the steps few: the density comes first then."""
         return any(isinstance(s, CurvedShape) for s, _ in self._shapes) and self.few
 
-    def _curved(self, rate: float, t: float, copies: float, shift: float) -> CurvedShape:
+    def _curved(self, rate: float, t: Floats, m: Floats, copies: Floats) -> CurvedShape:
         if self.order == "add":  # the pair of the add order has the record in its second law
-            t, shift = -t / (1.0 + t), shift / math.sqrt(1.0 + t)
-        return CurvedShape(rate, t, copies, shift)
+            t, m = -t / (1.0 + t), m / np.sqrt(1.0 + t)
+        return CurvedShape(rate, t, m, copies)
 
     def _one_by_sums(self, epsilon: float, size: int, place: int) -> _Found:
         """`_by_sums` at one place of vectors that are NaN elsewhere."""

@@ -42,6 +42,7 @@ _DEAD = -50.0  # log of a mass that does not count beside the largest
 _MOST_NODES = 400_000
 _PHASE = 16.0  # most of |s|·(change of the loss) on one piece of 20 nodes
 _MOST_PANELS = 3000
+_MOST_STEPS = 40  # on the way outwards; each is half as long again as the one before
 _NINTHS = np.polynomial.chebyshev.chebvander(np.linspace(-1.0, 1.0, 9), NODES - 1).T  # a series at nine places
 
 
@@ -61,7 +62,7 @@ class RatioLaw:
 
     >>> law = RatioLaw(np.array([0.5]), np.array([0.0]), np.array([2.0]))
     >>> round(float(np.exp(law.log_density(np.array([0.25]))[0])), 6)  # θ = 1/6 times a χ² with two degrees of freedom
-    1.417099
+    1.4171
     """
 
     def __init__(self, excess: Floats, shift: Floats, copies: Floats) -> None:
@@ -87,6 +88,11 @@ class RatioLaw:
 
     def log_density(self, d: Floats) -> Floats:
         """log of the density of D."""
+        if self.side and self.law.t.size == 1 and self.law.q[0] == 0.0:  # a gamma law
+            half, scale = 0.5 * self.dof, self.unit * abs(float(self.law.t[0]))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                x = self.side * d / scale
+                return np.where(x > 0.0, (half - 1.0) * np.log(x) - x - math.lgamma(half) - math.log(scale), -math.inf)
         return self.law.log_density(d / self.unit, np.zeros(d.size, dtype=np.bool_)) - math.log(self.unit)
 
     def log_density_about_mean(self, z: Floats) -> Floats:
@@ -120,20 +126,34 @@ class RatioLaw:
             return math.log(abs(self.mean)), min(self.spread / abs(self.mean), 1.0)
         return (self.mean if self.from_pole else 0.0), self.spread
 
+    def reach(self, height: Callable[[Floats], Floats], sign: float, depth: float = -_DEAD) -> float:
+        """The τ on one side beyond which log f + height stays below its top by so many e-folds."""
+        tau, step = self.centre
+        top, dead = -math.inf, 0
+        for _ in range(_MOST_STEPS):
+            x = tau + sign * step * (np.arange(4) + 1.0)
+            values = self.log_density_at(x) + height(x)
+            for place, value in zip(x.tolist(), values.tolist(), strict=True):
+                top = max(top, value)
+                dead = dead + 1 if not value > top - depth else 0
+                if dead == 2:
+                    return float(place)
+            tau = float(x[-1])
+            step *= 1.5
+        raise PrecisionError("the density of a likelihood ratio reaches too far")
+
 
 class RatioPanels:
     """log f(τ) on panels that grow to where they are asked for."""
 
     def __init__(self, law: RatioLaw) -> None:
         self.law = law
-        middle, width = law.centre
-        self.low = self.high = middle
-        self._width = width
+        self.low = self.high = law.centre[0]
         self.edges, self.series, self.errors = np.empty((0, 2)), np.empty((0, NODES)), np.empty(0)
 
     def cover(self, height: Callable[[Floats], Floats]) -> bool:
         """Reach to where log f + height is negligible; True if the panels have grown. `height` is a function of τ."""
-        low, high = self._reach(height, -1.0), self._reach(height, 1.0)
+        low, high = self.law.reach(height, -1.0), self.law.reach(height, 1.0)
         first = not self.edges.size
         grown = []
         if first:
@@ -147,22 +167,6 @@ class RatioPanels:
             self._add(left, right)
         self.low, self.high = (low, high) if first else (min(low, self.low), max(high, self.high))
         return bool(grown)
-
-    def _reach(self, height: Callable[[Floats], Floats], sign: float) -> float:
-        """The τ on one side beyond which log f + height stays below its top by 50 e-folds."""
-        middle, width = self.law.centre
-        top, step, tau, dead = -math.inf, width, middle, 0
-        for _ in range(400):
-            x = tau + sign * step * (np.arange(4) + 1.0)
-            values = self.law.log_density_at(x) + height(x)
-            for place, value in zip(x.tolist(), values.tolist(), strict=True):
-                top = max(top, value)
-                dead = dead + 1 if not value > top + _DEAD else 0
-                if dead == 2:
-                    return float(place)
-            tau = float(x[-1])
-            step *= 1.5
-        raise PrecisionError("the density of a likelihood ratio reaches too far")
 
     def _add(self, low: float, high: float) -> None:
         """Panels from low to high."""

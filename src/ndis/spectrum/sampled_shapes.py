@@ -3,9 +3,8 @@
 Without the record, the loss of a step is ℓ = log(1 − q + q w), and it runs away from one end: ℓ = end + sign · V with
 V > 0. For a mean shift w is log-normal, the end is log(1−q) and V = log(1 + r w), r = q/(1−q).
 
-For a pair N(m, (1+t) I) against N(0, I), log w = a + θX with θ = t/(2(1+t)), a = −Σ (½ log(1+t) + m²/(2t)). There
-X = Σ (x + m/t)² is a non-central chi-square variable. The end is log(1 − q + q e^a), the sign is that of t, and
-V = |log(1 + ρ(e^{θX} − 1))| with ρ = q e^a/(1 − q + q e^a).
+For any other pair log w = a + D (`sampled_ratio`). If D has an end, at 0, then the end of ℓ is log(1 − q + q e^a), and
+V = |log(1 + ρ(e^D − 1))| with ρ = q e^a/(1 − q + q e^a). Otherwise the end and V are those of a mean shift.
 """
 
 from __future__ import annotations
@@ -16,15 +15,17 @@ from typing import Protocol
 
 import numpy as np
 from flint import arb
-from scipy.special import gammaln, ive
 
 from ndis._balls import Ball
 from ndis._validate import Floats
+from ndis.errors import PrecisionError
 from ndis.spectrum.sampled_density import log_steps
+from ndis.spectrum.sampled_ratio import RatioLaw
 
 __all__ = ["CurvedShape", "Shape", "ShiftShape"]
 
 _POINTS = 1200
+_CURVED_POINTS = 600
 
 
 class Shape(Protocol):
@@ -77,67 +78,68 @@ class ShiftShape:
         return out
 
 
-@dataclass(frozen=True)
 class CurvedShape:
-    """A pair with one excess t ≠ 0 in all its directions, at a rate below 1."""
+    """Any pair at a rate below 1, or at rate 1 a pair whose t have one sign; the pair has the record in its first law.
 
-    rate: float
-    excess: float
-    copies: float  # number of directions
-    shift: float  # root of the sum of the squares of the shifts
+    >>> shape = CurvedShape(0.5, np.array([0.2]), np.array([0.0]), np.array([2.0]))
+    >>> shape.sign, round(float(shape.end()), 6)  # log(½ + ½/1.2)
+    (1, -0.087011)
+    """
 
-    @property
-    def sign(self) -> int:
-        return 1 if self.excess > 0.0 else -1
-
-    @property
-    def _edge(self) -> float:
-        return -0.5 * self.copies * math.log1p(self.excess) - 0.5 * self.shift**2 / self.excess
-
-    @property
-    def _log_odds(self) -> float:
-        return math.log(self.rate) + self._edge - math.log1p(-self.rate)
-
-    @property
-    def log_scale(self) -> float:
-        return -float(np.logaddexp(0.0, -self._log_odds))  # log ρ
+    def __init__(self, rate: float, excess: Floats, shift: Floats, copies: Floats) -> None:
+        self.rate, self._pair = rate, (excess, shift, copies)
+        self.ratio = RatioLaw(excess, shift, copies)
+        self.sign = self.ratio.side or 1
+        odds = math.inf if rate == 1.0 else math.log(rate) - math.log1p(-rate)
+        # log ρ; without an end of D, ρ is the odds times e^a
+        self.log_scale = odds if self.ratio.side == 0 else -float(np.logaddexp(0.0, -(odds + self.ratio.offset)))
+        if not self.log_scale < math.inf:
+            raise PrecisionError("a release without sampling has no end of its loss")
 
     def end(self) -> Ball:
-        t, m = arb(self.excess), arb(self.shift)
-        edge = -arb(self.copies) * t.log1p() / 2 - m * m / (2 * t)
+        if self.ratio.side == 0:
+            return (-arb(self.rate)).log1p()
+        edge = arb(0)
+        for t, m, c in zip(*(a.tolist() for a in self._pair), strict=True):
+            if t != 0.0 or m != 0.0:
+                edge -= arb(c) * (arb(t).log1p() + arb(m) ** 2 / arb(t)) / 2
         return (arb(self.rate) * edge.expm1()).log1p()
 
-    def _log_chi(self, x: Floats) -> Floats:
-        """log of the density of X."""
-        k, root = self.copies, abs(self.shift / self.excess)
-        if root == 0.0:
-            return (0.5 * k - 1.0) * np.log(x) - 0.5 * x - 0.5 * k * math.log(2.0) - float(gammaln(0.5 * k))
-        z = root * np.sqrt(x)
-        bend = (0.25 * k - 0.5) * (np.log(x) - 2.0 * math.log(root))
-        if k == 1.0:
-            near = 0.5 * np.log(2.0 / (math.pi * z)) + np.log1p(np.exp(-2.0 * z)) - math.log(2.0)
-        else:
-            near = np.log(ive(0.5 * k - 1.0, z))
-        return -0.5 * (np.sqrt(x) - root) ** 2 + bend + near - math.log(2.0)
+    def _distance(self, d: Floats) -> Floats:
+        """V at D."""
+        if self.ratio.side == 0:
+            return np.logaddexp(0.0, self.log_scale + self.ratio.offset + d)
+        v = np.abs(np.log1p(math.exp(self.log_scale) * np.expm1(np.minimum(d, 700.0))))
+        return np.where(d > 300.0, d + self.log_scale, v)
 
     def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
-        wide = math.sqrt(1.0 + max(self.excess, 0.0)) if remove else 1.0
-        far = wide * (abs(self.shift / self.excess) * wide + math.sqrt(self.copies) + reach)
-        x = np.exp(np.linspace(-160.0 / self.copies, math.log(far), _POINTS // 3))
-        x = np.unique(np.concatenate([x, np.linspace(0.0, far, _POINTS)[1:]])) ** 2
-        theta = 0.5 * self.excess / (1.0 + self.excess)
-        v = np.abs(np.log1p(math.exp(self.log_scale) * np.expm1(np.minimum(theta * x, 700.0))))
-        v = np.where(theta * x > 300.0, theta * x + self.log_scale, v)
-        keep = np.concatenate([[True], np.diff(v) > 0.0])
-        return v[keep], (self._log_chi(x) + np.log(np.gradient(x)))[keep]
+        law, depth = self.ratio, 0.5 * reach * reach
+        heights = (law.log_ratio, np.zeros_like) if remove else (np.zeros_like,)
+        low = min(law.reach(height, -1.0, depth) for height in heights)
+        high = max(law.reach(height, 1.0, depth) for height in heights)
+        tau = np.linspace(low, high, _CURVED_POINTS)
+        d = law.side * np.exp(tau) if law.from_end else tau + (0.0 if law.from_pole else law.mean)
+        log_mass = law.log_density_at(tau) + math.log(float(tau[1] - tau[0]))
+        v = self._distance(d)
+        if v[-1] < v[0]:
+            v, log_mass = v[::-1], log_mass[::-1]
+        keep = np.concatenate([[True], np.diff(v) > 0.0]) & (v > 0.0) & np.isfinite(log_mass)
+        return v[keep], log_mass[keep]
 
     def log_density(self, lams: Floats, log_scale: float) -> Floats:
         v = np.exp(lams + log_scale)
-        rho, theta = math.exp(self.log_scale), 0.5 * self.excess / (1.0 + self.excess)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            grown = np.expm1(self.sign * v) / rho  # e^{θX} − 1
-            x = np.log1p(grown) / theta
-            # dX/dλ = V dX/dV
-            log_slope = self.sign * v + np.log(v) - self.log_scale - np.log1p(grown) - math.log(abs(theta))
-            out = self._log_chi(x) + log_slope
-        return np.where((grown > -1.0) & (x > 0.0), out, -math.inf)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # (e^{±V} − 1)/ρ, which is e^D − 1, or e^D less the offset
+            log_grown = np.where(v > 700.0, v, np.log(np.abs(np.expm1(self.sign * np.minimum(v, 700.0))))) - self.log_scale
+            if self.ratio.side == 0:
+                d, log_slope = log_grown - self.ratio.offset, log_grown
+            else:
+                grown = self.sign * np.exp(log_grown)
+                d = np.where(log_grown > 600.0, log_grown, np.log1p(grown))
+                log_slope = d
+            out = np.full(v.shape, -math.inf)
+            good = (d * self.sign > 0.0) | (self.ratio.side == 0)
+            good &= np.isfinite(d)
+            out[good] = self.ratio.log_density(d[good])
+            # dD/dλ = V dD/dV
+            return out + self.sign * v + np.log(v) - self.log_scale - log_slope

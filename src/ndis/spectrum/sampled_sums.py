@@ -45,6 +45,7 @@ _LEAST = -300.0  # log δ below this is not asked for
 _MOST_PANELS = 4000
 _SMALL = 1e-12  # a table whose mass is wrong by less is scaled
 _MOST_PARTS = 4  # of a panel that is cut
+_NARROWEST = 2.0**-45
 
 
 @dataclass(frozen=True)
@@ -263,6 +264,7 @@ class LossSums:
                 seldom = math.exp(min(self._floor - chance, 0.0))
                 loose = max(min(math.exp(min(-share - self._cut + 3.0, 0.0)), 3.0), seldom)
                 dead = top < -self._cut - 10.0 and y - x <= 0.02 * (high - low)
+                dead = dead or y - x <= _NARROWEST * max(abs(x), abs(y))  # a pole of the density, whose mass is small
                 enough = max(small, loose)
                 if not (left <= enough or noisy or dead) and len(done) + len(rest) < _MOST_PANELS:
                     # the last terms of a series fall with the width of its panel like a power
