@@ -16,10 +16,13 @@ __all__ = ["CHEBYSHEV_POINTS", "NODES", "RULE", "TO_SERIES", "convolve_all", "lo
 
 NODES = 16  # of a panel
 RULE = np.polynomial.legendre.leggauss(20)
-CHEBYSHEV_POINTS = np.cos(math.pi * (np.arange(NODES) + 0.5) / NODES)[::-1].copy()
-TO_SERIES = np.array([
-    [(2.0 if i else 1.0) / NODES * math.cos(i * math.acos(x)) for x in CHEBYSHEV_POINTS] for i in range(NODES)
-])
+_QUARTERS = 2 * np.arange(NODES)[::-1] + 1  # angles of the points, in units of a quarter turn over NODES
+CHEBYSHEV_POINTS = np.cos(0.5 * math.pi * _QUARTERS / NODES)
+# whole turns are taken away first: the last rows of a constant must vanish to the last digit
+_TURNED = np.outer(np.arange(NODES), _QUARTERS) % (4 * NODES)
+_TURNED = np.minimum(_TURNED, 4 * NODES - _TURNED)
+_COSINES = np.where(_TURNED <= NODES, 1.0, -1.0) * np.cos(0.5 * math.pi * np.minimum(_TURNED, 2 * NODES - _TURNED) / NODES)
+TO_SERIES = _COSINES * np.where(np.arange(NODES) > 0, 2.0, 1.0)[:, None] / NODES
 _DEAD = -41.0
 _VARIATION = 7.0  # e-folds by which an integrand may change on one piece
 _RISE = 4.0  # most of |V − v| on one piece near v

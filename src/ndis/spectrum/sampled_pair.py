@@ -186,7 +186,7 @@ class PairMoment:
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """log M(s) − s·mean and its error."""
-        value, error = np.full(s.size, np.nan, dtype=np.complex128), np.full(s.size, np.inf)
+        value, error = np.full(s.size, complex(math.nan, math.nan)), np.full(s.size, np.inf)
         inside = (s.real >= 0.0) & (s.real < self.limit) & np.isfinite(s)
         if not inside.any():
             return value, error
@@ -199,5 +199,6 @@ class PairMoment:
                 continue
             v, e = np.empty(some.size, dtype=np.complex128), np.empty(some.size)
             _moments(s[some], *rule, self.mean, v, e)
-            value[some], error[some] = v, e
+            known = np.isfinite(v) & np.isfinite(e)
+            value[some[known]], error[some[known]] = v[known], e[known]
         return value, error

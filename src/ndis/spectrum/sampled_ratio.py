@@ -40,8 +40,10 @@ _NARROW = 0.01  # panels below this part of the range may be less accurate: thei
 _NARROWEST = 2.0**-52
 _DEAD = -50.0  # log of a mass that does not count beside the largest
 _MOST_NODES = 400_000
+_VARIATION = 10.0  # e-folds by which the density may change on one piece
 _PHASE = 16.0  # most of |s|·(change of the loss) on one piece of 20 nodes
 _MOST_PANELS = 3000
+_NEAREST = -600.0  # log of the least distance from an end
 _MOST_STEPS = 40  # on the way outwards; each is half as long again as the one before
 _NINTHS = np.polynomial.chebyshev.chebvander(np.linspace(-1.0, 1.0, 9), NODES - 1).T  # a series at nine places
 
@@ -107,6 +109,12 @@ class RatioLaw:
 
     # the coordinate τ
 
+    def place(self, tau: Floats) -> Floats:
+        """D at τ."""
+        if self.from_end:
+            return self.side * np.exp(tau)
+        return tau if self.from_pole else tau + self.mean
+
     def log_ratio(self, tau: Floats) -> Floats:
         """log w at τ."""
         if self.from_end:
@@ -136,8 +144,8 @@ class RatioLaw:
             for place, value in zip(x.tolist(), values.tolist(), strict=True):
                 top = max(top, value)
                 dead = dead + 1 if not value > top - depth else 0
-                if dead == 2:
-                    return float(place)
+                if dead == 2 or (self.from_end and place < _NEAREST):
+                    return float(max(place, _NEAREST)) if self.from_end else float(place)
             tau = float(x[-1])
             step *= 1.5
         raise PrecisionError("the density of a likelihood ratio reaches too far")
@@ -151,9 +159,12 @@ class RatioPanels:
         self.low = self.high = law.centre[0]
         self.edges, self.series, self.errors = np.empty((0, 2)), np.empty((0, NODES)), np.empty(0)
 
-    def cover(self, height: Callable[[Floats], Floats]) -> bool:
-        """Reach to where log f + height is negligible; True if the panels have grown. `height` is a function of τ."""
-        low, high = self.law.reach(height, -1.0), self.law.reach(height, 1.0)
+    def cover(self, height: Callable[[Floats], Floats], depth: float = -_DEAD) -> bool:
+        """Reach to where log f + height is below its top by `depth`; True if the panels have grown.
+
+        `height` is a function of τ.
+        """
+        low, high = self.law.reach(height, -1.0, depth), self.law.reach(height, 1.0, depth)
         first = not self.edges.size
         grown = []
         if first:
@@ -219,7 +230,8 @@ class RatioPanels:
             top = (log_mass + height(tau.ravel()).reshape(tau.shape)).max(1)
             live |= top > top.max() + _DEAD
         ends = np.abs(np.diff(loss(tau[:, [0, -1]].ravel()).reshape(-1, 2)))[:, 0]
-        pieces = np.maximum(np.ceil(np.where(live, size * ends / _PHASE, 1.0)), 1.0)
+        steep = np.ptp(log_mass, axis=1) / _VARIATION
+        pieces = np.maximum(np.ceil(np.where(live, np.maximum(size * ends / _PHASE, steep), steep)), 1.0)
         if not pieces.sum() * RULE[0].size <= _MOST_NODES:
             raise PrecisionError("a moment needs too many nodes")
         count: NDArray[np.int64] = pieces.astype(np.int64)

@@ -20,12 +20,11 @@ from ndis._balls import Ball
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.sampled_density import log_steps
-from ndis.spectrum.sampled_ratio import RatioLaw
+from ndis.spectrum.sampled_ratio import RatioLaw, RatioPanels
 
 __all__ = ["CurvedShape", "Shape", "ShiftShape"]
 
 _POINTS = 1200
-_CURVED_POINTS = 600
 
 
 class Shape(Protocol):
@@ -89,6 +88,7 @@ class CurvedShape:
     def __init__(self, rate: float, excess: Floats, shift: Floats, copies: Floats) -> None:
         self.rate, self._pair = rate, (excess, shift, copies)
         self.ratio = RatioLaw(excess, shift, copies)
+        self._panels = RatioPanels(self.ratio)
         self.sign = self.ratio.side or 1
         odds = math.inf if rate == 1.0 else math.log(rate) - math.log1p(-rate)
         # log ρ; without an end of D, ρ is the odds times e^a
@@ -115,15 +115,13 @@ class CurvedShape:
     def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
         law, depth = self.ratio, 0.5 * reach * reach
         heights = (law.log_ratio, np.zeros_like) if remove else (np.zeros_like,)
-        low = min(law.reach(height, -1.0, depth) for height in heights)
-        high = max(law.reach(height, 1.0, depth) for height in heights)
-        tau = np.linspace(low, high, _CURVED_POINTS)
-        d = law.side * np.exp(tau) if law.from_end else tau + (0.0 if law.from_pole else law.mean)
-        log_mass = law.log_density_at(tau) + math.log(float(tau[1] - tau[0]))
-        v = self._distance(d)
+        for height in heights:
+            self._panels.cover(height, depth)
+        tau, log_mass, _ = self._panels.nodes(np.zeros_like, 0.0)
+        v = self._distance(law.place(tau))
         if v[-1] < v[0]:
             v, log_mass = v[::-1], log_mass[::-1]
-        keep = np.concatenate([[True], np.diff(v) > 0.0]) & (v > 0.0) & np.isfinite(log_mass)
+        keep = np.concatenate([[True], np.diff(v) > 0.0]) & (v > 0.0)
         return v[keep], log_mass[keep]
 
     def log_density(self, lams: Floats, log_scale: float) -> Floats:

@@ -32,7 +32,7 @@ from ndis._balls import precision
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.sampled_density import CHEBYSHEV_POINTS, NODES, RULE, TO_SERIES, convolve_all, tail, tilted_mass
-from ndis.spectrum.sampled_shapes import Shape, ShiftShape
+from ndis.spectrum.sampled_shapes import Shape
 
 __all__ = ["LossSums"]
 
@@ -45,7 +45,7 @@ _LEAST = -300.0  # log δ below this is not asked for
 _MOST_PANELS = 4000
 _SMALL = 1e-12  # a table whose mass is wrong by less is scaled
 _MOST_PARTS = 4  # of a panel that is cut
-_NARROWEST = 2.0**-45
+_THIN = 1.0 / 300.0  # of the whole width: the mass of a narrower panel falls with its width
 
 
 @dataclass(frozen=True)
@@ -193,8 +193,7 @@ class LossSums:
             return np.asarray(shape.log_density(lams, shape.log_scale) + start + grade * scale * np.exp(lams))
 
         ends = np.log(self._places[j][[low, high]]) - shape.log_scale
-        known = isinstance(shape, ShiftShape)  # the masses of other shapes are rough
-        return self._make(f, scale, float(ends[0]), float(ends[1]), self._mass(j), (), 0.0, 0.0, known=known)
+        return self._make(f, scale, float(ends[0]), float(ends[1]), self._mass(j), (), 0.0, 0.0)
 
     def _mass(self, j: int) -> float:
         """log ∫ e^{κV} f dλ of one step; a small one to full relative accuracy, for it is multiplied by many steps."""
@@ -236,10 +235,8 @@ class LossSums:
         errors: tuple[float, ...],
         lost: float,
         rare: float,
-        *,
-        known: bool = True,
     ) -> _Table:
-        """The table of f; `mass` is that of the table, or about it if it is not `known`."""
+        """The table of f."""
         edges = np.linspace(low, high, 9)
         todo = [(x, y, math.inf) for x, y in pairwise(edges.tolist())]
         done: list[tuple[float, float, Floats, float, float]] = []
@@ -256,15 +253,18 @@ class LossSums:
                 left = float(np.abs(series[-2:]).max())
                 if not left < math.inf:
                     raise PrecisionError("the density of the loss is out of the range of floats")
+                # a panel that is thin beside all of them, near a pole, holds little of the mass
+                thin = min((y - x) / (_THIN * (high - low)), 1.0)
+                left *= thin
                 # what the rounding of λ does to the values, beside their own
-                small = 2.0 * _UNIT * (20.0 + size + max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
-                noisy = left > 0.25 * before and left <= 1e-11 * (1.0 + size)  # halving did not help
+                small = 2.0 * _UNIT * (20.0 + size + thin * max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
+                # halving did not help
+                noisy = thin == 1.0 and left > 0.6 * before and left <= 1e-11 * (1.0 + size)
                 share = top + min(math.log(y - x), 0.0)
                 chance = float(v.max()) + min(math.log(y - x), 0.0)
                 seldom = math.exp(min(self._floor - chance, 0.0))
                 loose = max(min(math.exp(min(-share - self._cut + 3.0, 0.0)), 3.0), seldom)
                 dead = top < -self._cut - 10.0 and y - x <= 0.02 * (high - low)
-                dead = dead or y - x <= _NARROWEST * max(abs(x), abs(y))  # a pole of the density, whose mass is small
                 enough = max(small, loose)
                 if not (left <= enough or noisy or dead) and len(done) + len(rest) < _MOST_PANELS:
                     # the last terms of a series fall with the width of its panel like a power
@@ -297,8 +297,6 @@ class LossSums:
             error = math.hypot(*errors)
         else:
             error = sum(errors)
-        if not known:
-            mass = found
         return _Table(
             scale, edges, series, np.array([p[3] for p in done]) + 1.0, mass, error + 0.5 * worst + _UNIT, lost, rare
         )
