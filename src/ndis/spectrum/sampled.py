@@ -183,10 +183,6 @@ class SampledComposition:
                 near = 1e-6 * (1.0 + float(epsilon[i]))
                 slope[i] = (value[i] - self._few(float(epsilon[i]) + near)[0]) / near
             todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
-        if self._curved_and_few:
-            for i in todo.tolist():
-                value[i], slope[i], error[i] = self._by_sums(float(epsilon[i]))
-            todo = todo[~(error[todo] <= _ACCEPTED * (1.0 + np.abs(value[todo])))]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:
             if self._sums is not None:  # tables that another ε needed may serve these too
@@ -225,7 +221,7 @@ class SampledComposition:
         """
         c, width, bend, bound = saddle
         for m, n in self.parts:
-            share, spread = m.far_losses(c) if isinstance(m, ShiftMoment) else (0.0, 0.0)
+            share, spread = (0.0, 0.0) if isinstance(m, PlainMoment) else m.far_losses(c)
             if n * share > _UNSEEN and spread * width > 1.0:
                 width, bend = 1.0 / spread, 0.0
         return c, width, bend, bound
@@ -262,11 +258,6 @@ class SampledComposition:
                 found.append((self._curved(g.rate, t, m, copies), g.count))
         same = len({shape.sign for shape, _ in found}) == 1
         return tuple(found) if same and sum(n for _, n in found) <= _MOST_SUMS else ()
-
-    @cached_property
-    def _curved_and_few(self) -> bool:
-        """True if the moments are dear and the steps few: the density comes first then."""
-        return any(isinstance(s, CurvedShape) for s, _ in self._shapes) and self.few
 
     def _curved(self, rate: float, t: Floats, m: Floats, copies: Floats) -> CurvedShape:
         if self.order == "add":  # the pair of the add order has the record in its second law

@@ -28,6 +28,8 @@ from ndis.spectrum.sampled_ratio import RatioLaw, RatioPanels, log_mixture
 __all__ = ["PairMoment", "PlainMoment", "log_ratio_range"]
 
 _UNIT = 2.0**-53
+_NO_ROOM = 2.0**-30
+_FAR = 20.0  # ranges between the quartiles, beyond which a loss is far from the others
 
 
 def log_ratio_range(excess: Floats, shift: Floats, copies: Floats) -> tuple[float, float]:
@@ -167,7 +169,10 @@ class PairMoment:
         if c > 0.0:
             whole = 2.0 ** math.ceil(math.log2(c))
             if not whole <= 0.5 * self.limit:  # halve the distance to the limit instead
-                whole = self.limit * (1.0 - 2.0 ** math.floor(math.log2(1.0 - c / self.limit)))
+                room = 1.0 - c / self.limit
+                if not room > _NO_ROOM:
+                    raise PrecisionError("a moment is too near the end of its domain")
+                whole = self.limit * (1.0 - 2.0 ** math.floor(math.log2(room)))
             c = whole
         if c not in self._covered:
             if self._panels.cover(partial(self._height, c)):
@@ -183,6 +188,25 @@ class PairMoment:
             loss = self._loss(tau)
             self._nodes[bucket, c] = loss, log_mass if self.add else log_mass + loss, doubt
         return self._nodes[bucket, c]
+
+    def far_losses(self, s: float) -> tuple[float, float]:
+        """Share and spread of large losses under the law tilted by s, if they are far from the others; else 0, 0."""
+        if self.add:
+            return 0.0, 0.0
+        try:
+            loss, log_mass, _ = self._rule(0, self._cover(s))
+        except PrecisionError:
+            return 0.0, 0.0
+        mass = np.exp(log_mass + s * loss - (log_mass + s * loss).max())
+        order = np.argsort(loss)
+        share = np.cumsum(mass[order]) / mass.sum()
+        low, middle, high = (float(loss[order][np.searchsorted(share, p)]) for p in (0.25, 0.5, 0.75))
+        far = loss > middle + _FAR * (high - low)
+        if not mass[far].sum() > 0.0:
+            return 0.0, 0.0
+        centre = float((mass[far] * loss[far]).sum() / mass[far].sum())
+        spread = float((mass[far] * (loss[far] - centre) ** 2).sum() / mass[far].sum())
+        return float(mass[far].sum() / mass.sum()), math.sqrt(spread)
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """log M(s) − s·mean and its error."""

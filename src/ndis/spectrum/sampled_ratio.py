@@ -39,8 +39,9 @@ _NOISE = 1e-12  # accepted where panels of half the width do no better
 _NARROW = 0.01  # panels below this part of the range may be less accurate: their mass is smaller
 _NARROWEST = 2.0**-52
 _DEAD = -50.0  # log of a mass that does not count beside the largest
-_MOST_NODES = 400_000
-_VARIATION = 10.0  # e-folds by which the density may change on one piece
+_MOST_NODES = 60_000
+_DEEP = 1200.0  # e-folds; what is below does not count for any purpose
+_VARIATION = 6.0  # e-folds by which the density may change on one piece
 _PHASE = 16.0  # most of |s|·(change of the loss) on one piece of 20 nodes
 _MOST_PANELS = 3000
 _NEAREST = -600.0  # log of the least distance from an end
@@ -217,20 +218,24 @@ class RatioPanels:
         self.edges, self.series, self.errors = (np.concatenate(both) for both in zip(first, last, strict=True))
 
     def nodes(
-        self, loss: Callable[[Floats], Floats], size: float, heights: Sequence[Callable[[Floats], Floats]] = ()
+        self,
+        loss: Callable[[Floats], Floats],
+        size: float,
+        heights: Sequence[Callable[[Floats], Floats]] = (),
+        depth: float = -_DEAD,
     ) -> tuple[Floats, Floats, Floats]:
         """τ, the log of its mass, and the relative error of that.
 
-        The rule resolves e^{s·loss} for |s| ≤ size, where log f plus one of the `heights` counts.
+        The rule resolves e^{s·loss} for |s| ≤ size, where log f plus one of the `heights` is within `depth` of its top.
         """
         tau = self.edges[:, :1] + np.diff(self.edges) * np.linspace(0.0, 1.0, 9)
         log_mass = self.series @ _NINTHS + np.log(np.diff(self.edges))
         live = np.zeros(tau.shape[0], dtype=np.bool_)
         for height in heights:
             top = (log_mass + height(tau.ravel()).reshape(tau.shape)).max(1)
-            live |= top > top.max() + _DEAD
+            live |= top > top.max() - depth
         ends = np.abs(np.diff(loss(tau[:, [0, -1]].ravel()).reshape(-1, 2)))[:, 0]
-        steep = np.ptp(log_mass, axis=1) / _VARIATION
+        steep = np.ptp(np.maximum(log_mass, log_mass.max() - _DEEP), axis=1) / _VARIATION
         pieces = np.maximum(np.ceil(np.where(live, np.maximum(size * ends / _PHASE, steep), steep)), 1.0)
         if not pieces.sum() * RULE[0].size <= _MOST_NODES:
             raise PrecisionError("a moment needs too many nodes")

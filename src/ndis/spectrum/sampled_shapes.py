@@ -4,7 +4,8 @@ Without the record, the loss of a step is ℓ = log(1 − q + q w), and it runs 
 V > 0. For a mean shift w is log-normal, the end is log(1−q) and V = log(1 + r w), r = q/(1−q).
 
 For any other pair log w = a + D (`sampled_ratio`). If D has an end, at 0, then the end of ℓ is log(1 − q + q e^a), and
-V = |log(1 + ρ(e^D − 1))| with ρ = q e^a/(1 − q + q e^a). Otherwise the end and V are those of a mean shift.
+V = |log(1 + ρ(e^D − 1))| with ρ = q e^a/(1 − q + q e^a). Otherwise the end and V are those of a mean shift: w has no
+end but 0. That also serves narrower pairs of many directions, or with a large a, for which hardly anything is near e^a.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from ndis.spectrum.sampled_ratio import RatioLaw, RatioPanels
 __all__ = ["CurvedShape", "Shape", "ShiftShape"]
 
 _POINTS = 1200
+_FINE, _DEPTH = 40.0, 200.0  # a piece of the grid spans 16/40 of log V where the mass is above e^-200
+_MANY = 16.0  # directions, of which the density is smooth enough at its end
+_HIGH = 3.0  # a from which on the mass is far from the end
 
 
 class Shape(Protocol):
@@ -89,15 +93,16 @@ class CurvedShape:
         self.rate, self._pair = rate, (excess, shift, copies)
         self.ratio = RatioLaw(excess, shift, copies)
         self._panels = RatioPanels(self.ratio)
-        self.sign = self.ratio.side or 1
+        side, wide = self.ratio.side, self.ratio.dof >= _MANY or self.ratio.offset > _HIGH
+        self._from_zero = side == 0 or (side < 0 and rate < 1.0 and wide and self.ratio.dof >= 2.0)
+        self.sign = 1 if self._from_zero else side
         odds = math.inf if rate == 1.0 else math.log(rate) - math.log1p(-rate)
-        # log ρ; without an end of D, ρ is the odds times e^a
-        self.log_scale = odds if self.ratio.side == 0 else -float(np.logaddexp(0.0, -(odds + self.ratio.offset)))
+        self.log_scale = odds if self._from_zero else -float(np.logaddexp(0.0, -(odds + self.ratio.offset)))  # log ρ
         if not self.log_scale < math.inf:
             raise PrecisionError("a release without sampling has no end of its loss")
 
     def end(self) -> Ball:
-        if self.ratio.side == 0:
+        if self._from_zero:
             return (-arb(self.rate)).log1p()
         edge = arb(0)
         for t, m, c in zip(*(a.tolist() for a in self._pair), strict=True):
@@ -107,17 +112,21 @@ class CurvedShape:
 
     def _distance(self, d: Floats) -> Floats:
         """V at D."""
-        if self.ratio.side == 0:
+        if self._from_zero:
             return np.logaddexp(0.0, self.log_scale + self.ratio.offset + d)
         v = np.abs(np.log1p(math.exp(self.log_scale) * np.expm1(np.minimum(d, 700.0))))
         return np.where(d > 300.0, d + self.log_scale, v)
+
+    def _log_distance(self, tau: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(self._distance(self.ratio.place(tau))), -700.0)
 
     def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
         law, depth = self.ratio, 0.5 * reach * reach
         heights = (law.log_ratio, np.zeros_like) if remove else (np.zeros_like,)
         for height in heights:
             self._panels.cover(height, depth)
-        tau, log_mass, _ = self._panels.nodes(np.zeros_like, 0.0)
+        tau, log_mass, _ = self._panels.nodes(self._log_distance, _FINE, heights, _DEPTH)
         v = self._distance(law.place(tau))
         if v[-1] < v[0]:
             v, log_mass = v[::-1], log_mass[::-1]
@@ -129,15 +138,15 @@ class CurvedShape:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # (e^{±V} − 1)/ρ, which is e^D − 1, or e^D less the offset
             log_grown = np.where(v > 700.0, v, np.log(np.abs(np.expm1(self.sign * np.minimum(v, 700.0))))) - self.log_scale
-            if self.ratio.side == 0:
+            if self._from_zero:
                 d, log_slope = log_grown - self.ratio.offset, log_grown
             else:
                 grown = self.sign * np.exp(log_grown)
                 d = np.where(log_grown > 600.0, log_grown, np.log1p(grown))
                 log_slope = d
             out = np.full(v.shape, -math.inf)
-            good = (d * self.sign > 0.0) | (self.ratio.side == 0)
+            good = (d * self.ratio.side > 0.0) | (self.ratio.side == 0)
             good &= np.isfinite(d)
             out[good] = self.ratio.log_density(d[good])
             # dD/dλ = V dD/dV
-            return out + self.sign * v + np.log(v) - self.log_scale - log_slope
+            return np.where(good, out + self.sign * v + np.log(v) - self.log_scale - log_slope, -math.inf)

@@ -42,7 +42,7 @@ _CUT = 48.0  # e-folds below the tilted mass to which tables reach, if Chernoff'
 _RARE = 36.0  # e-folds below δ at which the probability of an event does not count
 _NOISE = 6.0  # e-folds above that of an error which the parts of a sum bring along
 _LEAST = -300.0  # log δ below this is not asked for
-_MOST_PANELS = 4000
+_MOST_PANELS = 1000
 _SMALL = 1e-12  # a table whose mass is wrong by less is scaled
 _MOST_PARTS = 4  # of a panel that is cut
 _THIN = 1.0 / 300.0  # of the whole width: the mass of a narrower panel falls with its width
@@ -254,7 +254,7 @@ class LossSums:
                 if not left < math.inf:
                     raise PrecisionError("the density of the loss is out of the range of floats")
                 # a panel that is thin beside all of them, near a pole, holds little of the mass
-                thin = min((y - x) / (_THIN * (high - low)), 1.0)
+                thin = min((y - x) * max(1.0 / (high - low), math.exp(min(top, 100.0))) / _THIN, 1.0)
                 left *= thin
                 # what the rounding of λ does to the values, beside their own
                 small = 2.0 * _UNIT * (20.0 + size + thin * max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
@@ -266,7 +266,9 @@ class LossSums:
                 loose = max(min(math.exp(min(-share - self._cut + 3.0, 0.0)), 3.0), seldom)
                 dead = top < -self._cut - 10.0 and y - x <= 0.02 * (high - low)
                 enough = max(small, loose)
-                if not (left <= enough or noisy or dead) and len(done) + len(rest) < _MOST_PANELS:
+                if not (left <= enough or noisy or dead):
+                    if len(done) + len(rest) > _MOST_PANELS:
+                        raise PrecisionError("the density of the loss needs too many panels")
                     # the last terms of a series fall with the width of its panel like a power
                     parts = min(max(math.ceil((left / enough) ** (1.0 / NODES)), 2), _MOST_PARTS)
                     cuts = np.linspace(x, y, parts + 1).tolist()
