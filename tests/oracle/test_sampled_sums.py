@@ -133,7 +133,7 @@ def pairs(rate, excess, shift, copies, count, order):
     [(0.1, -0.03, 0.1, 12, 20, 0.1, "add"), (0.2, -0.05, 0.1, 3, 40, 0.3, "remove")],
 )
 def test_the_contour_agrees_on_pairs(rate, excess, shift, copies, count, epsilon, order):
-    """Mellin–Barnes moments on a path against chi-square densities."""
+    """Moments on a path against chi-square densities."""
     law = pairs(rate, excess, shift, copies, count, order)
     (value,), (error,) = law.log_delta(np.array([epsilon]))
     want, _, estimate = integrate(law, np.array([epsilon]), 0, find_saddle(law, law.mean - epsilon))
@@ -148,7 +148,7 @@ def test_one_step_of_a_pair_is_closed(excess, shift, copies, order):
     law = pairs(0.1, excess, shift, copies, 1, order)
     pair = GaussianPair.from_ratios([1.0 + excess], [shift], [copies])
     want = subsampling.log_delta(pair, np.array([0.03]), (0.1,), order)[0]
-    value, _, error = LossSums(law._shapes, 0.03, add=order == "add").log_delta(0.03)
+    value, _, error = LossSums(law._shapes[0], 0.03, add=order == "add").log_delta(0.03)
     assert value == pytest.approx(want, abs=1e-11 + error)
 
 

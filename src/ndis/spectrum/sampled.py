@@ -26,6 +26,7 @@ from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 from ndis.spectrum.sampled_contour import TOLERANCE, Saddle, find_saddle, integrate
+from ndis.spectrum.sampled_mixed import MixedSums
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment, Step
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
 from ndis.spectrum.sampled_shapes import CurvedShape, Shape, ShiftShape
@@ -98,7 +99,7 @@ class SampledComposition:
                     low, high = -high, -low
             self.least += g.count * low
             self.most += g.count * high
-        self._sums: LossSums | None = None
+        self._sums: LossSums | MixedSums | None = None
         self.mean = math.fsum(n * m.mean for m, n in self.parts)
         self.limit = min((m.limit for m, _ in self.parts), default=math.inf)
         self.largest = max((m.largest for m, _ in self.parts), default=0.0) or 1e-300
@@ -197,7 +198,7 @@ class SampledComposition:
             saddle = self._resolved(find_saddle(self, self.mean - at))
             v, s, e = np.full((3, some.size), math.nan)
             ways: list[Callable[[], _Found]] = [partial(integrate, self, epsilon[some], pivot, saddle)]
-            if densities and self._shapes and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
+            if densities and self._shapes[0] and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
                 ways.append(partial(self._one_by_sums, at, some.size, pivot))
                 if self.few and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()
@@ -242,22 +243,26 @@ class SampledComposition:
         return rough < bound - _LOSS
 
     @cached_property
-    def _shapes(self) -> tuple[tuple[Shape, int], ...]:
-        """The steps, if there is no plain release and all losses lie on the same side of their ends."""
+    def _shapes(self) -> tuple[tuple[tuple[Shape, int], ...], float]:
+        """The steps with unlike losses, and the shift of the plain releases that are mean shifts; () if too many."""
         found: list[tuple[Shape, int]] = []
+        squares: list[float] = []
         for g in self.groups:
-            live = (g.excess != 0.0) | (g.shift != 0.0)
-            if g.count == 0 or not live.any():
+            if g.count == 0:
                 continue
-            if g.rate == 1.0:
-                return ()
-            t, m, copies = g.excess[live], g.shift[live], g.copies[live]
-            if (t == 0.0).all():
-                found.append((ShiftShape(g.rate, math.sqrt(math.fsum((copies * m * m).tolist()))), g.count))
-            else:
-                found.append((self._curved(g.rate, t, m, copies), g.count))
-        same = len({shape.sign for shape, _ in found}) == 1
-        return tuple(found) if same and sum(n for _, n in found) <= _MOST_SUMS else ()
+            flat = g.excess == 0.0
+            square = math.fsum((g.copies * g.shift * g.shift)[flat].tolist())
+            if g.rate == 1.0:  # each direction is a release of its own
+                squares.append(g.count * square)
+                sides = [side for side in (g.excess > 0.0, g.excess < 0.0) if side.any()]
+                found += [(self._curved(1.0, g.excess[s], g.shift[s], g.copies[s]), g.count) for s in sides]
+            elif not flat.all():
+                live = ~flat | (g.shift != 0.0)
+                found.append((self._curved(g.rate, g.excess[live], g.shift[live], g.copies[live]), g.count))
+            elif square > 0.0:
+                found.append((ShiftShape(g.rate, math.sqrt(square)), g.count))
+        few = sum(n for _, n in found) <= _MOST_SUMS
+        return tuple(found) if few else (), math.sqrt(math.fsum(squares))
 
     def _curved(self, rate: float, t: Floats, m: Floats, copies: Floats) -> CurvedShape:
         if self.order == "add":  # the pair of the add order has the record in its second law
@@ -277,7 +282,10 @@ class SampledComposition:
             if got[2] <= TOLERANCE * (1.0 + abs(got[0])):
                 return got
         try:
-            self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
+            steps, shift = self._shapes
+            add = self.order == "add"
+            mixed = shift > 0.0 or len({shape.sign for shape, _ in steps}) > 1
+            self._sums = MixedSums(steps, shift, epsilon, add=add) if mixed else LossSums(steps, epsilon, add=add)
             return self._sums.log_delta(epsilon)
         except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats
             self._sums = None

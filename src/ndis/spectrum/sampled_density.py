@@ -12,7 +12,17 @@ import numpy as np
 
 from ndis._compile import compiled
 
-__all__ = ["CHEBYSHEV_POINTS", "NODES", "RULE", "TO_SERIES", "convolve_all", "log_steps", "tail", "tilted_mass"]
+__all__ = [
+    "CHEBYSHEV_POINTS",
+    "NODES",
+    "RULE",
+    "TO_SERIES",
+    "convolve_all",
+    "log_steps",
+    "series_at",
+    "tail",
+    "tilted_mass",
+]
 
 NODES = 16  # of a panel
 RULE = np.polynomial.legendre.leggauss(20)
@@ -21,7 +31,8 @@ CHEBYSHEV_POINTS = np.cos(0.5 * math.pi * _QUARTERS / NODES)
 # whole turns are taken away first: the last rows of a constant must vanish to the last digit
 _TURNED = np.outer(np.arange(NODES), _QUARTERS) % (4 * NODES)
 _TURNED = np.minimum(_TURNED, 4 * NODES - _TURNED)
-_COSINES = np.where(_TURNED <= NODES, 1.0, -1.0) * np.cos(0.5 * math.pi * np.minimum(_TURNED, 2 * NODES - _TURNED) / NODES)
+_HALF = np.minimum(_TURNED, 2 * NODES - _TURNED)
+_COSINES = np.where(_TURNED <= NODES, 1.0, -1.0) * np.cos(0.5 * math.pi * _HALF / NODES)
 TO_SERIES = _COSINES * np.where(np.arange(NODES) > 0, 2.0, 1.0)[:, None] / NODES
 _DEAD = -41.0
 _VARIATION = 7.0  # e-folds by which an integrand may change on one piece
@@ -30,7 +41,7 @@ _WIDEST = 3.0  # a piece in t; the singularities are at the distance π
 
 
 @compiled()
-def _series(c, z):
+def series_at(c, z):
     """The Chebyshev series c at −1 ≤ z ≤ 1."""
     b1, b2 = 0.0, 0.0
     for k in range(c.size - 1, 0, -1):
@@ -193,7 +204,7 @@ def tilted_mass(tilt, e, c, nodes, weights):
             half, centre = 0.5 * (stack[depth, 1] - stack[depth, 0]), 0.5 * (stack[depth, 1] + stack[depth, 0])
             for k in range(nodes.size):
                 z = centre + half * nodes[k]
-                value[k] = _series(c[j], z) + tilt * math.exp(0.5 * (e[j] + e[j + 1]) + 0.5 * (e[j + 1] - e[j]) * z)
+                value[k] = series_at(c[j], z) + tilt * math.exp(0.5 * (e[j] + e[j + 1]) + 0.5 * (e[j + 1] - e[j]) * z)
             most = value.max()
             if most < scale + _DEAD - 8.0:
                 continue
@@ -234,7 +245,7 @@ def tail(v, sign, scale_v, e, c, nodes, weights):
                 most, least = -math.inf, math.inf
                 for k in range(4):
                     lam = left + (right - left) * (0.01 if k == 0 else k / 3.0 if k < 3 else 0.99)
-                    z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
+                    z = series_at(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
                     rise = v * math.expm1(lam - edge)
                     grade = math.log(-math.expm1(-abs(rise))) if rise != 0.0 else -800.0
                     most, least = max(most, z + grade), min(least, z)
@@ -253,7 +264,7 @@ def tail(v, sign, scale_v, e, c, nodes, weights):
                     continue
                 for k in range(nodes.size):
                     lam = centre + half * nodes[k]
-                    z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
+                    z = series_at(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
                     rise = v * math.expm1(lam - edge)
                     whole = math.exp(z - scale)
                     term = -whole * math.expm1(-abs(rise))

@@ -137,7 +137,9 @@ class CurvedShape:
         v = np.exp(lams + log_scale)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # (e^{±V} − 1)/ρ, which is e^D − 1, or e^D less the offset
-            log_grown = np.where(v > 700.0, v, np.log(np.abs(np.expm1(self.sign * np.minimum(v, 700.0))))) - self.log_scale
+            log_grown = np.log(np.abs(np.expm1(self.sign * np.minimum(v, 700.0)))) - self.log_scale
+            if self.sign > 0:
+                log_grown = np.where(v > 700.0, v - self.log_scale, log_grown)
             if self._from_zero:
                 d, log_slope = log_grown - self.ratio.offset, log_grown
             else:

@@ -34,22 +34,24 @@ from ndis.errors import PrecisionError
 from ndis.spectrum.sampled_density import CHEBYSHEV_POINTS, NODES, RULE, TO_SERIES, convolve_all, tail, tilted_mass
 from ndis.spectrum.sampled_shapes import Shape
 
-__all__ = ["LossSums"]
+__all__ = ["CUT", "LossSums", "Table", "chernoff_factor"]
 
 _UNIT = 2.0**-53
 _REACH = 45.0  # in standard deviations of the noise; what lies beyond has a mass below e^-1000
-_CUT = 48.0  # e-folds below the tilted mass to which tables reach, if Chernoff's bound is near
+CUT = 48.0  # e-folds below the tilted mass to which tables reach, if Chernoff's bound is near
 _RARE = 36.0  # e-folds below δ at which the probability of an event does not count
 _NOISE = 6.0  # e-folds above that of an error which the parts of a sum bring along
 _LEAST = -300.0  # log δ below this is not asked for
 _MOST_PANELS = 1000
 _SMALL = 1e-12  # a table whose mass is wrong by less is scaled
+_NOISY, _NOISY_AND_THIN = 1e-11, 3e-13  # accepted errors where panels of half the width do no better
+_NARROWEST = 2.0**-48
 _MOST_PARTS = 4  # of a panel that is cut
 _THIN = 1.0 / 300.0  # of the whole width: the mass of a narrower panel falls with its width
 
 
 @dataclass(frozen=True)
-class _Table:
+class Table:
     """log f on panels. `mass` is log ∫ e^{κV} f dλ, and `lost` the share of it that the table may have wrong.
 
     `rare` is the probability of events that the table may have wrong besides. No event counts for more than that in δ.
@@ -65,111 +67,127 @@ class _Table:
     rare: float
 
 
+def chernoff_factor(c: float) -> float:
+    """log of the most by which an event of mass 1 under e^{c(L−ε)} can change δ(ε)."""
+    return c * math.log(c) - (1.0 + c) * math.log1p(c)
+
+
 class LossSums:
     """The density of the sum of the losses of some steps, each with its number, near one ε.
 
     The tables hold what counts under the law tilted by e^{κV}, with κ from the saddle of this ε. Other ε nearby can be
-    asked for; the error tells whether the tables suffice. All losses must lie on the same side of their ends.
+    asked for; the error tells whether the tables suffice. All losses must lie on the same side of their ends. Without
+    an ε the caller gives the plan to `build`.
     """
 
-    def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float, *, add: bool) -> None:
+    def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float | None, *, add: bool) -> None:
         self.steps, self._noise = steps, 0.0
         (side,) = {shape.sign for shape, _ in steps}
-        turn = -1 if add else 1
-        self._side = side * turn  # 1 if the loss lies above its end
+        self._add, turn = add, -1 if add else 1
+        self.side = side * turn  # 1 if the loss lies above its end
         with precision(160):
-            ends = [turn * float(shape.end()) for shape, _ in steps]
-            self._end = turn * sum((n * shape.end() for shape, n in steps), arb(0))
+            self._ends = [turn * float(shape.end()) for shape, _ in steps]
+            self.end = turn * sum((n * shape.end() for shape, n in steps), arb(0))
         # the first law of the order has the density e^ℓ against the law without the record, or is that law
-        self._weight = [(0.0, 0) if add else (end, side) for end in ends]
-        reach, least, count = _REACH, _LEAST, sum(n for _, n in steps)
-        grids = [shape.grid(reach, remove=not add) for shape, _ in steps]
-        if self._side > 0:  # events whose mass is negligible beside the δ of one step alone are left out
-            for (v, mass), end, (start, grade) in zip(grids, ends, self._weight, strict=True):
-                with np.errstate(divide="ignore"):
-                    rise = np.log(-np.expm1(-np.maximum(v - (epsilon - end), 0.0)))
-                least = max(least, float(np.logaddexp.reduce(mass + start + grade * v + rise)) - 1.0)
-            reach = min(reach, math.sqrt(2.0 * (_CUT + 5.0 + math.log(count) - least)))
-            grids = [shape.grid(reach, remove=not add) for shape, _ in steps]
+        self._weight = [(0.0, 0) if add else (end, side) for end in self._ends]
+        self.count = sum(n for _, n in steps)
+        self._look(_REACH)
+        if epsilon is not None:
+            self.build(*self._plan(epsilon))
+
+    def _look(self, reach: float) -> None:
+        """Places V of each step and the masses there, so many standard deviations far."""
+        grids = [shape.grid(reach, remove=not self._add) for shape, _ in self.steps]
         self._places = [v for v, _ in grids]
         self._masses = [mass + a + b * v for (v, mass), (a, b) in zip(grids, self._weight, strict=True)]
-        self.saddle = self._saddle(self._rest(epsilon))
-        self._tilt, self._cut = self._side * self.saddle, _CUT
-        if self._side > 0:
-            # Chernoff's bound sees large losses that do not count; the tilted density must die before them
-            for _ in range(60):
-                self._cut = _CUT + max(0.0, self._bound(epsilon) - least - 4.0)
-                if self._dies():
-                    break
-                self.saddle *= 0.7
-                self._tilt = self.saddle
-        # the log of a probability that does not count, though each step has it
-        self._floor = least - _RARE - math.log(count) if self._side > 0 else -math.inf
-        self._made: dict[tuple[int, int], _Table] = {}
+
+    def _plan(self, epsilon: float) -> tuple[float, float, float]:
+        """The saddle, the e-folds to which tables reach, and the log of a probability that does not count."""
+        c, v = self.saddle_of(lambda c: self.tilted_mean(c) - self.side * self._rest(epsilon)), self._rest(epsilon)
+        if self.side < 0:
+            return c, CUT, -math.inf
+        least = _LEAST  # events whose mass is negligible beside the δ of one step alone are left out
+        for place, mass, end in zip(self._places, self._masses, self._ends, strict=True):
+            with np.errstate(divide="ignore"):
+                rise = np.log(-np.expm1(-np.maximum(place - (epsilon - end), 0.0)))
+            least = max(least, float(np.logaddexp.reduce(mass + rise)) - 1.0)
+        self._look(min(_REACH, math.sqrt(2.0 * (CUT + 5.0 + math.log(self.count) - least))))
+        # Chernoff's bound sees large losses that do not count; the tilted density must die before them
+        cut = CUT
+        for _ in range(60):
+            cut = CUT + max(0.0, self.log_tilted_mass(c) + chernoff_factor(c) - c * v - least - 4.0)
+            if self.dies(c, cut):
+                break
+            c *= 0.7
+        return c, cut, least - _RARE - math.log(self.count)
+
+    def build(self, saddle: float, cut: float, floor: float) -> None:
+        """Make the tables. `floor` is the log of a probability that does not count, though each step has it."""
+        self.saddle, self._tilt, self._cut, self._floor = saddle, self.side * saddle, cut, floor
+        self._made: dict[tuple[int, int], Table] = {}
         table = None
-        for j, (_, n) in enumerate(steps):
+        for j, (_, n) in enumerate(self.steps):
             one = self._power(j, n)
             table = one if table is None else self._sum(table, one)
         assert table is not None
-        self._table = table
+        self.table = table
 
     def _rest(self, epsilon: float) -> float:
         """v of the module docstring; the difference is rounded once."""
         with precision(160):
-            return float(self._side * (arb(epsilon) - self._end))
+            return float(self.side * (arb(epsilon) - self.end))
 
-    def _saddle(self, v: float) -> float:
-        """The c > 0 of Chernoff's bound, the least of a convex function, to a few digits."""
+    def tilted_mean(self, c: float) -> float:
+        """The mean of the loss less its end under the law tilted by c."""
+        total = 0.0
+        for place, mass, (_, n) in zip(self._places, self._masses, self.steps, strict=True):
+            f = self.side * c * place + mass
+            weight = np.exp(f - f.max())
+            total += self.side * n * float((weight * place).sum() / weight.sum())
+        return total
 
-        def slope(c: float) -> float:
-            total = math.log(c) - math.log1p(c) - self._side * v
-            for place, mass, (_, n) in zip(self._places, self._masses, self.steps, strict=True):
-                f = self._side * c * place + mass
-                weight = np.exp(f - f.max())
-                total += self._side * n * float((weight * place).sum() / weight.sum())
-            return total
+    def log_tilted_mass(self, c: float) -> float:
+        """log E e^{c(L − end)}, roughly."""
+        pairs = zip(self._places, self._masses, self.steps, strict=True)
+        return math.fsum(n * float(np.logaddexp.reduce(self.side * c * v + mass)) for v, mass, (_, n) in pairs)
 
+    @staticmethod
+    def saddle_of(slope: Callable[[float], float]) -> float:
+        """The c > 0 of Chernoff's bound, the least of a convex function, to a few digits; `slope` is K′ − ε."""
         low, high = math.log(1e-6), math.log(1e20)
         for _ in range(40):
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if slope(math.exp(middle)) > 0.0 else (middle, high)
+            c = math.exp(middle)
+            low, high = (low, middle) if slope(c) + math.log(c) - math.log1p(c) > 0.0 else (middle, high)
         return math.exp(low)
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log δ, −d log δ/dε and the error."""
-        table, v = self._table, self._rest(epsilon)
+        table, v = self.table, self._rest(epsilon)
         if not v > 0.0:
-            return (math.log(-math.expm1(epsilon)), 0.0, 2.0 * _UNIT) if self._side > 0 else (-math.inf, 0.0, 0.0)
-        value, slope = tail(v, float(self._side), table.scale, table.edges, table.series, *RULE)
+            return (math.log(-math.expm1(epsilon)), 0.0, 2.0 * _UNIT) if self.side > 0 else (-math.inf, 0.0, 0.0)
+        value, slope = tail(v, float(self.side), table.scale, table.edges, table.series, *RULE)
         if not value > -math.inf:
             return math.nan, math.nan, math.inf
-        bound = table.mass + self._shape(v)
         far = 1.0 + abs(math.log(v / table.scale))
-        error = table.error + self._noise * abs(value) + 8.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
-        error += math.exp(min(math.log(table.lost) + bound - value, 100.0))
-        return value, slope, error + math.exp(min(math.log(table.rare) - value, 100.0)) if table.rare else error
+        error = self.error(value, table.mass + chernoff_factor(self.saddle) - self._tilt * v)
+        return value, slope, error + 8.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
 
-    def _shape(self, v: float) -> float:
-        """log of the most by which an event of tilted mass 1 can change δ."""
-        c = self.saddle
-        return c * math.log(c) - (1.0 + c) * math.log1p(c) - self._tilt * v
+    def error(self, value: float, bound: float) -> float:
+        """What the table brings into the log δ with this value and this Chernoff bound."""
+        table = self.table
+        error = table.error + self._noise * abs(value) + math.exp(min(math.log(table.lost) + bound - value, 100.0))
+        return error + math.exp(min(math.log(table.rare) - value, 100.0)) if table.rare else error
 
-    def _bound(self, epsilon: float) -> float:
-        """Chernoff's bound on log δ."""
-        total = self._shape(self._rest(epsilon))
-        for place, mass, (_, n) in zip(self._places, self._masses, self.steps, strict=True):
-            total += n * float(np.logaddexp.reduce(self._tilt * place + mass))
-        return total
-
-    def _dies(self) -> bool:
-        """True if the tilted density of every step is negligible where it is cut off."""
+    def dies(self, c: float, cut: float) -> bool:
+        """True if the density of every step, tilted by c, is negligible where it is cut off."""
         for place, mass in zip(self._places, self._masses, strict=True):
-            height = self._tilt * place + mass
-            if height[-1] > height.max() - self._cut + 2.0:
+            height = self.side * c * place + mass
+            if height[-1] > height.max() - cut + 2.0:
                 return False
         return True
 
-    def _power(self, j: int, n: int) -> _Table:
+    def _power(self, j: int, n: int) -> Table:
         if (j, n) not in self._made:
             if n == 1:
                 self._made[j, n] = self._one(j)
@@ -179,7 +197,7 @@ class LossSums:
                 self._made[j, n] = self._sum(both, self._power(j, 1)) if n % 2 else both
         return self._made[j, n]
 
-    def _one(self, j: int) -> _Table:
+    def _one(self, j: int) -> Table:
         shape, (start, grade) = self.steps[j][0], self._weight[j]
         height = self._tilt * self._places[j] + self._masses[j]
         live = np.flatnonzero(height > height.max() - self._cut)
@@ -205,7 +223,7 @@ class LossSums:
         top = float((place + height).max())
         return top + math.log(float(np.exp(place + height - top).sum() / mass.sum()))
 
-    def _sum(self, a: _Table, b: _Table) -> _Table:
+    def _sum(self, a: Table, b: Table) -> Table:
         scale = a.scale + b.scale
         ea, eb = a.edges - math.log(scale / a.scale), b.edges - math.log(scale / b.scale)
 
@@ -235,7 +253,7 @@ class LossSums:
         errors: tuple[float, ...],
         lost: float,
         rare: float,
-    ) -> _Table:
+    ) -> Table:
         """The table of f."""
         edges = np.linspace(low, high, 9)
         todo = [(x, y, math.inf) for x, y in pairwise(edges.tolist())]
@@ -250,16 +268,19 @@ class LossSums:
             for (x, y, before), v, height in zip(todo, *shapes, strict=True):
                 series = TO_SERIES @ v
                 size, top = float(np.abs(v).max()), float(height.max())
+                if y - x <= _NARROWEST * max(1.0, abs(x), abs(y)):  # its nodes are no longer apart
+                    series = np.zeros(NODES)
+                    series[0] = np.median(v)
                 left = float(np.abs(series[-2:]).max())
                 if not left < math.inf:
                     raise PrecisionError("the density of the loss is out of the range of floats")
                 # a panel that is thin beside all of them, near a pole, holds little of the mass
-                thin = min((y - x) * max(1.0 / (high - low), math.exp(min(top, 100.0))) / _THIN, 1.0)
-                left *= thin
+                thin = min((y - x) * max(1.0 / (_THIN * (high - low)), 10.0 * math.exp(min(top, 100.0))), 1.0)
+                raw, left = left, left * thin
                 # what the rounding of λ does to the values, beside their own
                 small = 2.0 * _UNIT * (20.0 + size + thin * max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
                 # halving did not help
-                noisy = thin == 1.0 and left > 0.6 * before and left <= 1e-11 * (1.0 + size)
+                noisy = raw > 0.6 * before and left <= (_NOISY if thin == 1.0 else _NOISY_AND_THIN) * (1.0 + size)
                 share = top + min(math.log(y - x), 0.0)
                 chance = float(v.max()) + min(math.log(y - x), 0.0)
                 seldom = math.exp(min(self._floor - chance, 0.0))
@@ -272,10 +293,10 @@ class LossSums:
                     # the last terms of a series fall with the width of its panel like a power
                     parts = min(max(math.ceil((left / enough) ** (1.0 / NODES)), 2), _MOST_PARTS)
                     cuts = np.linspace(x, y, parts + 1).tolist()
-                    rest += [(one, two, left) for one, two in pairwise(cuts)]
+                    rest += [(one, two, raw) for one, two in pairwise(cuts)]
                     continue
                 done.append((x, y, series, float(v.max()), top))
-                if left <= min(small, 1e-11 * (1.0 + size)):
+                if left <= min(small, _NOISY * (1.0 + size)):
                     worst = max(worst, left / (1.0 + size))
                 elif left * math.exp(chance) <= math.exp(self._floor + _NOISE):
                     rare += left * math.exp(chance)
@@ -298,7 +319,7 @@ class LossSums:
             series[:, 0] -= wrong
             error = math.hypot(*errors)
         else:
-            error = sum(errors)
-        return _Table(
+            error = sum(errors) + abs(wrong)
+        return Table(
             scale, edges, series, np.array([p[3] for p in done]) + 1.0, mass, error + 0.5 * worst + _UNIT, lost, rare
         )
