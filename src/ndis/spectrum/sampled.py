@@ -37,7 +37,7 @@ __all__ = ["SampledComposition", "SampledGroup"]
 
 Order = Literal["remove", "add"]
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
-_MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
+_MOST_SUMS = 10_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
 _RARE = 8.0  # so many far losses, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count

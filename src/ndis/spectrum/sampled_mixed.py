@@ -201,12 +201,12 @@ class MixedSums:
     def _both(self, v: float) -> tuple[float, float]:
         """log E h(v + D), h(x) = E δ_G(x − U), and minus its slope; pieces are halved until each is smooth."""
         inner, outer = self.sides[0].table, self.sides[1].table
-        # h is smooth in log x beside x = 0, where D = −v
-        cuts = outer.edges
+        # h is as smooth at x as the density of U is there, and smooth in log x beside x = 0, where D = −v
+        marks = inner.scale * np.exp(inner.edges) - v
+        cuts = np.concatenate([outer.edges, np.log(marks[marks > 0.0] / outer.scale)])
         if v < 0.0:
-            zero = math.log(-v / outer.scale)
-            near = zero + np.concatenate([-_OCTAVES, [0.0], _OCTAVES])
-            cuts = np.unique(np.concatenate([cuts, near[(near > cuts[0]) & (near < cuts[-1])]]))
+            cuts = np.concatenate([cuts, math.log(-v / outer.scale) + np.concatenate([-_OCTAVES, [0.0], _OCTAVES])])
+        cuts = np.unique(cuts[(cuts >= outer.edges[0]) & (cuts <= outer.edges[-1])])
         todo = np.stack([cuts[:-1], cuts[1:]], axis=1)
         logs: list[Floats] = []
         slopes: list[Floats] = []

@@ -114,6 +114,8 @@ class CurvedShape:
         """V at D."""
         if self._from_zero:
             return np.logaddexp(0.0, self.log_scale + self.ratio.offset + d)
+        if self.rate == 1.0:
+            return np.abs(d)
         v = np.abs(np.log1p(math.exp(self.log_scale) * np.expm1(np.minimum(d, 700.0))))
         return np.where(d > 300.0, d + self.log_scale, v)
 
@@ -135,6 +137,8 @@ class CurvedShape:
 
     def log_density(self, lams: Floats, log_scale: float) -> Floats:
         v = np.exp(lams + log_scale)
+        if self.rate == 1.0:  # V = |D|
+            return self.ratio.log_density(self.sign * v) + lams + log_scale
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # (e^{±V} − 1)/ρ, which is e^D − 1, or e^D less the offset
             log_grown = np.log(np.abs(np.expm1(self.sign * np.minimum(v, 700.0)))) - self.log_scale
