@@ -222,7 +222,7 @@ class SampledComposition:
         """
         c, width, bend, bound = saddle
         for m, n in self.parts:
-            share, spread = (0.0, 0.0) if isinstance(m, PlainMoment) else m.far_losses(c)
+            share, spread = m.far_losses(c)
             if n * share > _UNSEEN and spread * width > 1.0:
                 width, bend = 1.0 / spread, 0.0
         return c, width, bend, bound

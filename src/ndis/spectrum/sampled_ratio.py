@@ -6,8 +6,8 @@ For N(m, diag(1+t)) against N(0, I) the logarithm of the ratio w is
 
 and a direction with t = 0 adds m x to D and −m²/2 to a. D is a generalized chi-square variable, whose density
 `ndis.spectrum.chi_square_law` gives to full relative accuracy. If all t have one sign, D has an end at 0 and the
-density is smooth in τ = log|D|. If both signs occur, the density may have a pole or a kink at D = 0, and τ = D. If that
-place is far from the mean, or smooth, τ is D less its mean.
+density is smooth in τ, the logarithm of D over its mean. If both signs occur, the density may have a pole or a kink at
+D = 0, and τ = D. If that place is far from the mean, or smooth, τ is D less its mean.
 
 `RatioPanels` keeps log f(τ) as Chebyshev series on panels that grow as far as they are asked for.
 """
@@ -42,9 +42,11 @@ _DEAD = -50.0  # log of a mass that does not count beside the largest
 _MOST_NODES = 60_000
 _DEEP = 1200.0  # e-folds; what is below does not count for any purpose
 _VARIATION = 6.0  # e-folds by which the density may change on one piece
+_TURN = 4.0  # most of the change of log w on one piece
 _PHASE = 16.0  # most of |s|·(change of the loss) on one piece of 20 nodes
 _MOST_PANELS = 3000
-_NEAREST = -600.0  # log of the least distance from an end
+_NEAREST = -600.0  # log of the least distance from an end, in means
+_NEAR_MEAN = 0.5  # |τ| below which the density is taken about the mean of D
 _MOST_STEPS = 40  # on the way outwards; each is half as long again as the one before
 _NINTHS = np.polynomial.chebyshev.chebvander(np.linspace(-1.0, 1.0, 9), NODES - 1).T  # a series at nine places
 
@@ -84,6 +86,11 @@ class RatioLaw:
         near = not self.law.gaussian and abs(self.mean) <= _END_IS_NEAR * self.spread
         self.from_end, self.from_pole = near and self.side != 0, near and self.side == 0
 
+    @cached_property
+    def _gamma(self) -> bool:
+        """True for equal ratios without a shift: D has a gamma law."""
+        return self.side != 0 and self.law.t.size == 1 and float(self.law.q[0]) == 0.0
+
     @property
     def dof(self) -> float:
         """The number of directions with t ≠ 0."""
@@ -91,7 +98,7 @@ class RatioLaw:
 
     def log_density(self, d: Floats) -> Floats:
         """log of the density of D."""
-        if self.side and self.law.t.size == 1 and self.law.q[0] == 0.0:  # a gamma law
+        if self._gamma:
             half, scale = 0.5 * self.dof, self.unit * abs(float(self.law.t[0]))
             with np.errstate(divide="ignore", invalid="ignore"):
                 x = self.side * d / scale
@@ -100,6 +107,8 @@ class RatioLaw:
 
     def log_density_about_mean(self, z: Floats) -> Floats:
         """log of the density of D at its mean plus z; z counts as exact."""
+        if self._gamma:
+            return self.log_density(self.mean + z)
         x = (self.mean + z) / self.unit
         linear, near = self.law.linear(x)
         value, _, error = evaluate_form(self.law, x, PDF, (np.where(near, linear, -z / self.unit), near))
@@ -108,31 +117,46 @@ class RatioLaw:
             raise PrecisionError("the density of a likelihood ratio did not reach full accuracy")
         return np.where(outside, -math.inf, value - math.log(self.unit))
 
+    def log_density_of(self, log_ratio: Floats) -> Floats:
+        """log of the density of D where log w is given, without the cancellation of its offset with a large D."""
+        z = log_ratio - self.mean_log
+        near = np.full(z.shape, not self.from_pole)
+        if self.from_end:
+            near = np.abs(z) < 0.5 * abs(self.mean)
+        out = np.empty(z.size)
+        out[near] = self.log_density_about_mean(z[near])
+        out[~near] = self.log_density(log_ratio[~near] - self.offset)
+        return out
+
     # the coordinate τ
 
     def place(self, tau: Floats) -> Floats:
         """D at τ."""
         if self.from_end:
-            return self.side * np.exp(tau)
+            return self.mean * np.exp(tau)
         return tau if self.from_pole else tau + self.mean
 
     def log_ratio(self, tau: Floats) -> Floats:
-        """log w at τ."""
+        """log w at τ, without the cancellation of its offset with a large D."""
         if self.from_end:
-            return self.offset + self.side * np.exp(tau)
+            return self.mean_log + self.mean * np.expm1(tau)
         return tau + (self.offset if self.from_pole else self.mean_log)
 
     def log_density_at(self, tau: Floats) -> Floats:
         """log of the density of τ."""
-        if self.from_end:
-            return self.log_density(self.side * np.exp(tau)) + tau
-        return self.log_density(tau) if self.from_pole else self.log_density_about_mean(tau)
+        if not self.from_end:
+            return self.log_density(tau) if self.from_pole else self.log_density_about_mean(tau)
+        out = tau + math.log(abs(self.mean))
+        near = np.abs(tau) < _NEAR_MEAN
+        out[near] += self.log_density_about_mean(self.mean * np.expm1(tau[near]))
+        out[~near] += self.log_density(self.mean * np.exp(tau[~near]))
+        return out
 
     @cached_property
     def centre(self) -> tuple[float, float]:
         """A place where much of the mass of τ is, and its width."""
         if self.from_end:
-            return math.log(abs(self.mean)), min(self.spread / abs(self.mean), 1.0)
+            return 0.0, min(self.spread / abs(self.mean), 1.0)
         return (self.mean if self.from_pole else 0.0), self.spread
 
     def reach(self, height: Callable[[Floats], Floats], sign: float, depth: float = -_DEAD) -> float:
@@ -140,8 +164,8 @@ class RatioLaw:
         tau, step = self.centre
         top, dead = -math.inf, 0
         for _ in range(_MOST_STEPS):
-            x = tau + sign * step * (np.arange(4) + 1.0)
-            values = self.log_density_at(x) + height(x)
+            x: Floats = tau + sign * step * np.arange(1.0, 5.0, dtype=np.float64)
+            values: Floats = self.log_density_at(x) + height(x)
             for place, value in zip(x.tolist(), values.tolist(), strict=True):
                 top = max(top, value)
                 dead = dead + 1 if not value > top - depth else 0
@@ -235,7 +259,10 @@ class RatioPanels:
             top = (log_mass + height(tau.ravel()).reshape(tau.shape)).max(1)
             live |= top > top.max() - depth
         ends = np.abs(np.diff(loss(tau[:, [0, -1]].ravel()).reshape(-1, 2)))[:, 0]
-        steep = np.ptp(np.maximum(log_mass, log_mass.max() - _DEEP), axis=1) / _VARIATION
+        # log(1 − q + q w) has its branch points at the height π of log w
+        turn = np.abs(np.diff(self.law.log_ratio(tau[:, [0, -1]].ravel()).reshape(-1, 2)))[:, 0]
+        deep = np.maximum(log_mass, log_mass.max() - _DEEP)
+        steep = np.maximum(np.ptp(deep, axis=1) / _VARIATION, np.where(np.ptp(deep, axis=1) > 0.0, turn / _TURN, 0.0))
         pieces = np.maximum(np.ceil(np.where(live, np.maximum(size * ends / _PHASE, steep), steep)), 1.0)
         if not pieces.sum() * RULE[0].size <= _MOST_NODES:
             raise PrecisionError("a moment needs too many nodes")

@@ -5,7 +5,7 @@ V > 0. For a mean shift w is log-normal, the end is log(1−q) and V = log(1 + r
 
 For any other pair log w = a + D (`sampled_ratio`). If D has an end, at 0, then the end of ℓ is log(1 − q + q e^a), and
 V = |log(1 + ρ(e^D − 1))| with ρ = q e^a/(1 − q + q e^a). Otherwise the end and V are those of a mean shift: w has no
-end but 0. That also serves narrower pairs of many directions, or with a large a, for which hardly anything is near e^a.
+end but 0. That also serves narrower pairs: only a single direction has a pole of its density at the other end, e^a.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ __all__ = ["CurvedShape", "Shape", "ShiftShape"]
 
 _POINTS = 1200
 _FINE, _DEPTH = 40.0, 200.0  # a piece of the grid spans 16/40 of log V where the mass is above e^-200
-_MANY = 16.0  # directions, of which the density is smooth enough at its end
-_HIGH = 3.0  # a from which on the mass is far from the end
 
 
 class Shape(Protocol):
@@ -46,7 +44,7 @@ class Shape(Protocol):
         """The end of ℓ, at the working precision."""
 
     def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
-        """Some increasing V, and the log of the mass near each; `reach` is in standard deviations of the noise."""
+        """Some V in order, and the log of the mass near each; `reach` is in standard deviations of the noise."""
 
     def log_density(self, lams: Floats, log_scale: float) -> Floats:
         """log of the density of λ = log V − log_scale."""
@@ -93,8 +91,8 @@ class CurvedShape:
         self.rate, self._pair = rate, (excess, shift, copies)
         self.ratio = RatioLaw(excess, shift, copies)
         self._panels = RatioPanels(self.ratio)
-        side, wide = self.ratio.side, self.ratio.dof >= _MANY or self.ratio.offset > _HIGH
-        self._from_zero = side == 0 or (side < 0 and rate < 1.0 and wide and self.ratio.dof >= 2.0)
+        side = self.ratio.side
+        self._from_zero = side == 0 or (side < 0 and rate < 1.0 and self.ratio.dof >= 2.0)
         self.sign = 1 if self._from_zero else side
         odds = math.inf if rate == 1.0 else math.log(rate) - math.log1p(-rate)
         self.log_scale = odds if self._from_zero else -float(np.logaddexp(0.0, -(odds + self.ratio.offset)))  # log ρ
@@ -110,10 +108,11 @@ class CurvedShape:
                 edge -= arb(c) * (arb(t).log1p() + arb(m) ** 2 / arb(t)) / 2
         return (arb(self.rate) * edge.expm1()).log1p()
 
-    def _distance(self, d: Floats) -> Floats:
-        """V at D."""
+    def _distance(self, tau: Floats) -> Floats:
+        """V at τ of the law of the ratio."""
         if self._from_zero:
-            return np.logaddexp(0.0, self.log_scale + self.ratio.offset + d)
+            return np.logaddexp(0.0, self.log_scale + self.ratio.log_ratio(tau))
+        d = self.ratio.place(tau)
         if self.rate == 1.0:
             return np.abs(d)
         v = np.abs(np.log1p(math.exp(self.log_scale) * np.expm1(np.minimum(d, 700.0))))
@@ -121,38 +120,34 @@ class CurvedShape:
 
     def _log_distance(self, tau: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            return np.maximum(np.log(self._distance(self.ratio.place(tau))), -700.0)
+            return np.maximum(np.log(self._distance(tau)), -700.0)
 
     def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
-        law, depth = self.ratio, 0.5 * reach * reach
-        heights = (law.log_ratio, np.zeros_like) if remove else (np.zeros_like,)
+        heights = (self.ratio.log_ratio, np.zeros_like) if remove else (np.zeros_like,)
         for height in heights:
-            self._panels.cover(height, depth)
+            self._panels.cover(height, 0.5 * reach * reach)
         tau, log_mass, _ = self._panels.nodes(self._log_distance, _FINE, heights, _DEPTH)
-        v = self._distance(law.place(tau))
+        v = self._distance(tau)
         if v[-1] < v[0]:
             v, log_mass = v[::-1], log_mass[::-1]
-        keep = np.concatenate([[True], np.diff(v) > 0.0]) & (v > 0.0)
-        return v[keep], log_mass[keep]
+        return v[v > 0.0], log_mass[v > 0.0]
 
     def log_density(self, lams: Floats, log_scale: float) -> Floats:
         v = np.exp(lams + log_scale)
         if self.rate == 1.0:  # V = |D|
             return self.ratio.log_density(self.sign * v) + lams + log_scale
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # (e^{±V} − 1)/ρ, which is e^D − 1, or e^D less the offset
+            # |e^{±V} − 1|/ρ, which is |e^D − 1|, or w
             log_grown = np.log(np.abs(np.expm1(self.sign * np.minimum(v, 700.0)))) - self.log_scale
             if self.sign > 0:
                 log_grown = np.where(v > 700.0, v - self.log_scale, log_grown)
             if self._from_zero:
-                d, log_slope = log_grown - self.ratio.offset, log_grown
+                d, found, density = log_grown - self.ratio.offset, log_grown, self.ratio.log_density_of
             else:
-                grown = self.sign * np.exp(log_grown)
-                d = np.where(log_grown > 600.0, log_grown, np.log1p(grown))
-                log_slope = d
+                d = np.where(log_grown > 600.0, log_grown, np.log1p(self.sign * np.exp(log_grown)))
+                found, density = d, self.ratio.log_density
             out = np.full(v.shape, -math.inf)
-            good = (d * self.ratio.side > 0.0) | (self.ratio.side == 0)
-            good &= np.isfinite(d)
-            out[good] = self.ratio.log_density(d[good])
+            good = ((d * self.ratio.side > 0.0) | (self.ratio.side == 0)) & np.isfinite(d)
+            out[good] = density(found[good])
             # dD/dλ = V dD/dV
-            return np.where(good, out + self.sign * v + np.log(v) - self.log_scale - log_slope, -math.inf)
+            return np.where(good, out + self.sign * v + np.log(v) - self.log_scale - found, -math.inf)
