@@ -195,7 +195,8 @@ class SampledComposition:
                 todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
                 if not todo.size:
                     break
-            some = todo[max(0, todo.size // 2 - _TOGETHER // 2) :][:_TOGETHER] if todo.size > _TOGETHER else todo
+            place = max(0, todo.size // 2 - _TOGETHER // 2) if todo.size > _TOGETHER else 0
+            some = todo[place : place + _TOGETHER]
             pivot = some.size // 2
             at = float(epsilon[some[pivot]])
             saddle = self._resolved(find_saddle(self, self.mean - at))
@@ -214,8 +215,7 @@ class SampledComposition:
             good = e <= 0.1 * TOLERANCE * (1.0 + np.abs(v))
             good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
-            todo = np.setdiff1d(todo, some[good], assume_unique=True)
-            todo = todo[np.argsort(epsilon[todo], kind="stable")]
+            todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
         return value, slope, error
 
     def _resolved(self, saddle: Saddle) -> Saddle:

@@ -173,16 +173,30 @@ def _choose(s, low, high, heights, q, mu, add, filled, nodes, slope):
 
 
 @compiled()
-def _log_moments(done, s, low, high, heights, q, mu, add, mean, filled, nodes, slope, value, error):
+def _bucket(s):
+    """The number of the table for Re s ≤ 2^(bucket−2); −1 for a point that is not finite or too far out."""
+    if not (s.real < 2.0**1000 and abs(s.imag) < math.inf):
+        return -1
+    return int(math.ceil(math.log2(max(s.real, 0.25)))) + 2
+
+
+@compiled()
+def _log_moments(done, bucket, s, low, high, heights, q, mu, add, mean, filled, nodes, slope, value, error):
     """log M(s) − κs and its estimated absolute error, for an array of s with Im s ≥ 0, from the place `done` on.
 
-    A moment near 1 is summed from 1 on, the others as they are. Returns the place at which the table has too little
-    room, or the end.
+    A moment near 1 is summed from 1 on, the others as they are. The value at a point without a bucket is NaN. Returns
+    the place that needs a table of another bucket, or one with more room, or the end.
     """
     root = math.sqrt(2.0 * math.pi)
     room = nodes.shape[2]
     for i in range(done, s.size):
         si = s[i]
+        own = _bucket(si)
+        if own < 0:
+            value[i], error[i] = math.nan, math.inf
+            continue
+        if own != bucket:
+            return i
         line, enough = _choose(si, low, high, heights, q, mu, add, filled, nodes, slope)
         loss, weights, masses = nodes[0, line], nodes[1, line], nodes[2, line]
         step = first = (high - low) / _FIRST
@@ -227,7 +241,8 @@ def _log_moments(done, s, low, high, heights, q, mu, add, mean, filled, nodes, s
         else:
             moment = plain * step / root
             value[i] = (cmath.log(moment) if moment != 0.0 else complex(-745.0, 0.0)) - mean * si
-            error[i] = wrong / max(abs(moment), 1e-300) + 4.0 * _UNIT * abs(mean * si)
+            error[i] = wrong / max(abs(moment), 1e-300)
+        error[i] += 16.0 * _UNIT * abs(mean * si)  # the rounding of κ
     return s.size
 
 
@@ -282,24 +297,20 @@ class ShiftMoment:
 
         The value at a point that is not finite is not known: NaN, with an infinite error.
         """
-        value, error = np.full(s.size, np.nan, dtype=np.complex128), np.full(s.size, np.inf)
-        bucket = np.ceil(np.log2(np.maximum(s.real, 0.25))) + 2.0
-        known = (bucket < 1024.0) & np.isfinite(s.imag)  # the table of a bucket reaches to 2^bucket
-        for b in set(bucket[known].tolist()):
-            here = np.flatnonzero(known & (bucket == b))
-            value[here], error[here] = self._within(int(b), s[here])
-        return value, error
-
-    def _within(self, bucket: int, s: Complexes) -> tuple[Complexes, Floats]:
-        """`centred` at points of one bucket."""
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
-        done = 0
-        while True:
+        done, last = 0, -1
+        while done < s.size:
+            bucket = max(_bucket(s[done]), 0)
+            if bucket == last:  # the table was too short
+                self._lengthen(bucket)
             low, high, filled, nodes, slope = self._table(bucket)
             shape = low, high, self._heights, self.rate, self.shift, self.add, self.mean
-            done = _log_moments(done, s, *shape, filled, nodes, slope, value, error)
-            if done == s.size:
-                return value, error
-            more = np.empty((3, nodes.shape[1], 2 * nodes.shape[2] - 1), dtype=np.complex128)
-            more[:, :, : nodes.shape[2]] = nodes
-            self._tables[bucket] = low, high, filled, more, slope
+            done, last = _log_moments(done, bucket, s, *shape, filled, nodes, slope, value, error), bucket
+        return value, error
+
+    def _lengthen(self, bucket: int) -> None:
+        """Give a table room for one more halving."""
+        low, high, filled, nodes, slope = self._tables[bucket]
+        more = np.empty((3, nodes.shape[1], 2 * nodes.shape[2] - 1), dtype=np.complex128)
+        more[:, :, : nodes.shape[2]] = nodes
+        self._tables[bucket] = low, high, filled, more, slope

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 CUT = 46.0  # terms below e^-46 of the largest are left out
-_SCAN = 256  # intervals of the scan for the places where terms count
+_SCAN = 128  # intervals of the scan for the places where terms count
 FAR, FAR_WIDTH = 45.0, 2.0  # of the window that cuts off the tail of x in the remove order: a mass below e^-350
 _EVEN = tuple(1.0 / math.factorial(k) for k in range(14, 0, -2))  # of (e^z − 1 − z)/z², highest power first
 _ODD = tuple(1.0 / math.factorial(k) for k in range(15, 1, -2))
@@ -113,11 +113,12 @@ def log_window(x, mu):
 
 
 @compiled()
-def _log_density(s, x, q, mu, add):
-    """Logarithm of the terms of M at a real s, but for a constant, and the loss."""
+def _log_density(x, q, mu, add):
+    """At a real x: the logarithm of the density under P, but for a constant and with the window, and the loss."""
     ratio = log_ratio(complex(x), 0.0j, q, mu)[0].real
-    f = -0.5 * x * x + (-s if add else 1.0 + s) * ratio
-    return f if add else f + log_window(complex(x), mu).real, ratio
+    if add:
+        return -0.5 * x * x, -ratio
+    return -0.5 * x * x + ratio + log_window(complex(x), mu).real, ratio
 
 
 @compiled()
@@ -130,14 +131,16 @@ def terms_range(s, q, mu, add):
         right = min(right, FAR + mu + 40.0 * FAR_WIDTH)
     left = -reach - (math.sqrt(-2.0 * most * math.log1p(-q)) if add else 0.0)
     pad = (right - left) / _SCAN
+    term, top = np.empty((_SCAN + 1, s.size)), np.full(s.size, -math.inf)
+    for k in range(_SCAN + 1):
+        density, loss = _log_density(left + k * pad, q, mu, add)
+        for j in range(s.size):
+            term[k, j] = density + s[j] * loss
+            top[j] = max(top[j], term[k, j])
     low, high = right, left
-    f = np.empty(_SCAN + 1)
-    for j in range(s.size):
-        for k in range(_SCAN + 1):
-            f[k] = _log_density(s[j], left + k * pad, q, mu, add)[0]
-        top = f.max()
-        for k in range(_SCAN + 1):
-            if f[k] >= top - cut:
+    for k in range(_SCAN + 1):
+        for j in range(s.size):
+            if term[k, j] >= top[j] - cut:
                 low, high = min(low, left + (k - 1) * pad), max(high, left + (k + 1) * pad)
     return low, high
 
@@ -149,7 +152,8 @@ def far_losses(s, q, mu):
     step = ((1.0 + s) * mu + 4.0 - left) / count
     f, loss = np.empty(count + 1), np.empty(count + 1)
     for k in range(count + 1):
-        f[k], loss[k] = _log_density(s, left + k * step, q, mu, False)
+        density, loss[k] = _log_density(left + k * step, q, mu, False)
+        f[k] = density + s * loss[k]
     valley = 0
     for k in range(1, count):
         if f[k - 1] >= f[k] < f[k + 1] and (valley == 0 or f[k] < f[valley]):
