@@ -123,20 +123,20 @@ def _log_density(x, q, mu, add):
 
 @compiled()
 def terms_range(s, q, mu, add):
-    """Where the terms at some real s are not negligible. A loss near 0 adds little to M − 1, of the order of (qμ)²."""
-    most, cut = s.max(), CUT - 2.0 * math.log(q * min(mu, 1.0))
+    """Where the terms at some rising real s count. A loss near 0 adds little to M − 1, of the order of (qμ)²."""
+    most, cut = s[-1], CUT - 2.0 * math.log(q * min(mu, 1.0))
     reach = math.sqrt(2.0 * cut) + 1.0
     right = reach + mu * (1.0 if add else 2.0 + most)
     if not add:
         right = min(right, FAR + mu + 40.0 * FAR_WIDTH)
     left = -reach - (math.sqrt(-2.0 * most * math.log1p(-q)) if add else 0.0)
     pad = (right - left) / _SCAN
-    term, top = np.empty((_SCAN + 1, s.size)), np.full(s.size, -math.inf)
+    term, top = np.empty((_SCAN + 1, s.size)), np.empty(s.size)
     for k in range(_SCAN + 1):
         density, loss = _log_density(left + k * pad, q, mu, add)
         for j in range(s.size):
             term[k, j] = density + s[j] * loss
-            top[j] = max(top[j], term[k, j])
+            top[j] = term[k, j] if k == 0 else max(top[j], term[k, j])
     low, high = right, left
     for k in range(_SCAN + 1):
         for j in range(s.size):
@@ -148,19 +148,26 @@ def terms_range(s, q, mu, add):
 @compiled()
 def far_losses(s, q, mu):
     """Share and spread of large losses under the law of the remove order tilted by s, if they are apart; else 0, 0."""
-    left, count = -8.0, 1023
-    step = ((1.0 + s) * mu + 4.0 - left) / count
-    f, loss = np.empty(count + 1), np.empty(count + 1)
-    for k in range(count + 1):
+    left, count = -8.0, 1024
+    step = ((1.0 + s) * mu + 4.0 - left) / (count - 1)
+    f, loss = np.empty(count), np.empty(count)
+    top, valley = -math.inf, 0
+    for k in range(count):
         density, loss[k] = _log_density(left + k * step, q, mu, False)
         f[k] = density + s * loss[k]
-    valley = 0
-    for k in range(1, count):
-        if f[k - 1] >= f[k] < f[k + 1] and (valley == 0 or f[k] < f[valley]):
-            valley = k
-    mass = np.exp(f - f.max())
-    far, loss = mass[valley:], loss[valley:]
-    share = far.sum()
-    if valley == 0 or not share > 0.0:
+        top = max(top, f[k])
+        if k > 1 and f[k - 2] >= f[k - 1] < f[k] and (valley == 0 or f[k - 1] < f[valley]):
+            valley = k - 1
+    if valley == 0:
         return 0.0, 0.0
-    return share / mass.sum(), math.sqrt((far * (loss - (far * loss).sum() / share) ** 2).sum() / share)
+    near, far, mean, square = 0.0, 0.0, 0.0, 0.0
+    for k in range(count):
+        mass = math.exp(f[k] - top)
+        if k < valley:
+            near += mass
+        elif mass > 0.0:  # mean and sum of squares, updated
+            far += mass
+            move = loss[k] - mean
+            mean += move * mass / far
+            square += mass * move * (loss[k] - mean)
+    return far / (near + far), math.sqrt(square / far) if far > 0.0 else 0.0
