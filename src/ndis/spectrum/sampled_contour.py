@@ -35,6 +35,8 @@ _CHUNK = 8
 _MAX_LOOK = 48
 _MAX_HALVINGS = 7
 _GOAL = 2e-14
+_EARLY = 3  # halvings after which the rounding is known well enough to give up
+_HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
 _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
@@ -246,8 +248,11 @@ def _along(law: Law, epsilon: Floats, pivot: int, path: Path, found: _Values) ->
         _add(lin, v0, c, w, 1.0, s, ds, *law.centred(s), sums)
         last = change[pivot]
         _settle(h, scale, end, sums, previous, change, value, error)
-        if error[pivot] <= max(2.0 * h * (sums[3, pivot] + _UNIT * sums[2, pivot]) / previous[pivot], _GOAL):
+        floor = h * (sums[3, pivot] + _UNIT * sums[2, pivot]) / previous[pivot]
+        if error[pivot] <= max(2.0 * floor, _GOAL):
             break
         if level >= 2 and change[pivot] > 0.5 * last:
             break  # the integrand is too rough along this path
+        if level >= _EARLY and not math.fabs(floor) < _HOPELESS * (1.0 + math.fabs(scale[pivot])):
+            break  # the terms cancel, and the next halvings do not help
     return value, sums[1] / sums[0], error

@@ -13,7 +13,7 @@ The mean over x is a trapezoid sum on a line x + iθ. On the real line the integ
 line raised towards the branch points, at the height π/μ, turns the phase into a decay. Among some lines the kernel
 takes the one on which the largest term is smallest. It halves the step until the sum settles. The rule converges at
 least geometrically in 1/step, so that the changes D₁, D₂ of two halvings leave an error of about D₂ (D₂/D₁)². The
-estimate is more careful: D₂ times 10 (D₂/D₁)^{3/2}, and never less than D₂/10⁴.
+estimate is more careful: D₂ times 10 (D₂/D₁)^{3/2}, and never less than D₂/10⁴. After one halving it is D₁.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _log_moments(done, bucket, s, low, high, heights, q, mu, add, mean, filled, 
             left = change
             if last < math.inf and change < last:
                 left = change * min(max(10.0 * (change / last) ** 1.5, 1e-4), 1.0)
-            wrong = (left + 4.0 * _UNIT * scale) / root + first * end + 2.0 * _UNIT * rest
+            wrong = (left + 6.0 * _UNIT * scale) / root + first * end + 2.0 * _UNIT * rest
             if enough > _MAX_LEVEL:
                 wrong = math.inf
                 break
