@@ -132,7 +132,7 @@ def _top(s, line, low, high, heights, q, mu, add, filled, nodes, slope):
 def _turn(s, line, top, add, heights, nodes, slope):
     """How fast the phase of the terms turns along a line, where they count."""
     power = -s if add else 1.0 + s
-    turn = 1e-9
+    turn = 0.0
     for k in range(_FIRST + 1):
         L = nodes[0, line, k]
         if nodes[1, line, k].real + s.real * L.real - s.imag * L.imag > top - CUT:
@@ -141,18 +141,30 @@ def _turn(s, line, top, add, heights, nodes, slope):
 
 
 @compiled()
+def _enough(angle):
+    """So many halvings that the phase, which turns by this angle from node to node, turns by at most two; at least 1.
+
+    A coarser rule can settle on a wrong value. The result is above the largest level for an angle that is no number.
+    """
+    level = 1
+    while level <= _MAX_LEVEL and not angle <= 2.0 * 2.0**level:
+        level += 1
+    return level
+
+
+@compiled()
 def _choose(s, low, high, heights, q, mu, add, filled, nodes, slope):
     """The line for one s, and the least number of halvings there.
 
     The logarithm of the largest term is a convex function of the height (Hadamard), so that the search climbs only
-    while it falls. The phase may turn by at most two from node to node; a coarser rule can settle on a wrong value.
+    while it falls.
     """
     shape = (low, high, heights, q, mu, add, filled, nodes, slope)
-    reach = (high - low) / _FIRST / 2.0
+    step = (high - low) / _FIRST
     best, least = 0, _top(s, 0, *shape)
     turn = _turn(s, 0, least, add, heights, nodes, slope)
-    if turn * abs(heights[1]) < _LITTLE:  # other lines gain less than that
-        return 0, max(1, int(math.ceil(math.log2(turn * reach))))
+    if turn * abs(heights[1]) < _LITTLE:  # the next line gains less than that
+        return 0, _enough(turn * step)
     while best + 1 < heights.size:
         top = _top(s, best + 1, *shape)
         if not top < least:
@@ -163,8 +175,7 @@ def _choose(s, low, high, heights, q, mu, add, filled, nodes, slope):
         top = least if line == best else _top(s, line, *shape)
         if top > least + _SLACK:
             break
-        turn = _turn(s, line, top, add, heights, nodes, slope)
-        needed = max(1, int(math.ceil(math.log2(turn * reach))))
+        needed = _enough(_turn(s, line, top, add, heights, nodes, slope) * step)
         if needed < enough:
             best, enough = line, needed
         if enough <= 2:
