@@ -41,7 +41,7 @@ _MOST_SUMS = 10_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
 _RARE = 8.0  # so many far losses, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count
-_LOSS = 5.0  # e-folds between Chernoff's bound and δ that cost too many digits
+_LOSS = 8.0  # e-folds between Chernoff's bound and δ that cost too many digits
 _LEAST = -700.0  # of Chernoff's bound on log δ: the density of the loss underflows beyond
 _ACCEPTED = 5e-11  # of log δ, relative to 1 + |log δ|
 _TOGETHER = 64  # so many ε at most share one path
@@ -192,7 +192,8 @@ class SampledComposition:
                 todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
                 if not todo.size:
                     break
-            some = todo[max(0, todo.size // 2 - _TOGETHER // 2) :][:_TOGETHER] if todo.size > _TOGETHER else todo
+            place = max(0, todo.size // 2 - _TOGETHER // 2) if todo.size > _TOGETHER else 0
+            some = todo[place : place + _TOGETHER]
             pivot = some.size // 2
             at = float(epsilon[some[pivot]])
             saddle = self._resolved(find_saddle(self, self.mean - at))
@@ -211,8 +212,7 @@ class SampledComposition:
             good = e <= 0.1 * TOLERANCE * (1.0 + np.abs(v))
             good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
-            todo = np.setdiff1d(todo, some[good], assume_unique=True)
-            todo = todo[np.argsort(epsilon[todo], kind="stable")]
+            todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
         return value, slope, error
 
     def _resolved(self, saddle: Saddle) -> Saddle:

@@ -16,11 +16,11 @@ A path is taken only where the integrand dies for good and stays below a few tim
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from ndis._compile import compiled
 from ndis._validate import Floats
 from ndis.spectrum.sampled_moment import Complexes
 
@@ -35,12 +35,15 @@ _CHUNK = 8
 _MAX_LOOK = 48
 _MAX_HALVINGS = 7
 _GOAL = 2e-14
+_EARLY = 3  # halvings after which the rounding is known well enough to give up
+_HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
 _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 
 Saddle = tuple[float, float, float, float]  # place, width, bend of steepest descent, Chernoff's bound on log δ
-_Values = tuple[int, Complexes, Complexes, Complexes, Floats]  # number, s, ds/du, K − s·mean, its error
+Path = tuple[float, float, float]  # saddle, width, bend
+_Values = tuple[Complexes, Complexes, Complexes, Floats]  # s, ds/du, K − s·mean, its error
 
 
 class Law(Protocol):
@@ -57,19 +60,69 @@ class Law(Protocol):
         """K(s) − s·mean at points of the upper half-plane, and the estimated absolute errors."""
 
 
-@dataclass(frozen=True)
-class Path:
-    """s(u) = c + bend w (cosh u − 1) + i w sinh u."""
+@compiled(error_model="numpy")
+def _nodes(path, first, step, count):
+    """s(u) = c + bend w (cosh u − 1) + i w sinh u, and ds/du, at u = first, first + step, …"""
+    c, w, bend = path
+    s, ds = np.empty(count, dtype=np.complex128), np.empty(count, dtype=np.complex128)
+    for k in range(count):
+        cosh, sinh = math.cosh(first + k * step), math.sinh(first + k * step)
+        s[k] = complex(c + bend * w * (cosh - 1.0), w * sinh)
+        ds[k] = complex(bend * w * sinh, w * cosh)
+    return s, ds
 
-    c: float
-    w: float
-    bend: float
 
-    def nodes(self, u: Floats) -> tuple[Complexes, Complexes]:
-        cosh, sinh = np.cosh(u), np.sinh(u)
-        s = self.c + self.bend * self.w * (cosh - 1.0) + 1j * self.w * sinh
-        ds = self.w * (self.bend * sinh + 1j * cosh)
-        return s, ds
+@compiled(error_model="numpy")
+def _dying(dead, s, ds, v, e, lin, base, growth):
+    """The number of values until they are dead for good, 0 if they go on, −1 if they grow or are in doubt.
+
+    The second result is the number of dead values at the end.
+    """
+    for j in range(s.size):
+        height = (v[j] + lin * s[j]).real + math.log(abs(ds[j] / (s[j] * (s[j] + 1.0)))) - base
+        doubt = height + math.log(e[j] + _UNIT)
+        if not (height < growth and doubt < _DOUBT + max(growth, 0.0)):
+            return -1, 0
+        dead = dead + 1 if max(height, doubt) < _DEAD else 0
+        if dead == 3 or (dead == 2 and max(height, doubt) < 2.0 * _DEAD):
+            return j + 1, dead
+    return 0, dead
+
+
+@compiled(error_model="numpy")
+def _add(lin, v0, c, w, first, s, ds, v, e, sums):
+    """Add the terms at some nodes, over the one at the saddle, for every ε. The first one counts `first` times.
+
+    The sums are those of the terms, of the terms times s, of the moduli and of the errors; then the last modulus.
+    """
+    for k in range(s.size):
+        factor, share = ds[k] / (s[k] * (s[k] + 1.0)) * (c * (1.0 + c) / w), first if k == 0 else 1.0
+        for j in range(lin.size):
+            z = v[k] - v0 + lin[j] * (s[k] - c)
+            large = math.exp(z.real) * share
+            f = complex(large * math.cos(z.imag), large * math.sin(z.imag)) * factor
+            size = abs(f)
+            sums[0, j] += f.imag
+            sums[1, j] += (f * s[k]).imag
+            sums[2, j] += size
+            sums[3, j] += size * (min(e[k], 1.0) + 4.0 * _UNIT * (1.0 + abs(v[k]) + abs(lin[j] * s[k])))
+            sums[4, j] = size
+
+
+@compiled(error_model="numpy")
+def _settle(h, scale, end, sums, previous, change, value, error):
+    """log δ and its error at every ε after a halving, from the sums; `change` and `previous` are kept for the next."""
+    for j in range(scale.size):
+        current, last = h * sums[0, j], change[j]
+        change[j], previous[j] = abs(current - previous[j]), current
+        floor = h * (sums[3, j] + _UNIT * sums[2, j])
+        left = change[j]
+        if not last < math.inf:
+            left = math.inf
+        elif left > floor and left < last:
+            left *= max(10.0 * left / last, 0.01)
+        value[j] = scale[j] + math.log(current / math.pi)
+        error[j] = (left + floor + end[j]) / current if value[j] < _ONE else math.inf  # NaN too is no value
 
 
 def _chernoff(value: float, lin: float, c: float) -> float:
@@ -129,41 +182,35 @@ def find_saddle(law: Law, lin: float, floor: float = -math.inf, start: float = 0
     return c, w, bend, bound
 
 
-def _look(law: Law, path: Path, lin: float, base: float, growth: float, limit: int) -> _Values | None:
-    """Values along the path until they are dead; None if they grow, are in doubt, or do not die."""
-    parts = []
-    k = 1
-    dead = 0
+def _look(law: Law, path: Path, lin: float, growth: float, limit: int) -> _Values | None:
+    """Values along the path, from the saddle on, until they are dead; None if they grow, are in doubt, or live on."""
+    c, w, _ = path
+    parts: list[_Values] = []
+    base, dead, k = 0.0, 0, 0
     while k <= limit:
-        u: Floats = _LOOK * np.arange(k, k + _CHUNK, dtype=np.float64)
-        s, ds = path.nodes(u)
+        s, ds = _nodes(path, _LOOK * k, _LOOK, _CHUNK if k else _CHUNK + 1)
         v, e = law.centred(s)
-        height = (v + lin * s).real + np.log(np.abs(ds / (s * (s + 1.0)))) - base
+        if not parts:
+            base = float(v[0].real) + lin * c + math.log(w) - math.log(c) - math.log1p(c)
         parts.append((s, ds, v, e))
-        for j in range(_CHUNK):
-            doubt = height[j] + math.log(e[j] + _UNIT)
-            if not (height[j] < growth and doubt < _DOUBT + max(growth, 0.0)):
-                return None
-            dead = dead + 1 if max(height[j], doubt) < _DEAD else 0
-            if dead == 3 or (dead == 2 and max(height[j], doubt) < 2.0 * _DEAD):
-                count = k + j + 1 - dead
-                s, ds, v, e = (np.concatenate(a)[:count] for a in zip(*parts, strict=True))
-                return count, s, ds, v, e
-        k += _CHUNK
+        count, dead = _dying(dead, *parts[-1], lin, base, growth)
+        if count < 0:
+            return None
+        if count > 0:
+            stop = k + count - dead + 1  # the first dead value ends the path
+            s, ds, v, e = (a[0] if len(a) == 1 else np.concatenate(a) for a in zip(*parts, strict=True))
+            return s[:stop], ds[:stop], v[:stop], e[:stop]
+        k += s.size
     return None
 
 
-def integrate(
-    law: Law, epsilon: Floats, pivot: int, saddle: Saddle
-) -> tuple[Floats, Floats, Floats]:
+def integrate(law: Law, epsilon: Floats, pivot: int, saddle: Saddle) -> tuple[Floats, Floats, Floats]:
     """log δ, mean s and error at every ε, by the path that suits the one at `pivot`."""
     lin = law.mean - float(epsilon[pivot])
     c, w, bend, _ = saddle
     best = (np.full(epsilon.size, np.nan), np.full(epsilon.size, np.nan), np.full(epsilon.size, np.inf))
     if not w > 0.0:
         return best
-    start = law.centred(np.array([c], dtype=np.complex128))
-    base = start[0][0].real + lin * c - math.log(c) - math.log1p(c) + math.log(w)
     tried = set()
     for growth, limit, slopes in (
         (2.0, 16, (min(max(bend, -0.5), 0.5),)),
@@ -173,12 +220,12 @@ def integrate(
         seen = []
         for slope in slopes:
             if slope not in tried:
-                found = _look(law, Path(c, w, slope), lin, base, growth, limit)
+                found = _look(law, (c, w, slope), lin, growth, limit)
                 if found is not None:
                     seen.append((slope, found))
                     tried.add(slope)
-        for slope, found in sorted(seen, key=lambda pair: pair[1][0]):
-            got = _along(law, epsilon, pivot, Path(c, w, slope), start, found)
+        for slope, found in sorted(seen, key=lambda pair: pair[1][0].size):
+            got = _along(law, epsilon, pivot, (c, w, slope), found)
             if not got[2][pivot] >= best[2][pivot]:
                 best = got
             if best[2][pivot] <= 0.1 * TOLERANCE * (1.0 + abs(best[0][pivot])):
@@ -186,48 +233,26 @@ def integrate(
     return best
 
 
-def _along(
-    law: Law, epsilon: Floats, pivot: int, path: Path, start: tuple[Complexes, Floats], found: _Values
-) -> tuple[Floats, Floats, Floats]:
+def _along(law: Law, epsilon: Floats, pivot: int, path: Path, found: _Values) -> tuple[Floats, Floats, Floats]:
     """The trapezoid rule along one path, for every ε: log δ, the mean of s, the estimated error."""
-    count, s, ds, v, e = found
-    c, n = path.c, epsilon.size
-    v0, e0 = start[0][0], start[1][0]
-    lin = law.mean - epsilon
-    scale = v0.real + lin * c - math.log(c) - math.log1p(c) + math.log(path.w)
-    norm = math.log(path.w) - math.log(c) - math.log1p(c)
-
-    def sums(s: Complexes, ds: Complexes, v: Complexes, e: Floats) -> tuple[Floats, ...]:
-        z = v[None, :] + lin[:, None] * s[None, :] - (scale - norm)[:, None]
-        f = np.exp(z) * (ds / (s * (s + 1.0)) * math.exp(-norm))[None, :]
-        size = np.abs(f)
-        round_ = 4.0 * _UNIT * (1.0 + np.abs(v)[None, :] + np.abs(lin[:, None] * s[None, :]))
-        wrong = size * (np.minimum(e, 1.0)[None, :] + round_)
-        return f.imag.sum(1), (f * s).imag.sum(1), size.sum(1), wrong.sum(1), size[:, -1]
-
-    total, moment, size, wrong, end = sums(s, ds, v, e)
-    total, moment, size = total + 0.5, moment + 0.5 * c, size + 0.5
-    wrong += 0.5 * (e0 + 4.0 * _UNIT * (1.0 + abs(v0) + np.abs(lin * c)))
-    h = _LOOK
-    previous, change = h * total, np.full(n, np.inf)
-    value, error = np.full(n, np.nan), np.full(n, np.inf)
+    (c, w, _), n, lin = path, epsilon.size, law.mean - epsilon
+    count, v0 = found[0].size - 1, float(found[2][0].real)
+    scale = v0 + lin * c - math.log(c) - math.log1p(c) + math.log(w)
+    h, sums = _LOOK, np.zeros((5, n))
+    _add(lin, v0, c, w, 0.5, *found, sums)
+    end, previous = sums[4].copy(), h * sums[0]
+    change, value, error = np.full(n, np.inf), np.empty(n), np.empty(n)
     for level in range(_MAX_HALVINGS):
+        s, ds = _nodes(path, 0.5 * h, h, count << level)
         h *= 0.5
-        u: Floats = h * (1.0 + 2.0 * np.arange(count << level, dtype=np.float64))
-        s, ds = path.nodes(u)
-        a, b, d, f, _ = sums(s, ds, *law.centred(s))
-        total, moment, size, wrong = total + a, moment + b, size + d, wrong + f
-        current = h * total
-        last, change = change, np.abs(current - previous)
-        previous = current
-        floor = wrong * h + _UNIT * size * h
-        with np.errstate(all="ignore"):
-            left = change * np.where(change < last, np.maximum(10.0 * change / last, 0.01), 1.0)
-            left = np.where(np.isfinite(last), np.where(change <= floor, change, left), np.inf)
-            value = scale + np.log(current / math.pi)
-            error = np.where(value < _ONE, (left + floor + end) / current, np.inf)  # NaN too is no value
-        if error[pivot] <= max(2.0 * floor[pivot] / current[pivot], _GOAL):
+        _add(lin, v0, c, w, 1.0, s, ds, *law.centred(s), sums)
+        last = change[pivot]
+        _settle(h, scale, end, sums, previous, change, value, error)
+        floor = h * (sums[3, pivot] + _UNIT * sums[2, pivot]) / previous[pivot]
+        if error[pivot] <= max(2.0 * floor, _GOAL):
             break
-        if level >= 2 and change[pivot] > 0.5 * last[pivot]:
+        if level >= 2 and change[pivot] > 0.5 * last:
             break  # the integrand is too rough along this path
-    return value, moment / total, error
+        if level >= _EARLY and not math.fabs(floor) < _HOPELESS * (1.0 + math.fabs(scale[pivot])):
+            break  # the terms cancel, and the next halvings do not help
+    return value, sums[1] / sums[0], error
