@@ -45,7 +45,6 @@ __all__ = ["Complexes", "ShiftMoment", "Step", "log_excess", "second_order_expon
 
 Complexes = NDArray[np.complex128]
 
-_log1p = log1p  # `sampled_pair` takes it from here
 _UNIT = 2.0**-53
 _FIRST = 32  # intervals of the first trapezoid
 _MAX_LEVEL = 7

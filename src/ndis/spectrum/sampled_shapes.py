@@ -142,12 +142,12 @@ class CurvedShape:
             if self.sign > 0:
                 log_grown = np.where(v > 700.0, v - self.log_scale, log_grown)
             if self._from_zero:
-                d, found, density = log_grown - self.ratio.offset, log_grown, self.ratio.log_density_of
+                d, found = log_grown - self.ratio.offset, log_grown
             else:
-                d = np.where(log_grown > 600.0, log_grown, np.log1p(self.sign * np.exp(log_grown)))
-                found, density = d, self.ratio.log_density
+                d = found = np.where(log_grown > 600.0, log_grown, np.log1p(self.sign * np.exp(log_grown)))
             out = np.full(v.shape, -math.inf)
             good = ((d * self.ratio.side > 0.0) | (self.ratio.side == 0)) & np.isfinite(d)
-            out[good] = density(found[good])
+            density = self.ratio.log_density_of(found[good]) if self._from_zero else self.ratio.log_density(d[good])
+            out[good] = density
             # dD/dλ = V dD/dV
             return np.where(good, out + self.sign * v + np.log(v) - self.log_scale - found, -math.inf)
