@@ -32,7 +32,6 @@ from ndis.spectrum.sampled_shift import (
     FAR,
     FAR_WIDTH,
     far_losses,
-    log1p,
     log_excess,
     log_ratio,
     log_window,
