@@ -282,7 +282,7 @@ def test_many_steps_between_the_bounds(order):
 @pytest.mark.parametrize("excess", [0.03, -0.2])
 def test_bounds_of_a_sampled_sketch(order, excess):
     """One step has a closed form; two are worse than one."""
-    pair = GaussianPair.from_ratios([1.0 + excess], [0.0], [12])
+    pair = GaussianPair.from_ratios([1.0 + excess, 1.0 + 1.5 * excess], [0.0, 0.0], [10, 2])
     with precision(256):
         group = SampledGroup((0.1,), enclose(pair.origins, 256), 1)
     truth = sample_once(pair, 0.02, (0.1,), order, relative_width=1e-9)
@@ -293,9 +293,12 @@ def test_bounds_of_a_sampled_sketch(order, excess):
     assert twice.upper > truth.lower
 
 
-def test_a_sampled_sketch_has_no_certificate_of_a_given_width():
-    with precision(256):
-        group = SampledGroup((0.1,), Directions([(arb(0.5), arb(0), 3)], arb(0)), 4)
+@pytest.mark.parametrize(
+    "other",
+    [Directions([(arb(0.5), arb(0), 3), (arb(0.25), arb(0), 1)], arb(0)), Directions([(arb(0.5), arb(0), 3)], arb(1))],
+)
+def test_a_sampled_pair_with_different_ratios_has_no_certificate_of_a_given_width(other):
+    group = SampledGroup((0.1,), other, 4)
     with pytest.raises(PrecisionError, match="bounds_sampled"):
         certify_sampled([group], 0.1, order="remove")
 

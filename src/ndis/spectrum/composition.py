@@ -28,7 +28,6 @@ from ndis.spectrum.subsampling import Order
 __all__ = ["SAMPLED_WIDTH", "Composition", "Step", "worse"]
 
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
-_CURVED_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent apart
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
@@ -134,14 +133,12 @@ class Composition:
         return level > -math.inf and find_saddle(self.law, self.law.mean - epsilon, aim)[3] < aim
 
     def certify(self, epsilon: float, relative_width: float) -> Enclosure:
-        """A certified enclosure of δ(ε). For mean shifts it has this width, if that is within reach, or is wider.
+        """A certified enclosure of δ(ε). It has this relative width if that is within reach, or is wider.
 
-        For sampled pairs with unequal variances no width is promised.
+        For sampled pairs with different variance ratios no width is promised.
         """
-        curved = any(step.curved for step in self.steps)
-        width = max(relative_width, _CURVED_WIDTH) if curved else relative_width
         return sampled_certified.bounds_sampled(
-            self.enclosed, epsilon, order=self.order, relative_width=width, made=self._stand_ins
+            self.enclosed, epsilon, order=self.order, relative_width=relative_width, made=self._stand_ins
         )
 
     def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:

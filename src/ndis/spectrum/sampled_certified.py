@@ -46,6 +46,8 @@ _ATTEMPTS = 6
 _BOUND_BITS = 320
 _MOST_NODES = 60_000  # about five seconds
 _MANY = 3000  # nodes: with more, a sum over the number of jumps is tried first
+_SUM_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent apart
+_STAND_IN_WIDTH = 0.01  # relative; no stand-in does better
 
 
 def certify_sampled(
@@ -96,13 +98,14 @@ def bounds_sampled(
 ) -> Enclosure:
     """lower ≤ δ(ε) ≤ upper with certainty, for groups of any pairs; the width is what it is.
 
-    For sampled pairs with unequal variances discrete pairs with so many places stand in: one that dominates, one that
-    is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time. The lower end is
-    0 if the places do not resolve a dominated pair. Stand-ins do not depend on ε: one dictionary `made`, empty at
-    first, keeps them for further ε of the same groups, order and places.
+    For sampled pairs with different variance ratios discrete pairs with so many places stand in: one that dominates,
+    one that is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time. The
+    lower end is 0 if the places do not resolve a dominated pair. Stand-ins do not depend on ε: one dictionary `made`,
+    empty at first, keeps them for further ε of the same groups, order and places. They also serve pairs with one ratio
+    if the sum with the exact moments is out of reach.
 
-    The sums aim at `relative_width`. Where they do not reach it, the narrowest enclosure found is returned. If no sum
-    is within reach, that is 0 and Chernoff's bound.
+    The sums aim at `relative_width`, or at 1e-4 with stand-ins. Where they do not reach it, the narrowest enclosure
+    found is returned. If no sum is within reach, that is 0 and Chernoff's bound.
 
     Examples
     --------
@@ -111,22 +114,41 @@ def bounds_sampled(
     >>> bounds_sampled([group], 0.5, order="remove").width > 0
     True
     """
-    whole = {i: g for i, g in enumerate(groups) if g.invariants.curved and any(q != 1.0 for q in g.rates)}
-    if not whole:
-        low, high = outward(_search(groups, epsilon, order, relative_width)[0])
-        return Enclosure(max(low, 0.0), min(high, 1.0))
-    steps, known = sum(g.count for g in whole.values()), {} if made is None else made
+    curved = {i: g for i, g in enumerate(groups) if g.invariants.curved and g.sampled}
+    known = {} if made is None else made
+    low, high = 0.0, 1.0
+    if all(g.single for g in curved.values()):
+        ball, reached, _ = _search(groups, epsilon, order, relative_width)
+        low, high = outward(ball)
+        low, high = max(low, 0.0), min(high, 1.0)
+        if reached <= _STAND_IN_WIDTH or not curved:
+            return Enclosure(low, high)
+    below, above = _by_stand_ins(groups, curved, epsilon, order, places, max(relative_width, _SUM_WIDTH), known)
+    return Enclosure(max(low, below), min(high, above))
+
+
+def _by_stand_ins(
+    groups: Sequence[SampledGroup],
+    curved: dict[int, SampledGroup],
+    epsilon: float,
+    order: Order,
+    places: int,
+    width: float,
+    known: dict[float, StandIns],
+) -> Enclosure:
+    """Bounds of δ(ε) with discrete pairs in the place of some groups."""
+    steps = sum(g.count for g in curved.values())
     mass = 1e-12 / steps
     while True:
         if mass not in known:
-            known[mass] = _stand_ins(whole, order == "remove", places, mass)
+            known[mass] = _stand_ins(curved, order == "remove", places, mass)
         above, below, lost = known[mass]
-        top, _, _ = _search(groups, epsilon, order, relative_width, above)
-        if lost <= relative_width * top or mass < 1e-200:
-            bottom = arb(0) if below is None else _search(groups, epsilon, order, relative_width, below)[0]
+        top, _, _ = _search(groups, epsilon, order, width, above)
+        if lost <= width * top or mass < 1e-200:
+            bottom = arb(0) if below is None else _search(groups, epsilon, order, width, below)[0]
             with precision(_BOUND_BITS):
                 return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
-        goal = max(0.1 * relative_width * float(top.lower()) / steps, 1e-290)
+        goal = max(0.1 * width * float(top.lower()) / steps, 1e-290)
         mass = min(10.0 ** (8 * math.floor(math.log10(goal) / 8)), 1e-8 * mass)  # few different ones
 
 
