@@ -1,8 +1,8 @@
 """A composition of sampled releases in one order: fast floats, and the certificate where floats refuse.
 
 `ndis.spectrum.sampled` evaluates δ in milliseconds with an error estimate, and refuses if the estimate is too large.
-For mean shifts `ndis.spectrum.sampled_certified` then encloses log δ to ten digits, in about a second. Its middle is
-taken.
+For pairs with one variance ratio `ndis.spectrum.sampled_certified` then encloses log δ to ten digits, in about a
+second. Its middle is taken.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class Step:
 
     @property
     def curved(self) -> bool:
-        """True for a sampled pair with unequal variances, which has no certificate of a given width."""
-        return bool(self.rates) and not (self.pair.excess == 0.0).all()
+        """True for a sampled pair with different variance ratios, which has no certificate of a given width."""
+        ratios = self.pair.excess[(self.pair.excess != 0.0) | (self.pair.shift != 0.0)]
+        return bool(self.rates) and not (ratios == ratios[:1]).all()
 
 
 class Composition:

@@ -194,6 +194,10 @@ def _log_bessel(order: float, x: Any) -> Any:
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.log(ive(nu, z)) + z.real + math.lgamma(order) - nu * np.log(0.5 * z)
         return np.where(np.abs(z) < 1e-3, x / order, value)
-    w = z / nu
+    w = z / nu  # Debye's expansion
     root = np.sqrt(1.0 + w * w)
-    return nu * (root - 1.0 - np.log(0.5 * (1.0 + root))) - 0.5 * np.log(root)
+    p = 1.0 / root
+    first, second = p * (3.0 - 5.0 * p**2) / 24.0, p**2 * (81.0 - 462.0 * p**2 + 385.0 * p**4) / 1152.0
+    front = math.lgamma(order) - nu * math.log(nu) + nu - 0.5 * math.log(2.0 * math.pi * nu)
+    value = nu * (root - 1.0 - np.log(0.5 * (1.0 + root))) - 0.5 * np.log(root)
+    return front + value + np.log(1.0 + (first + second / nu) / nu)
