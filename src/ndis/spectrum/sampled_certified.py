@@ -44,7 +44,7 @@ __all__ = ["SampledGroup", "StandIns", "bounds_sampled", "certify_sampled", "cer
 
 _ATTEMPTS = 6
 _BOUND_BITS = 320
-_MOST_NODES = 60_000  # about five seconds
+_MOST_NODES = 200_000  # about five seconds for one kind of step
 _MANY = 3000  # nodes: with more, a sum over the number of jumps is tried first
 _SUM_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent apart
 _STAND_IN_WIDTH = 0.01  # relative; no stand-in does better
@@ -212,7 +212,7 @@ def _search(
             reason = f" (the sum needs {plan.last:.2g} nodes)"
             break
         jumps, few = few and (plan.tau > 0.0 or plan.last > _MANY), few and plan.tau == 0.0 and plan.last <= _MANY
-        if not jumps and plan.last > _MOST_NODES:
+        if not jumps and plan.last * max(len(parts.steps), 1) > _MOST_NODES:
             reason = f" (the sum needs {plan.last:.2g} nodes)"
             break
         try:

@@ -239,7 +239,8 @@ class CurvedStep(CurvedFloats):
                     if not total.is_finite():
                         u += sign
                     elif (over := float(total.log()) - aim) > 0.0:
-                        u += sign * (over / float(pieces[0][1]) + 0.05)
+                        move = over / float(pieces[0][1]) + 0.05
+                        u += sign * (min(move, 4.0) if u > 0.0 else move)
                     else:
                         break
                 found.append(u)

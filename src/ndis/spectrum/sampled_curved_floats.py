@@ -102,12 +102,19 @@ class CurvedFloats:
         """log δ(ε) of one step for ε ≥ 0, in floats; −inf for the add order, where no plan needs it."""
         if not self.remove:
             return -math.inf
-        density, ratio, step = self._grid(0.0)
-        beyond = ratio > epsilon
-        if not beyond.any():
+        log_w = math.log(math.expm1(min(epsilon, 700.0)) / self.q + 1.0)
+        edge = max((log_w - self._lead) / self._beta, 0.0)
+        if self._beta > 0.0:
+            place = edge + np.geomspace(1e-3, 60.0, _POINTS) / (0.5 - self._beta)
+        elif edge > 0.0:
+            place = edge * np.exp(-np.geomspace(1e-3, 60.0, _POINTS) / self._half)
+        else:
             return -math.inf
-        value, near = density[beyond] + ratio[beyond], ratio[beyond]
-        return _log_sum(value + np.log(-np.expm1(epsilon - near))) + math.log(step)
+        ratio = self._log_ratio(place)
+        with np.errstate(divide="ignore"):
+            value = self._log_density(place, np.log(place)) - np.log(place) + ratio
+            value += np.log(-np.expm1(np.minimum(epsilon - ratio, 0.0))) + np.log(np.abs(np.gradient(place)))
+        return _log_sum(value)
 
     def body_variance(self) -> float:
         """Variance of the loss without the record, in floats."""
