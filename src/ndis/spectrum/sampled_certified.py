@@ -2,8 +2,10 @@
 
 Write K(s) for the sum of the log-moments of all releases in one order. Theorem thm:period-sum (docs/theory.md) encloses
 δ(ε) by a sum of e^{K(s) − sε}/(s(s+1)) over s_k = c + 2πik/p, and by moments at three real places. The moments of
-sampled steps come from `ndis.spectrum.sampled_moment_balls`, those of plain releases from their closed form. If the sum
-would be long, `ndis.spectrum.sampled_certified_jumps` splits the steps first, in the remove order.
+sampled steps come from `ndis.spectrum.sampled_moment_balls` (mean shifts) and `ndis.spectrum.sampled_curved_balls`
+(pairs with one variance ratio), those of plain releases from their closed form. If the sum would be long,
+`ndis.spectrum.sampled_certified_jumps` splits the mean shifts first, in the remove order. Sampled pairs with different
+variance ratios have stand-ins (`ndis.spectrum.sampled_upper`).
 
 **The rest beyond y_N.** Let C bound |e^{K(c+iy) − sε}| for all y ≥ y_N. Then the nodes beyond y_N add up to at most
 C/(π y_N). For sampled steps C comes from the ceiling of that module. For plain directions |1−st| grows with y, and the
@@ -101,8 +103,8 @@ def bounds_sampled(
     For sampled pairs with different variance ratios discrete pairs with so many places stand in: one that dominates,
     one that is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time. The
     lower end is 0 if the places do not resolve a dominated pair. Stand-ins do not depend on ε: one dictionary `made`,
-    empty at first, keeps them for further ε of the same groups, order and places. They also serve pairs with one ratio
-    if the sum with the exact moments is out of reach.
+    empty at first, keeps them for further ε of the same groups, order and places. If every pair has one ratio, and the
+    sum with the exact moments is out of reach, stand-ins are tried too.
 
     The sums aim at `relative_width`, or at 1e-4 with stand-ins. Where they do not reach it, the narrowest enclosure
     found is returned. If no sum is within reach, that is 0 and Chernoff's bound.
@@ -123,6 +125,7 @@ def bounds_sampled(
         low, high = max(low, 0.0), min(high, 1.0)
         if reached <= _STAND_IN_WIDTH or not curved:
             return Enclosure(low, high)
+    curved = {i: g for i, g in curved.items() if not g.single} or curved
     below, above = _by_stand_ins(groups, curved, epsilon, order, places, max(relative_width, _SUM_WIDTH), known)
     return Enclosure(max(low, below), min(high, above))
 
