@@ -4,8 +4,8 @@ Write K(s) for the sum of the log-moments of all releases in one order. Theorem 
 δ(ε) by a sum of e^{K(s) − sε}/(s(s+1)) over s_k = c + 2πik/p, and by moments at three real places. The moments of
 sampled steps come from `ndis.spectrum.sampled_moment_balls` (mean shifts) and `ndis.spectrum.sampled_curved_balls`
 (pairs with one variance ratio), those of plain releases from their closed form. If the sum would be long,
-`ndis.spectrum.sampled_certified_jumps` splits the mean shifts first, in the remove order. Sampled pairs with different
-variance ratios have stand-ins (`ndis.spectrum.sampled_upper`).
+`ndis.spectrum.sampled_certified_jumps` splits mean shifts and sketches first, in the remove order. Sampled pairs with
+different variance ratios have stand-ins (`ndis.spectrum.sampled_upper`).
 
 **The rest beyond y_N.** Let C bound |e^{K(c+iy) − sε}| for all y ≥ y_N. Then the nodes beyond y_N add up to at most
 C/(π y_N). For sampled steps C comes from the ceiling of that module. For plain directions |1−st| grows with y, and the
@@ -40,6 +40,7 @@ from ndis.spectrum.sampled_certified_jumps import enclose_by_jumps
 from ndis.spectrum.sampled_certified_parts import Order, Parts, SampledGroup, product
 from ndis.spectrum.sampled_certified_plan import Guess, Planner
 from ndis.spectrum.sampled_certified_sum import PeriodSum, chernoff
+from ndis.spectrum.sampled_moment_balls import ShiftStep
 from ndis.spectrum.sampled_upper import DiscreteStep, dominated, dominating, profile
 
 __all__ = ["SampledGroup", "StandIns", "bounds_sampled", "certify_sampled", "certify_sampled_log"]
@@ -48,6 +49,7 @@ _ATTEMPTS = 6
 _BOUND_BITS = 320
 _MOST_NODES = 200_000  # about five seconds for one kind of step
 _MANY = 3000  # nodes: with more, a sum over the number of jumps is tried first
+_MANY_CURVED = 20_000  # the same without mean shifts
 _SUM_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent apart
 _STAND_IN_WIDTH = 0.01  # relative; no stand-in does better
 
@@ -214,7 +216,9 @@ def _search(
         if short and (plan.tau > 0.0 or plan.last > _MANY):
             reason = f" (the sum needs {plan.last:.2g} nodes)"
             break
-        jumps, few = few and (plan.tau > 0.0 or plan.last > _MANY), few and plan.tau == 0.0 and plan.last <= _MANY
+        shifts = any(isinstance(step, ShiftStep) for step, _ in parts.steps)
+        many = plan.tau > 0.0 or plan.last > (_MANY if shifts else _MANY_CURVED)
+        jumps, few = few and many, few and not many
         if not jumps and plan.last * max(len(parts.steps), 1) > _MOST_NODES:
             reason = f" (the sum needs {plan.last:.2g} nodes)"
             break

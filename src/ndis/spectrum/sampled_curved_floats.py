@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ive
+from scipy.special import gammaincc, ive
 
 from ndis._balls import Ball
 from ndis.errors import PrecisionError
@@ -122,6 +122,24 @@ class CurvedFloats:
         weight = np.exp(density - density.max())
         weight = weight / weight.sum()
         return float((weight * ratio**2).sum() - (weight * ratio).sum() ** 2)
+
+    def tail(self, reach: float, need: float) -> tuple[float, float]:
+        """(the loss that is exceeded with probability e^−need, −d log P(loss)/d loss there or at `reach`), roughly.
+
+        For t > 0 and no shift.
+        """
+        stretch = 1.0 - 2.0 * self._beta  # 1/(1+t)
+        low, high = 0.0, 4.0 * (self.copies + need) / stretch
+        while high - low > 1e-6 * high:
+            x = 0.5 * (low + high)
+            with np.errstate(divide="ignore"):
+                beyond = np.log(gammaincc(self._half, 0.5 * stretch * x)) if x * stretch < 1300.0 else -math.inf
+            low, high = (x, high) if beyond + math.log(self.q) > -need else (low, x)
+        top = float(self._log_ratio(np.array([high]))[0])
+        jump = min(reach, top)
+        place = max((math.log1p(math.expm1(min(jump, 600.0)) / self.q) - self._lead) / self._beta, 1e-3)
+        fall = max(0.5 * stretch - (self._half - 1.0) / place, 1.0 / math.sqrt(2.0 * self.copies) * stretch)
+        return top, fall / (self._beta * -math.expm1(self.log_stay - jump))
 
     def _most_angle(self, r: float, scale: float) -> float:
         """The largest α of a strip."""
