@@ -24,7 +24,6 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from flint import arb, fmpz
-from scipy.special import log_ndtr
 
 from ndis._balls import Ball, outward, precision
 from ndis.errors import PrecisionError
@@ -137,7 +136,7 @@ class _Split:
     def __init__(self, parts: Parts, epsilon: float, width: float, share: float, attempt: int) -> None:
         self.parts, self.epsilon, self.width, self.share, self.attempt = parts, epsilon, width, share, attempt
         self.spread = float(parts.flat) + sum(n * step.body_variance() for step, n in parts.steps)
-        means = (n * _body_mean(step, epsilon) for step, n in parts.steps)
+        means = (n * step.body_mean(epsilon) for step, n in parts.steps if _splits(step))
         self.reach = epsilon - 0.5 * float(parts.flat) - math.fsum(means)
         if not any(_splits(step) for step, _ in parts.steps):
             raise PrecisionError("no step is a sampled mean shift or a sketch")
@@ -208,38 +207,9 @@ def _splits(step: Step) -> TypeGuard[ShiftStep | CurvedStep]:
     return isinstance(step, ShiftStep) or CurvedWindow.serves(step)
 
 
-def _body_mean(step: Step, epsilon: float) -> float:
-    """Mean of the losses below ε/2, roughly."""
-    if isinstance(step, CurvedStep):
-        density, loss, unit = step._grid(0.0)
-        weight = np.exp(density + loss) * unit * (loss < 0.5 * epsilon)
-        return float((weight * loss).sum())
-    if not isinstance(step, ShiftStep):
-        return 0.0
-    x = np.linspace(-9.0, 9.0 + step.mu, 2001)
-    loss = step._log_ratio(x)
-    weight = np.exp(loss - 0.5 * x * x) * (loss < 0.5 * epsilon)
-    return float((weight * loss).sum() * (x[1] - x[0])) / math.sqrt(2.0 * math.pi)
-
-
-def _tail(step: ShiftStep | CurvedStep, reach: float, need: float) -> tuple[float, float]:
-    """(the loss that is exceeded with probability e^−need, −d log P(loss)/d loss there or at `reach`), roughly."""
-    if isinstance(step, CurvedStep):
-        return step.tail(reach, need)
-    low, high = 0.0, 60.0 + step.mu
-    while high - low > 1e-3:
-        x = 0.5 * (low + high)
-        tail = np.logaddexp(step.log_stay + log_ndtr(-x), math.log(step.q) + log_ndtr(step.mu - x))
-        low, high = (x, high) if tail > -need else (low, x)
-    top = float(step._log_ratio(np.array([high]))[0])
-    jump = min(reach, top)
-    x = (math.log1p(math.expm1(min(jump, 600.0)) / step.q) + 0.5 * step.mu**2) / step.mu
-    return top, max(x - step.mu, 1.0) / (step.mu * -math.expm1(step.log_stay - jump))
-
-
 def _cut(step: ShiftStep | CurvedStep, reach: float, share: float, need: float, spread: float) -> _Cut:
     """T₁, T₂ and ω, such that losses above T₂ have a probability of about e^−need."""
-    top, slope = _tail(step, reach, need)
+    top, slope = step.tail(reach, need)
     start = share * reach if share * reach < 0.9 * top else top
     width = min(2.0 / slope, start / math.sqrt(2.0 * (need + 20.0)))
     far = spread + width**2

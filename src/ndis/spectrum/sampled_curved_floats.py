@@ -123,6 +123,11 @@ class CurvedFloats:
         weight = weight / weight.sum()
         return float((weight * ratio**2).sum() - (weight * ratio).sum() ** 2)
 
+    def body_mean(self, epsilon: float) -> float:
+        """Mean of the losses below ε/2 with the record, roughly."""
+        density, loss, step = self._grid(0.0)
+        return float((np.exp(density + loss) * loss * (loss < 0.5 * epsilon)).sum() * step)
+
     def tail(self, reach: float, need: float) -> tuple[float, float]:
         """(the loss that is exceeded with probability e^−need, −d log P(loss)/d loss there or at `reach`), roughly.
 

@@ -166,8 +166,14 @@ class CurvedWindow(WindowStep):
     def best_angle(self, c: float, y: float) -> tuple[float, float]:
         """(log of the smallest ceiling found for |M_W(c + iy)| − log M_W(c), its line α), in floats."""
         scale, most = self._choice(c)
-        size, best = _log_sum(self._terms(c)), (0.0, 0.0)
+        place, terms = self._places[0], self._terms(c)
+        size, best = _log_sum(terms), (0.0, 0.0)
+        live = place[terms > terms.max() - _REACH] / scale
+        length = float(live[-1] - live[0]) + math.log(math.expm1(min(live[-1], 1.0)) / math.expm1(min(live[0], 1.0)))
+        least = _REACH * length / (2.0 * math.pi * 0.4 * _MOST_NODES)
         for angle in (most * np.array([1.0, 0.5, 0.25, 0.1, 0.05])).tolist():
+            if angle < least:
+                break
             u, v, mass, window = self._on(scale, angle)
             turn = v / self.width
             edges = [0.5 * (turn**2 - ((end - u) / self.width) ** 2) for end in (self.low, self.high)]
