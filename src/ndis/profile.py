@@ -203,7 +203,7 @@ class PrivacyProfile(Releases):
         relative_width : float, optional
             Width of the enclosure relative to δ: 1e-10 unless given, and 1e-6 for compositions of sampled releases.
             A composition of sampled releases whose width is out of reach gets the narrowest enclosure found. For
-            sampled pairs with unequal variances (sketches) that compose, the ends are about a percent apart, and no
+            sampled pairs with different variance ratios that compose, the ends are about a percent apart, and no
             width is promised. Both ends are certain in every case.
         order : {"worst", "remove", "add"}
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from ndis._balls import precision
+from ndis._balls import outward, precision
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.spectrum import sampled_certified
@@ -31,6 +31,11 @@ from ndis.spectrum.subsampling import certify as sample_once
 DATA = Path(__file__).parent / "data"
 MANY = json.loads((DATA / "given_accounting_cases.json").read_text())
 FEW = json.loads((DATA / "given_accounting_few_cases.json").read_text())
+CURVED = [
+    case
+    for case in json.loads((DATA / "accounting_cases.json").read_text())["cases"]
+    if any(g["excess"] != 0.0 for g in case["groups"])
+]
 # The stored value of this case, −104.445, is below log δ of its first step alone, −104.43953: the file is wrong there.
 WRONG = 5
 
@@ -55,6 +60,28 @@ def test_contains_the_reference(case):
     with mp.workdps(30):
         assert contains(box, mp.mpf(case["log_delta"]))
     assert box.width <= 1.01e-6
+
+
+def curved_group(rate: float, excess: float, shift: float, copies: int, steps: int, order: str) -> SampledGroup:
+    pair = GaussianPair.from_ratios(1.0 + excess, shift, copies)
+    with precision(256):
+        return SampledGroup((rate,), enclose((pair if order == "remove" else pair.reversed()).origins, 256), steps)
+
+
+@pytest.mark.parametrize("case", CURVED)
+def test_unequal_variances_contain_the_reference(case):
+    """Pairs with one variance ratio and mixtures; of one or two steps the width may be out of reach."""
+    groups = [
+        curved_group(g["rate"], g["excess"], g["shift"], g.get("copies", 1), g["steps"], case["order"])
+        for g in case["groups"]
+    ]
+    ball, reached, _ = _search(groups, float(case["epsilon"]), case["order"], 1e-6)
+    with mp.workdps(30):
+        truth = mp.exp(mp.mpf(case["log_delta"]))
+        low, high = outward(ball)
+        assert low * (1 - 1e-13) <= truth <= high * (1 + 1e-13)
+    if case["by"] == "line":
+        assert reached <= 1e-6
 
 
 # ---------------------------------------------------------------------- two steps, directly
@@ -282,7 +309,7 @@ def test_many_steps_between_the_bounds(order):
 @pytest.mark.parametrize("excess", [0.03, -0.2])
 def test_bounds_of_a_sampled_sketch(order, excess):
     """One step has a closed form; two are worse than one."""
-    pair = GaussianPair.from_ratios([1.0 + excess], [0.0], [12])
+    pair = GaussianPair.from_ratios([1.0 + excess, 1.0 + 1.5 * excess], [0.0, 0.0], [10, 2])
     with precision(256):
         group = SampledGroup((0.1,), enclose(pair.origins, 256), 1)
     truth = sample_once(pair, 0.02, (0.1,), order, relative_width=1e-9)
@@ -293,9 +320,12 @@ def test_bounds_of_a_sampled_sketch(order, excess):
     assert twice.upper > truth.lower
 
 
-def test_a_sampled_sketch_has_no_certificate_of_a_given_width():
-    with precision(256):
-        group = SampledGroup((0.1,), Directions([(arb(0.5), arb(0), 3)], arb(0)), 4)
+@pytest.mark.parametrize(
+    "other",
+    [Directions([(arb(0.5), arb(0), 3), (arb(0.25), arb(0), 1)], arb(0)), Directions([(arb(0.5), arb(0), 3)], arb(1))],
+)
+def test_a_sampled_pair_with_different_ratios_has_no_certificate_of_a_given_width(other):
+    group = SampledGroup((0.1,), other, 4)
     with pytest.raises(PrecisionError, match="bounds_sampled"):
         certify_sampled([group], 0.1, order="remove")
 

@@ -1,8 +1,8 @@
 """A composition of sampled releases in one order: fast floats, and the certificate where floats refuse.
 
 `ndis.spectrum.sampled` evaluates δ in milliseconds with an error estimate, and refuses if the estimate is too large.
-For mean shifts `ndis.spectrum.sampled_certified` then encloses log δ to ten digits, in about a second. Its middle is
-taken.
+For pairs with one variance ratio `ndis.spectrum.sampled_certified` then encloses log δ to ten digits, in about a
+second. Its middle is taken.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from ndis.spectrum.subsampling import Order
 __all__ = ["SAMPLED_WIDTH", "Composition", "Step", "worse"]
 
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
-_CURVED_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent apart
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
@@ -50,8 +49,9 @@ class Step:
 
     @property
     def curved(self) -> bool:
-        """True for a sampled pair with unequal variances, which has no certificate of a given width."""
-        return bool(self.rates) and not (self.pair.excess == 0.0).all()
+        """True for a sampled pair with different variance ratios, which has no certificate of a given width."""
+        ratios = self.pair.excess[(self.pair.excess != 0.0) | (self.pair.shift != 0.0)]
+        return bool(self.rates) and not (ratios == ratios[:1]).all()
 
 
 class Composition:
@@ -134,14 +134,12 @@ class Composition:
         return level > -math.inf and find_saddle(self.law, self.law.mean - epsilon, aim)[3] < aim
 
     def certify(self, epsilon: float, relative_width: float) -> Enclosure:
-        """A certified enclosure of δ(ε). For mean shifts it has this width, if that is within reach, or is wider.
+        """A certified enclosure of δ(ε). It has this relative width if that is within reach, or is wider.
 
-        For sampled pairs with unequal variances no width is promised.
+        For sampled pairs with different variance ratios no width is promised.
         """
-        curved = any(step.curved for step in self.steps)
-        width = max(relative_width, _CURVED_WIDTH) if curved else relative_width
         return sampled_certified.bounds_sampled(
-            self.enclosed, epsilon, order=self.order, relative_width=width, made=self._stand_ins
+            self.enclosed, epsilon, order=self.order, relative_width=relative_width, made=self._stand_ins
         )
 
     def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:

@@ -62,7 +62,7 @@ def worst_log_delta(
 def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_width: float) -> Enclosure:
     """A certified enclosure of δ(ε), or PrecisionError if the width is not reached.
 
-    For compositions with sampled pairs of unequal variances both ends are certain, but no width is promised.
+    For compositions with sampled pairs of different variance ratios both ends are certain, but no width is promised.
     """
     if _composed(steps):
         return Composition(steps, order).certify(epsilon, relative_width)
@@ -73,7 +73,7 @@ def certify(steps: Sequence[Step], order: Order, epsilon: float, *, relative_wid
 
 
 def certified_epsilon(steps: Sequence[Step], order: Order, target: float) -> float:
-    """An ε with a certified δ(ε) ≤ target for a composition, from certificates only; slow, and good to a percent."""
+    """An ε with a certified δ(ε) ≤ target for a composition, from certificates only; slow."""
     return Composition(steps, order).certified_epsilon(target)
 
 

@@ -280,9 +280,15 @@ def _parts(origins: Sequence[Origin], bits: int) -> Iterator[Directions | None]:
         if origin.reverse:
             every = [reverse_direction(one) for one in every]
         yield _sorted_out((t, m2, n * origin.copies) for t, m2, n in every)
+    ratios = {(side, of, value): of.excess(value) for side, of, value, _ in rows}  # equal ones are one object
+    turned = {key: reverse_direction((t, arb(0), 1))[0] if key[0] else t for key, t in ratios.items()}
     for side in (False, True):
-        mine = [(of.excess(v), exact_ball(m) ** 2, n) for (reverse, of, v, m), n in rows.items() if reverse is side]
-        yield _sorted_out(map(reverse_direction, mine) if side else mine)
+        mine: list[Direction] = []
+        for (reverse, of, value, m), n in rows.items():
+            if reverse is side:
+                t, m2 = ratios[side, of, value], exact_ball(m) ** 2
+                mine.append((turned[side, of, value], m2 / (1 + t) if side else m2, n))
+        yield _sorted_out(mine)
 
 
 def _sorted_out(found: Any) -> Directions:

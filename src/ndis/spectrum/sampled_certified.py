@@ -2,8 +2,10 @@
 
 Write K(s) for the sum of the log-moments of all releases in one order. Theorem thm:period-sum (docs/theory.md) encloses
 δ(ε) by a sum of e^{K(s) − sε}/(s(s+1)) over s_k = c + 2πik/p, and by moments at three real places. The moments of
-sampled steps come from `ndis.spectrum.sampled_moment_balls`, those of plain releases from their closed form. If the sum
-would be long, `ndis.spectrum.sampled_certified_jumps` splits the steps first, in the remove order.
+sampled steps come from `ndis.spectrum.sampled_moment_balls` (mean shifts) and `ndis.spectrum.sampled_curved_balls`
+(pairs with one variance ratio), those of plain releases from their closed form. If the sum would be long,
+`ndis.spectrum.sampled_certified_jumps` splits mean shifts and sketches first, in the remove order. Sampled pairs with
+different variance ratios have stand-ins (`ndis.spectrum.sampled_upper`).
 
 **The rest beyond y_N.** Let C bound |e^{K(c+iy) − sε}| for all y ≥ y_N. Then the nodes beyond y_N add up to at most
 C/(π y_N). For sampled steps C comes from the ceiling of that module. For plain directions |1−st| grows with y, and the
@@ -38,14 +40,18 @@ from ndis.spectrum.sampled_certified_jumps import enclose_by_jumps
 from ndis.spectrum.sampled_certified_parts import Order, Parts, SampledGroup, product
 from ndis.spectrum.sampled_certified_plan import Guess, Planner
 from ndis.spectrum.sampled_certified_sum import PeriodSum, chernoff
+from ndis.spectrum.sampled_moment_balls import ShiftStep
 from ndis.spectrum.sampled_upper import DiscreteStep, dominated, dominating, profile
 
 __all__ = ["SampledGroup", "StandIns", "bounds_sampled", "certify_sampled", "certify_sampled_log"]
 
 _ATTEMPTS = 6
 _BOUND_BITS = 320
-_MOST_NODES = 60_000  # about five seconds
+_MOST_NODES = 200_000  # about five seconds for one kind of step
 _MANY = 3000  # nodes: with more, a sum over the number of jumps is tried first
+_MANY_CURVED = 20_000  # the same without mean shifts
+_SUM_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent apart
+_STAND_IN_WIDTH = 0.01  # relative; no stand-in does better
 
 
 def certify_sampled(
@@ -96,13 +102,14 @@ def bounds_sampled(
 ) -> Enclosure:
     """lower ≤ δ(ε) ≤ upper with certainty, for groups of any pairs; the width is what it is.
 
-    For sampled pairs with unequal variances discrete pairs with so many places stand in: one that dominates, one that
-    is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time. The lower end is
-    0 if the places do not resolve a dominated pair. Stand-ins do not depend on ε: one dictionary `made`, empty at
-    first, keeps them for further ε of the same groups, order and places.
+    For sampled pairs with different variance ratios discrete pairs with so many places stand in: one that dominates,
+    one that is dominated (`ndis.spectrum.sampled_upper`). More places bring the two closer and take more time. The
+    lower end is 0 if the places do not resolve a dominated pair. Stand-ins do not depend on ε: one dictionary `made`,
+    empty at first, keeps them for further ε of the same groups, order and places. If every pair has one ratio, and the
+    sum with the exact moments is out of reach, stand-ins are tried too.
 
-    The sums aim at `relative_width`. Where they do not reach it, the narrowest enclosure found is returned. If no sum
-    is within reach, that is 0 and Chernoff's bound.
+    The sums aim at `relative_width`, or at 1e-4 with stand-ins. Where they do not reach it, the narrowest enclosure
+    found is returned. If no sum is within reach, that is 0 and Chernoff's bound.
 
     Examples
     --------
@@ -111,22 +118,42 @@ def bounds_sampled(
     >>> bounds_sampled([group], 0.5, order="remove").width > 0
     True
     """
-    whole = {i: g for i, g in enumerate(groups) if g.invariants.curved and any(q != 1.0 for q in g.rates)}
-    if not whole:
-        low, high = outward(_search(groups, epsilon, order, relative_width)[0])
-        return Enclosure(max(low, 0.0), min(high, 1.0))
-    steps, known = sum(g.count for g in whole.values()), {} if made is None else made
+    curved = {i: g for i, g in enumerate(groups) if g.invariants.curved and g.sampled}
+    known = {} if made is None else made
+    low, high = 0.0, 1.0
+    if all(g.single for g in curved.values()):
+        ball, reached, _ = _search(groups, epsilon, order, relative_width)
+        low, high = outward(ball)
+        low, high = max(low, 0.0), min(high, 1.0)
+        if reached <= _STAND_IN_WIDTH or not curved:
+            return Enclosure(low, high)
+    curved = {i: g for i, g in curved.items() if not g.single} or curved
+    below, above = _by_stand_ins(groups, curved, epsilon, order, places, max(relative_width, _SUM_WIDTH), known)
+    return Enclosure(max(low, below), min(high, above))
+
+
+def _by_stand_ins(
+    groups: Sequence[SampledGroup],
+    curved: dict[int, SampledGroup],
+    epsilon: float,
+    order: Order,
+    places: int,
+    width: float,
+    known: dict[float, StandIns],
+) -> Enclosure:
+    """Bounds of δ(ε) with discrete pairs in the place of some groups."""
+    steps = sum(g.count for g in curved.values())
     mass = 1e-12 / steps
     while True:
         if mass not in known:
-            known[mass] = _stand_ins(whole, order == "remove", places, mass)
+            known[mass] = _stand_ins(curved, order == "remove", places, mass)
         above, below, lost = known[mass]
-        top, _, _ = _search(groups, epsilon, order, relative_width, above)
-        if lost <= relative_width * top or mass < 1e-200:
-            bottom = arb(0) if below is None else _search(groups, epsilon, order, relative_width, below)[0]
+        top, _, _ = _search(groups, epsilon, order, width, above)
+        if lost <= width * top or mass < 1e-200:
+            bottom = arb(0) if below is None else _search(groups, epsilon, order, width, below)[0]
             with precision(_BOUND_BITS):
                 return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
-        goal = max(0.1 * relative_width * float(top.lower()) / steps, 1e-290)
+        goal = max(0.1 * width * float(top.lower()) / steps, 1e-290)
         mass = min(10.0 ** (8 * math.floor(math.log10(goal) / 8)), 1e-8 * mass)  # few different ones
 
 
@@ -189,8 +216,10 @@ def _search(
         if short and (plan.tau > 0.0 or plan.last > _MANY):
             reason = f" (the sum needs {plan.last:.2g} nodes)"
             break
-        jumps, few = few and (plan.tau > 0.0 or plan.last > _MANY), few and plan.tau == 0.0 and plan.last <= _MANY
-        if not jumps and plan.last > _MOST_NODES:
+        shifts = any(isinstance(step, ShiftStep) for step, _ in parts.steps)
+        many = plan.tau > 0.0 or plan.last > (_MANY if shifts else _MANY_CURVED)
+        jumps, few = few and many, few and not many
+        if not jumps and plan.last * max(len(parts.steps), 1) > _MOST_NODES:
             reason = f" (the sum needs {plan.last:.2g} nodes)"
             break
         try:

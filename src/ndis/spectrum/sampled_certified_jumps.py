@@ -20,17 +20,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from flint import arb, fmpz
-from scipy.special import log_ndtr
 
 from ndis._balls import Ball, outward, precision
 from ndis.errors import PrecisionError
 from ndis.spectrum.sampled_certified_parts import Parts, Step
 from ndis.spectrum.sampled_certified_plan import Guess, Plan, Planner
 from ndis.spectrum.sampled_certified_sum import PeriodSum, chernoff
+from ndis.spectrum.sampled_curved_balls import CurvedStep
+from ndis.spectrum.sampled_curved_windows import CurvedWindow
 from ndis.spectrum.sampled_moment_balls import ShiftStep
 from ndis.spectrum.sampled_windows import WindowStep
 
@@ -135,10 +136,10 @@ class _Split:
     def __init__(self, parts: Parts, epsilon: float, width: float, share: float, attempt: int) -> None:
         self.parts, self.epsilon, self.width, self.share, self.attempt = parts, epsilon, width, share, attempt
         self.spread = float(parts.flat) + sum(n * step.body_variance() for step, n in parts.steps)
-        means = (n * _body_mean(step, epsilon) for step, n in parts.steps)
+        means = (n * step.body_mean(epsilon) for step, n in parts.steps if _splits(step))
         self.reach = epsilon - 0.5 * float(parts.flat) - math.fsum(means)
-        if not any(isinstance(step, ShiftStep) for step, _ in parts.steps):
-            raise PrecisionError("no step is a sampled mean shift")
+        if not any(_splits(step) for step, _ in parts.steps):
+            raise PrecisionError("no step is a sampled mean shift or a sketch")
         if not self.reach > 0.0:
             raise PrecisionError("the losses without jumps reach epsilon")
 
@@ -161,7 +162,7 @@ class _Split:
     def _alone(self) -> float:
         """log δ roughly, if one jump does it all."""
         steps = self.parts.steps
-        return max(math.log(n) + s.log_delta(self.reach) for s, n in steps if isinstance(s, ShiftStep))
+        return max(math.log(n) + s.log_delta(self.reach) for s, n in steps if _splits(s))
 
     def _small(self, aim: float) -> float:
         return aim + math.log(self.width / 64.0)
@@ -169,10 +170,10 @@ class _Split:
     def _terms(self, aim: float) -> tuple[_Layout, list[Planner]]:
         """The terms that may count, not planned yet."""
         steps = self.parts.steps
-        whole = sum(isinstance(step, ShiftStep) for step, _ in steps)
+        whole = sum(_splits(step) for step, _ in steps)
         need = math.log(16.0 * max(whole, 1) / self.width) - aim
         cuts = [
-            _cut(step, self.reach, self.share, need + math.log(n), self.spread) if isinstance(step, ShiftStep) else None
+            _cut(step, self.reach, self.share, need + math.log(n), self.spread) if _splits(step) else None
             for step, n in steps
         ]
         windows = _windows(self.parts, cuts)
@@ -201,27 +202,14 @@ def _log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
 
 
-def _body_mean(step: Step, epsilon: float) -> float:
-    """Mean of the losses below ε/2, roughly."""
-    if not isinstance(step, ShiftStep):
-        return 0.0
-    x = np.linspace(-9.0, 9.0 + step.mu, 2001)
-    loss = step._log_ratio(x)
-    weight = np.exp(loss - 0.5 * x * x) * (loss < 0.5 * epsilon)
-    return float((weight * loss).sum() * (x[1] - x[0])) / math.sqrt(2.0 * math.pi)
+def _splits(step: Step) -> TypeGuard[ShiftStep | CurvedStep]:
+    """Whether a step has windows."""
+    return isinstance(step, ShiftStep) or CurvedWindow.serves(step)
 
 
-def _cut(step: ShiftStep, reach: float, share: float, need: float, spread: float) -> _Cut:
+def _cut(step: ShiftStep | CurvedStep, reach: float, share: float, need: float, spread: float) -> _Cut:
     """T₁, T₂ and ω, such that losses above T₂ have a probability of about e^−need."""
-    low, high = 0.0, 60.0 + step.mu
-    while high - low > 1e-3:
-        x = 0.5 * (low + high)
-        tail = np.logaddexp(step.log_stay + log_ndtr(-x), math.log(step.q) + log_ndtr(step.mu - x))
-        low, high = (x, high) if tail > -need else (low, x)
-    top = float(step._log_ratio(np.array([high]))[0])
-    jump = min(reach, top)
-    x = (math.log1p(math.expm1(min(jump, 600.0)) / step.q) + 0.5 * step.mu**2) / step.mu
-    slope = max(x - step.mu, 1.0) / (step.mu * -math.expm1(step.log_stay - jump))
+    top, slope = step.tail(reach, need)
     start = share * reach if share * reach < 0.9 * top else top
     width = min(2.0 / slope, start / math.sqrt(2.0 * (need + 20.0)))
     far = spread + width**2
@@ -238,14 +226,19 @@ def _windows(parts: Parts, cuts: list[_Cut | None]) -> _Windows:
     """(body, jumps) of every step; no jumps where the step stays whole or is only cut above."""
     found: _Windows = []
     for (step, _), cut in zip(parts.steps, cuts, strict=True):
-        if cut is None or not isinstance(step, ShiftStep):
+        if cut is None or not _splits(step):
             found.append((step, None))
         elif cut.low == -math.inf:
-            found.append((WindowStep(step, -math.inf, cut.high, cut.width), None))
+            found.append((_window(step, -math.inf, cut.high, cut.width), None))
         else:
-            jumps = WindowStep(step, cut.low, cut.high, cut.width)
-            found.append((WindowStep(step, -math.inf, cut.low, cut.width), jumps))
+            jumps = _window(step, cut.low, cut.high, cut.width)
+            found.append((_window(step, -math.inf, cut.low, cut.width), jumps))
     return found
+
+
+def _window(step: ShiftStep | CurvedStep, low: float, high: float, width: float) -> WindowStep:
+    kind = CurvedWindow if isinstance(step, CurvedStep) else WindowStep
+    return kind(step, low, high, width)  # type: ignore[arg-type]
 
 
 def _part(parts: Parts, windows: _Windows, jumps: tuple[int, ...]) -> Parts:
@@ -362,7 +355,7 @@ def _correction(parts: Parts, window: WindowStep, n: int, beta: float, epsilon: 
     for step, count in parts.steps:
         moment = _moment_low(step, beta).upper()
         total += count * moment.log()
-        if isinstance(step, ShiftStep) and step.rate is window.rate and step.shift is window.shift:
+        if getattr(step, "rate", None) is window.rate:
             one = moment
     return n * window.low_above(beta) / one * total.exp()
 

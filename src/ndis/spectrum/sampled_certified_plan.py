@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndis._balls import outward
 from ndis.spectrum.sampled_certified_parts import Parts
 
 __all__ = ["Guess", "Plan", "Planner"]
@@ -54,7 +53,7 @@ class Planner:
         self.parts, self.epsilon, self.width, self.guess = parts, epsilon, width, guess
         self.patience = 2.0 + 2.0 * guess.attempt
         self.rows = [(float(t), float(m2), n) for t, m2, n in parts.curved]
-        self.highest = min((0.999 * outward(1 / t).lower for t, _, _ in parts.curved if not t <= 0), default=math.inf)
+        self.highest = 0.999 * parts.limit
 
     def _exponent(self, b: float) -> float:
         """K(b) − bε in floats."""
@@ -86,7 +85,11 @@ class Planner:
                 y = low + ratio * (high - low)
                 fy = height(y)
         at = 0.5 * (low + high)
-        near, far = (max((height(at + d) + height(at - d) - 2.0 * height(at)) / d**2, 1e-3) for d in (0.05, 0.2))
+        room = math.log(self.highest) - at  # to where moments end
+        near, far = (
+            max((height(at + d) + height(at - d) - 2.0 * height(at)) / d**2, 1e-3)
+            for d in (min(0.05, 0.2 * room), min(0.2, 0.8 * room))
+        )
         log_delta = height(at) + at - 0.5 * math.log(2.0 * math.pi * near)
         if not 0.5 < far / near < 2.0:  # a wall: one step may do most of it, and no saddle tells the size
             log_delta = min(log_delta, self._few_hits(self.epsilon))

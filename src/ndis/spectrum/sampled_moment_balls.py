@@ -153,6 +153,25 @@ class ShiftStep:
         weight = weight / weight.sum()
         return float((weight * loss**2).sum() - (weight * loss).sum() ** 2)
 
+    def body_mean(self, epsilon: float) -> float:
+        """Mean of the losses below ε/2 with the record, roughly."""
+        x = np.linspace(-9.0, 9.0 + self.mu, 2001)
+        loss = self._log_ratio(x)
+        weight = np.exp(loss - 0.5 * x * x) * (loss < 0.5 * epsilon)
+        return float((weight * loss).sum() * (x[1] - x[0])) / math.sqrt(2.0 * math.pi)
+
+    def tail(self, reach: float, need: float) -> tuple[float, float]:
+        """(the loss that is exceeded with probability e^−need, −d log P(loss)/d loss there or at `reach`), roughly."""
+        low, high = 0.0, 60.0 + self.mu
+        while high - low > 1e-3:
+            x = 0.5 * (low + high)
+            tail = np.logaddexp(self.log_stay + log_ndtr(-x), math.log(self.q) + log_ndtr(self.mu - x))
+            low, high = (x, high) if tail > -need else (low, x)
+        top = float(self._log_ratio(np.array([high]))[0])
+        jump = min(reach, top)
+        x = (math.log1p(math.expm1(min(jump, 600.0)) / self.q) + 0.5 * self.mu**2) / self.mu
+        return top, max(x - self.mu, 1.0) / (self.mu * -math.expm1(self.log_stay - jump))
+
     def best_angle(self, c: float, y: float) -> tuple[float, float]:
         """(log of the smallest ceiling found for |M(c + iy)| − log M(c), the line θ it belongs to), in floats."""
         r, x = self._power(c), self._grid(c)
