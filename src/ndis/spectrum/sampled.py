@@ -44,6 +44,7 @@ _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LOSS = 8.0  # e-folds between Chernoff's bound and δ that cost too many digits
 _LEAST = -700.0  # of Chernoff's bound on log δ: the density of the loss underflows beyond
 _ACCEPTED = 5e-11  # of log δ, relative to 1 + |log δ|
+_LAST = 2.0**-40
 _TOGETHER = 64  # so many ε at most share one path
 
 
@@ -300,6 +301,8 @@ class SampledComposition:
             if value == -math.inf:
                 return -math.inf, 0.0, slope
             if not error <= _ACCEPTED * (1.0 + abs(value)):
+                if e >= self.most * (1.0 - _LAST):  # δ falls to 0 between two floats
+                    return 1.0, 0.0, 0.0
                 if find_saddle(self, self.mean - e, goal - 1.0)[3] < goal - 1.0:  # far below, whatever it is
                     return -math.inf, 0.0, 0.0
                 raise PrecisionError(f"delta at epsilon = {e!r} did not reach full accuracy", reached=error)

@@ -43,6 +43,7 @@ _RARE = 36.0  # e-folds below δ at which the probability of an event does not c
 _NOISE = 6.0  # e-folds above that of an error which the parts of a sum bring along
 _LEAST = -300.0  # log δ below this is not asked for
 _MOST_PANELS = 1000
+_ENOUGH = 1e-11  # error of log δ, relative to 1 + |log δ|
 _SMALL = 1e-12  # a table whose mass is wrong by less is scaled
 _NOISY, _NOISY_AND_THIN = 1e-11, 3e-13  # accepted errors where panels of half the width do no better
 _NARROWEST = 2.0**-48
@@ -93,7 +94,12 @@ class LossSums:
         self.count = sum(n for _, n in steps)
         self._look(_REACH)
         if epsilon is not None:
-            self.build(*self._plan(epsilon))
+            saddle, cut, floor = self._plan(epsilon)
+            self.build(saddle, cut, floor)
+            value, _, error = self.log_delta(epsilon)
+            gap = self._bound(epsilon) - value
+            if error > _ENOUGH * (1.0 + abs(value)) and gap > 4.0:  # Chernoff's bound is far above δ
+                self.build(saddle, cut + gap, floor)
 
     def _look(self, reach: float) -> None:
         """Places V of each step and the masses there, so many standard deviations far."""
@@ -170,8 +176,12 @@ class LossSums:
         if not value > -math.inf:
             return math.nan, math.nan, math.inf
         far = 1.0 + abs(math.log(v / table.scale))
-        error = self.error(value, table.mass + chernoff_factor(self.saddle) - self._tilt * v)
+        error = self.error(value, self._bound(epsilon))
         return value, slope, error + 8.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
+
+    def _bound(self, epsilon: float) -> float:
+        """Chernoff's bound on log δ."""
+        return self.table.mass + chernoff_factor(self.saddle) - self._tilt * self._rest(epsilon)
 
     def error(self, value: float, bound: float) -> float:
         """What the table brings into the log δ with this value and this Chernoff bound."""
@@ -311,7 +321,7 @@ class LossSums:
             while len(done) > 1 and (done[end][4] < -self._cut or done[end][3] < self._floor):
                 del done[end]
         edges, series = np.array([p[0] for p in done] + [done[-1][1]]), np.array([p[2] for p in done])
-        lost += math.exp(-self._cut)
+        lost += math.exp(-min(self._cut, 700.0))
         rare += math.exp(self._floor)
         found = tilted_mass(self._tilt * scale, edges, series, *RULE)
         wrong = min(found - mass, tilted_mass(0.0, edges, series, *RULE), key=abs)  # one of them may be cut off

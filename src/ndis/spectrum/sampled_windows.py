@@ -206,6 +206,8 @@ class WindowStep:
         step = math.ldexp(math.floor(math.ldexp(step, 12 - math.frexp(step)[1])), math.frexp(step)[1] - 12)
         x, terms, bound = self._places[0], self._terms(c), self._bound(c, theta)
         live = np.flatnonzero(bound > _log_sum(terms) - digits - 8.0)
+        if not live.size:
+            raise PrecisionError(f"the moment of a window at order {c:.3g} is out of the range of floats")
         low, high = math.floor(float(x[live[0]]) / step) - 1, math.ceil(float(x[live[-1]]) / step) + 1
         if high - low > _MOST_NODES:
             raise PrecisionError(f"the moment of a window at order {c:.3g} needs too many nodes")
