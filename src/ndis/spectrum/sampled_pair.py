@@ -168,16 +168,21 @@ class PairMoment:
         mixture = self._mixture(tau)
         return (-c if self.add else 1.0 + c) * mixture + 2.0 * np.log(np.abs(mixture) + 1e-3 * self.rate)
 
+    def _place(self, c: float) -> float:
+        """The end, from c on, of the range of Re s that shares a rule with c; the range begins at its half or later."""
+        if not c > 0.0:
+            return 0.0
+        whole = 2.0 ** math.ceil(math.log2(c))
+        if whole <= 0.5 * self.limit:
+            return whole
+        room = 1.0 - c / self.limit  # halve the distance to the limit instead
+        if not room > _NO_ROOM:
+            raise PrecisionError("a moment is too near the end of its domain")
+        return self.limit * (1.0 - 2.0 ** math.floor(math.log2(room)))
+
     def _cover(self, c: float) -> float:
-        """A place from c on for which the panels reach to where the terms of M are negligible."""
-        if c > 0.0:
-            whole = 2.0 ** math.ceil(math.log2(c))
-            if not whole <= 0.5 * self.limit:  # halve the distance to the limit instead
-                room = 1.0 - c / self.limit
-                if not room > _NO_ROOM:
-                    raise PrecisionError("a moment is too near the end of its domain")
-                whole = self.limit * (1.0 - 2.0 ** math.floor(math.log2(room)))
-            c = whole
+        """Let the panels reach to where the terms of M are negligible, for the range of c; returns its end."""
+        c = self._place(c)
         if c not in self._covered:
             if self._panels.cover(partial(self._height, c)):
                 self._nodes.clear()
@@ -185,9 +190,12 @@ class PairMoment:
         return c
 
     def _rule(self, bucket: int, c: float) -> tuple[Floats, Floats, Floats]:
-        """Losses, log masses and their errors for |s| up to 2^bucket and Re s up to c."""
+        """Losses, log masses and their errors for |s| up to 2^bucket and Re s from c/2 to c.
+
+        Where e^{sL} is negligible, no phase needs to be resolved.
+        """
         if (bucket, c) not in self._nodes:
-            heights = partial(self._height, 0.0), partial(self._height, c)
+            heights = partial(self._height, 0.5 * c), partial(self._height, c)
             tau, log_mass, doubt = self._panels.nodes(self._loss, 2.0**bucket, heights)
             loss = self._loss(tau)
             self._nodes[bucket, c] = loss, log_mass if self.add else log_mass + loss, doubt
@@ -218,11 +226,14 @@ class PairMoment:
         inside = (s.real >= 0.0) & (s.real < self.limit) & np.isfinite(s)
         if not inside.any():
             return value, error
-        buckets = np.ceil(np.log2(np.maximum(np.abs(s), 1.0)))
-        for bucket in np.unique(buckets[inside]):
-            some = np.flatnonzero(inside & (buckets == bucket))
+        sizes = np.ceil(np.log2(np.maximum(np.abs(s), 1.0)))
+        places = np.ceil(np.log2(np.maximum(s.real, 2.0**-60)))
+        if self.limit < math.inf:
+            places -= np.ceil(np.log2(np.maximum(1.0 - s.real / self.limit, 2.0**-60)))
+        for size, place in {*zip(sizes[inside].tolist(), places[inside].tolist(), strict=True)}:
+            some = np.flatnonzero(inside & (sizes == size) & (places == place))
             try:
-                rule = self._rule(int(bucket), self._cover(float(s.real[some].max())))
+                rule = self._rule(int(size), self._cover(float(s.real[some].max())))
             except PrecisionError:
                 continue
             v, e = np.empty(some.size, dtype=np.complex128), np.empty(some.size)

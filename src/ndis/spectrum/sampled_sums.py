@@ -296,24 +296,23 @@ class LossSums:
                 seldom = math.exp(min(self._floor - chance, 0.0))
                 loose = max(min(math.exp(min(-share - self._cut + 3.0, 0.0)), 3.0), seldom)
                 dead = top < -self._cut - 10.0 and y - x <= 0.02 * (high - low)
-                enough = max(small, loose)
-                if not (left <= enough or noisy or dead):
+                if not (left <= small or raw <= loose or noisy or dead):
                     if len(done) + len(rest) > _MOST_PANELS:
                         raise PrecisionError("the density of the loss needs too many panels")
                     # the last terms of a series fall with the width of its panel like a power
-                    parts = min(max(math.ceil((left / enough) ** (1.0 / NODES)), 2), _MOST_PARTS)
+                    parts = min(max(math.ceil((raw / max(small, loose)) ** (1.0 / NODES)), 2), _MOST_PARTS)
                     cuts = np.linspace(x, y, parts + 1).tolist()
                     rest += [(one, two, raw) for one, two in pairwise(cuts)]
                     continue
                 done.append((x, y, series, float(v.max()), top))
                 if left <= min(small, _NOISY * (1.0 + size)):
                     worst = max(worst, left / (1.0 + size))
-                elif left * math.exp(chance) <= math.exp(self._floor + _NOISE):
-                    rare += left * math.exp(chance)
+                elif math.log(raw) + chance <= self._floor + _NOISE:
+                    rare += raw * math.exp(chance)
                 elif noisy:
                     worst = max(worst, left / (1.0 + size))
                 else:
-                    lost += min(left, 1.0) * math.exp(min(top, 0.0)) * (y - x)
+                    lost += min(raw, 1.0) * math.exp(min(top, 100.0)) * (y - x)
             todo = rest
         self._noise = max(self._noise, worst)
         done.sort(key=lambda p: p[0])
