@@ -118,6 +118,7 @@ CASES = [
 
 @pytest.mark.parametrize(("order", "epsilon", "groups"), CASES)
 def test_densities_and_contour_agree(order, epsilon, groups):
+    """thm:loss-sides"""
     law = SampledComposition(groups, order)
     (a, wrong), (b, off) = by_contour(law, epsilon), by_densities(law, epsilon)
     assert abs(a - b) <= wrong + off + 1e-14 * (1 + abs(a))

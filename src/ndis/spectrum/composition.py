@@ -22,6 +22,7 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum import sampled, sampled_certified
 from ndis.spectrum.invariants import Invariants
 from ndis.spectrum.origins import enclose
+from ndis.spectrum.sampled_chernoff import chernoff_upper
 from ndis.spectrum.sampled_contour import find_saddle
 from ndis.spectrum.subsampling import Order
 
@@ -136,11 +137,17 @@ class Composition:
     def certify(self, epsilon: float, relative_width: float) -> Enclosure:
         """A certified enclosure of δ(ε). It has this relative width if that is within reach, or is wider.
 
-        For sampled pairs with different variance ratios no width is promised.
+        For sampled pairs with different variance ratios no width is promised. If nothing else is within reach, the
+        enclosure is 0 and the bound of thm:sampled-chernoff.
         """
-        return sampled_certified.bounds_sampled(
-            self.enclosed, epsilon, order=self.order, relative_width=relative_width, made=self._stand_ins
-        )
+        box = Enclosure(0.0, 1.0)
+        with suppress(PrecisionError):
+            box = sampled_certified.bounds_sampled(
+                self.enclosed, epsilon, order=self.order, relative_width=relative_width, made=self._stand_ins
+            )
+        if box.lower > 0.0 or box.upper == 0.0:
+            return box
+        return Enclosure(0.0, min(box.upper, chernoff_upper(self.enclosed, epsilon, order=self.order)))
 
     def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:
         """The smallest safe ε ≥ `start` with δ(ε) ≤ target; a `guess` only saves time."""

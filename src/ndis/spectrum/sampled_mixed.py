@@ -2,7 +2,7 @@
 
 Let U be the sum of the distances of those losses that lie above their ends, D the sum of those that lie below, E the
 sum of all ends, and G the loss of the plain releases that are mean shifts, with δ_G(x) = [1 − e^x]₊ if there are none.
-Then
+Then by thm:loss-sides (docs/theory.md)
 
     δ(ε) = E δ_G(ε − E − U + D),
 
