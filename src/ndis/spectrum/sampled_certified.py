@@ -226,7 +226,7 @@ def _search(
             if jumps:
                 ball = enclose_by_jumps(lambda: Parts.of(groups, order, discrete), e, width, plan.log_delta)
             else:
-                with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
+                with precision(round(72 + 2 * total.bit_length() + 1.5 * plan.digits)):
                     ball, ratio, smooth = PeriodSum(Parts.of(groups, order, discrete), e, plan).value()
                 guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
         except PrecisionError as error:

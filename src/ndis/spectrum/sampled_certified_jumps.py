@@ -294,9 +294,10 @@ def _rest(
 
 def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float) -> Ball:
     lower, upper = arb(0), arb(0)
+    spare = 72 + 2 * sum(n for _, n in make().steps).bit_length()
     for term in layout.terms:
         digits = _BOUND_DIGITS if term.plan is None else term.plan.digits
-        with precision(round(192 + 1.5 * digits)):
+        with precision(round(spare + 1.5 * digits)):
             parts = make()
             part = _part(parts, _windows(parts, layout.cuts), term.jumps)
             count = arb(1)
