@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 from flint import arb
 
@@ -49,7 +50,6 @@ _ATTEMPTS = 6
 _BOUND_BITS = 320
 _MOST_NODES = 200_000  # about five seconds for one kind of step
 _MANY = 3000  # nodes: with more, a sum over the number of jumps is tried first
-_MANY_CURVED = 20_000  # the same without mean shifts
 _SUM_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent apart
 _STAND_IN_WIDTH = 0.01  # relative; no stand-in does better
 
@@ -217,7 +217,7 @@ def _search(
             reason = f" (the sum needs {plan.last:.2g} nodes)"
             break
         shifts = any(isinstance(step, ShiftStep) for step, _ in parts.steps)
-        many = plan.tau > 0.0 or plan.last > (_MANY if shifts else _MANY_CURVED)
+        many = plan.tau > 0.0 or plan.last > _MANY if shifts else plan.last * len(parts.steps) > _MOST_NODES
         jumps, few = few and many, few and not many
         if not jumps and plan.last * max(len(parts.steps), 1) > _MOST_NODES:
             reason = f" (the sum needs {plan.last:.2g} nodes)"
@@ -226,7 +226,7 @@ def _search(
             if jumps:
                 ball = enclose_by_jumps(lambda: Parts.of(groups, order, discrete), e, width, plan.log_delta)
             else:
-                with precision(round(128 + 2 * total.bit_length() + 1.5 * plan.digits)):
+                with precision(round(72 + 2 * total.bit_length() + 1.5 * plan.digits)):
                     ball, ratio, smooth = PeriodSum(Parts.of(groups, order, discrete), e, plan).value()
                 guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
         except PrecisionError as error:
@@ -239,7 +239,7 @@ def _search(
             if reached <= width:
                 break
     if not reached < math.inf:
-        with precision(_BOUND_BITS):
+        with precision(_BOUND_BITS), suppress(PrecisionError):
             top = chernoff(parts, e, Planner(parts, e, width, Guess())._saddle()[0])
             best = arb(0).union(top) if top < 1 else best
     return best, reached, reason

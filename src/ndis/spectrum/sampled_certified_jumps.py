@@ -138,6 +138,7 @@ class _Split:
         self.spread = float(parts.flat) + sum(n * step.body_variance() for step, n in parts.steps)
         means = (n * step.body_mean(epsilon) for step, n in parts.steps if _splits(step))
         self.reach = epsilon - 0.5 * float(parts.flat) - math.fsum(means)
+        self.no_pilot = not any(isinstance(step, ShiftStep) for step, _ in parts.steps)  # their sums need no smoothing
         if not any(_splits(step) for step, _ in parts.steps):
             raise PrecisionError("no step is a sampled mean shift or a sketch")
         if not self.reach > 0.0:
@@ -182,7 +183,7 @@ class _Split:
         for most in range(_MOST_JUMPS + 1):
             for jumps in _vectors(limits, most):
                 log_count = math.fsum(_log_choose(n, k) for (_, n), k in zip(steps, jumps, strict=True))
-                guess = Guess(log_delta=aim - log_count, attempt=self.attempt)
+                guess = Guess(log_delta=aim - log_count, attempt=self.attempt + self.no_pilot)
                 planner = Planner(_part(self.parts, windows, jumps), self.epsilon, self.width / 8.0, guess)
                 place, size = planner._saddle()
                 bound = planner._exponent(place) + _log_kappa(place) + log_count
@@ -293,9 +294,10 @@ def _rest(
 
 def _evaluate(make: Callable[[], Parts], layout: _Layout, epsilon: float) -> Ball:
     lower, upper = arb(0), arb(0)
+    spare = 72 + 2 * sum(n for _, n in make().steps).bit_length()
     for term in layout.terms:
         digits = _BOUND_DIGITS if term.plan is None else term.plan.digits
-        with precision(round(192 + 1.5 * digits)):
+        with precision(round(spare + 1.5 * digits)):
             parts = make()
             part = _part(parts, _windows(parts, layout.cuts), term.jumps)
             count = arb(1)

@@ -116,15 +116,37 @@ def _rough(count: int) -> float:
 
 
 def _powers(weights: list[Any], logs: list[Any], error: Ball, step: Ball, count: int) -> list[Any]:
-    """Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, as one product of two matrices in C."""
+    """Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, as products of two matrices in C.
+
+    The terms fall with k. Those that are certainly small from some k on are dropped there, and join the error.
+    """
     turn = acb(0, step)
     height = math.isqrt(count - 1) + 1
     near = _vandermonde([(turn * log).exp() for log in logs], height)
     far = _vandermonde([(height * turn * log).exp() for log in logs], -(-count // height))
     rows = [[weight * z for weight, z in zip(weights, row, strict=True)] for row in near]
-    product = acb_mat(far) * acb_mat(rows).transpose()
-    slack = acb(arb(0, error), arb(0, error))
-    return [m + slack for m in product.entries()[:count]]
+    sizes = [weight.abs_upper() if log.imag >= 0 else arb.pos_inf() for weight, log in zip(weights, logs, strict=True)]
+    small = (error / (4 * len(weights) + 1)).lower()
+    out: list[Any] = []
+    start = 0
+    while start < len(far):
+        end = min(max(2 * start, start + 1), len(far))
+        slack, kept = error, list[int]()
+        for j, (size, z) in enumerate(zip(sizes, far[start], strict=True)):
+            left = size * z.abs_upper()
+            if left < small:
+                slack += left
+            else:
+                kept.append(j)
+        if kept:
+            left_part = acb_mat([[row[j] for j in kept] for row in far[start:end]])
+            entries = (left_part * acb_mat([[row[j] for j in kept] for row in rows]).transpose()).entries()
+        else:
+            entries = [acb(0)] * ((end - start) * height)
+        unknown = arb(0, slack.upper())
+        out += [m + acb(unknown, unknown) for m in entries]
+        start = end
+    return out[:count]
 
 
 def _vandermonde(base: list[Any], count: int) -> list[list[Any]]:

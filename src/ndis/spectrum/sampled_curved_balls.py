@@ -218,12 +218,12 @@ class CurvedStep(CurvedFloats):
         if self.copies == 1:
             size /= near.sqrt()
         if r > 0 and self.side > 0:
-            first, second = (1 - self.rate, self.rate) if r >= 1 else ((1 - self.rate) ** r, self.rate**r)
-            parts = [(first, arb(0)), (second * (r * self.lead).exp(), r * self.beta)]
+            rise = r * self.beta  # g = w (q + (1−q)/w), and w rises
+            factor = (r * self.lead).exp() * (self.rate + (1 - self.rate) / self._ratio(near)) ** r
         else:
-            parts = [(self._power_bound(c, scale, angle, near, arb.pos_inf()), arb(0))]
-        found = [(k * size * factor * (rise * near).exp(), -k * (slope + rise)) for factor, rise in parts]
-        return found if all(fall > 0 for _, fall in found) else [_OPEN]
+            rise, factor = arb(0), self._power_bound(c, scale, angle, near, arb.pos_inf())
+        fall = -k * (slope + rise)
+        return [(k * size * factor * (rise * near).exp(), fall) if fall > 0 else _OPEN]
 
     def _ends(self, c: float, scale: float, angle: float, digits: float) -> tuple[float, float]:
         """Places in u beyond which the bounds are below e^−digits of M(c), or almost."""
@@ -237,21 +237,24 @@ class CurvedStep(CurvedFloats):
                     pieces = bound(c, scale, angle, arb(u))
                     total = sum((size / fall for size, fall in pieces), arb(0))
                     if not total.is_finite():
-                        u += sign
+                        u += sign * max(1.0, 0.3 * math.fabs(u))
                     elif (over := float(total.log()) - aim) > 0.0:
                         move = over / float(pieces[0][1]) + 0.05
-                        u += sign * (min(move, 4.0) if u > 0.0 else move)
+                        u += sign * (min(move, 4.0 + 0.5 * u) if u > 0.0 else move)
                     else:
                         break
                 found.append(u)
         return found[0], found[1]
 
+    def _ratio(self, place: Ball) -> Ball:
+        """w for a real R."""
+        return (self.lead + self.beta * place).exp()
+
     def _power_bound(self, c: float, scale: float, angle: float, near: Ball, far: Ball) -> Ball:
         """Upper bound of |g|^r where near ≤ Re R ≤ far on the line α; `far` may be infinite if log w falls."""
         r = self._exponent(c)
         outer = far if (self.side > 0) == bool(r > 0) else near
-        log_w = self.rate.log() + self.lead
-        ratio = (log_w + self.beta * outer).exp() if outer.is_finite() else arb(0)
+        ratio = self.rate * self._ratio(outer) if outer.is_finite() else arb(0)
         if r > 0:
             return (1 - self.rate + ratio) ** r
         turn = abs(self.beta) * arb(scale) * arb(angle)
@@ -276,13 +279,18 @@ class CurvedStep(CurvedFloats):
             total = sum((size / fall for size, fall in pieces), arb(0))
             stay, log_join, central = 1 - self.rate, self.rate.log() + self.lead, self.centre.is_zero()
             turn, front, less, eighth = acb(0, arb(angle)).exp(), self._front_ball(), order - 1, self.centre / 8
+            join, middle = log_join.exp(), arb(self.log_stay)
             edges = [arb(u) for u in self._cells(self._power(c), scale, low, high)]
             for start, end in pairwise(edges):
                 z = start.union(end).exp() * turn
                 place = k * z.log1p()
-                ratio = abs(stay + (log_join + self.beta * place).exp())
+                log_w = log_join + self.beta * place
+                if log_w.real.mid() > middle:  # g e^{−βR} changes less than g
+                    ratio, slope = abs(stay * (-self.beta * place).exp() + join), r * self.beta - 0.5
+                else:
+                    ratio, slope = abs(stay + log_w.exp()), arb(-0.5)
                 size = (ratio.upper() if r > 0 else ratio.lower()).log() * r
-                size += abs(place).log() * less - place.real / 2 + front
+                size += abs(place).log() * less + place.real * slope + front
                 if not central:
                     size += _bessel((eighth * (abs(place) + place.real)).upper(), order).log()
                 total += (size.exp() * k * abs(z / (1 + z))).upper() * (end - start)
@@ -295,7 +303,11 @@ class CurvedStep(CurvedFloats):
         u = np.linspace(low, high, _CELL_POINTS)
         speed = 1.0 / (1.0 + np.exp(-np.clip(u, -700.0, 700.0)))  # dR/du in units of k
         place = scale * np.logaddexp(0.0, u)
-        slopes = 0.5 + math.fabs(r * self._beta) + math.fabs(self._half - 1.0) / place
+        tilt, part = r * self._beta, -np.expm1(np.minimum(self.log_stay - self._log_ratio(place), 0.0))
+        slopes = np.where(
+            part > 0.5, math.fabs(tilt - 0.5) + math.fabs(tilt) * (1.0 - part), 0.5 + math.fabs(tilt) * part
+        )
+        slopes = slopes + math.fabs(self._half - 1.0) / place
         if self._lam > 0.0:
             slopes = slopes + np.minimum(0.5 * math.sqrt(self._lam) / np.sqrt(place), 0.5 * self._lam / self.copies)
         rate = 2.0 * scale * speed * slopes + 2.0

@@ -187,8 +187,8 @@ class CurvedWindow(WindowStep):
     # ------------------------------------------------------------------ balls: the bounds of thm:curved-window
 
     def _ratio(self, place: Ball) -> Ball:
-        """q e^{A+βR} for a real R."""
-        return (self.rate.log() + self.whole.lead + self.whole.beta * place).exp()
+        """q w for a real R."""
+        return self.rate * self.whole._ratio(place)
 
     def _left_of(self, c: float, scale: float, angle: float, u: float, step: Ball) -> Ball:
         """The integral of (*) left of u at most, plus `step` times its largest value; or a sum over nodes there."""
