@@ -26,7 +26,9 @@ from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 from ndis.spectrum.sampled_contour import TOLERANCE, Saddle, find_saddle, integrate
+from ndis.spectrum.sampled_jumps import JumpSplit
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment, Step
+from ndis.spectrum.sampled_one_jump import few_jumps
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
 from ndis.spectrum.sampled_shapes import CurvedShape, Shape, ShiftShape
 from ndis.spectrum.sampled_sums import LossSums
@@ -38,6 +40,7 @@ Order = Literal["remove", "add"]
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 _MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
+_VERY_FEW = 16
 _RARE = 8.0  # so many far losses, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LOSS = 5.0  # e-folds between Chernoff's bound and δ that cost too many digits
@@ -202,9 +205,14 @@ class SampledComposition:
             v, s, e = np.full((3, some.size), math.nan)
             ways: list[Callable[[], _Found]] = [partial(integrate, self, epsilon[some], pivot, saddle)]
             if densities and self._shapes and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
-                ways.append(partial(self._one_by_sums, at, some.size, pivot))
-                if self.few and self._cancels(at, saddle):  # densities are dear for many
-                    ways.reverse()
+                ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
+            if self._jumps is not None:
+                few, split = (partial(_alone, f, at, some.size, pivot) for f in (self._by_few_jumps, self._by_jumps))
+                contour, *sums = ways
+                ways = [contour, few, split, *sums]
+                if self._cancels(at, saddle):
+                    ways = [few, split, contour, *sums] if self.few else [few, contour, split, *sums]
+                    ways = [*sums, *ways] if self._very_few else ways
             for way in ways:
                 found = way()
                 if not e[pivot] <= found[2][pivot]:  # true for NaN
@@ -272,11 +280,24 @@ class SampledComposition:
             t, shift = -t / (1.0 + t), shift / math.sqrt(1.0 + t)
         return CurvedShape(rate, t, copies, shift)
 
-    def _one_by_sums(self, epsilon: float, size: int, place: int) -> _Found:
-        """`_by_sums` at one place of vectors that are NaN elsewhere."""
-        found = np.full((3, size), math.nan)
-        found[:, place] = self._by_sums(epsilon)
-        return found[0], found[1], found[2]
+    @cached_property
+    def _jumps(self) -> JumpSplit | None:
+        """The mean shifts, split by the size of their losses; None if there are none, or in the add order."""
+        shifts = any(isinstance(m, ShiftMoment) for m, _ in self.parts)
+        return JumpSplit(self.parts) if shifts and self.order == "remove" else None
+
+    def _by_jumps(self, epsilon: float) -> tuple[float, float, float]:
+        """From the number of large losses."""
+        return (math.nan, math.nan, math.inf) if self._jumps is None else self._jumps.log_delta(epsilon)
+
+    def _by_few_jumps(self, epsilon: float) -> tuple[float, float, float]:
+        """From one large loss, or two."""
+        return few_jumps(self.parts, epsilon)
+
+    @property
+    def _very_few(self) -> bool:
+        """True if the densities of the steps are added up before anything else is tried."""
+        return sum(n for _, n in self.parts) <= _VERY_FEW
 
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
         """From the density of the loss, with the tables made for another ε if they suffice."""
@@ -314,6 +335,13 @@ class SampledComposition:
     def guess(self, goal: float) -> float:
         """The ε at which a Gaussian loss of the same mean and variance has about this log δ."""
         return self.mean + math.sqrt(self.variance) * (math.sqrt(-2.0 * goal) - 1.0)
+
+
+def _alone(way: Callable[[float], tuple[float, float, float]], epsilon: float, size: int, place: int) -> _Found:
+    """What a way finds for one ε, at one place of vectors that are NaN elsewhere."""
+    found = np.full((3, size), math.nan)
+    found[:, place] = way(epsilon)
+    return found[0], found[1], found[2]
 
 
 def _mixed(rate: float, log_ratio: float) -> float:
