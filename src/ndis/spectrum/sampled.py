@@ -207,11 +207,12 @@ class SampledComposition:
             if densities and self._shapes and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
                 ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
             if self._jumps is not None:
-                few, split = (partial(_alone, f, at, some.size, pivot) for f in (self._by_few_jumps, self._by_jumps))
+                splits = [partial(_alone, f, at, some.size, pivot) for f in (self._by_jumps, self._by_few_jumps)]
+                one, two = splits[::-1] if self._jumps.one_is_enough(at) else splits
                 contour, *sums = ways
-                ways = [contour, few, split, *sums]
+                ways = [contour, one, two, *sums]
                 if self._cancels(at, saddle):
-                    ways = [few, split, contour, *sums] if self.few else [few, contour, split, *sums]
+                    ways = [one, two, contour, *sums] if self.few else [one, contour, two, *sums]
                     ways = [*sums, *ways] if self._very_few else ways
             for way in ways:
                 found = way()
@@ -282,9 +283,10 @@ class SampledComposition:
 
     @cached_property
     def _jumps(self) -> JumpSplit | None:
-        """The mean shifts, split by the size of their losses; None if there are none, or in the add order."""
+        """The mean shifts, split by the size of their losses; None in the add order, or beside other sampled pairs."""
         shifts = any(isinstance(m, ShiftMoment) for m, _ in self.parts)
-        return JumpSplit(self.parts) if shifts and self.order == "remove" else None
+        others = any(isinstance(m, PairMoment) for m, _ in self.parts)
+        return JumpSplit(self.parts) if shifts and not others and self.order == "remove" else None
 
     def _by_jumps(self, epsilon: float) -> tuple[float, float, float]:
         """From the number of large losses."""

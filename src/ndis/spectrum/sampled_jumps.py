@@ -33,9 +33,10 @@ __all__ = ["SMALL", "JumpSplit", "Term", "log_choose", "variance"]
 
 _UNIT = 2.0**-53
 _SHARES = (0.5, 0.75, 0.25, 0.1, 0.03)  # T₁ as a share of the loss that a jump must reach
+_NARROW = 30.0  # standard deviations
 _LARGE = 3.0  # where one jump need not do it all, from small shares on
 _NONE = math.nan, math.nan, math.inf
-_HOPELESS = 1e-7  # an error that ends a split
+_HOPELESS = 5.0  # tolerances, of an error that ends a split
 _MOST_JUMPS = 24
 SMALL = 37.0  # e-folds below δ at which nothing counts
 _ROUNDS = 3
@@ -120,16 +121,7 @@ class JumpSplit:
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log δ, −d log δ/dε and the error; NaN and inf if no split is found."""
         best = _NONE
-        if not self.steps:
-            return best
-        body = [self._body(m, epsilon) for m, _ in self.steps]
-        counts = [n for _, n in self.steps]
-        others = [(m.mean, variance(m), n) for m, n in self.others]
-        mean, spread = (
-            math.fsum([n * b[i] for b, n in zip(body, counts, strict=True)] + [o[2] * o[i] for o in others])
-            for i in (0, 1)
-        )
-        reach = epsilon - mean
+        reach, spread = self._reach(epsilon)
         if not 0.0 < reach < math.inf:
             return best
         guess = max(one_step((m.rate, m.shift), reach, add=False)[0] + math.log(n) for m, n in self.steps)
@@ -151,6 +143,22 @@ class JumpSplit:
                     break
                 guess = again
         return best
+
+    def _reach(self, epsilon: float) -> tuple[float, float]:
+        """What jumps must add to the mean of the others to reach ε, and the variance of the others."""
+        body = [self._body(m, epsilon) for m, _ in self.steps]
+        counts = [n for _, n in self.steps]
+        others = [(m.mean, variance(m), n) for m, n in self.others]
+        mean, spread = (
+            math.fsum([n * b[i] for b, n in zip(body, counts, strict=True)] + [o[2] * o[i] for o in others])
+            for i in (0, 1)
+        )
+        return epsilon - mean, spread
+
+    def one_is_enough(self, epsilon: float) -> bool:
+        """True if one jump most likely makes up δ(ε), because the sum of all others is narrow beside ε."""
+        reach, spread = self._reach(epsilon)
+        return 0.0 < reach < _LARGE and reach > _NARROW * math.sqrt(spread)
 
     @staticmethod
     def _body(m: ShiftMoment | Cut, epsilon: float) -> tuple[float, float]:
@@ -207,7 +215,7 @@ class JumpSplit:
                 lost.append(bound)
             else:
                 v, s, e = (float(a[0]) for a in integrate(term, np.array([epsilon]), 0, saddle))
-                if not e * math.exp(min(v - seen, 0.0)) < _HOPELESS:
+                if not e * math.exp(min(v - seen, 0.0)) < _HOPELESS * TOLERANCE * (1.0 + abs(seen)):
                     return _NONE, math.nan
                 logs.append(v)
                 slopes.append(s)

@@ -15,11 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 
 from ndis._validate import Floats
-from ndis.spectrum.sampled_contour import find_saddle
+from ndis.spectrum.sampled_contour import find_saddle, integrate
 from ndis.spectrum.sampled_cut import SIDE, Cut, log_ratio, log_sides, log_sum, place
 from ndis.spectrum.sampled_jumps import SMALL, Term, log_choose, variance
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment, Step
@@ -30,9 +31,12 @@ __all__ = ["few_jumps"]
 _UNIT = 2.0**-53
 _NONE = math.nan, math.nan, math.inf
 _RULE = np.polynomial.legendre.leggauss(12)
+_TO_POWERS = np.linalg.inv(np.vander(_RULE[0], increasing=True))  # values at the nodes to powers
 _WIDE = 8.0  # standard deviations of the sum of the body below its mean at which it ends
 _FARTHEST = 60.0
 _CHUNK, _MOST_NODES = 48, 3000
+_MOST_PANELS = 48
+_SELDOM = 1e-6
 _UNSEEN = 28.0  # e-folds below δ
 _ENOUGH = 1e-11  # error of the body where it counts
 _APART = 10.0  # the same, from where on a loss is a jump
@@ -49,6 +53,35 @@ def _nodes(edges: Floats) -> tuple[Floats, Floats]:
 
 def _halved(edges: Floats) -> Floats:
     return np.sort(np.concatenate([edges, 0.5 * (edges[1:] + edges[:-1])]))
+
+
+def _gain(q: float, mu: float, epsilon: float, e: Floats, cut: Cut | None = None) -> Floats:
+    """log of the density of a loss, or of a jump, at ε − e beside that at ε."""
+
+    def density(loss: Floats) -> Floats:
+        x, rate = places_of(loss, q, mu)
+        window = 0.0 if cut is None else log_sides(x, cut.places[0], cut.widths[0])[1]
+        return np.asarray(loss - 0.5 * x * x + rate + window)
+
+    loss = epsilon - e
+    some = loss > 0.0
+    value = density(np.where(some, loss, epsilon)) - density(np.array([epsilon]))
+    return np.where(some, value, -np.inf)
+
+
+def places_of(loss: Floats, q: float, mu: float) -> tuple[Floats, Floats]:
+    """x at a positive loss, and log dx/dℓ."""
+    with np.errstate(over="ignore"):
+        log_w = np.where(loss > 500.0, loss - math.log(q), np.log1p(np.expm1(np.minimum(loss, 600.0)) / q))
+    return (log_w + 0.5 * mu * mu) / mu, -np.log(mu * -np.expm1(math.log1p(-q) - loss))
+
+
+class _Split(NamedTuple):
+    """A step with its windows, the standard deviation of the body, and how many of them lead to the likeliest jump."""
+
+    cut: Cut
+    sd: float
+    tilt: float
 
 
 class _BodyLaw:
@@ -95,8 +128,8 @@ def _on_line(law: _BodyLaw, c: float, step: float, e: Floats) -> tuple[Floats, F
 class _Body:
     """D_m at the nodes of the panels around the mean of the body, and its closed form below."""
 
-    def __init__(self, cut: Cut, others: Sequence[tuple[Step, int]], jumps: int, sd: float, tilt: float) -> None:
-        m = cut.count - jumps
+    def __init__(self, cut: Cut, others: Sequence[tuple[Step, int]], jumps: int, split: _Split, epsilon: float) -> None:
+        m, sd, tilt = cut.count - jumps, split.sd, split.tilt
         law = _BodyLaw(cut, others, m)
         self.mean, self.sd = law.mean, sd
         self.low = law.mean - _WIDE * sd
@@ -105,29 +138,43 @@ class _Body:
         some = np.isfinite(k) & (c < law.limit)
         self._orders, self._moments = c[some], k[some]
         z = np.arange(2.0, _FARTHEST, 0.5)
-        weight = self.bound(law.mean + sd * z) + tilt * z
+        weight = self.bound(law.mean + sd * z) + _gain(cut.rate, cut.shift, epsilon, law.mean + sd * z, cut)
         end = float(z[np.argmax(weight < -SMALL)] if (weight < -SMALL).any() else _FARTHEST)
         self.high = law.mean + sd * end
-        self.e, self.weight = _nodes(law.mean + sd * np.linspace(-_WIDE, end, math.ceil((_WIDE + end) / 1.9) + 1))
-        z = (self.e - law.mean) / sd
-        for c in (0.8 + tilt, 0.5 + tilt, 0.35 + tilt, 0.25 + tilt):
-            period = 44.0 / c * sd
-            # what the next period adds
-            other = 44.0 + float(self.bound(np.array([self.low + period]))[0])
-            if other < -SMALL:
+        self.panels = law.mean + sd * np.linspace(-_WIDE, end, math.ceil((_WIDE + end) / 1.9) + 1)
+        places, weights = _nodes(self.panels)
+        z = (places - law.mean) / sd
+        gain = _gain(cut.rate, cut.shift, epsilon, places, cut)
+        value, error = np.full(z.size, np.nan), np.full(z.size, np.inf)
+        self.wrong = math.inf
+        for c in (0.8 + tilt, 0.3, 0.5 + tilt, 3.0 + tilt, 5.5 + tilt):
+            period = max(44.0 / c, 32.0) * sd
+            other = c * period / sd + float(self.bound(np.array([self.low + period]))[0])  # what the next period adds
+            if not other < -SMALL:
+                continue
+            found, wrong = _on_line(law, c / sd, 2.0 * math.pi / period, places)
+            better = wrong + math.exp(other) < error
+            value, error = np.where(better, found, value), np.where(better, wrong, error)
+            share = value + gain
+            share = np.exp(share - np.max(share)) * weights
+            self.wrong = float((error * share).sum() / share.sum())
+            if self.wrong <= _ENOUGH:
                 break
-        value, error = _on_line(law, c / sd, 2.0 * math.pi / period, self.e)
-        error += math.exp(min(other, 100.0))
-        share = value + tilt * z  # a jump is the likelier, the larger e is
-        peak = float(np.max(share))
-        if not (error * np.exp(share - peak) <= _ENOUGH).all():
+        else:
             raise ArithmeticError("the body is not known")
-        self.log = value
+        self._series = value.reshape(-1, _RULE[0].size) @ _TO_POWERS.T  # of log D on each panel
         gone_there, gone_here = cut.gone
         self.log_mass = m * math.log1p(-gone_there)
         self.log_mass_without = m * math.log1p(-gone_here)
-        share = np.exp(value + tilt * z - peak) * self.weight
-        self.wrong = float((error * share).sum() / share.sum())
+    def log(self, e: Floats) -> Floats:
+        """log D at some e; −inf beyond the last panel."""
+        place = (e - self.low) * ((self.panels.size - 1) / (self.high - self.low))
+        which = np.clip(np.floor(place), 0, self.panels.size - 2).astype(np.int64)
+        at = np.clip(2.0 * (place - which) - 1.0, -1.0, 1.0)
+        value = self._series[which, -1]
+        for k in range(self._series.shape[1] - 2, -1, -1):
+            value = value * at + self._series[which, k]
+        return np.where(e <= self.high, value, -np.inf)
 
     def bound(self, e: Floats) -> Floats:
         """log of Chernoff's bound on D at some e."""
@@ -150,19 +197,20 @@ class _Jumps:
 
     def place(self, loss: Floats) -> tuple[Floats, Floats]:
         """x at a loss above the least one, and log dx/dℓ."""
-        q, mu = self.cut.rate, self.cut.shift
-        with np.errstate(over="ignore"):
-            log_w = np.where(loss > 500.0, loss - math.log(q), np.log1p(np.expm1(np.minimum(loss, 600.0)) / q))
-        return (log_w + 0.5 * mu * mu) / mu, -np.log(mu * -np.expm1(math.log1p(-q) - loss))
+        return places_of(loss, self.cut.rate, self.cut.shift)
 
     def one(self, e: Floats, body: _Body, panels: Floats = _TAIL) -> Floats:
         """log ∫ J(dL) D(e − L) at each e."""
-        loss = e[:, None] - body.e[None, :]
-        inside = loss > self.least_loss
-        x, rate = self.place(np.where(inside, loss, self.least_loss))
-        near = np.where(inside, self.at(x)[1] + rate + body.log + np.log(body.weight), -np.inf)
-        start = e - body.low
-        first = self.place(np.maximum(start, self.least_loss))[0]
+        rows = e[:, None]
+        first = self.place(np.maximum(e - body.low, self.least_loss))[0]
+        # panels on which the density is smooth, and those of the body
+        count = math.ceil((float(first.max()) - self.least) / min(0.5, 2.0 * self.cut.widths[0]))
+        edges = self.least + (first[:, None] - self.least) * np.linspace(0.0, 1.0, min(max(count, 1), _MOST_PANELS) + 1)
+        ends = self.place(np.maximum(rows - body.panels, self.least_loss))[0]
+        x, weight = _nodes(np.sort(np.concatenate([edges, np.minimum(ends, first[:, None])], axis=1), axis=1))
+        loss, density = self.at(x)
+        with np.errstate(divide="ignore"):
+            near = density + body.log(rows - loss) + np.log(weight)
         x, weight = _nodes(first[:, None] + panels / np.maximum(np.abs(first), 1.0)[:, None])
         loss, density = self.at(x)
         gap = body.log_mass_without - body.log_mass + e[:, None] - loss
@@ -210,11 +258,12 @@ def few_jumps(parts: Sequence[tuple[Step, int]], epsilon: float) -> tuple[float,
 def _few_jumps(
     m: ShiftMoment, count: int, others: Sequence[tuple[Step, int]], epsilon: float
 ) -> tuple[float, float, float]:
-    cut, sd, tilt = _split(m, count, others, epsilon)
-    if cut is None:
+    split = _split(m, count, others, epsilon)
+    if split is None:
         return _NONE
+    cut, sd, _ = split
     jumps, lost = _Jumps(cut), list[float]()
-    body = _Body(cut, others, 1, sd, tilt)
+    body = _Body(cut, others, 1, split, epsilon)
     near = 1e-6 * epsilon
     first, moved = (jumps.one(np.array([epsilon, epsilon + near]), body) + math.log(count)).tolist()
     slope = (first - moved) / near
@@ -226,22 +275,22 @@ def _few_jumps(
     rest = density[some] + body.bound(epsilon - loss[some])
     lost.append(log_sum(rest) + math.log(count * (x[1] - x[0])))
     logs = [first]
-    term = Term([cut], others, 0)
-    lost.append(find_saddle(term, term.mean - epsilon, first - SMALL)[3])
+    none = _no_jump(Term([cut], others, 0), epsilon, first - SMALL)
+    seen = max(first, none[0])  # what counts is judged beside it
     chance = log_sum(cut.jumps[1][0].real) + math.log(count)  # of a jump
     top = log_sum(cut.above[0] + cut.above[1]) + math.log(count)
     for k in range(2, min(count, 4) + 1):
         # more jumps, of which one is above the window or not: Chernoff's bound
         term = Term([cut], others, k)
-        c, _, _, bound = find_saddle(term, term.mean - epsilon, first - SMALL, start=2.0 / sd)
+        c, _, _, bound = find_saddle(term, term.mean - epsilon, seen - SMALL, start=2.0 / sd)
         more = log_sum(np.array([bound, top + (k - 1.0) * chance]))
-        if term.next_one(c) < 0.5 and more < first - _UNSEEN:
+        if term.next_one(c) < 0.5 and more < seen - _UNSEEN:
             lost.append(more + 1.0)
             break
         if k == 2:
-            two = _Body(cut, others, 2, sd, tilt)
+            two = _Body(cut, others, 2, split, epsilon)
             logs.append(jumps.two(epsilon, two) + log_choose(count, 2))
-            if logs[1] > first - 12.0:  # its rule counts
+            if logs[1] > seen - 12.0:  # its rule counts
                 better = jumps.two(epsilon, two, fine=True) + log_choose(count, 2)
                 error += math.fabs(math.expm1(better - logs[1])) * math.exp(logs[1] - first)
         elif k == 3:
@@ -249,17 +298,31 @@ def _few_jumps(
             lost.append(logs[-1] - 3.0)
         if not logs[-1] < logs[-2] - 4.0:
             return _NONE
-        if k == 4 or 2.0 * logs[-1] - logs[-2] < first - _UNSEEN:  # each further jump is less likely than the last one
+        if k == 4 or 2.0 * logs[-1] - logs[-2] < seen - _UNSEEN:  # each further jump is less likely than the last one
             lost.append(2.0 * logs[-1] - logs[-2] + 1.0)
             break
-    whole = log_sum(np.array(logs))
-    error += 1e-13 + body.wrong + 16.0 * _UNIT * abs(whole)
-    return whole, slope, error + math.exp(min(log_sum(np.array(lost)) - whole, 100.0))
+    jumped = log_sum(np.array(logs))
+    whole = float(np.logaddexp(jumped, none[0]))
+    share = math.exp(none[0] - whole)
+    error = (1.0 - share) * (error + 2.0 * body.wrong) + share * none[2] + 3e-13 + 16.0 * _UNIT * abs(whole)
+    slope = (1.0 - share) * slope + share * none[1]
+    return whole, slope, error + math.exp(min(log_sum(np.array([*lost, none[3]])) - whole, 100.0))
+
+
+def _no_jump(term: Term, epsilon: float, floor: float) -> tuple[float, float, float, float]:
+    """log δ₀, its slope and error, if it is above the floor; else −inf, and a bound of it in the last place."""
+    saddle = find_saddle(term, term.mean - epsilon, floor)
+    if not saddle[3] > floor:
+        return -math.inf, 0.0, 0.0, saddle[3]
+    value, slope, error = (float(a[0]) for a in integrate(term, np.array([epsilon]), 0, saddle))
+    if not error < 1e-6:
+        raise ArithmeticError("the outcomes without a jump are not known")
+    return value, slope, error, -math.inf
 
 
 def _split(
     m: ShiftMoment, count: int, others: Sequence[tuple[Step, int]], epsilon: float
-) -> tuple[Cut | None, float, float]:
+) -> _Split | None:
     """The step with its windows, and the standard deviation of the body; None if it is not narrow."""
     q, mu = m.rate, m.shift
     x = np.linspace(-9.0, 9.0 + 2.0 * mu, 2048)
@@ -267,22 +330,22 @@ def _split(
     weight = np.exp(loss - 0.5 * x * x) * (x[1] - x[0]) / math.sqrt(2.0 * math.pi)
     plain = math.fsum(n * variance(s) for s, n in others)
     part = np.cumsum(weight * loss * loss) * count + plain
-    reach = epsilon
-    # the smallest T₁ that is _APART standard deviations of all below it
-    good = np.flatnonzero((loss > 0.0) & (loss > _APART * np.sqrt(part)))
-    if not good.size or loss[good[0]] > 0.5 * reach:
-        if not plain + count * float(weight @ (loss * loss)) > 0.0:
-            return None, 0.0, 0.0
-        low = _APART * math.sqrt(float(part[-1]))
-    else:
-        low = float(loss[good[0]])
-    sd = low / _APART
+    # the smallest T₁ that is _APART standard deviations of all below it, or one that is passed once in a million
+    apart = np.flatnonzero((loss > 0.0) & (loss > _APART * np.sqrt(part)))
+    low = float(loss[apart[0]]) if apart.size else _APART * math.sqrt(float(part[-1]))
     if not 3.0 * low < epsilon:
-        return None, 0.0, 0.0
+        beyond = np.cumsum(weight[::-1])[::-1] * count
+        at = int(np.argmax(beyond < _SELDOM))
+        low = max(float(loss[at]), 0.02 * epsilon)
+    if not 0.0 < low < 0.7 * epsilon:
+        return None
+    sd = math.sqrt(float(part[np.searchsorted(loss, low) - 1]))
     x1 = place(low, q, mu)
     grade = mu * -math.expm1(math.log1p(-q) - low)  # dℓ/dx
     there = place(epsilon, q, mu)
-    tilt = sd * max(there / (mu * -math.expm1(math.log1p(-q) - epsilon)) - 1.0, 0.0)
+    z = np.arange(0.0, max((epsilon - low) / sd, 0.1), 0.1)
+    tilt = float(z[np.argmax(_gain(q, mu, epsilon, sd * z) - 0.5 * z * z)])
     w1 = min(1.0, 2.0 / max(x1, 2.0), 2.0 / ((1.0 + tilt) / sd * grade))
     w2 = min(1.0, 1.2 / max(there, 1.2))
-    return Cut(q, mu, count, (x1, place(epsilon + 10.0 * sd, q, mu) + SIDE * w2), (w1, w2), far=True), sd, tilt
+    cut = Cut(q, mu, count, (x1, place(epsilon + 10.0 * sd, q, mu) + SIDE * w2), (w1, w2), far=True)
+    return _Split(cut, sd, tilt)
