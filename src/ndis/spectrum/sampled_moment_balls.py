@@ -130,8 +130,9 @@ class ShiftStep:
     def log_moment(self, c: float) -> float:
         """log M(c) for real c > 0, to about float accuracy; only plans use it."""
         r = self._power(c)
-        if r * self.mu > _FAR:  # the bell at rμ is all that counts, or the place is of no use
-            return max(r * math.log(self.q) + 0.5 * r * (r - 1.0) * self.mu**2, 0.0)
+        if r * self.mu > _FAR:  # the largest term is near enough; without it a plan would look for a saddle here
+            x = np.linspace(0.0, r * self.mu, 4096)
+            return max(float((r * self._log_ratio(x) - 0.5 * x * x).max()), 0.0)
         x = self._grid(c)
         log_terms = r * self._log_ratio(x) - 0.5 * x * x
         top = float(log_terms.max())
