@@ -31,12 +31,16 @@ SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
 _CURVED_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent apart
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
+_ZERO = -745.2  # δ below this log is the float 0
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _BITS = (256, 512, 1024, 2048)
 _MOVES = 120
 _TOO_LITTLE_NOISE = (
-    "epsilon is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add noise"
+    "the composition is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add "
+    "noise"
 )
+_LEAST_RATE = 1e-100  # of a step that composes: squares of smaller rates leave the range of floats
+_LEAST_SHIFT, _MOST_SHIFT = 1e-8, 50.0  # of a sampled step that composes
 _PLACES = np.geomspace(0.05, 500.0, 16)
 
 
@@ -71,6 +75,7 @@ class Composition:
                 "two laws on different subspaces",
                 "such a release hides nothing about a record in its sample",
             )
+        _in_reach(steps)
         self.steps, self.order = steps, order
         self._stand_ins: dict[float, sampled_certified.StandIns] = {}
 
@@ -98,7 +103,11 @@ class Composition:
         return found
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
-        """log δ at each entry of a vector ε, and its error; −inf stands for a value known to lie below `floor`."""
+        """log δ at each entry of a vector ε, and its error.
+
+        −inf stands for a value known to lie below `floor`. It also stands for one that is not known, but known to be
+        below the smallest float.
+        """
         curved = any(step.curved for step in self.steps)
         if epsilon.size == 1 and not curved and not self.law.few:  # a short certificate takes less time than densities
             with suppress(PrecisionError):
@@ -112,6 +121,8 @@ class Composition:
                 value, error = zip(*(self.log_delta(x, floor) for x in np.split(epsilon, epsilon.size)), strict=True)
                 return np.concatenate(value), np.concatenate(error)
             if self.below(float(epsilon[0]), floor):
+                return np.array([-math.inf]), np.zeros(1)
+            if self.below(float(epsilon[0]), _ZERO):  # no digit of it is known, but δ is 0 in floats
                 return np.array([-math.inf]), np.zeros(1)
             if curved or self.below(float(epsilon[0]), _TINY):
                 raise
@@ -164,6 +175,10 @@ class Composition:
             if not moved < math.inf:
                 raise PrecisionError("epsilon of steps with next to no noise is not known; one step alone may have one")
             found = self._epsilon(target * math.exp(-moved), guess)
+            if found == 0.0 and moved > 0.0:  # δ(0) of the exact law is at most e^moved δ(−moved)
+                value, error = self.log_delta(np.array([-moved]))
+                if value[0] + 2.0 * error[0] + moved <= goal:
+                    return start
             if doubt == 0.0 or found <= reach:
                 return max(start, found + moved)
             reach, guess = 2.0 * found, found
@@ -205,6 +220,28 @@ class Composition:
             return value - 0.001, 0.001
 
         return _smallest(excess, self._reach(goal - 0.1))
+
+
+def _in_reach(steps: Sequence[Step]) -> None:
+    """Refuse sampled steps whose numbers leave the range of floats, or would take for ever."""
+    for step in steps:
+        if not step.rates or step.count == 0:
+            continue
+        if not (rate := math.prod(step.rates)) >= _LEAST_RATE:
+            raise PrecisionError(
+                f"the composition is not known: a sampling rate of {rate:.3g} is out of reach; rates from "
+                f"{_LEAST_RATE:g} on are accounted"
+            )
+        shift = math.sqrt(math.fsum((step.pair.copies * step.pair.shift**2).tolist()))
+        if step.curved or shift == 0.0:
+            continue
+        if shift > _MOST_SHIFT and sum(s.count for s in steps) > 2:
+            raise PrecisionError(_TOO_LITTLE_NOISE)
+        if shift < _LEAST_SHIFT:
+            raise PrecisionError(
+                f"the composition is not known: a noise multiplier above {1.0 / _LEAST_SHIFT:g} is out of reach; take "
+                "less noise"
+            )
 
 
 def _smallest(excess: Callable[[float], tuple[float, float]], reach: float) -> float:

@@ -203,7 +203,7 @@ class SampledComposition:
             at = float(epsilon[some[pivot]])
             saddle = self._resolved(find_saddle(self, self.mean - at))
             v, s, e = np.full((3, some.size), math.nan)
-            ways: list[Callable[[], _Found]] = [partial(integrate, self, epsilon[some], pivot, saddle)]
+            ways: list[Callable[[], _Found]] = [partial(self._by_contour, epsilon[some], pivot, saddle)]
             if densities and self._shapes and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
                 ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
             if self._jumps is not None:
@@ -280,6 +280,24 @@ class SampledComposition:
         if self.order == "add":  # the pair of the add order has the record in its second law
             t, shift = -t / (1.0 + t), shift / math.sqrt(1.0 + t)
         return CurvedShape(rate, t, copies, shift)
+
+    def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
+        """The contour integral; the moments of mean shifts leave out large x, and δ may change by their probability."""
+        value, slope, error = integrate(self, epsilon, pivot, saddle)
+        return value, slope, error + np.exp(np.minimum(self._left_out - value, 100.0))
+
+    @cached_property
+    def _left_out(self) -> float:
+        """log of the probability of what the windows of the moments leave out."""
+        total = -math.inf
+        for m, n in self.parts:
+            if isinstance(m, ShiftMoment) and not m.add:
+                x = np.linspace(0.0, 60.0 + m.shift, 2048)
+                whole = np.logaddexp(math.log1p(-m.rate), math.log(m.rate) + m._log_ratio(x)) - 0.5 * x * x
+                gone = np.log(-np.expm1(np.minimum(m.log_density(0.0, x) - whole, -1e-300)))
+                step = math.log(float(x[1]) * n / math.sqrt(2.0 * math.pi))
+                total = float(np.logaddexp(total, np.logaddexp.reduce(whole + gone) + step))
+        return total
 
     @cached_property
     def _jumps(self) -> JumpSplit | None:
