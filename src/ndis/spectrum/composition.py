@@ -32,6 +32,7 @@ _CURVED_WIDTH = 1e-4  # of the sums for discrete stand-ins, which are a percent 
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
 _ZERO = -745.2  # δ below this log is the float 0
+_LEAST_FLOATS = 1e-322
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _BITS = (256, 512, 1024, 2048)
 _MOVES = 120
@@ -39,7 +40,7 @@ _TOO_LITTLE_NOISE = (
     "the composition is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add "
     "noise"
 )
-_LEAST_RATE = 1e-100  # of a step that composes: squares of smaller rates leave the range of floats
+_LEAST_RATE = 1e-15  # of a step that composes
 _LEAST_SHIFT, _MOST_SHIFT = 1e-8, 50.0  # of a sampled step that composes
 _PLACES = np.geomspace(0.05, 500.0, 16)
 
@@ -150,10 +151,22 @@ class Composition:
         For sampled pairs with unequal variances no width is promised.
         """
         curved = any(step.curved for step in self.steps)
+        if not curved and (place := self._place_below(epsilon, 1.1 * _ZERO)):
+            upper = sampled_certified.bound_sampled(self.enclosed, epsilon, order=self.order, place=place)
+            if upper <= _LEAST_FLOATS:  # no enclosure in floats is narrower
+                return Enclosure(0.0, upper)
         width = max(relative_width, _CURVED_WIDTH) if curved else relative_width
         return sampled_certified.bounds_sampled(
             self.enclosed, epsilon, order=self.order, relative_width=width, made=self._stand_ins
         )
+
+    def _place_below(self, epsilon: float, level: float) -> float:
+        """The first of some orders for which Chernoff's bound in floats is below this level; 0 if there is none."""
+        s = _PLACES[0.9 * self.law.limit > _PLACES]
+        with np.errstate(over="ignore", invalid="ignore"):
+            k, _ = self.law.centred(s.astype(np.complex128))
+            good = np.flatnonzero(k.real + s * (self.law.mean - epsilon) < level)
+        return float(s[good[0]]) if good.size else 0.0
 
     def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:
         """The smallest safe ε ≥ `start` with δ(ε) ≤ target; a `guess` only saves time."""

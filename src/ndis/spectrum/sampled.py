@@ -41,6 +41,7 @@ _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 _MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
 _VERY_FEW = 16
+_SEVERAL = 4  # ε
 _RARE = 8.0  # so many far losses, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LOSS = 5.0  # e-folds between Chernoff's bound and δ that cost too many digits
@@ -213,7 +214,8 @@ class SampledComposition:
                 ways = [contour, one, two, *sums]
                 if self._cancels(at, saddle):
                     ways = [one, two, contour, *sums] if self.few else [one, contour, two, *sums]
-                    ways = [*sums, *ways] if self._very_few else ways
+                    if self._very_few or (self.few and some.size > _SEVERAL):  # tables serve other ε too
+                        ways = [*sums, *ways]
             for way in ways:
                 found = way()
                 if not e[pivot] <= found[2][pivot]:  # true for NaN

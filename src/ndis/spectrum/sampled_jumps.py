@@ -120,6 +120,10 @@ class JumpSplit:
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log δ, −d log δ/dε and the error; NaN and inf if no split is found."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is no value
+            return self._log_delta(epsilon)
+
+    def _log_delta(self, epsilon: float) -> tuple[float, float, float]:
         best = _NONE
         reach, spread = self._reach(epsilon)
         if not 0.0 < reach < math.inf:
@@ -233,7 +237,7 @@ class JumpSplit:
         if not whole > -math.inf:
             return _NONE, log_sum(np.array(lost))
         shares = np.exp(np.array(logs) - whole)
-        error = float(shares @ np.array(errors)) + math.exp(min(log_sum(np.array(lost)) - whole, 100.0))
+        error = 2.0 * float(shares @ np.array(errors)) + math.exp(min(log_sum(np.array(lost)) - whole, 100.0))
         return (whole, float(shares @ np.array(slopes)), error), whole
 
     def _far(self, cuts: list[Cut], epsilon: float) -> tuple[float, float]:

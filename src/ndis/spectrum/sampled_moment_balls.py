@@ -51,6 +51,7 @@ _MOST_NODES = 60_000
 _TURNS = 28  # angles tried for a ceiling
 _MARGIN = 18.0  # beyond the bells, for plans
 _FAR = 5000.0
+_MOST_PLACES = 50_000  # of a plan
 
 Vector = NDArray[np.float64]
 
@@ -114,7 +115,7 @@ class ShiftStep:
             low, high = -_MARGIN, r * self.mu + _MARGIN
         else:
             low, high = self._peak(c) - _MARGIN, _MARGIN
-        step = min(0.25, 0.25 / self.mu)
+        step = max(min(0.25, 0.25 / self.mu), (high - low) / _MOST_PLACES)
         return np.arange(low, high + step, step)
 
     def _peak(self, c: float) -> float:

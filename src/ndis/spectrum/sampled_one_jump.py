@@ -250,7 +250,8 @@ def few_jumps(parts: Sequence[tuple[Step, int]], epsilon: float) -> tuple[float,
     sampled = [(m, n) for m, n in parts if isinstance(m, ShiftMoment)]
     others = [(m, n) for m, n in parts if isinstance(m, PlainMoment)]
     if len(sampled) == 1 and len(others) == len(parts) - 1:
-        with suppress(ArithmeticError, ValueError):  # out of the range of floats, or of those of log
+        quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite is no value
+        with suppress(ArithmeticError, ValueError), quiet:  # out of the range of floats, or of those of log
             return _few_jumps(*sampled[0], others, epsilon)
     return _NONE
 
@@ -343,7 +344,7 @@ def _split(
     x1 = place(low, q, mu)
     grade = mu * -math.expm1(math.log1p(-q) - low)  # dℓ/dx
     there = place(epsilon, q, mu)
-    z = np.arange(0.0, max((epsilon - low) / sd, 0.1), 0.1)
+    z = np.arange(0.0, min(max((epsilon - low) / sd, 0.1), _FARTHEST), 0.1)
     tilt = float(z[np.argmax(_gain(q, mu, epsilon, sd * z) - 0.5 * z * z)])
     w1 = min(1.0, 2.0 / max(x1, 2.0), 2.0 / ((1.0 + tilt) / sd * grade))
     w2 = min(1.0, 1.2 / max(there, 1.2))
