@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+from flint import arb
 
-from ndis._balls import climb
+from ndis._balls import climb, outward, precision
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
@@ -33,6 +34,7 @@ _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
 _ZERO = -745.2  # δ below this log is the float 0
 _LEAST_FLOATS = 1e-322
+_LEAST_SHARE = 1e-4  # of e^ε δ'(−ε) that δ(ε) must be, for a certificate from the other order
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _BITS = (256, 512, 1024, 2048)
 _MOVES = 120
@@ -155,10 +157,33 @@ class Composition:
             upper = sampled_certified.bound_sampled(self.enclosed, epsilon, order=self.order, place=place)
             if upper <= _LEAST_FLOATS:  # no enclosure in floats is narrower
                 return Enclosure(0.0, upper)
+        with suppress(PrecisionError):
+            if (box := self._reflected(epsilon, relative_width)) is not None:
+                return box
         width = max(relative_width, _CURVED_WIDTH) if curved else relative_width
         return sampled_certified.bounds_sampled(
             self.enclosed, epsilon, order=self.order, relative_width=width, made=self._stand_ins
         )
+
+    def _reflected(self, epsilon: float, relative_width: float) -> Enclosure | None:
+        """δ(ε) = e^ε δ'(−ε) − (e^ε − 1) from a certificate of the add order, which is quick; None if δ is too small.
+
+        The moments of the add order do not explode, so that its sum is short even for few steps at a small rate. A mean
+        shift is the same pair in both orders.
+        """
+        if self.order != "remove" or not epsilon >= 0.0 or any((step.pair.excess != 0.0).any() for step in self.steps):
+            return None
+        log_delta, log_grown = float(self.law.log_delta(np.array([epsilon]))[0][0]), math.expm1(min(epsilon, 700.0))
+        share = 1.0 / (1.0 + log_grown * math.exp(min(-log_delta, 700.0)))
+        if not share > _LEAST_SHARE:
+            return None
+        box = sampled_certified.certify_sampled(
+            self.enclosed, -epsilon, order="add", relative_width=0.4 * relative_width * share
+        )
+        with precision(128):
+            grown, less = arb(epsilon).exp(), arb(epsilon).expm1()
+            low, high = outward(grown * arb(box.lower) - less).lower, outward(grown * arb(box.upper) - less).upper
+        return Enclosure(max(low, 0.0), min(high, 1.0))
 
     def _place_below(self, epsilon: float, level: float) -> float:
         """The first of some orders for which Chernoff's bound in floats is below this level; 0 if there is none."""

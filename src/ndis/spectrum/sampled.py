@@ -42,6 +42,7 @@ _MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
 _VERY_FEW = 16
 _SEVERAL = 4  # ε
+_LOST_DIGITS = 8.0  # e-folds that a reflection may lose
 _RARE = 8.0  # so many far losses, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LOSS = 5.0  # e-folds between Chernoff's bound and δ that cost too many digits
@@ -216,6 +217,8 @@ class SampledComposition:
                     ways = [one, two, contour, *sums] if self.few else [one, contour, two, *sums]
                     if self._very_few or (self.few and some.size > _SEVERAL):  # tables serve other ε too
                         ways = [*sums, *ways]
+            if self.order == "remove" and saddle[3] >= _log_grown(at) - _LOST_DIGITS:
+                ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
                 found = way()
                 if not e[pivot] <= found[2][pivot]:  # true for NaN
@@ -288,6 +291,20 @@ class SampledComposition:
         value, slope, error = integrate(self, epsilon, pivot, saddle)
         return value, slope, error + np.exp(np.minimum(self._left_out - value, 100.0))
 
+    def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
+        """From the other order at −ε, whose integral is easy: δ = e^ε δ'(−ε) − (e^ε − 1).
+
+        The difference loses digits if δ is small beside ε, and the error says so.
+        """
+        other = self.reverse
+        found = integrate(other, -epsilon, pivot, find_saddle(other, other.mean + float(epsilon[pivot])))
+        whole, less = epsilon + found[0], np.array([_log_grown(e) for e in epsilon.tolist()])
+        value = whole + np.log(-np.expm1(less - whole))
+        share = np.exp(whole - value)
+        error = share * (found[2] + 2.0**-51 * (1.0 + np.abs(whole)))
+        value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
+        return value, np.exp(epsilon - value) - share * (1.0 + found[1]), np.where(np.isnan(value), np.inf, error)
+
     @cached_property
     def _left_out(self) -> float:
         """log of the probability of what the windows of the moments leave out."""
@@ -357,6 +374,11 @@ class SampledComposition:
     def guess(self, goal: float) -> float:
         """The ε at which a Gaussian loss of the same mean and variance has about this log δ."""
         return self.mean + math.sqrt(self.variance) * (math.sqrt(-2.0 * goal) - 1.0)
+
+
+def _log_grown(epsilon: float) -> float:
+    """log(e^ε − 1)."""
+    return (epsilon if epsilon > 40.0 else math.log(math.expm1(epsilon))) if epsilon > 0.0 else -math.inf
 
 
 def _alone(way: Callable[[float], tuple[float, float, float]], epsilon: float, size: int, place: int) -> _Found:

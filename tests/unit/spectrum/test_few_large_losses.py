@@ -98,3 +98,25 @@ def test_what_the_moments_leave_out_is_in_the_error():
     assert bare[2][0] < 1e-10  # the integral does not know
     assert not law._by_contour(epsilon, 0, saddle)[2][0] < 1.0
     assert law.log_delta(epsilon)[0][0] == pytest.approx(one[0], rel=1e-11)
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps", "epsilon"), [(0.5, 1e-5, 2, 0.0), (0.5, 1e-3, 3, 2e-3)])
+def test_few_steps_at_a_small_rate_are_certified(noise, rate, steps, epsilon):
+    """By the other order at −ε: the sum of this order did not get near the width."""
+    law = composition((noise, rate, steps))
+    box = law.certify(epsilon, 1e-6)
+    assert box.width <= 1e-6 * box.upper
+    (value,), (error,) = law.log_delta(np.array([epsilon]))
+    assert math.log(box.lower) - error - 1e-14 <= value <= math.log(box.upper) + error + 1e-14
+
+
+@pytest.mark.parametrize("epsilon", [[0.0], [0.01, 0.02, 0.05]])
+def test_a_reflection_agrees_with_the_integral(epsilon):
+    law, x = composition((1.0, 0.01, 300)).law, np.array(epsilon)
+    value, slope, error = law._by_reflection(x, 0)
+    saddle = find_saddle(law, law.mean - epsilon[0])
+    for i, e in enumerate(epsilon):
+        want = integrate(law, np.array([e]), 0, saddle)
+        assert error[i] < 1e-11
+        assert abs(value[i] - want[0][0]) <= error[i] + want[2][0]
+        assert slope[i] == pytest.approx(want[1][0], rel=1e-7)
