@@ -209,16 +209,18 @@ class SampledComposition:
             if densities and self._shapes and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
                 ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
             if self._jumps is not None:
-                splits = [partial(_alone, f, at, some.size, pivot) for f in (self._by_jumps, self._by_few_jumps)]
-                one, two = splits[::-1] if self._jumps.one_is_enough(at) else splits
+                split, few = (partial(_alone, f, at, some.size, pivot) for f in (self._by_jumps, self._by_few_jumps))
                 contour, *sums = ways
-                ways = [contour, one, two, *sums]
+                ways = [contour, few, split, *sums]
                 if self._cancels(at, saddle):
-                    ways = [one, two, contour, *sums] if self.few else [one, contour, two, *sums]
+                    ways = [few, contour, split, *sums]
+                    if self.few:
+                        one, two = (few, split) if self._jumps.one_is_enough(at) else (split, few)
+                        ways = [one, two, contour, *sums]
                     if self._very_few or (self.few and some.size > _SEVERAL):  # tables serve other ε too
                         ways = [*sums, *ways]
-            if self.order == "remove" and saddle[3] >= _log_grown(at) - _LOST_DIGITS:
-                ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
+                if saddle[3] >= _log_grown(at) - _LOST_DIGITS:
+                    ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
                 found = way()
                 if not e[pivot] <= found[2][pivot]:  # true for NaN
