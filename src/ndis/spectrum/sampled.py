@@ -42,6 +42,8 @@ _MOST_SUMS = 1_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
 _VERY_FEW = 16
 _SEVERAL = 4  # ε
+_FEEL_WINDOWS = -300.0  # log δ below this may feel the windows of the moments
+_FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
 _LOST_DIGITS = 8.0  # e-folds that a reflection may lose
 _RARE = 8.0  # so many far losses, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count
@@ -289,9 +291,27 @@ class SampledComposition:
         return CurvedShape(rate, t, copies, shift)
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
-        """The contour integral; the moments of mean shifts leave out large x, and δ may change by their probability."""
+        """The contour integral. The moments of mean shifts leave out large x; their part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
-        return value, slope, error + np.exp(np.minimum(self._left_out - value, 100.0))
+        if float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:
+            bound = saddle[3] + saddle[0] * (float(epsilon[pivot]) - epsilon)  # Chernoff's at the same place
+            gone = np.minimum(self._left_out(0.0), bound + self._left_out(saddle[0]))
+            error = error + np.exp(np.minimum(np.logaddexp(gone, _FARTHEST) - value, 100.0))
+        return value, slope, error
+
+    def _left_out(self, c: float) -> float:
+        """log of the part that the windows leave out, of the probability tilted by e^{cL}; up to 60 deviations."""
+        total = -math.inf
+        for m, n in self.parts:
+            if isinstance(m, ShiftMoment) and not m.add:
+                x = np.linspace(0.0, 60.0 + m.shift, 2048)
+                ratio = np.logaddexp(math.log1p(-m.rate), math.log(m.rate) + m._log_ratio(x))
+                gone = np.log(-np.expm1(np.minimum(m.log_density(0.0, x) - ratio + 0.5 * x * x, -1e-300)))
+                step = math.log(float(x[1]) * n / math.sqrt(2.0 * math.pi))
+                log_moment = float(m.centred(np.array([c], dtype=np.complex128))[0][0].real) + m.mean * c if c else 0.0
+                part = np.logaddexp.reduce((1.0 + c) * ratio - 0.5 * x * x + gone) + step - log_moment
+                total = float(np.logaddexp(total, part))
+        return total
 
     def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
         """From the other order at −ε, whose integral is easy: δ = e^ε δ'(−ε) − (e^ε − 1).
@@ -306,19 +326,6 @@ class SampledComposition:
         error = share * (found[2] + 2.0**-51 * (1.0 + np.abs(whole)))
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
         return value, np.exp(epsilon - value) - share * (1.0 + found[1]), np.where(np.isnan(value), np.inf, error)
-
-    @cached_property
-    def _left_out(self) -> float:
-        """log of the probability of what the windows of the moments leave out."""
-        total = -math.inf
-        for m, n in self.parts:
-            if isinstance(m, ShiftMoment) and not m.add:
-                x = np.linspace(0.0, 60.0 + m.shift, 2048)
-                whole = np.logaddexp(math.log1p(-m.rate), math.log(m.rate) + m._log_ratio(x)) - 0.5 * x * x
-                gone = np.log(-np.expm1(np.minimum(m.log_density(0.0, x) - whole, -1e-300)))
-                step = math.log(float(x[1]) * n / math.sqrt(2.0 * math.pi))
-                total = float(np.logaddexp(total, np.logaddexp.reduce(whole + gone) + step))
-        return total
 
     @cached_property
     def _jumps(self) -> JumpSplit | None:
