@@ -2,7 +2,7 @@
 
 `ndis.spectrum.sampled` evaluates δ in milliseconds with an error estimate, and refuses if the estimate is too large.
 For mean shifts `ndis.spectrum.sampled_certified` then encloses log δ to ten digits, in about a second. Its middle is
-taken.
+taken. A certificate of the remove order comes from the add order where that loses few digits.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
 `sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
-rare large losses spoil it, `sampled_sums` adds up densities. A negative ε is turned into a positive one of the reversed
+rare large losses spoil it, `sampled_one_jump` and `sampled_jumps` sum over their number, and `sampled_sums` adds up
+densities. In the remove order δ may also come from the add order at −ε, where that loses few digits. A negative ε is turned into a positive one of the reversed
 order,
 
     δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),

@@ -111,7 +111,7 @@ class JumpSplit:
     >>> step = ShiftMoment(1e-3, 1.0, add=False)
     >>> value, _, _ = JumpSplit([(step, 1000)]).log_delta(0.4)
     >>> round(value, 6)
-    -9.0
+    -20.508154
     """
 
     def __init__(self, parts: Sequence[tuple[Step, int]]) -> None:

@@ -107,7 +107,7 @@ def _on_line(law: _BodyLaw, c: float, step: float, e: Floats) -> tuple[Floats, F
     """log D and its error at some e: the trapezoid sum of the integral on Re s = c."""
     chunks = list[tuple[Complexes, Complexes, Floats]]()
     for first in range(0, _MOST_NODES, _CHUNK):
-        s = c + 1j * step * np.arange(first, first + _CHUNK)
+        s = (c + 1j * step * np.arange(first, first + _CHUNK)).astype(np.complex128)
         chunks.append((s, *law.centred(s)))
         height = chunks[-1][1].real - np.log(np.abs(s * (s + 1.0)))
         if not height[-1] > chunks[0][1][0].real - math.log(c * (c + 1.0)) - 45.0:
@@ -121,7 +121,7 @@ def _on_line(law: _BodyLaw, c: float, step: float, e: Floats) -> tuple[Floats, F
     burden = size * (wrong + 4.0 * _UNIT * (1.0 + np.abs(v) + np.abs(lin * s)))
     with np.errstate(invalid="ignore", divide="ignore"):
         value = v[0].real + lin[:, 0] * c + np.log(total * step / (math.pi * c * (c + 1.0)))
-    error = (burden.sum(axis=1) + 10.0 * size[:, -1]) / total
+    error = (burden.sum(axis=1) + s.size * size[:, -1]) / total
     return value, np.where(total > 0.0, error, np.inf)
 
 
@@ -133,10 +133,10 @@ class _Body:
         law = _BodyLaw(cut, others, m)
         self.mean, self.sd = law.mean, sd
         self.low = law.mean - _WIDE * sd
-        c = np.geomspace(0.3, 60.0, 28) / sd
-        k = law.centred(c.astype(np.complex128))[0].real + law.mean * c
-        some = np.isfinite(k) & (c < law.limit)
-        self._orders, self._moments = c[some], k[some]
+        orders = np.geomspace(0.3, 60.0, 28) / sd
+        k = law.centred(orders.astype(np.complex128))[0].real + law.mean * orders
+        some = np.isfinite(k) & (orders < law.limit)
+        self._orders, self._moments = orders[some], k[some]
         z = np.arange(2.0, _FARTHEST, 0.5)
         weight = self.bound(law.mean + sd * z) + _gain(cut.rate, cut.shift, epsilon, law.mean + sd * z, cut)
         end = float(z[np.argmax(weight < -SMALL)] if (weight < -SMALL).any() else _FARTHEST)

@@ -100,3 +100,14 @@ def test_a_certificate_of_next_to_nothing(noise, rate, steps, epsilon):
     box = profile(noise, rate, steps).certify(epsilon)
     assert box.lower == 0.0
     assert 0.0 < box.upper <= 1e-322
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "epsilon"), [(300.0, 1e-5, 1_000_000, 2.8e-4), (1e5, 0.01, 100, 3e-6)]
+)
+def test_much_noise_is_certified(noise, rate, steps, epsilon):
+    """A plan that takes large orders for cheap finds no saddle, and the sum there has no end."""
+    p = profile(noise, rate, steps)
+    box = p.certify(epsilon, order="remove")
+    assert box.width <= 1e-6 * box.upper
+    assert box.lower * (1.0 - 1e-9) <= p.delta(epsilon, order="remove") <= box.upper * (1.0 + 1e-9)
