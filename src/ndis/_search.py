@@ -52,6 +52,7 @@ def smallest_safe(
     start: float = 1.0,
     least: float | None = None,
     settled: float = _SETTLED,
+    step: float = 0.5,
 ) -> float:
     """The smallest x, to about twelve digits, with `certified(x)` ≤ `delta`. δ must fall as x grows.
 
@@ -69,6 +70,8 @@ def smallest_safe(
         What to return if every x above e^-600 is safe and the certificate accepts this one.
     settled : float
         The float search ends at a log δ that is so near to its goal, or at so narrow a bracket of log x.
+    step : float
+        The first step of the search in log x: about the error of `start`.
 
     Raises
     ------
@@ -85,7 +88,7 @@ def smallest_safe(
     """
     try:
         u = _edge(
-            lambda u: log_delta(math.exp(-u)), lambda u: certified(math.exp(-u)), delta, -math.log(start), settled
+            lambda u: log_delta(math.exp(-u)), lambda u: certified(math.exp(-u)), delta, -math.log(start), settled, step
         )
     except _AllSafeError:
         if least is None or not certified(least) <= delta:
@@ -132,13 +135,18 @@ def newton_epsilon(
             h, margin, slope = excess(e)
     if e == 0.0 and h + margin <= 0.0:
         return 0.0
-    low = 0.0 if h + margin <= 0.0 else e
+    low, at_zero = (0.0, e == 0.0) if h + margin <= 0.0 else (e, True)  # whether ε = 0 is known to be unsafe
     for _ in range(300):
         # aim a margin inside the safe side; fall back on the bracket if Newton leaves it
         move = e + (h + 2.0 * margin) / slope if slope > 0.0 else math.nan
         if move > beyond > low:
             move = beyond
         if not low < move < high:
+            if not at_zero:  # without this, halving would creep to 0 for ever
+                zero, wrong, _ = excess(0.0)
+                if zero + wrong <= 0.0:
+                    return 0.0
+                at_zero = True
             move = 0.5 * (low + high) if math.isfinite(high) else max(2.0 * low, 1.0)
         if not low < move < high:
             break
@@ -206,7 +214,12 @@ class _AllSafeError(BudgetError):
 
 
 def _edge(
-    log_delta: Callable[[float], float], certified: Callable[[float], float], delta: float, u: float, settled: float
+    log_delta: Callable[[float], float],
+    certified: Callable[[float], float],
+    delta: float,
+    u: float,
+    settled: float,
+    first: float,
 ) -> float:
     """The edge in u = −log x. δ increases with u."""
     target, seen = math.log(delta), dict[float, float]()
@@ -221,7 +234,7 @@ def _edge(
             seen[u] = 0.0 if near else math.log(-target) - math.log(min(max(-value, _TINY), 1.0 / _TINY))
         return seen[u]
 
-    u = brentq(excess, *_bracket(excess, u), xtol=settled)
+    u = brentq(excess, *_bracket(excess, u, first), xtol=settled)
     step = _FIRST_STEP
     while step <= _LAST_STEP:
         if certified(u - step) <= delta:
@@ -230,9 +243,9 @@ def _edge(
     raise PrecisionError("no certified point was found beside the edge of the budget", reached=step)
 
 
-def _bracket(excess: Callable[[float], float], u: float) -> tuple[float, float]:
+def _bracket(excess: Callable[[float], float], u: float, step: float) -> tuple[float, float]:
     """Two points, one on either side of the edge."""
-    safe, step = excess(u) <= 0, 0.5
+    safe = excess(u) <= 0
     while True:
         there = u + (step if safe else -step)
         if not -_FARTHEST <= there <= _FARTHEST:

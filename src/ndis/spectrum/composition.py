@@ -2,7 +2,7 @@
 
 `ndis.spectrum.sampled` evaluates δ in milliseconds with an error estimate, and refuses if the estimate is too large.
 For pairs with one variance ratio `ndis.spectrum.sampled_certified` then encloses log δ to ten digits, in about a
-second. Its middle is taken.
+second. Its middle is taken. A certificate of the remove order comes from the add order where that loses few digits.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+from flint import arb
 
-from ndis._balls import climb
+from ndis._balls import climb, outward, precision
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
@@ -31,12 +32,18 @@ __all__ = ["SAMPLED_WIDTH", "Composition", "Step", "worse"]
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
+_ZERO = -745.2  # δ below this log is the float 0
+_LEAST_FLOATS = 1e-322
+_LEAST_SHARE = 1e-4  # of e^ε δ'(−ε) that δ(ε) must be, for a certificate from the other order
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _BITS = (256, 512, 1024, 2048)
 _MOVES = 120
 _TOO_LITTLE_NOISE = (
-    "epsilon is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add noise"
+    "the composition is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add "
+    "noise"
 )
+_LEAST_RATE = 1e-15  # of a step that composes
+_LEAST_SHIFT, _MOST_SHIFT = 1e-8, 50.0  # of a sampled step that composes
 _PLACES = np.geomspace(0.05, 500.0, 16)
 
 
@@ -72,6 +79,7 @@ class Composition:
                 "two laws on different subspaces",
                 "such a release hides nothing about a record in its sample",
             )
+        _in_reach(steps)
         self.steps, self.order = steps, order
         self._stand_ins: dict[float, sampled_certified.StandIns] = {}
 
@@ -99,7 +107,11 @@ class Composition:
         return found
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
-        """log δ at each entry of a vector ε, and its error; −inf stands for a value known to lie below `floor`."""
+        """log δ at each entry of a vector ε, and its error.
+
+        −inf stands for a value known to lie below `floor`. It also stands for one that is not known, but known to be
+        below the smallest float.
+        """
         curved = any(step.curved for step in self.steps)
         if epsilon.size == 1 and not curved and not self.law.few:  # a short certificate takes less time than densities
             with suppress(PrecisionError):
@@ -113,6 +125,8 @@ class Composition:
                 value, error = zip(*(self.log_delta(x, floor) for x in np.split(epsilon, epsilon.size)), strict=True)
                 return np.concatenate(value), np.concatenate(error)
             if self.below(float(epsilon[0]), floor):
+                return np.array([-math.inf]), np.zeros(1)
+            if self.below(float(epsilon[0]), _ZERO):  # no digit of it is known, but δ is 0 in floats
                 return np.array([-math.inf]), np.zeros(1)
             if curved or self.below(float(epsilon[0]), _TINY):
                 raise
@@ -140,6 +154,14 @@ class Composition:
         For sampled pairs with different variance ratios no width is promised. If nothing else is within reach, the
         enclosure is 0 and the bound of thm:sampled-chernoff.
         """
+        curved = any(step.curved for step in self.steps)
+        if not curved and (place := self._place_below(epsilon, 1.1 * _ZERO)):
+            upper = sampled_certified.bound_sampled(self.enclosed, epsilon, order=self.order, place=place)
+            if upper <= _LEAST_FLOATS:  # no enclosure in floats is narrower
+                return Enclosure(0.0, upper)
+        with suppress(PrecisionError):
+            if (box := self._reflected(epsilon, relative_width)) is not None:
+                return box
         box = Enclosure(0.0, 1.0)
         with suppress(PrecisionError):
             box = sampled_certified.bounds_sampled(
@@ -148,6 +170,34 @@ class Composition:
         if box.lower > 0.0 or box.upper == 0.0:
             return box
         return Enclosure(0.0, min(box.upper, chernoff_upper(self.enclosed, epsilon, order=self.order)))
+
+    def _reflected(self, epsilon: float, relative_width: float) -> Enclosure | None:
+        """δ(ε) = e^ε δ'(−ε) − (e^ε − 1) from a certificate of the add order, which is quick; None if δ is too small.
+
+        The moments of the add order do not explode, so that its sum is short even for few steps at a small rate. A mean
+        shift is the same pair in both orders.
+        """
+        if self.order != "remove" or not epsilon >= 0.0 or any((step.pair.excess != 0.0).any() for step in self.steps):
+            return None
+        log_delta, log_grown = float(self.law.log_delta(np.array([epsilon]))[0][0]), math.expm1(min(epsilon, 700.0))
+        share = 1.0 / (1.0 + log_grown * math.exp(min(-log_delta, 700.0)))
+        if not share > _LEAST_SHARE:
+            return None
+        box = sampled_certified.certify_sampled(
+            self.enclosed, -epsilon, order="add", relative_width=0.4 * relative_width * share
+        )
+        with precision(128):
+            grown, less = arb(epsilon).exp(), arb(epsilon).expm1()
+            low, high = outward(grown * arb(box.lower) - less).lower, outward(grown * arb(box.upper) - less).upper
+        return Enclosure(max(low, 0.0), min(high, 1.0))
+
+    def _place_below(self, epsilon: float, level: float) -> float:
+        """The first of some orders for which Chernoff's bound in floats is below this level; 0 if there is none."""
+        s = _PLACES[0.9 * self.law.limit > _PLACES]
+        with np.errstate(over="ignore", invalid="ignore"):
+            k, _ = self.law.centred(s.astype(np.complex128))
+            good = np.flatnonzero(k.real + s * (self.law.mean - epsilon) < level)
+        return float(s[good[0]]) if good.size else 0.0
 
     def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:
         """The smallest safe ε ≥ `start` with δ(ε) ≤ target; a `guess` only saves time."""
@@ -169,6 +219,10 @@ class Composition:
             if not moved < math.inf:
                 raise PrecisionError("epsilon of steps with next to no noise is not known; one step alone may have one")
             found = self._epsilon(target * math.exp(-moved), guess)
+            if found == 0.0 and moved > 0.0:  # δ(0) of the exact law is at most e^moved δ(−moved)
+                value, error = self.log_delta(np.array([-moved]))
+                if value[0] + 2.0 * error[0] + moved <= goal:
+                    return start
             if doubt == 0.0 or found <= reach:
                 return max(start, found + moved)
             reach, guess = 2.0 * found, found
@@ -210,6 +264,28 @@ class Composition:
             return value - 0.001, 0.001
 
         return _smallest(excess, self._reach(goal - 0.1))
+
+
+def _in_reach(steps: Sequence[Step]) -> None:
+    """Refuse sampled steps whose numbers leave the range of floats, or would take for ever."""
+    for step in steps:
+        if not step.rates or step.count == 0:
+            continue
+        if not (rate := math.prod(step.rates)) >= _LEAST_RATE:
+            raise PrecisionError(
+                f"the composition is not known: a sampling rate of {rate:.3g} is out of reach; rates from "
+                f"{_LEAST_RATE:g} on are accounted"
+            )
+        shift = math.sqrt(math.fsum((step.pair.copies * step.pair.shift**2).tolist()))
+        if step.curved or shift == 0.0:
+            continue
+        if shift > _MOST_SHIFT and sum(s.count for s in steps) > 2:
+            raise PrecisionError(_TOO_LITTLE_NOISE)
+        if shift < _LEAST_SHIFT:
+            raise PrecisionError(
+                f"the composition is not known: a noise multiplier above {1.0 / _LEAST_SHIFT:g} is out of reach; take "
+                "less noise"
+            )
 
 
 def _smallest(excess: Callable[[float], tuple[float, float]], reach: float) -> float:

@@ -2,8 +2,10 @@
 
 The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
 `sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
-rare large losses spoil it, `sampled_sums` adds up densities. A negative ε is turned into a positive one of the reversed
-order,
+rare large losses spoil it, `sampled_one_jump` and `sampled_jumps` sum over their number, and `sampled_sums` adds up
+densities (`sampled_mixed` if there are plain releases, or losses on both sides of their ends). In the remove order δ
+may also come from the add order at −ε, where that loses few digits. A negative ε is turned into a positive one of the
+reversed order,
 
     δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
 
@@ -26,10 +28,14 @@ from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 from ndis.spectrum.sampled_contour import TOLERANCE, Saddle, find_saddle, integrate
+from ndis.spectrum.sampled_jumps import JumpSplit
 from ndis.spectrum.sampled_mixed import MixedSums
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment, Step
+from ndis.spectrum.sampled_one_jump import few_jumps
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
+from ndis.spectrum.sampled_ratio import log_mixture
 from ndis.spectrum.sampled_shapes import CurvedShape, Shape, ShiftShape
+from ndis.spectrum.sampled_shift import FAR, FAR_WIDTH
 from ndis.spectrum.sampled_sums import LossSums
 from ndis.spectrum.sampled_two import log_delta_shift, one_step, two_steps
 
@@ -39,6 +45,11 @@ Order = Literal["remove", "add"]
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 _MOST_SUMS = 10_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
+_VERY_FEW = 16
+_SEVERAL = 4  # ε
+_FEEL_WINDOWS = -300.0  # log δ below this may feel the windows of the moments
+_FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
+_LOST_DIGITS = 8.0  # e-folds that a reflection may lose
 _RARE = 8.0  # so many far losses, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LOSS = 8.0  # e-folds between Chernoff's bound and δ that cost too many digits
@@ -199,11 +210,22 @@ class SampledComposition:
             at = float(epsilon[some[pivot]])
             saddle = self._resolved(find_saddle(self, self.mean - at))
             v, s, e = np.full((3, some.size), math.nan)
-            ways: list[Callable[[], _Found]] = [partial(integrate, self, epsilon[some], pivot, saddle)]
+            ways: list[Callable[[], _Found]] = [partial(self._by_contour, epsilon[some], pivot, saddle)]
             if densities and self._shapes[0] and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
-                ways.append(partial(self._one_by_sums, at, some.size, pivot))
-                if self.few and self._cancels(at, saddle):  # densities are dear for many
-                    ways.reverse()
+                ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
+            if self._jumps is not None:
+                split, few = (partial(_alone, f, at, some.size, pivot) for f in (self._by_jumps, self._by_few_jumps))
+                contour, *sums = ways
+                ways = [contour, few, split, *sums]
+                if self._cancels(at, saddle):
+                    ways = [few, contour, split, *sums]
+                    if self.few:
+                        one, two = (few, split) if self._jumps.one_is_enough(at) else (split, few)
+                        ways = [one, two, contour, *sums]
+                    if self._very_few or (self.few and some.size > _SEVERAL):  # tables serve other ε too
+                        ways = [*sums, *ways]
+            if self.order == "remove" and saddle[3] >= _log_grown(at) - _LOST_DIGITS:
+                ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
                 found = way()
                 if not e[pivot] <= found[2][pivot]:  # true for NaN
@@ -270,11 +292,63 @@ class SampledComposition:
             t, m = -t / (1.0 + t), m / np.sqrt(1.0 + t)
         return CurvedShape(rate, t, m, copies)
 
-    def _one_by_sums(self, epsilon: float, size: int, place: int) -> _Found:
-        """`_by_sums` at one place of vectors that are NaN elsewhere."""
-        found = np.full((3, size), math.nan)
-        found[:, place] = self._by_sums(epsilon)
-        return found[0], found[1], found[2]
+    def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
+        """The contour integral. The moments of mean shifts leave out large x; their part of δ counts as an error."""
+        value, slope, error = integrate(self, epsilon, pivot, saddle)
+        if float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:
+            bound = saddle[3] + saddle[0] * (float(epsilon[pivot]) - epsilon)  # Chernoff's at the same place
+            gone = np.minimum(self._left_out(0.0), bound + self._left_out(saddle[0]))
+            error = error + np.exp(np.minimum(np.logaddexp(gone, _FARTHEST) - value, 100.0))
+        return value, slope, error
+
+    def _left_out(self, c: float) -> float:
+        """log of the part that the windows leave out, of the probability tilted by e^{cL}; up to 60 deviations."""
+        total = -math.inf
+        for m, n in self.parts:
+            if isinstance(m, ShiftMoment) and not m.add:
+                x = np.linspace(0.0, 60.0 + m.shift, 2048)
+                ratio = log_mixture(m.rate, m.shift * x - 0.5 * m.shift**2)
+                t = (x - FAR - m.shift) / FAR_WIDTH
+                gone = np.log(-np.expm1(-np.logaddexp(0.0, t * (1.0 + t * t / 12.0)) - 1e-300))
+                step = math.log(float(x[1]) * n / math.sqrt(2.0 * math.pi))
+                log_moment = float(m.centred(np.array([c], dtype=np.complex128))[0][0].real) + m.mean * c if c else 0.0
+                part = np.logaddexp.reduce((1.0 + c) * ratio - 0.5 * x * x + gone) + step - log_moment
+                total = float(np.logaddexp(total, part))
+        return total
+
+    def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
+        """From the other order at −ε, whose integral is easy: δ = e^ε δ'(−ε) − (e^ε − 1).
+
+        The difference loses digits if δ is small beside ε, and the error says so.
+        """
+        other = self.reverse
+        found = integrate(other, -epsilon, pivot, find_saddle(other, other.mean + float(epsilon[pivot])))
+        whole, less = epsilon + found[0], np.array([_log_grown(e) for e in epsilon.tolist()])
+        value = whole + np.log(-np.expm1(less - whole))
+        share = np.exp(whole - value)
+        error = share * (found[2] + 2.0**-51 * (1.0 + np.abs(whole)))
+        value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
+        return value, np.exp(epsilon - value) - share * (1.0 + found[1]), np.where(np.isnan(value), np.inf, error)
+
+    @cached_property
+    def _jumps(self) -> JumpSplit | None:
+        """The mean shifts, split by the size of their losses; None in the add order, or beside other sampled pairs."""
+        shifts = any(isinstance(m, ShiftMoment) for m, _ in self.parts)
+        others = any(isinstance(m, PairMoment) for m, _ in self.parts)
+        return JumpSplit(self.parts) if shifts and not others and self.order == "remove" else None
+
+    def _by_jumps(self, epsilon: float) -> tuple[float, float, float]:
+        """From the number of large losses."""
+        return (math.nan, math.nan, math.inf) if self._jumps is None else self._jumps.log_delta(epsilon)
+
+    def _by_few_jumps(self, epsilon: float) -> tuple[float, float, float]:
+        """From one large loss, or two."""
+        return few_jumps(self.parts, epsilon)
+
+    @property
+    def _very_few(self) -> bool:
+        """True if the densities of the steps are added up before anything else is tried."""
+        return sum(n for _, n in self.parts) <= _VERY_FEW
 
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
         """From the density of the loss, with the tables made for another ε if they suffice."""
@@ -317,6 +391,18 @@ class SampledComposition:
     def guess(self, goal: float) -> float:
         """The ε at which a Gaussian loss of the same mean and variance has about this log δ."""
         return self.mean + math.sqrt(self.variance) * (math.sqrt(-2.0 * goal) - 1.0)
+
+
+def _log_grown(epsilon: float) -> float:
+    """log(e^ε − 1)."""
+    return (epsilon if epsilon > 40.0 else math.log(math.expm1(epsilon))) if epsilon > 0.0 else -math.inf
+
+
+def _alone(way: Callable[[float], tuple[float, float, float]], epsilon: float, size: int, place: int) -> _Found:
+    """What a way finds for one ε, at one place of vectors that are NaN elsewhere."""
+    found = np.full((3, size), math.nan)
+    found[:, place] = way(epsilon)
+    return found[0], found[1], found[2]
 
 
 def _mixed(rate: float, log_ratio: float) -> float:

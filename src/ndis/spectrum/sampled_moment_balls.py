@@ -51,6 +51,8 @@ _MOST_NODES = 60_000
 _TURNS = 28  # angles tried for a ceiling
 _MARGIN = 18.0  # beyond the bells, for plans
 _FAR = 5000.0
+_NEAR = 60.0
+_MOST_PLACES = 50_000  # of a plan
 
 Vector = NDArray[np.float64]
 
@@ -114,7 +116,7 @@ class ShiftStep:
             low, high = -_MARGIN, r * self.mu + _MARGIN
         else:
             low, high = self._peak(c) - _MARGIN, _MARGIN
-        step = min(0.25, 0.25 / self.mu)
+        step = max(min(0.25, 0.25 / self.mu), (high - low) / _MOST_PLACES)
         return np.arange(low, high + step, step)
 
     def _peak(self, c: float) -> float:
@@ -130,13 +132,15 @@ class ShiftStep:
     def log_moment(self, c: float) -> float:
         """log M(c) for real c > 0, to about float accuracy; only plans use it."""
         r = self._power(c)
-        if r * self.mu > _FAR:  # the bell at rμ is all that counts, or the place is of no use
-            return max(r * math.log(self.q) + 0.5 * r * (r - 1.0) * self.mu**2, 0.0)
-        x = self._grid(c)
+        far = -math.inf
+        x = self._grid(c) if r * self.mu <= _FAR else np.arange(-_MARGIN, _NEAR, min(0.25, 0.25 / self.mu))
+        if r * self.mu > _FAR:  # beyond the near ones the largest term is enough; plans avoid such places
+            places = np.linspace(_NEAR, r * self.mu, 4096)
+            far = float((r * self._log_ratio(places) - 0.5 * places * places).max())
         log_terms = r * self._log_ratio(x) - 0.5 * x * x
         top = float(log_terms.max())
         total = float(np.exp(log_terms - top).sum()) * (x[1] - x[0]) / math.sqrt(2.0 * math.pi)
-        return top + math.log(total)
+        return float(np.logaddexp(top + math.log(total), far))
 
     def log_delta(self, epsilon: float) -> float:
         """log δ(ε) of one step for ε ≥ 0, roughly; −inf for the add order, where no plan needs it."""
