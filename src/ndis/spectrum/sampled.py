@@ -3,8 +3,8 @@
 The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
 `sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
 rare large losses spoil it, `sampled_one_jump` and `sampled_jumps` sum over their number, and `sampled_sums` adds up
-densities. In the remove order δ may also come from the add order at −ε, where that loses few digits. A negative ε is turned into a positive one of the reversed
-order,
+densities. In the remove order δ may also come from the add order at −ε, where that loses few digits. A negative ε is
+turned into a positive one of the reversed order,
 
     δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
 
@@ -27,6 +27,7 @@ from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 from ndis.spectrum.sampled_contour import TOLERANCE, Saddle, find_saddle, integrate
+from ndis.spectrum.sampled_cut import left_out, log_sum
 from ndis.spectrum.sampled_jumps import JumpSplit
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment, Step
 from ndis.spectrum.sampled_one_jump import few_jumps
@@ -302,17 +303,8 @@ class SampledComposition:
 
     def _left_out(self, c: float) -> float:
         """log of the part that the windows leave out, of the probability tilted by e^{cL}; up to 60 deviations."""
-        total = -math.inf
-        for m, n in self.parts:
-            if isinstance(m, ShiftMoment) and not m.add:
-                x = np.linspace(0.0, 60.0 + m.shift, 2048)
-                ratio = np.logaddexp(math.log1p(-m.rate), math.log(m.rate) + m._log_ratio(x))
-                gone = np.log(-np.expm1(np.minimum(m.log_density(0.0, x) - ratio + 0.5 * x * x, -1e-300)))
-                step = math.log(float(x[1]) * n / math.sqrt(2.0 * math.pi))
-                log_moment = float(m.centred(np.array([c], dtype=np.complex128))[0][0].real) + m.mean * c if c else 0.0
-                part = np.logaddexp.reduce((1.0 + c) * ratio - 0.5 * x * x + gone) + step - log_moment
-                total = float(np.logaddexp(total, part))
-        return total
+        steps = [(m, n) for m, n in self.parts if isinstance(m, ShiftMoment) and not m.add]
+        return log_sum(np.array([left_out(m, c) + math.log(n) for m, n in steps]))
 
     def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
         """From the other order at −ε, whose integral is easy: δ = e^ε δ'(−ε) − (e^ε − 1).
