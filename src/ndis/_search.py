@@ -21,6 +21,7 @@ __all__ = ["budget", "first_safe_epsilon", "least_point", "least_type_two", "new
 _SETTLED = 2.0**-40  # relative width in x, or in δ, at which the float search stops
 _FIRST_STEP = 2.0**-44  # first step to the safe side of the float root, relatively
 _LAST_STEP = 2.0**-4
+_ASIDE, _ENOUGH = 2.0**-10, 1.1  # of a difference, and of the step that it asks for
 _FARTHEST = 600.0  # of log x
 _FIRST, _SECTION = 64, 10  # intervals of the first grid of a search by sections, and of each one that follows
 _ROUNDS = 14
@@ -235,11 +236,15 @@ def _edge(
         return seen[u]
 
     u = brentq(excess, *_bracket(excess, u, first), xtol=settled)
-    step = _FIRST_STEP
+    step, slope = _FIRST_STEP, 0.0
     while step <= _LAST_STEP:
-        if certified(u - step) <= delta:
+        upper = certified(u - step)
+        if upper <= delta:
             return u - step
-        step *= 2
+        if step == _FIRST_STEP and upper < math.sqrt(delta):
+            slope = (log_delta(u) - log_delta(u - _ASIDE)) / _ASIDE
+        # a wide certificate asks for a step that the slope of log δ tells
+        step = max(2 * step, _ENOUGH * math.log(upper / delta) / slope if slope > 0.0 and upper < math.inf else 0.0)
     raise PrecisionError("no certified point was found beside the edge of the budget", reached=step)
 
 

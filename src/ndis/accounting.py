@@ -24,7 +24,7 @@ from ndis.mechanisms.base import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile
 from ndis.spectrum.groups import SAMPLED_WIDTH
-from ndis.spectrum.sampled_two import log_delta_shift
+from ndis.spectrum.sampled_two import shift_for
 
 __all__ = ["DPSGD", "EpochRow", "Stage"]
 
@@ -71,16 +71,6 @@ class EpochRow(NamedTuple):
     epoch: float
     steps: int
     epsilon: float
-
-
-def _shift_for(epsilon: float, delta: float) -> float:
-    """The mean shift whose δ(ε) is about this δ."""
-    low, high = -60.0, 10.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        safe = log_delta_shift(np.array([epsilon]), math.exp(middle))[0] <= math.log(delta)
-        low, high = (middle, high) if safe else (low, middle)
-    return math.exp(low)
 
 
 @dataclass(frozen=True, init=False)
@@ -320,11 +310,14 @@ class DPSGD:
         epsilon, delta = budget(epsilon, delta)
         rate, count = as_rate(sampling_rate, name="sampling_rate"), as_count("steps", steps)
 
+        if rate < 1.0 and -math.expm1(count * math.log1p(-rate)) <= delta:
+            raise BudgetError("every noise multiplier meets the budget: a record enters a batch with a chance below δ")
+
         def at(noise: float) -> PrivacyProfile:
             return cls(noise_multiplier=noise, sampling_rate=rate, steps=count).profile()
 
         # by the central limit theorem the steps are nearly one Gaussian with shift q √(n (e^{1/σ²} − 1))
-        shift = _shift_for(epsilon, delta) / (rate * math.sqrt(count))
+        shift = shift_for(epsilon, math.log(delta)) / (rate * math.sqrt(count))
         noise = smallest_safe(
             lambda x: float(at(x)._logs(epsilon, "worst", 2.0 * math.log(delta) - 10.0)) - _INSIDE,
             lambda x: at(x).certify(epsilon).upper,

@@ -28,14 +28,13 @@ from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 from ndis.spectrum.sampled_contour import TOLERANCE, Saddle, find_saddle, integrate
+from ndis.spectrum.sampled_cut import left_out, log_sum
 from ndis.spectrum.sampled_jumps import JumpSplit
 from ndis.spectrum.sampled_mixed import MixedSums
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment, Step
 from ndis.spectrum.sampled_one_jump import few_jumps
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
-from ndis.spectrum.sampled_ratio import log_mixture
 from ndis.spectrum.sampled_shapes import CurvedShape, Shape, ShiftShape
-from ndis.spectrum.sampled_shift import FAR, FAR_WIDTH
 from ndis.spectrum.sampled_sums import LossSums
 from ndis.spectrum.sampled_two import log_delta_shift, one_step, two_steps
 
@@ -295,26 +294,15 @@ class SampledComposition:
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """The contour integral. The moments of mean shifts leave out large x; their part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
-        if float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:
+        cut = [(m, n) for m, n in self.parts if isinstance(m, ShiftMoment) and not m.add]
+        if cut and float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:
+            # of the probability, and of that tilted at the saddle
+            places = (0.0, saddle[0])
+            plain, tilted = (log_sum(np.array([left_out(m, c) + math.log(n) for m, n in cut])) for c in places)
             bound = saddle[3] + saddle[0] * (float(epsilon[pivot]) - epsilon)  # Chernoff's at the same place
-            gone = np.minimum(self._left_out(0.0), bound + self._left_out(saddle[0]))
-            error = error + np.exp(np.minimum(np.logaddexp(gone, _FARTHEST) - value, 100.0))
+            gap = np.logaddexp(np.minimum(plain, bound + tilted), _FARTHEST) - value
+            error = error + np.where(gap < 100.0, np.exp(np.minimum(gap, 100.0)), np.inf)
         return value, slope, error
-
-    def _left_out(self, c: float) -> float:
-        """log of the part that the windows leave out, of the probability tilted by e^{cL}; up to 60 deviations."""
-        total = -math.inf
-        for m, n in self.parts:
-            if isinstance(m, ShiftMoment) and not m.add:
-                x = np.linspace(0.0, 60.0 + m.shift, 2048)
-                ratio = log_mixture(m.rate, m.shift * x - 0.5 * m.shift**2)
-                t = (x - FAR - m.shift) / FAR_WIDTH
-                gone = np.log(-np.expm1(-np.logaddexp(0.0, t * (1.0 + t * t / 12.0)) - 1e-300))
-                step = math.log(float(x[1]) * n / math.sqrt(2.0 * math.pi))
-                log_moment = float(m.centred(np.array([c], dtype=np.complex128))[0][0].real) + m.mean * c if c else 0.0
-                part = np.logaddexp.reduce((1.0 + c) * ratio - 0.5 * x * x + gone) + step - log_moment
-                total = float(np.logaddexp(total, part))
-        return total
 
     def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
         """From the other order at −ε, whose integral is easy: δ = e^ε δ'(−ε) − (e^ε − 1).

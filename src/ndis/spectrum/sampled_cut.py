@@ -20,11 +20,11 @@ import numpy as np
 
 from ndis._compile import compiled
 from ndis._validate import Floats
-from ndis.spectrum.sampled_moment import Complexes, second_order_exponential
-from ndis.spectrum.sampled_shift import log1p
+from ndis.spectrum.sampled_moment import Complexes, ShiftMoment, second_order_exponential
+from ndis.spectrum.sampled_shift import FAR, FAR_WIDTH, log1p
 from ndis.spectrum.sampled_shift import log_ratio as complex_log_ratio
 
-__all__ = ["SIDE", "Cut", "log_ratio", "log_sides", "log_sum", "place"]
+__all__ = ["SIDE", "Cut", "left_out", "log_ratio", "log_sides", "log_sum", "place"]
 
 _UNIT = 2.0**-53
 _LEFT = -9.6  # no x below it counts
@@ -257,3 +257,13 @@ class Cut:
         value, wrong = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
         _jump_sums(s, *self.jumps, value, wrong)
         return value, wrong
+
+
+def left_out(m: ShiftMoment, c: float) -> float:
+    """log of the share that the window of `sampled_moment` leaves out, under the law tilted by e^{cL}; up to x = 60."""
+    x = np.linspace(0.0, 60.0 + m.shift, 2048)
+    ratio = np.logaddexp(math.log1p(-m.rate), math.log(m.rate) + m.shift * x - 0.5 * m.shift**2)
+    t = (x - FAR - m.shift) / FAR_WIDTH
+    gone = np.log(-np.expm1(-np.logaddexp(0.0, t * (1.0 + t * t / 12.0)) - 1e-300))
+    log_moment = float(m.centred(np.array([c], dtype=np.complex128))[0][0].real) + m.mean * c if c else 0.0
+    return log_sum((1.0 + c) * ratio + gone + Cut.log_mass(x)) - log_moment

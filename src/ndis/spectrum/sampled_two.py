@@ -14,7 +14,7 @@ from scipy.special import erfcx, ndtr
 
 from ndis._validate import Floats
 
-__all__ = ["log_delta_shift", "one_step", "two_steps"]
+__all__ = ["log_delta_shift", "one_step", "shift_for", "two_steps"]
 
 _UNIT = 2.0**-53
 _MAX_HALVINGS = 6
@@ -33,6 +33,20 @@ def log_delta_shift(e: Floats, mu: float) -> Floats:
         log_delta = np.where(a > 0.0, tail, near)
         negative = np.logaddexp(np.log(-np.expm1(-size)), log_delta - size)
     return np.asarray(np.where(e >= 0.0, log_delta, negative))
+
+
+def shift_for(epsilon: float, log_delta: float) -> float:
+    """The mean shift whose log δ(ε) is about this, roughly: a start for searches.
+
+    >>> round(shift_for(1.0, math.log(1e-5)), 6)
+    0.268051
+    """
+    low, high = -60.0, 10.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        safe = log_delta_shift(np.array([epsilon]), math.exp(middle))[0] <= log_delta
+        low, high = (middle, high) if safe else (low, middle)
+    return math.exp(low)
 
 
 def _one_step(e: Floats, q: float, mu: float, *, add: bool) -> Floats:

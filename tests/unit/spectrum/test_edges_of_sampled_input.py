@@ -11,7 +11,7 @@ import pytest
 import ndis
 from ndis import DPSGD
 from ndis._search import newton_epsilon
-from ndis.errors import PrecisionError
+from ndis.errors import BudgetError, PrecisionError
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +84,11 @@ def test_a_noise_multiplier_for_a_tiny_budget():
     assert found.profile().certify(1e-6).upper <= 1e-9
     less = ndis.DPSGD(noise_multiplier=0.9999 * found.noise_multiplier, sampling_rate=0.01, steps=100)
     assert less.profile().certify(1e-6).lower > 1e-9
+
+
+def test_a_budget_that_needs_no_noise():
+    with pytest.raises(BudgetError, match="every noise multiplier meets the budget"):
+        DPSGD.calibrated(epsilon=3.0, delta=1e-3, sampling_rate=1e-6, steps=900)
 
 
 @pytest.mark.parametrize("rate", [1e-9, 1e-14])
