@@ -36,6 +36,7 @@ _SHARES = (0.5, 0.75, 0.25, 0.1, 0.03)  # T₁ as a share of the loss that a jum
 _NARROW = 30.0  # standard deviations
 _LARGE = 3.0  # where one jump need not do it all, from small shares on
 _NONE = math.nan, math.nan, math.inf
+_RARE = 3.5  # a window that starts at a smaller x cuts the body
 _HOPELESS = 5.0  # tolerances, of an error that ends a split
 _MOST_JUMPS = 24
 SMALL = 37.0  # e-folds below δ at which nothing counts
@@ -186,6 +187,8 @@ class JumpSplit:
         slope = max(at / grade - 1.0, 0.0)
         width = min(1.0, 1.2 / max(at, 1.2))
         low = min(place(share * reach, q, mu), top - 1.0)
+        if not low > _RARE:
+            raise ArithmeticError("jumps are no rare events")
         near = min(1.0, 2.0 / max(low, 2.0))
         # where the tilted density has one mode at such a loss, nothing needs to be cut off above
         share = grade / mu
