@@ -33,6 +33,7 @@ SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
 _ZERO = -745.2  # δ below this log is the float 0
+_NOTHING = 1e15  # of −log δ: more has no number
 _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # of e^ε δ'(−ε) that δ(ε) must be, for a certificate from the other order
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
@@ -109,8 +110,7 @@ class Composition:
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
         """log δ at each entry of a vector ε, and its error.
 
-        −inf stands for a value known to lie below `floor`. It also stands for one that is not known, but known to be
-        below the smallest float.
+        −inf stands for a value known to lie below `floor`, and for one that is not worth a number.
         """
         curved = any(step.curved for step in self.steps)
         if epsilon.size == 1 and not curved and not self.law.few:  # a short certificate takes less time than densities
@@ -124,9 +124,7 @@ class Composition:
             if epsilon.size > 1:
                 value, error = zip(*(self.log_delta(x, floor) for x in np.split(epsilon, epsilon.size)), strict=True)
                 return np.concatenate(value), np.concatenate(error)
-            if self.below(float(epsilon[0]), floor):
-                return np.array([-math.inf]), np.zeros(1)
-            if self.below(float(epsilon[0]), _ZERO):  # no digit of it is known, but δ is 0 in floats
+            if self.below(float(epsilon[0]), floor) or self._is_nothing(float(epsilon[0])):
                 return np.array([-math.inf]), np.zeros(1)
             if curved or self.below(float(epsilon[0]), _TINY):
                 raise
@@ -142,6 +140,13 @@ class Composition:
         if box.upper == -math.inf:
             return np.array([-math.inf]), np.zeros(1)
         return np.array([0.5 * (box.lower + box.upper)]), np.array([box.width + 2.0**-52 * math.fabs(box.upper)])
+
+    def _is_nothing(self, epsilon: float) -> bool:
+        """True for mean shifts whose log δ is below −10¹⁵ even without sampling, by the tail of a Gaussian loss."""
+        if any((step.pair.excess != 0.0).any() for step in self.steps):
+            return False
+        square = math.fsum(s.count * float((s.pair.copies * s.pair.shift**2).sum()) for s in self.steps)
+        return epsilon - 0.5 * square > math.sqrt(2.0 * _NOTHING * square) > 0.0
 
     def below(self, epsilon: float, level: float) -> bool:
         """True if Chernoff's bound shows that log δ(ε) < level."""

@@ -320,10 +320,10 @@ class SampledComposition:
 
     @cached_property
     def _jumps(self) -> JumpSplit | None:
-        """The mean shifts, split by the size of their losses; None in the add order, or beside other sampled pairs."""
-        shifts = any(isinstance(m, ShiftMoment) for m, _ in self.parts)
-        others = any(isinstance(m, PairMoment) for m, _ in self.parts)
-        return JumpSplit(self.parts) if shifts and not others and self.order == "remove" else None
+        """The steps of one mean shift, split by the size of their losses; None in the add order, or beside others."""
+        sampled = [m for m, _ in self.parts if not isinstance(m, PlainMoment)]
+        one = len(sampled) == 1 and isinstance(sampled[0], ShiftMoment)
+        return JumpSplit(self.parts) if one and self.order == "remove" else None
 
     def _by_jumps(self, epsilon: float) -> tuple[float, float, float]:
         """From the number of large losses."""
