@@ -2,8 +2,8 @@
 
 The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
 `sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
-rare large losses spoil it, `sampled_one_jump` and `sampled_jumps` sum over their number, and `sampled_sums` adds up
-densities (`sampled_mixed` if there are plain releases, or losses on both sides of their ends). In the remove order δ
+rare large losses spoil it, `sampled_sums` adds up densities (`sampled_mixed` if there are plain releases, or losses on
+both sides of their ends). In the remove order δ
 may also come from the add order at −ε, where that loses few digits. A negative ε is turned into a positive one of the
 reversed order,
 
@@ -28,11 +28,8 @@ from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 from ndis.spectrum.sampled_contour import TOLERANCE, Saddle, find_saddle, integrate
-from ndis.spectrum.sampled_cut import left_out, log_sum
-from ndis.spectrum.sampled_jumps import JumpSplit
 from ndis.spectrum.sampled_mixed import MixedSums
 from ndis.spectrum.sampled_moment import Complexes, ShiftMoment, Step
-from ndis.spectrum.sampled_one_jump import few_jumps
 from ndis.spectrum.sampled_pair import PairMoment, PlainMoment, log_ratio_range
 from ndis.spectrum.sampled_shapes import CurvedShape, Shape, ShiftShape
 from ndis.spectrum.sampled_sums import LossSums
@@ -44,8 +41,6 @@ Order = Literal["remove", "add"]
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 _MOST_SUMS = 10_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
-_VERY_FEW = 16
-_SEVERAL = 4  # ε
 _FEEL_WINDOWS = -300.0  # log δ below this may feel the windows of the moments
 _FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
 _LOST_DIGITS = 8.0  # e-folds that a reflection may lose
@@ -212,17 +207,8 @@ class SampledComposition:
             ways: list[Callable[[], _Found]] = [partial(self._by_contour, epsilon[some], pivot, saddle)]
             if densities and self._shapes[0] and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
                 ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
-            if self._jumps is not None:
-                split, few = (partial(_alone, f, at, some.size, pivot) for f in (self._by_jumps, self._by_few_jumps))
-                contour, *sums = ways
-                ways = [contour, few, split, *sums]
-                if self._cancels(at, saddle):
-                    ways = [few, contour, split, *sums]
-                    if self.few:
-                        one, two = (few, split) if self._jumps.one_is_enough(at) else (split, few)
-                        ways = [one, two, contour, *sums]
-                    if self._very_few or (self.few and some.size > _SEVERAL):  # tables serve other ε too
-                        ways = [*sums, *ways]
+                if self.few and self._cancels(at, saddle):  # densities are dear for many
+                    ways.reverse()
             if self.order == "remove" and saddle[3] >= _log_grown(at) - _LOST_DIGITS:
                 ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
@@ -298,7 +284,7 @@ class SampledComposition:
         if cut and float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:
             # of the probability, and of that tilted at the saddle
             places = (0.0, saddle[0])
-            plain, tilted = (log_sum(np.array([left_out(m, c) + math.log(n) for m, n in cut])) for c in places)
+            plain, tilted = (np.logaddexp.reduce([m.left_out(c) + math.log(n) for m, n in cut]) for c in places)
             bound = saddle[3] + saddle[0] * (float(epsilon[pivot]) - epsilon)  # Chernoff's at the same place
             gap = np.logaddexp(np.minimum(plain, bound + tilted), _FARTHEST) - value
             error = error + np.where(gap < 100.0, np.exp(np.minimum(gap, 100.0)), np.inf)
@@ -317,26 +303,6 @@ class SampledComposition:
         error = share * (found[2] + 2.0**-51 * (1.0 + np.abs(whole)))
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
         return value, np.exp(epsilon - value) - share * (1.0 + found[1]), np.where(np.isnan(value), np.inf, error)
-
-    @cached_property
-    def _jumps(self) -> JumpSplit | None:
-        """The steps of one mean shift, split by the size of their losses; None in the add order, or beside others."""
-        sampled = [m for m, _ in self.parts if not isinstance(m, PlainMoment)]
-        one = len(sampled) == 1 and isinstance(sampled[0], ShiftMoment)
-        return JumpSplit(self.parts) if one and self.order == "remove" else None
-
-    def _by_jumps(self, epsilon: float) -> tuple[float, float, float]:
-        """From the number of large losses."""
-        return (math.nan, math.nan, math.inf) if self._jumps is None else self._jumps.log_delta(epsilon)
-
-    def _by_few_jumps(self, epsilon: float) -> tuple[float, float, float]:
-        """From one large loss, or two."""
-        return few_jumps(self.parts, epsilon)
-
-    @property
-    def _very_few(self) -> bool:
-        """True if the densities of the steps are added up before anything else is tried."""
-        return sum(n for _, n in self.parts) <= _VERY_FEW
 
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
         """From the density of the loss, with the tables made for another ε if they suffice."""

@@ -293,6 +293,16 @@ class ShiftMoment:
         """Share and spread of large losses under the law tilted by s, if they are apart from the others; else 0, 0."""
         return (0.0, 0.0) if self.add else far_losses(s, self.rate, self.shift)
 
+    def left_out(self, c: float) -> float:
+        """log of the share that the window leaves out, under the law tilted by e^{cL}; up to 60 deviations."""
+        x = np.linspace(0.0, 60.0 + self.shift, 2048)
+        ratio = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + self.shift * x - 0.5 * self.shift**2)
+        t = (x - FAR - self.shift) / FAR_WIDTH
+        gone = np.log(-np.expm1(-np.logaddexp(0.0, t * (1.0 + t * t / 12.0)) - 1e-300))
+        step = math.log(float(x[1]) / math.sqrt(2.0 * math.pi))
+        log_moment = float(self.centred(np.array([c], dtype=np.complex128))[0][0].real) + self.mean * c if c else 0.0
+        return float(np.logaddexp.reduce((1.0 + c) * ratio - 0.5 * x * x + gone)) + step - log_moment
+
     def _table(self, bucket: int) -> tuple[float, float, NDArray[np.int64], Complexes, Complexes]:
         """The nodes for 2^(bucket−3) ≤ Re s ≤ 2^(bucket−2): ends, halvings done on each line, nodes, slopes."""
         if bucket not in self._tables:
