@@ -126,6 +126,13 @@ def test_densities_and_contour_agree(order, epsilon, groups):
     assert off <= 1e-9 * (1 + abs(a))
 
 
+def test_a_narrow_product_of_density_and_profile_is_met():
+    """Many steps beside a small plain release: both factors change by many e-folds on one panel."""
+    law = SampledComposition([group(0.3276, [0.0], [0.28816], 5243), group(1.0, [0.0], [0.016125], 1)], "remove")
+    (a, wrong), (b, off) = by_contour(law, 60.39), by_densities(law, 60.39)
+    assert abs(a - b) <= wrong + off
+
+
 def test_many_steps_of_a_pair_with_a_pole():
     """A third of a million steps at a small rate, of which few losses are large: refused before."""
     law = SampledComposition([group(6.3e-5, [0.271, -0.241], [0.55, 0.62], 328615)], "remove")

@@ -289,7 +289,7 @@ def _log_profile(x, mu, low, width, panels):
 
 
 @compiled()
-def mean_profiles(points, side, scale_v, e, c, mu, low, width, panels, nodes, weights, value, slope):
+def mean_profiles(points, side, scale_v, e, c, tops, mu, low, width, panels, nodes, weights, value, slope):
     """log E δ_G(x − side·V) at each point x, over a table of V, and minus its slope."""
     stack = np.empty((64, 2))
     for i in range(points.size):
@@ -325,12 +325,13 @@ def mean_profiles(points, side, scale_v, e, c, mu, low, width, panels, nodes, we
                     if sweep == 0:
                         scale = max(scale, most)
                         continue
-                    if most < scale + _DEAD - 8.0 and right - left < 0.5:
+                    # the density and the profile may change so fast that no probe meets their product
+                    if tops[j] + _log_profile(min(xa, xb), mu, low, width, panels) < scale + _DEAD - 8.0:
                         continue
                     near = 0.0 if (xa < 0.0) != (xb < 0.0) else min(abs(xa), abs(xb))
                     wide = abs(xa - xb)
                     bends = (near < 40.0 and wide > _RISE) or (mu > 0.0 and near < _BEND * mu and wide > 2.0 * mu)
-                    steep = most - least > _VARIATION and most > scale + _DEAD - 8.0
+                    steep = most - least > _VARIATION
                     if (bends or steep or right - left > _WIDEST) and depth < 60 and half > 1e-13:
                         stack[depth, 0], stack[depth, 1] = left, centre
                         stack[depth + 1, 0], stack[depth + 1, 1] = centre, right

@@ -56,7 +56,7 @@ class _Profile:
     def mean(self, points: Floats, side: int, table: Table) -> tuple[Floats, Floats]:
         """log E δ_G(x − side·V) and minus its slope."""
         value, slope = np.empty(points.size), np.empty(points.size)
-        law = float(side), table.scale, table.edges, table.series
+        law = float(side), table.scale, table.edges, table.series, table.tops
         mean_profiles(points, *law, self.shift, self.low, self.width, self.panels, *RULE, value, slope)
         return value, slope
 
@@ -148,7 +148,7 @@ class MixedSums:
             size = np.abs(x)
             with np.errstate(divide="ignore"):
                 ratio = np.log(size.max(1) / size.min(1))
-            counts = height.max(1) > top + _DEAD - 8.0
+            counts = log_f.max(1) + h.max(1) > top + _DEAD - 8.0  # the product may peak between two nodes
             rough = (np.where(np.isfinite(height), height, -1e9).max(1) - height.min(1) > _VARIATION) & counts
             rough |= ((half[:, 0] > 0.5 * _WIDEST) | (ratio > _WIDEST)) & counts
             rough |= (np.ptp(x, axis=1) > _RISE) & (size.min(1) < 40.0) & counts
