@@ -133,6 +133,17 @@ def test_a_narrow_product_of_density_and_profile_is_met():
     assert abs(a - b) <= wrong + off
 
 
+def test_panels_beside_a_pole_leave_no_gap():
+    """The end of the range is nearer to the pole than the first cut beside it."""
+    law = SampledComposition([group(1.7446e-5, [0.08198, -0.4312], [0.0, 0.0], 7)], "add")
+    (a, wrong), (b, off) = by_contour(law, 1.0991e-4), by_densities(law, 1.0991e-4)
+    assert abs(a - b) <= wrong + off + 1e-14 * abs(a)
+    (moment, _), *_ = law.parts
+    moment.centred(np.array([7e6 + 0j]))
+    edges = moment._panels.edges
+    assert (edges[1:, 0] == edges[:-1, 1]).all()
+
+
 def test_many_steps_of_a_pair_with_a_pole():
     """A third of a million steps at a small rate, of which few losses are large: refused before."""
     law = SampledComposition([group(6.3e-5, [0.271, -0.241], [0.55, 0.62], 328615)], "remove")

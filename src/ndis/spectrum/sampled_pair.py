@@ -29,6 +29,7 @@ __all__ = ["PairMoment", "PlainMoment", "log_ratio_range"]
 
 _UNIT = 2.0**-53
 _NO_ROOM = 2.0**-30
+_PLACES, _DEPTH = 17, 70.0  # places of Re s at which a rule is made to count, and e-folds
 _FAR = 20.0  # ranges between the quartiles, beyond which a loss is far from the others
 
 
@@ -195,8 +196,9 @@ class PairMoment:
         Where e^{sL} is negligible, no phase needs to be resolved.
         """
         if (bucket, c) not in self._nodes:
-            heights = partial(self._height, 0.5 * c), partial(self._height, c)
-            tau, log_mass, doubt = self._panels.nodes(self._loss, 2.0**bucket, heights)
+            # what counts at a place between two others need not count at either: they lie close together
+            heights = [partial(self._height, x) for x in np.linspace(0.5 * c, c, _PLACES).tolist()]
+            tau, log_mass, doubt = self._panels.nodes(self._loss, 2.0**bucket, heights, _DEPTH)
             loss = self._loss(tau)
             self._nodes[bucket, c] = loss, log_mass if self.add else log_mass + loss, doubt
         return self._nodes[bucket, c]

@@ -209,7 +209,7 @@ class RatioPanels:
         cuts = np.linspace(low, high, 9)
         if self.law.from_pole and low < 0.0 < high:
             near = (high - low) * 2.0 ** -np.arange(3.0, 53.0)
-            cuts = np.concatenate([cuts[np.abs(cuts) > near[0]], -near, near, [0.0]])
+            cuts = np.concatenate([cuts[np.abs(cuts) > near[0]], -near, near, [low, 0.0, high]])
             cuts = np.unique(cuts[(cuts >= low) & (cuts <= high)])
         todo = [(x, y, math.inf) for x, y in pairwise(cuts.tolist())]
         narrow, least = _NARROW * (high - low), _NARROWEST * (high - low)
