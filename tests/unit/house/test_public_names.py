@@ -49,6 +49,7 @@ def test_an_interrupt_while_the_command_is_being_imported(module, tmp_path):
     """The module that comes in the place of the named one is interrupted, as by Ctrl-C."""
     code = f"""
 import importlib.abc, os, runpy, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 class Interrupting(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
