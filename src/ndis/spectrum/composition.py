@@ -161,9 +161,10 @@ class Composition:
         """
         curved = any(step.curved for step in self.steps)
         if not curved and (place := self._place_below(epsilon, 1.1 * _ZERO)):
-            upper = sampled_certified.bound_sampled(self.enclosed, epsilon, order=self.order, place=place)
-            if upper <= _LEAST_FLOATS:  # no enclosure in floats is narrower
-                return Enclosure(0.0, upper)
+            with suppress(PrecisionError):
+                upper = sampled_certified.bound_sampled(self.enclosed, epsilon, order=self.order, place=place)
+                if upper <= _LEAST_FLOATS:  # no enclosure in floats is narrower
+                    return Enclosure(0.0, upper)
         with suppress(PrecisionError):
             if (box := self._reflected(epsilon, relative_width)) is not None:
                 return box
@@ -184,16 +185,16 @@ class Composition:
         """
         if self.order != "remove" or not epsilon >= 0.0 or any((step.pair.excess != 0.0).any() for step in self.steps):
             return None
-        log_delta, log_grown = float(self.law.log_delta(np.array([epsilon]))[0][0]), math.expm1(min(epsilon, 700.0))
-        share = 1.0 / (1.0 + log_grown * math.exp(min(-log_delta, 700.0)))
+        log_delta, grown = float(self.law.log_delta(np.array([epsilon]))[0][0]), math.expm1(min(epsilon, 700.0))
+        share = 1.0 / (1.0 + grown * math.exp(min(-log_delta, 700.0)))  # for the plan only
         if not share > _LEAST_SHARE:
             return None
         box = sampled_certified.certify_sampled(
             self.enclosed, -epsilon, order="add", relative_width=0.4 * relative_width * share
         )
         with precision(128):
-            grown, less = arb(epsilon).exp(), arb(epsilon).expm1()
-            low, high = outward(grown * arb(box.lower) - less).lower, outward(grown * arb(box.upper) - less).upper
+            factor, less = arb(epsilon).exp(), arb(epsilon).expm1()
+            low, high = outward(factor * arb(box.lower) - less).lower, outward(factor * arb(box.upper) - less).upper
         return Enclosure(max(low, 0.0), min(high, 1.0))
 
     def _place_below(self, epsilon: float, level: float) -> float:
