@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import ndis
-from ndis.ledger.dominance import compare
+from ndis.dominance.compare import compare
 
 Rows = tuple[Any, Any, Any]  # ratios, shifts, copies
 _SPREADS = ((0.05, 0.1, 200), (0.2, 0.3, 30), (0.5, 0.7, 6), (1.0, 1.0, 2))  # of log ratio and shift; most copies

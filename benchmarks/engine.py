@@ -19,7 +19,7 @@ from ndis.errors import NotPrivateWarning
 from ndis.gram import exact_gram, worst_row
 from ndis.gram.sums import RecordSums
 from ndis.learn import PrivateCovariance
-from ndis.sampling import exact_gaussian, grid_for
+from ndis.noise import exact_gaussian, grid_for
 
 
 def fastest(

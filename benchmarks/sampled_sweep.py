@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 import ndis
+from ndis.accountant.composition import Composition
 from ndis.errors import PrecisionError
-from ndis.spectrum.composition import Composition
 
 ACCURACY = 1e-10  # of log δ, relative to 1 + |log δ|
 AGREED = ("agree", "agree within bounds", "zero")

@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 import ndis
-from ndis.files import write_file
+from ndis._files import write_file
 from ndis.learn import PrivateLogisticRegression
 
 # radius, texture, perimeter, area, smoothness, compactness, concavity, concave points, symmetry, fractal dimension;

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 import ndis
-from ndis.files import write_file
+from ndis._files import write_file
 
 SKETCH_SIZES = (50, 100, 200, 500)
 DELTA = 1e-6

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression
 
-from ndis.files import write_file
+from ndis._files import write_file
 from ndis.learn import PrivateRidge
 
 DELTA = 1e-6

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ndis.gram import Gram, exact_gram
-from ndis.sampling import exact_gaussian, grid_for
+from ndis.noise import exact_gaussian, grid_for
 
 FILE_ROWS = 250_000
 RIDGE = 40.72  # public: what a calibration for row_norm_bound = 1 may return

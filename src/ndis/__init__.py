@@ -37,18 +37,19 @@ from typing import TYPE_CHECKING, Any
 from ndis._version import __version__
 
 if TYPE_CHECKING:
-    from ndis import gram, interop, learn, models, plotting, sampling, testing
+    from ndis import gram, interop, learn, models, noise, plotting, testing
     from ndis._exact import exact_array
-    from ndis.accounting import DPSGD
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
+    from ndis.auditing.sensitivity import check_sensitivity
+    from ndis.chi_square import GeneralizedChiSquare
+    from ndis.data.schema import Schema
+    from ndis.dominance.compare import dominates
+    from ndis.dpsgd import DPSGD
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
-    from ndis.genchi2 import GeneralizedChiSquare
     from ndis.ledger.charging import odometer
-    from ndis.ledger.dominance import dominates
     from ndis.ledger.ledger import Ledger
-    from ndis.mechanisms.check import check_sensitivity
     from ndis.mechanisms.clipping import clipped_count
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.gram import GramMechanism, GramRelease
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
     from ndis.profile import Group, PrivacyProfile
-    from ndis.schema import Schema
     from ndis.spectrum.batch import delta_batch, log_delta_batch
     from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
@@ -104,9 +104,9 @@ __all__ = [
     "lift",
     "log_delta_batch",
     "models",
+    "noise",
     "odometer",
     "plotting",
-    "sampling",
     "testing",
 ]
 
@@ -114,15 +114,16 @@ __all__ = [
 # finds the command already running.
 _NAMES: dict[str, tuple[str, ...]] = {
     "ndis._exact": ("exact_array",),
-    "ndis.accounting": ("DPSGD",),
+    "ndis.dpsgd": ("DPSGD",),
     "ndis.auditing": ("Claim", "audit"),
     "ndis.enclosure": ("Enclosure",),
     "ndis.errors": (
         "BudgetError", "LedgerError", "NdisError", "NotPrivateWarning", "ParameterError", "PrecisionError",
     ),
-    "ndis.genchi2": ("GeneralizedChiSquare",),
-    "ndis.ledger": ("Ledger", "dominates", "odometer"),
-    "ndis.mechanisms.check": ("check_sensitivity",),
+    "ndis.chi_square": ("GeneralizedChiSquare",),
+    "ndis.dominance": ("dominates",),
+    "ndis.ledger": ("Ledger", "odometer"),
+    "ndis.auditing.sensitivity": ("check_sensitivity",),
     "ndis.mechanisms.clipping": ("clipped_count",),
     "ndis.mechanisms.gaussian": ("GaussianMechanism",),
     "ndis.mechanisms.gram": ("GramMechanism", "GramRelease"),

@@ -23,7 +23,7 @@ from typing import Any
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
-from ndis.files import lock
+from ndis._files import lock
 
 __all__ = ["compiled"]
 

@@ -10,11 +10,11 @@ from typing import Literal
 
 from ndis._rounding import down, up
 from ndis._validate import as_count, as_scalar
+from ndis.accountant import groups as kernel
+from ndis.accountant.groups import Order, Step
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.spectrum import groups as kernel
-from ndis.spectrum.groups import Order, Step
 
 __all__ = ["Choice", "Group", "Releases", "as_noise_multiplier", "as_rate", "canonical", "orders_of", "total_failure"]
 

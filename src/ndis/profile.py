@@ -28,12 +28,12 @@ from ndis._validate import (
     shaped,
     single,
 )
+from ndis.accountant import groups as kernel
+from ndis.accountant.groups import Order
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
-from ndis.spectrum import groups as kernel
-from ndis.spectrum.groups import Order
 
 __all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
 

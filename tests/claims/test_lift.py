@@ -79,7 +79,7 @@ def test_release_has_the_law_that_is_accounted():
         def distribution(self, data):
             return [1.0], [[2.0]]
 
-    from ndis.sampling.bits import SeededBits
+    from ndis.noise.bits import SeededBits
 
     mechanism, bits = ndis.lift(Fixed(), epsilon=1, delta=1e-5), SeededBits(8)
     draws = np.array([mechanism.release(None, random_state=bits).values[0] for _ in range(1000)])

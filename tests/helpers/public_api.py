@@ -16,7 +16,7 @@ from functools import cache
 from helpers.places import ROOT
 
 SNAPSHOT = ROOT / "tests" / "unit" / "house" / "public_api.txt"
-PACKAGES = ("auditing", "gram", "learn", "models", "plotting", "sampling", "schema", "testing")
+PACKAGES = ("auditing", "gram", "learn", "models", "noise", "plotting", "schema", "testing")
 DOORS = ("interop.dp_accounting", "interop.opacus")  # to other tools, not in the reference
 REFERENCE = ROOT / "docs" / "reference" / "index.md"
 HIDDEN_VALUES = ("__version__",)  # which every release changes

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ndis.spectrum.sampled import SampledComposition, SampledGroup
+from ndis.accountant.floats import SampledComposition, SampledGroup
 
 DATA = Path(__file__).parent / "data"
 # The given value of this case is off in its fifth digit. `make_accounting_cases.py` finds -104.4393657748356 by an

@@ -12,21 +12,21 @@ import pytest
 from flint import arb
 
 from ndis._balls import outward, precision
-from ndis.errors import ParameterError, PrecisionError
-from ndis.pair import GaussianPair
-from ndis.spectrum import sampled_certified
-from ndis.spectrum.directions import Directions
-from ndis.spectrum.origins import enclose
-from ndis.spectrum.sampled_certified import (
+from ndis.accountant import certified as sampled_certified
+from ndis.accountant.certified import (
     SampledGroup,
     _search,
     bounds_sampled,
     certify_sampled,
     certify_sampled_log,
 )
-from ndis.spectrum.sampled_moment_balls import ShiftStep
-from ndis.spectrum.sampled_upper import dominated, dominating, profile
-from ndis.spectrum.subsampling import certify as sample_once
+from ndis.accountant.moment_balls import ShiftStep
+from ndis.accountant.one_release import certify as sample_once
+from ndis.accountant.upper import dominated, dominating, profile
+from ndis.errors import ParameterError, PrecisionError
+from ndis.pair import GaussianPair
+from ndis.spectrum.directions import Directions
+from ndis.spectrum.origins import enclose
 
 DATA = Path(__file__).parent / "data"
 MANY = json.loads((DATA / "given_accounting_cases.json").read_text())

@@ -10,15 +10,16 @@ import pytest
 from flint import arb
 
 from ndis._balls import outward, precision
+from ndis.accountant import certified as sampled_certified
+from ndis.accountant import floats as sampled
+from ndis.accountant.certified import SampledGroup, certify_sampled_log
+from ndis.accountant.certified_jumps import enclose_by_jumps
+from ndis.accountant.certified_parts import Parts
+from ndis.accountant.moment_balls import ShiftStep
+from ndis.accountant.two import two_steps
+from ndis.accountant.windows import WindowStep
 from ndis.errors import PrecisionError
-from ndis.spectrum import sampled, sampled_certified
 from ndis.spectrum.directions import Directions
-from ndis.spectrum.sampled_certified import SampledGroup, certify_sampled_log
-from ndis.spectrum.sampled_certified_jumps import enclose_by_jumps
-from ndis.spectrum.sampled_certified_parts import Parts
-from ndis.spectrum.sampled_moment_balls import ShiftStep
-from ndis.spectrum.sampled_two import two_steps
-from ndis.spectrum.sampled_windows import WindowStep
 
 
 def shift_group(rate: float, shift: float, steps: int) -> SampledGroup:

@@ -10,15 +10,15 @@ import mpmath
 import numpy as np
 import pytest
 
+from ndis.accountant.contour import find_saddle, integrate
+from ndis.accountant.density import CHEBYSHEV_POINTS, NODES, TO_SERIES
+from ndis.accountant.floats import SampledComposition, SampledGroup
+from ndis.accountant.mixed import MixedSums
+from ndis.accountant.pair import PairMoment
+from ndis.accountant.ratio import RatioLaw
+from ndis.accountant.shapes import CurvedShape
+from ndis.accountant.sums import LossSums
 from ndis.errors import PrecisionError
-from ndis.spectrum.sampled import SampledComposition, SampledGroup
-from ndis.spectrum.sampled_contour import find_saddle, integrate
-from ndis.spectrum.sampled_density import CHEBYSHEV_POINTS, NODES, TO_SERIES
-from ndis.spectrum.sampled_mixed import MixedSums
-from ndis.spectrum.sampled_pair import PairMoment
-from ndis.spectrum.sampled_ratio import RatioLaw
-from ndis.spectrum.sampled_shapes import CurvedShape
-from ndis.spectrum.sampled_sums import LossSums
 
 
 def group(rate, excess, shift, count, copies=None):

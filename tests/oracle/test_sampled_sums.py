@@ -14,15 +14,16 @@ import pytest
 from flint import arb
 
 from ndis._balls import precision
+from ndis.accountant import certified as sampled_certified
+from ndis.accountant import one_release as subsampling
+from ndis.accountant.contour import find_saddle, integrate
+from ndis.accountant.floats import SampledComposition, SampledGroup
+from ndis.accountant.shapes import ShiftShape
+from ndis.accountant.sums import LossSums
+from ndis.accountant.two import two_steps
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
-from ndis.spectrum import sampled_certified, subsampling
 from ndis.spectrum.directions import Directions
-from ndis.spectrum.sampled import SampledComposition, SampledGroup
-from ndis.spectrum.sampled_contour import find_saddle, integrate
-from ndis.spectrum.sampled_shapes import ShiftShape
-from ndis.spectrum.sampled_sums import LossSums
-from ndis.spectrum.sampled_two import two_steps
 
 
 def composition(steps, order):
@@ -144,7 +145,7 @@ def test_the_contour_agrees_on_pairs(rate, excess, shift, copies, count, epsilon
 @pytest.mark.parametrize("order", ["remove", "add"])
 @pytest.mark.parametrize(("excess", "shift", "copies"), [(0.05, 0.0, 1), (0.02, 0.0, 100), (-0.1, 0.2, 2)])
 def test_one_step_of_a_pair_is_closed(excess, shift, copies, order):
-    """The sampled δ of one step has a closed form (`ndis.spectrum.subsampling`)."""
+    """The sampled δ of one step has a closed form (`ndis.accountant.one_release`)."""
     law = pairs(0.1, excess, shift, copies, 1, order)
     pair = GaussianPair.from_ratios([1.0 + excess], [shift], [copies])
     want = subsampling.log_delta(pair, np.array([0.03]), (0.1,), order)[0]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ndis.genchi2 import GeneralizedChiSquare
+from ndis.chi_square import GeneralizedChiSquare
 
 magnitude = st.floats(0.01, 100.0)
 term = st.tuples(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.spectrum.sampled import SampledComposition, SampledGroup
-from ndis.spectrum.sampled_moment import ShiftMoment
-from ndis.spectrum.sampled_pair import PairMoment
+from ndis.accountant.floats import SampledComposition, SampledGroup
+from ndis.accountant.moment import ShiftMoment
+from ndis.accountant.pair import PairMoment
 
 
 def shift(rate, mu, count):

@@ -17,7 +17,7 @@ from ndis.gram import exact_gram
 from ndis.gram.sums import RecordSums
 from ndis.mechanisms.gram import noisy_gram
 from ndis.mechanisms.rounds import GaussianRounds
-from ndis.sampling.bits import SeededBits
+from ndis.noise.bits import SeededBits
 
 ALARM = 1e-6
 RELEASES = 2000
@@ -91,7 +91,7 @@ def test_the_attack_breaks_float_noise_on_a_sum():
 
 @pytest.mark.parametrize("what", ["sum", "gram"])
 def test_the_attack_has_no_advantage_against_the_engine(what):
-    from ndis.sampling import exact_normal
+    from ndis.noise import exact_normal
 
     counts = []
     for present in (False, True):

@@ -13,7 +13,7 @@ import ndis
 from ndis.errors import NotPrivateWarning
 from ndis.gram import exact_gram
 from ndis.gram.poisson import PoissonRows
-from ndis.sampling.bits import SeededBits, SystemBits
+from ndis.noise.bits import SeededBits, SystemBits
 
 ALARM = 1e-6
 LIMIT = stats.norm.isf(ALARM / 2)

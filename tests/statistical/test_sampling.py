@@ -14,7 +14,7 @@ from scipy import stats
 
 from ndis.errors import NotPrivateWarning
 from ndis.gram import exact_gram
-from ndis.sampling import exact_gaussian, exact_normal, grid_for
+from ndis.noise import exact_gaussian, exact_normal, grid_for
 
 ALARM = 1e-6
 

@@ -16,10 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 import ndis
+from ndis._files import check_file, check_new_folder, open_to_append, write_file, write_folder
 from ndis.auditing.journal import Journal
 from ndis.cli import app
 from ndis.errors import ParameterError
-from ndis.files import check_file, check_new_folder, open_to_append, write_file, write_folder
 
 SOURCE = str(Path(ndis.__file__).parents[1])
 PAIRS = {"claim": {"epsilon": 9.0, "delta": 0.5}, "pairs": [{"variance_ratio": 1.001}]}
@@ -201,7 +201,7 @@ def test_a_journal_never_waits_for_a_pipe(tmp_path):
 
 KILLED = """
 import os, signal, sys
-import ndis.files as files
+import ndis._files as files
 
 def fsync(descriptor):
     os.write(descriptor, b"private")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ndis.genchi2 import GeneralizedChiSquare
+from ndis.chi_square import GeneralizedChiSquare
 
 
 def agree(got, want, rel=1e-12):

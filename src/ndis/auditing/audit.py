@@ -23,7 +23,7 @@ from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_data
 
 if TYPE_CHECKING:
-    from ndis.schema import Schema
+    from ndis.data.schema import Schema
 
 __all__ = ["audit"]
 

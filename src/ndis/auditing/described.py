@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ndis.accounting import DPSGD
 from ndis.auditing.digits import plain
+from ndis.dpsgd import DPSGD
 
 __all__ = ["call_of", "described"]
 

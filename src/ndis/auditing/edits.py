@@ -13,9 +13,9 @@ import numpy as np
 
 from ndis._validate import Floats
 from ndis.auditing.digits import several
+from ndis.data.opening import open_source
+from ndis.data.source import choose_columns
 from ndis.errors import ParameterError
-from ndis.gram.schema import choose_columns
-from ndis.gram.sources import open_source
 from ndis.mechanisms.rows import encoded_data
 
 __all__ = [

@@ -14,7 +14,6 @@ import numpy as np
 
 from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget
-from ndis.accounting import DPSGD
 from ndis.auditing.claim import Claim, ClaimedCurve, Proof
 from ndis.auditing.described import described
 from ndis.auditing.digits import at_least, at_most, equation, plain
@@ -24,6 +23,7 @@ from ndis.auditing.projection import ProjectionLaw, projection_neighbours
 from ndis.auditing.rules import as_rules, only_given
 from ndis.auditing.run import Source, neighbours_to_test
 from ndis.auditing.witness import Witness
+from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError, ParameterError
 from ndis.mechanisms.base import Attained, Mechanism
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise

@@ -18,9 +18,9 @@ import os
 from types import TracebackType
 from typing import IO, Any
 
+from ndis._files import lock, open_to_append
 from ndis._json import loads
 from ndis.errors import ParameterError
-from ndis.files import lock, open_to_append
 
 __all__ = ["Journal", "Scores"]
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._files import write_file
 from ndis._json import loads, only_keys
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
@@ -24,7 +25,6 @@ from ndis.auditing import page
 from ndis.auditing.claim import Claim, ClaimedCurve, Proof, claim_from_dict, claim_to_dict
 from ndis.auditing.witness import Curve, Witness, curve_of
 from ndis.errors import ParameterError
-from ndis.files import write_file
 from ndis.profile import PrivacyProfile
 
 __all__ = ["AuditReport", "Portfolio", "portfolio"]

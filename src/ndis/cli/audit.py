@@ -12,11 +12,11 @@ import numpy as np
 import typer
 
 import ndis
+from ndis._files import check_file
 from ndis.cli.algorithm import NamedAlgorithm, workers_without_current_folder
 from ndis.cli.audit_file import Request, read_request
 from ndis.cli.options import Adjacency, SchemaOption
 from ndis.errors import ParameterError
-from ndis.files import check_file
 
 __all__ = ["REFUTED", "register"]
 

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
+from ndis._files import write_file
 from ndis.cli.options import Delta, Json
 from ndis.cli.output import as_json_text, check_picture, picture, print_table
 from ndis.errors import ParameterError
-from ndis.files import write_file
 
 __all__ = ["register"]
 
@@ -57,7 +57,7 @@ def dpsgd(
 
     Example: ndis dpsgd --noise-multiplier 1.1 --batch-size 256 --records 60000 --epochs 60 --delta 1e-5
     """
-    from ndis.accounting import DPSGD
+    from ndis.dpsgd import DPSGD
 
     if output is not None:
         check_picture(output)

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from ndis._files import check_file, write_file
 from ndis._json import loads, only_keys
 from ndis.cli.options import Adjacency, AdjacencyOption, Json
 from ndis.cli.output import as_json_text, print_table
 from ndis.cli.projection import sketch_mechanism
 from ndis.cli.source import from_toml, read_profile
 from ndis.errors import ParameterError
-from ndis.files import check_file, write_file
 
 __all__ = ["register"]
 

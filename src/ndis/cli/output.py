@@ -12,8 +12,8 @@ from typing import Any
 import typer
 
 from ndis import __version__
+from ndis._files import check_file
 from ndis.errors import ParameterError
-from ndis.files import check_file
 
 __all__ = ["as_json_text", "check_picture", "picture", "print_rows", "print_table", "print_values", "say"]
 

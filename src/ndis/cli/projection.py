@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ndis._files import check_new_folder
 from ndis.cli.options import (
     Adjacency,
     AdjacencyOption,
@@ -29,12 +30,11 @@ from ndis.cli.options import (
 from ndis.cli.output import print_values, say
 from ndis.cli.source import read_schema, readable_data, reading, schema_for
 from ndis.errors import BudgetError, ParameterError
-from ndis.files import check_new_folder
 
 if TYPE_CHECKING:
+    from ndis.data.schema import Schema
     from ndis.mechanisms.projection import SketchMechanism
     from ndis.mechanisms.release import ProjectionRelease
-    from ndis.schema import Schema
 
 __all__ = ["register", "sketch_mechanism"]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ndis._files import check_file, write_file
 from ndis.cli.options import (
     Adjacency,
     AdjacencyOption,
@@ -30,10 +31,9 @@ from ndis.cli.options import (
 from ndis.cli.output import as_json_text, print_table, say
 from ndis.cli.source import readable_data, reading, schema_for
 from ndis.errors import ParameterError
-from ndis.files import check_file, write_file
 
 if TYPE_CHECKING:
-    from ndis.schema import Schema
+    from ndis.data.schema import Schema
 
 __all__ = ["register"]
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from ndis._files import check_file, write_file
 from ndis.cli.options import Header, Json, SchemaOption
 from ndis.cli.output import as_json_text
 from ndis.cli.source import names_of, readable_data, schema_for
 from ndis.errors import ParameterError
-from ndis.files import check_file, write_file
 
 __all__ = ["register"]
 
@@ -44,7 +44,7 @@ def init(
 
     Example: ndis schema init records.parquet --target spend -o schema.toml
     """
-    from ndis.schema.template import template
+    from ndis.data.schema.template import template
 
     if output is not None:
         check_file(output, new=True)
@@ -74,8 +74,8 @@ def check(
 
     The same: ndis schema check records.parquet --schema schema.toml
     """
-    from ndis.gram.sources import open_source
-    from ndis.schema import Schema
+    from ndis.data.opening import open_source
+    from ndis.data.schema import Schema
 
     if schema is not None and second is not None:
         raise ParameterError("--schema", "be left out if SCHEMA comes before DATA", str(schema))

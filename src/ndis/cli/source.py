@@ -22,9 +22,9 @@ from ndis.cli.output import say
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
+    from ndis.data.schema import Schema
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
-    from ndis.schema import Schema
 
 __all__ = [
     "Records",
@@ -137,7 +137,7 @@ def read_schema(file: Path | None) -> Schema | None:
     """The schema of an option, if it is given."""
     if file is None:
         return None
-    from ndis.schema import Schema
+    from ndis.data.schema import Schema
 
     return Schema.from_toml(file)
 
@@ -152,7 +152,7 @@ def schema_for(
     stated, names = read_schema(file), names_of(columns)
     if stated is None:
         return None, names
-    paths = ndis.gram.paths
+    paths = ndis.data.paths
     with readable_data(data):
         by_order = not header and paths.kind_of_files(paths.files_of(data)) == "csv"
     if by_order:
@@ -180,7 +180,7 @@ class Records:
     """A file or folder of rows, which the engine streams, and how its options read."""
 
     def __init__(self, path: Path, *, columns: list[str] | None, header: bool) -> None:
-        from ndis.gram.sources import open_source
+        from ndis.data.opening import open_source
 
         self.rows = path
         self._given = names_of(columns)

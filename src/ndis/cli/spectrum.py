@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ndis._files import write_file
 from ndis.cli.output import check_picture, picture, print_rows
 from ndis.cli.source import numbers, profile_from
 from ndis.errors import ParameterError
-from ndis.files import write_file
 
 if TYPE_CHECKING:
     from ndis.profile import Choice, PrivacyProfile

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ndis.data.dask import computed, is_dask, open_dask, read_partition, tree
+from ndis.data.opening import open_source
+from ndis.data.source import Groups, Parts, Source, choose_columns, rows_per_read
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator
-from ndis.gram.cluster import computed, is_dask, open_dask, read_partition, tree
-from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
+from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, layout_for
 from ndis.gram.poisson import PoissonRows
-from ndis.gram.schema import Groups, Parts, Source, choose_columns, layout_for, rows_per_read
-from ndis.gram.sources import open_source
 
 __all__ = ["Opened", "exact_gram"]
 
@@ -116,7 +116,7 @@ def exact_gram(
     Parameters
     ----------
     data : array, sparse matrix, data frame, Arrow table, tensor, dask collection, path, list of paths, or pair (X, y)
-        The private rows. A folder stands for the files that `ndis.gram.paths` names. Dask collections are reduced
+        The private rows. A folder stands for the files that `ndis.data.paths` names. Dask collections are reduced
         where they live, and so is a tensor on a CUDA device. A row with a missing, NaN or infinite entry becomes a
         zero row.
     row_norm_bound : float

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis.data.cells import kind_of
 from ndis.errors import ParameterError
-from ndis.gram.cells import kind_of
 from ndis.gram.layout import RowLayout
 from ndis.gram.rows import GroupRule, quantise_group_into
 

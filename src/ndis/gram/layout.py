@@ -16,9 +16,10 @@ from numbers import Integral, Real
 from typing import Any
 
 from ndis._exact import root_up
+from ndis.data.source import Groups, Source
 from ndis.errors import ParameterError
 
-__all__ = ["DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "RowLayout"]
+__all__ = ["DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "RowLayout", "layout_for"]
 
 # At k = 18 an exact float64 block holds 2¹⁷ rows, more than any cache tile, so exactness costs no extra flush,
 # and the grid is 4·10⁻⁶ of the bound: a thousand times finer than the sampling error of any practical sketch.
@@ -151,3 +152,15 @@ def _bound(name: str, value: Any) -> float:
     if not 2.0**-400 <= number <= 2.0**400:
         raise ParameterError(name, "be positive and between 2^-400 and 2^400", value)
     return number
+
+
+def layout_for(source: Source, groups: Groups, *, intercept: float | None, **public: Any) -> RowLayout:
+    """The layout of the chosen columns of ``source``."""
+    names = tuple(source.names[i] for group in groups for i in group) if source.names else ()
+    if names and intercept is not None:
+        constant = "intercept"
+        while constant in names:
+            constant += "_"
+        names += (constant,)
+    targets = len(groups[1]) if len(groups) > 1 else 0
+    return RowLayout(len(groups[0]), targets=targets, intercept=intercept, names=names, **public)

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis.data.dask import is_dask
+from ndis.data.source import Parts
 from ndis.errors import ParameterError, PrecisionError
 from ndis.gram.accumulator import Gram
-from ndis.gram.cluster import is_dask
 from ndis.gram.engine import Opened
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
-from ndis.gram.schema import Parts
 
 __all__ = ["WorstRow", "largest_leverages", "leverage", "worst_row"]
 

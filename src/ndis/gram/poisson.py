@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis.data.source import Parts, rows_per_read
 from ndis.errors import ParameterError
-from ndis.gram.schema import Parts, rows_per_read
 
 if TYPE_CHECKING:
-    from ndis.sampling.bits import RandomBits
+    from ndis.noise.bits import RandomBits
 
 __all__ = ["LEAST_RATE", "PoissonRows"]
 
@@ -33,7 +33,7 @@ class PoissonRows:
 
     Examples
     --------
-    >>> from ndis.sampling.bits import SystemBits
+    >>> from ndis.noise.bits import SystemBits
     >>> PoissonRows(1.0, SystemBits()).mask(3).tolist()
     [True, True, True]
     """

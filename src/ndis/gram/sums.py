@@ -32,13 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
+from ndis.data.source import Parts
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum
 from ndis.gram.device import import_torch
 from ndis.gram.engine import Opened
 from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
-from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
-from ndis.gram.schema import Parts, layout_for
+from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
 from ndis.gram.weighted import RuleAccumulator, WeightedAccumulator, halved
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from ndis.data.source import Parts
 from ndis.gram.accumulator import Gram, GramAccumulator, checked_parts
 from ndis.gram.device import DeviceProduct
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.gram.logistic import probabilities
-from ndis.gram.schema import Parts
 from ndis.gram.terms import TermRule
 
 __all__ = ["RuleAccumulator", "WeightedAccumulator", "halved"]

@@ -8,7 +8,7 @@ from typing import Any
 from opacus.accountants import IAccountant, register_accountant
 from opacus.accountants.registry import _ACCOUNTANTS
 
-from ndis.accounting import DPSGD
+from ndis.dpsgd import DPSGD
 from ndis.profile import PrivacyProfile
 
 __all__ = ["MECHANISM", "ExactAccountant"]

@@ -14,13 +14,13 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from ndis._validate import STATE_A_BOUND, Floats
+from ndis.data.cells import kind_of, listed_rows, nested_cells, read_cells
+from ndis.data.columns import objects, series_cells, series_table
+from ndis.data.dask import is_dask
+from ndis.data.opening import open_source
+from ndis.data.paths import is_paths
+from ndis.data.source import choose_columns
 from ndis.errors import ParameterError
-from ndis.gram.cells import kind_of, listed_rows, nested_cells, read_cells
-from ndis.gram.cluster import is_dask
-from ndis.gram.columns import objects, series_cells, series_table
-from ndis.gram.paths import is_paths
-from ndis.gram.schema import choose_columns
-from ndis.gram.sources import open_source
 
 __all__ = [
     "INTERCEPT_SHARE",

@@ -13,8 +13,8 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_floats, as_size
+from ndis.data.source import Groups
 from ndis.errors import ParameterError
-from ndis.gram.schema import Groups
 from ndis.learn._base import Floats
 from ndis.learn._labels import private_labels
 from ndis.learn._tables import TargetEstimator, in_memory

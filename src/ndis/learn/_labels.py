@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
+from ndis.data.cells import kind_of
 from ndis.errors import ParameterError
-from ndis.gram.cells import kind_of
 from ndis.learn._base import check_given
 from ndis.models.records import column_of_cells
 

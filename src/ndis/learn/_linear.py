@@ -12,10 +12,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_not_negative
+from ndis.data.dask import is_dask, open_dask
+from ndis.data.opening import open_source
+from ndis.data.source import Groups, Parts, Source, choose_columns
 from ndis.errors import ParameterError
-from ndis.gram.cluster import is_dask, open_dask
-from ndis.gram.schema import Groups, Parts, Source, choose_columns
-from ndis.gram.sources import open_source
 from ndis.learn._base import INTERCEPT_SHARE, Floats
 from ndis.learn._solve import ridge_from_matrix
 from ndis.learn._tables import SketchEstimator, TargetEstimator

@@ -13,8 +13,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import as_scalar
+from ndis.data.source import Groups
 from ndis.errors import ParameterError
-from ndis.gram.schema import Groups
 from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE, Floats
 from ndis.learn._inference import CoefficientTable
@@ -26,7 +26,7 @@ from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic
-from ndis.sampling.bits import random_bits
+from ndis.noise.bits import random_bits
 
 __all__ = ["PrivateLogisticRegression"]
 

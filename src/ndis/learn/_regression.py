@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ndis.data.source import Groups
 from ndis.errors import ParameterError
-from ndis.gram.schema import Groups
 from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE, Floats, stated_bound, weighted_records
 from ndis.learn._inference import CoefficientTable
@@ -21,7 +21,7 @@ from ndis.learn._linear import LinearPredictor
 from ndis.learn._releases import RoundsEstimator
 from ndis.learn._rounds import LinearFit, LinearReleases, calibrated_rounds, fit_rounds
 from ndis.learn._tables import changed_count, one_of
-from ndis.sampling.bits import random_bits
+from ndis.noise.bits import random_bits
 
 __all__ = ["PrivateLinearRegression"]
 

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_size
+from ndis.data.schema.columns import Category
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums, TermSums
 from ndis.learn._inference import CoefficientTable, least_spread
@@ -19,7 +20,6 @@ from ndis.learn._tables import RowEstimator, TargetEstimator
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Receipt, as_adjacency
 from ndis.mechanisms.rounds import GaussianRounds
-from ndis.schema.columns import Category
 
 __all__ = ["EDGES", "FIRST_CLIP", "Releases", "RoundsEstimator", "mean_square", "next_clip", "tail"]
 

@@ -14,18 +14,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ndis._validate import as_scalar, as_size
+from ndis.data.columns import memory_columns, objects
+from ndis.data.dask import is_dask, open_dask
+from ndis.data.opening import open_source
+from ndis.data.schema import Number, Schema
+from ndis.data.schema.preview import changed_rows
+from ndis.data.source import Groups, choose_columns
 from ndis.errors import ParameterError
-from ndis.gram.cluster import is_dask, open_dask
-from ndis.gram.columns import memory_columns, objects
-from ndis.gram.schema import Groups, choose_columns
-from ndis.gram.sources import open_source
 from ndis.learn._base import Floats, in_memory_only, private_rows, private_targets, stated_bound
 from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.sketch_law import as_calibration
 from ndis.mechanisms.sketch_size import default_sketch_size
-from ndis.schema import Number, Schema
-from ndis.schema.preview import changed_rows
 
 __all__ = [
     "PrivateEstimator",

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 from ndis.ledger.charging import Odometer, charged, odometer
 
 if TYPE_CHECKING:
-    from ndis.ledger.dominance import Dominance, dominates
+    from ndis.dominance.compare import Dominance, dominates
     from ndis.ledger.ledger import Ledger
 
 __all__ = ["Dominance", "Ledger", "Odometer", "charged", "dominates", "odometer"]
 
 # Python imports these names when somebody first asks for them: a release that no ledger pays for needs none of them.
-_HOMES = {"Dominance": "dominance", "Ledger": "ledger", "dominates": "dominance"}
+_HOMES = {"Dominance": "ndis.dominance", "Ledger": "ndis.ledger.ledger", "dominates": "ndis.dominance"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"ndis.ledger.{_HOMES[name]}"), name)
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'ndis.ledger' has no attribute {name!r}")

@@ -12,8 +12,8 @@ from ndis._exact import root_down, root_up
 from ndis._rounding import down
 from ndis._search import smallest_safe
 from ndis._validate import as_scalar
+from ndis.dominance.directions import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError
-from ndis.ledger.directions import enclosed, up
 from ndis.ledger.moments import certified_log_moment, log_budget
 from ndis.ledger.units import UNIT_BITS, plus, smallest_upper, units_down, units_up
 from ndis.pair import GaussianPair

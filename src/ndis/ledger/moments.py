@@ -7,11 +7,11 @@ from fractions import Fraction
 from flint import arb
 
 from ndis._balls import exact_ball
+from ndis.accountant.certified_parts import product
+from ndis.accountant.moment_balls import ShiftStep
+from ndis.dominance.directions import enclosed, precision, up
 from ndis.errors import BudgetError, ParameterError, PrecisionError
-from ndis.ledger.directions import enclosed, precision, up
 from ndis.profile import Group, Order, PrivacyProfile
-from ndis.spectrum.sampled_certified_parts import product
-from ndis.spectrum.sampled_moment_balls import ShiftStep
 
 __all__ = ["certified_log_moment", "log_budget"]
 
@@ -70,7 +70,7 @@ def _plain(group: Group, way: Order, order: float) -> Fraction:
 
 
 def _sampled(group: Group, way: Order, order: float) -> Fraction:
-    """K(s) of one sampled mean shift (`ndis.spectrum.sampled_moment_balls`); other sampled pairs are refused."""
+    """K(s) of one sampled mean shift (`ndis.accountant.moment_balls`); other sampled pairs are refused."""
     found = enclosed(group.pair(way))
     if found.mutually_singular:
         raise _infinite(way, order)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from ndis._rounding import up
 from ndis._validate import Adjacency, as_count
+from ndis.dominance.compare import Dominance, dominates
 from ndis.errors import BudgetError, ParameterError
-from ndis.ledger.dominance import Dominance, dominates
 from ndis.ledger.requests import as_profile, profile_digest
 from ndis.ledger.units import FAILURE_BITS, plus, smallest_upper, units_up
 from ndis.profile import PrivacyProfile

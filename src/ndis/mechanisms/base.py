@@ -12,15 +12,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ndis._files import write_file
 from ndis._json import loads, only_keys
 from ndis._search import budget
 from ndis._validate import Adjacency, Floats, as_adjacency
 from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError
-from ndis.files import write_file
 from ndis.ledger.charging import charged
+from ndis.noise.bits import RandomBits, random_bits
 from ndis.profile import PrivacyProfile
-from ndis.sampling.bits import RandomBits, random_bits
 
 __all__ = [
     "ARITHMETICS",

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from ndis._validate import as_one_positive
+from ndis.data.schema import Schema
+from ndis.data.schema.preview import changed_rows
 from ndis.mechanisms.base import Adjacency, GaussianRelease
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.schema import Schema
-from ndis.schema.preview import changed_rows
 
 __all__ = ["clipped_count"]
 

@@ -32,10 +32,10 @@ from ndis.mechanisms.base import (
     as_adjacency,
     settle,
 )
+from ndis.noise import exact_gaussian, exact_normal, grid_for
+from ndis.noise.bits import RandomBits
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-from ndis.sampling import exact_gaussian, exact_normal, grid_for
-from ndis.sampling.bits import RandomBits
 
 __all__ = ["GaussianMechanism", "unit_noise"]
 

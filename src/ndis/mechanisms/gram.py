@@ -34,10 +34,10 @@ from ndis.mechanisms.base import (
 )
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.rows import MomentEstimates, RowMechanism, bounds_of, check_columns, row_bounds
+from ndis.noise import ExactSample, exact_normal, grid_for
+from ndis.noise.bits import RandomBits, random_bits
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-from ndis.sampling import ExactSample, exact_normal, grid_for
-from ndis.sampling.bits import RandomBits, random_bits
 
 __all__ = ["GramMechanism", "GramRelease", "noisy_gram", "shift_profile", "squared_sensitivity", "two_rows"]
 

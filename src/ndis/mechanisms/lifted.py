@@ -30,10 +30,10 @@ from ndis.mechanisms.base import (
     as_adjacency,
     check_budget,
 )
+from ndis.noise import exact_gaussian, grid_for
+from ndis.noise.bits import RandomBits
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-from ndis.sampling import exact_gaussian, grid_for
-from ndis.sampling.bits import RandomBits
 from ndis.worst_case.envelopes import Envelope, LoewnerEnvelope, as_envelope
 from ndis.worst_case.profile import Bound, as_bound, certified_worst_delta, envelope_profile, worst_log_delta
 

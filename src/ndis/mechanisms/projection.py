@@ -21,8 +21,8 @@ from ndis.mechanisms.base import Adjacency, Attained, settle
 from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.mechanisms.sketch_law import ProjectionLaw, as_calibration, calibrated_ridge, certified_delta
+from ndis.noise.bits import RandomBits
 from ndis.profile import PrivacyProfile
-from ndis.sampling.bits import RandomBits
 
 __all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism"]
 

@@ -43,9 +43,9 @@ from ndis.mechanisms.projection import RandomProjection, SketchMechanism
 from ndis.mechanisms.ptr_eigenvalue import least_eigenvalue_floor
 from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.sketch_law import ProjectionLaw, mean_shift
+from ndis.noise import exact_normal, grid_for
+from ndis.noise.bits import RandomBits
 from ndis.profile import PrivacyProfile
-from ndis.sampling import exact_normal, grid_for
-from ndis.sampling.bits import RandomBits
 
 __all__ = ["PTRProjection"]
 

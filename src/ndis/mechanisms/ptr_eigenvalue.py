@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from ndis.gram.accumulator import Gram
-from ndis.sampling.root import positive_definite
+from ndis.noise.root import positive_definite
 
 __all__ = ["least_eigenvalue_floor"]
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._files import write_folder
 from ndis._npy import npz_arrays
 from ndis._validate import as_one_probability
+from ndis.data.reading import fixed_steps
 from ndis.errors import ParameterError
-from ndis.files import write_folder
 from ndis.gram.accumulator import Gram
-from ndis.gram.reading import fixed_steps
 from ndis.mechanisms.base import Receipt, check_schema, mechanism_of, receipt_of
 from ndis.mechanisms.rows import MomentEstimates, check_columns
-from ndis.sampling import exact_gaussian, grid_for
-from ndis.sampling.bits import RandomBits
+from ndis.noise import exact_gaussian, grid_for
+from ndis.noise.bits import RandomBits
 
 if TYPE_CHECKING:
     from ndis.mechanisms.projection import SketchMechanism

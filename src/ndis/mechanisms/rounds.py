@@ -42,8 +42,8 @@ from ndis.gram.sums import TermSums
 from ndis.mechanisms.base import Adjacency, Attained, as_adjacency, settle
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.gram import noisy_gram, shift_profile
+from ndis.noise import ExactSample, exact_normal
 from ndis.profile import PrivacyProfile
-from ndis.sampling import ExactSample, exact_normal
 
 __all__ = ["GaussianRounds"]
 

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import STATE_A_BOUND, as_scalar
+from ndis.data.cells import listed_rows
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
-from ndis.gram.cells import listed_rows
 from ndis.gram.poisson import PoissonRows
 from ndis.ledger.charging import charged
-from ndis.sampling.bits import RandomBits, random_bits
+from ndis.noise.bits import RandomBits, random_bits
 
 if TYPE_CHECKING:
-    from ndis.schema import Schema
+    from ndis.data.schema import Schema
 
 __all__ = ["MomentEstimates", "RowMechanism", "as_rows", "bounds_of", "check_columns", "encoded_data", "row_bounds"]
 

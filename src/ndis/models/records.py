@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import Floats
+from ndis.data.cells import kind_of, nested_cells, read_cells
+from ndis.data.columns import series_cells
+from ndis.data.opening import open_source
+from ndis.data.source import choose_columns
 from ndis.errors import ParameterError
-from ndis.gram.cells import kind_of, nested_cells, read_cells
-from ndis.gram.columns import series_cells
-from ndis.gram.schema import choose_columns
-from ndis.gram.sources import open_source
 
 __all__ = ["column_of_cells", "read_records"]
 

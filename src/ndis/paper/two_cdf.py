@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import Floats, as_floats
-from ndis.genchi2 import GeneralizedChiSquare
+from ndis.chi_square import GeneralizedChiSquare
 from ndis.pair import GaussianPair
 
 __all__ = ["loss_laws", "two_cdf_delta"]

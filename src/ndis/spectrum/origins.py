@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ndis._balls import Ball, climb, exact_ball
 from ndis._validate import Floats
 from ndis.errors import ParameterError
-from ndis.spectrum.dense_balls import Rational, independent_rows, rational, restrict, whiten_in_balls
+from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls
 from ndis.spectrum.directions import Direction, Directions, reverse_direction
 
 __all__ = [

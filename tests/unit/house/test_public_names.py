@@ -31,7 +31,7 @@ def test_a_class_that_a_message_names_can_be_imported_from_the_package():
     classes = {node.name for tree in TREES for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     named = {name for name in classes & _words_of_messages() if not name.startswith("_")}
     assert "GaussianPair" in named
-    packages = (ndis.auditing, ndis.gram, ndis.learn, ndis.models, ndis.sampling)
+    packages = (ndis.auditing, ndis.gram, ndis.learn, ndis.models, ndis.noise)
     elsewhere = {name for package in packages for name in package.__all__}
     assert sorted(named - set(ndis.__all__) - elsewhere) == []
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ndis
+from ndis.data.schema.table import BY_ORDER
 from ndis.learn import PrivateCovariance, PrivateLinearRegression, PrivateLogisticRegression, PrivateRidge
-from ndis.schema.table import BY_ORDER
 
 SCHEMA = ndis.Schema({"age": (18, 90), "shoe": ["Falco", "Brisk"]}, target=("time", 0, 300))
 

@@ -94,7 +94,7 @@ def test_covariance_shapes_the_noise():
     shape = np.array([[4.0, 1.0], [1.0, 0.5]])
     mechanism = GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0, covariance=shape)
     assert mechanism.noise_std == GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0).noise_std
-    from ndis.sampling.bits import SeededBits
+    from ndis.noise.bits import SeededBits
 
     bits = SeededBits(11)
     draws = np.array([mechanism.release([1.0, -1.0], random_state=bits).values for _ in range(1500)]) - [1.0, -1.0]

@@ -21,7 +21,7 @@ from ndis.gram.sums import RecordSums
 from ndis.mechanisms.base import Mechanism
 from ndis.mechanisms.gram import GramRelease, noisy_gram, two_rows
 from ndis.mechanisms.rounds import GaussianRounds, _exposure
-from ndis.sampling.bits import SeededBits
+from ndis.noise.bits import SeededBits
 
 # A torch device that every machine has; None, the host, if torch is not installed.
 DEVICE = "cpu" if importlib.util.find_spec("torch") else None

@@ -209,7 +209,7 @@ def test_law_of_the_release():
     )
     mechanism = lift(model, epsilon=1.0, delta=1e-2)
     rng = np.random.default_rng(5)
-    from ndis.sampling.bits import SeededBits
+    from ndis.noise.bits import SeededBits
 
     bits = SeededBits(rng)
     draws = np.array([mechanism.release(None, random_state=bits).values for _ in range(1500)])

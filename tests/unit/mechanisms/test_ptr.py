@@ -17,8 +17,8 @@ from ndis.gram import exact_gram
 from ndis.mechanisms import ptr
 from ndis.mechanisms.ptr_eigenvalue import least_eigenvalue_floor
 from ndis.mechanisms.release import ProjectionRelease
-from ndis.sampling import ExactSample
-from ndis.sampling.bits import SystemBits
+from ndis.noise import ExactSample
+from ndis.noise.bits import SystemBits
 
 RNG = np.random.default_rng(0)
 OTHER = PUBLIC | {"sketch_size": 20}

@@ -10,7 +10,7 @@ from helpers.pairs import agree
 from ndis import GaussianPair
 from ndis._balls import precision
 from ndis.spectrum.certified import _delta_ball
-from ndis.spectrum.dense_balls import _clusters
+from ndis.spectrum.dense import _clusters
 from ndis.spectrum.directions import Directions
 from ndis.spectrum.verified_eigen import Diagonal
 

@@ -1,0 +1,1 @@
+"""Exact privacy of compositions of sampled and plain Gaussian releases."""

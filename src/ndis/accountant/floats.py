@@ -1,0 +1,366 @@
+"""δ(ε) and ε(δ) of a composition of Poisson-sampled Gaussian pairs, in one order, in float64.
+
+The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
+`sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
+rare large losses spoil it, `sampled_sums` adds up densities (`sampled_mixed` if there are plain releases, or losses on
+both sides of their ends). In the remove order δ
+may also come from the add order at −ε, where that loses few digits. A negative ε is turned into a positive one of the
+reversed order,
+
+    δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
+
+whose two parts are positive. Every value carries an error estimate, and none is returned where the estimate is above
+5e-11 (1 + |log δ|).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Literal
+
+import numpy as np
+
+from ndis._search import newton_epsilon
+from ndis._validate import Floats
+from ndis.accountant.contour import TOLERANCE, Saddle, find_saddle, integrate
+from ndis.accountant.mixed import MixedSums
+from ndis.accountant.moment import Complexes, ShiftMoment, Step
+from ndis.accountant.pair import PairMoment, PlainMoment, log_ratio_range
+from ndis.accountant.shapes import CurvedShape, Shape, ShiftShape
+from ndis.accountant.sums import LossSums
+from ndis.accountant.two import log_delta_shift, one_step, two_steps
+from ndis.errors import PrecisionError
+from ndis.spectrum.evaluate import log_one_minus_exp
+
+__all__ = ["SampledComposition", "SampledGroup"]
+
+Order = Literal["remove", "add"]
+_Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
+_MOST_SUMS = 10_000_000  # so many steps at most are added up by their densities
+_FEW = 256  # steps
+_FEEL_WINDOWS = -300.0  # log δ below this may feel the windows of the moments
+_FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
+_LOST_DIGITS = 8.0  # e-folds that a reflection may lose
+_RARE = 8.0  # so many far losses, under the tilted law, are few
+_UNSEEN = 1e-17  # a bump of this relative size does not count
+_LOSS = 8.0  # e-folds between Chernoff's bound and δ that cost too many digits
+_LEAST = -700.0  # of Chernoff's bound on log δ: the density of the loss underflows beyond
+_ACCEPTED = 5e-11  # of log δ, relative to 1 + |log δ|
+_LAST = 2.0**-40
+_TOGETHER = 64  # so many ε at most share one path
+
+
+@dataclass(frozen=True, eq=False)
+class SampledGroup:
+    """`count` steps that sample at `rate` and release one Gaussian pair: the pair of the order that is asked about.
+
+    The pair is N(m, diag(1 + t)) against N(0, I), with the excess t, the shift m and the copies of each direction.
+    """
+
+    rate: float
+    excess: Floats
+    shift: Floats
+    copies: Floats
+    count: int
+
+    def reversed(self) -> SampledGroup:
+        """The same steps with the pair read the other way round."""
+        ratio = 1.0 + self.excess
+        return SampledGroup(self.rate, -self.excess / ratio, self.shift / np.sqrt(ratio), self.copies, self.count)
+
+
+class SampledComposition:
+    """The law of the privacy loss of some groups in one order; it keeps its tables between calls.
+
+    >>> import numpy as np
+    >>> step = SampledGroup(0.01, np.zeros(1), np.ones(1), np.ones(1), 1000)
+    >>> log_delta, _ = SampledComposition([step], "remove").log_delta(np.array([1.5]))
+    >>> round(float(log_delta[0]), 6)
+    -9.121818
+    """
+
+    def __init__(self, groups: Sequence[SampledGroup], order: Order) -> None:
+        self.groups, self.order = tuple(groups), order
+        self.parts: list[tuple[Step, int]] = []
+        self.least, self.most = 0.0, 0.0  # ends of the loss
+        for g in self.groups:
+            if g.count == 0 or not ((g.excess != 0.0) | (g.shift != 0.0)).any():
+                continue
+            low, high = log_ratio_range(g.excess, g.shift, g.copies)
+            if g.rate == 1.0:
+                self.parts.append((PlainMoment(g.excess, g.shift, g.copies), g.count))
+            else:
+                if (g.excess == 0.0).all():
+                    shift = math.sqrt(math.fsum((g.copies * g.shift * g.shift).tolist()))
+                    self.parts.append((ShiftMoment(g.rate, shift, add=order == "add"), g.count))
+                else:
+                    self.parts.append((PairMoment(g.rate, g.excess, g.shift, g.copies, add=order == "add"), g.count))
+                if order == "add":
+                    low, high = -high, -low
+                low, high = (_mixed(g.rate, low), _mixed(g.rate, high))
+                if order == "add":
+                    low, high = -high, -low
+            self.least += g.count * low
+            self.most += g.count * high
+        self._sums: LossSums | MixedSums | None = None
+        self.mean = math.fsum(n * m.mean for m, n in self.parts)
+        self.limit = min((m.limit for m, _ in self.parts), default=math.inf)
+        self.largest = max((m.largest for m, _ in self.parts), default=0.0) or 1e-300
+
+    @cached_property
+    def _few_shifts(self) -> tuple[tuple[float, float], ...]:
+        """Rate and shift of each step, if the composition is one or two steps of mean shifts; else nothing."""
+        if not 1 <= sum(n for _, n in self.parts) <= 2 or not all((g.excess == 0.0).all() for g in self.groups):
+            return ()
+        steps = [(g.rate, math.sqrt(float((g.copies * g.shift**2).sum()))) for g in self.groups for _ in range(g.count)]
+        return tuple(step for step in steps if step[1] > 0.0)
+
+    def _few(self, epsilon: float) -> tuple[float, float]:
+        add = self.order == "add"
+        if len(self._few_shifts) == 1:
+            return one_step(self._few_shifts[0], epsilon, add=add)
+        return two_steps(self._few_shifts[0], self._few_shifts[1], epsilon, add=add)
+
+    @property
+    def few(self) -> bool:
+        """True if the steps are so few that their densities are soon added up."""
+        return sum(n for _, n in self.parts) <= _FEW
+
+    @cached_property
+    def variance(self) -> float:
+        """Of the loss, to a few digits: K(s) ≈ s·mean + s²·variance/2."""
+        return max(float(self.centred(np.array([1e-3 + 1e-3j]))[0][0].imag) / 1e-6, 0.0)
+
+    @cached_property
+    def reverse(self) -> SampledComposition:
+        """The same composition in the other order."""
+        return SampledComposition([g.reversed() for g in self.groups], "add" if self.order == "remove" else "remove")
+
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        """K(s) − s·mean and its error."""
+        value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
+        for m, n in self.parts:
+            v, e = m.centred(s)
+            value += n * v
+            error += n * e
+        return value, error
+
+    def log_delta(self, epsilon: Floats, *, densities: bool = True) -> tuple[Floats, Floats]:
+        """log δ at each entry of a vector ε, and its estimated error; PrecisionError where that is too large.
+
+        Without `densities` only closed forms and the contour are tried.
+        """
+        value, _, error = self._evaluate(epsilon, densities)
+        bad = ~(error <= _ACCEPTED * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise PrecisionError(
+                f"the sampled spectrum at epsilon = {float(epsilon[i])!r} did not reach full accuracy; relative "
+                f"tolerance reached: {error[i]:.3g}",
+                reached=float(error[i]),
+            )
+        return np.minimum(value, 0.0), error
+
+    def _evaluate(self, epsilon: Floats, densities: bool = True) -> tuple[Floats, Floats, Floats]:
+        """log δ, −d log δ/dε and the error, whatever it is."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is refused later
+            return self._quietly(epsilon, densities)
+
+    def _quietly(self, epsilon: Floats, densities: bool) -> tuple[Floats, Floats, Floats]:
+        n = epsilon.size
+        value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
+        negative = epsilon < 0.0
+        if negative.any():
+            rest, s, wrong = self.reverse._evaluate(-epsilon[negative], densities)
+            with np.errstate(divide="ignore"):
+                both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + rest)
+            share = np.exp(epsilon[negative] + rest - both)
+            value[negative], error[negative] = both, share * wrong + 2.0**-51
+            slope[negative] = np.exp(epsilon[negative] - both) - share * (1.0 + s)
+        todo = np.flatnonzero(~negative & (epsilon < self.most))
+        if todo.size and not self.parts:
+            todo = todo[:0]
+        if self._few_shifts:
+            for i in todo.tolist():
+                value[i], error[i] = self._few(float(epsilon[i]))
+                # δ is smooth and falls: a difference is enough for the slope, which only steers a search
+                near = 1e-6 * (1.0 + float(epsilon[i]))
+                slope[i] = (value[i] - self._few(float(epsilon[i]) + near)[0]) / near
+            todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
+        todo = todo[np.argsort(epsilon[todo], kind="stable")]
+        while todo.size:
+            if self._sums is not None:  # tables that another ε needed may serve these too
+                for i in todo.tolist():
+                    value[i], slope[i], error[i] = self._sums.log_delta(float(epsilon[i]))
+                todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
+                if not todo.size:
+                    break
+            place = max(0, todo.size // 2 - _TOGETHER // 2) if todo.size > _TOGETHER else 0
+            some = todo[place : place + _TOGETHER]
+            pivot = some.size // 2
+            at = float(epsilon[some[pivot]])
+            saddle = self._resolved(find_saddle(self, self.mean - at))
+            v, s, e = np.full((3, some.size), math.nan)
+            ways: list[Callable[[], _Found]] = [partial(self._by_contour, epsilon[some], pivot, saddle)]
+            if densities and self._shapes[0] and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
+                ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
+                if self.few and self._cancels(at, saddle):  # densities are dear for many
+                    ways.reverse()
+            if self.order == "remove" and saddle[3] >= _log_grown(at) - _LOST_DIGITS:
+                ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
+            for way in ways:
+                found = way()
+                if not e[pivot] <= found[2][pivot]:  # true for NaN
+                    v, s, e = found
+                if e[pivot] <= TOLERANCE * (1.0 + abs(v[pivot])):
+                    break
+            good = e <= 0.1 * TOLERANCE * (1.0 + np.abs(v))
+            good[pivot] = True
+            value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
+            todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
+        return value, slope, error
+
+    def _resolved(self, saddle: Saddle) -> Saddle:
+        """The saddle with a width at which the path resolves what few large losses add to the integrand.
+
+        They add a bump at the saddle. The wider their losses are spread, the narrower it is, beside all the rest.
+        """
+        c, width, bend, bound = saddle
+        for m, n in self.parts:
+            share, spread = m.far_losses(c)
+            if n * share > _UNSEEN and spread * width > 1.0:
+                width, bend = 1.0 / spread, 0.0
+        return c, width, bend, bound
+
+    def _cancels(self, epsilon: float, saddle: Saddle) -> bool:
+        """True if Chernoff's bound is far above δ, so that the integral at its saddle would cancel.
+
+        The tilted law then sees few losses far from the others, and they are too rare to matter for δ. About as much δ
+        as there is comes from a normal law of the same variance, or from one step alone.
+        """
+        c, _, _, bound = saddle
+        steps = [(m, n) for m, n in self.parts if isinstance(m, ShiftMoment)]
+        if not any(0.0 < n * m.far_losses(c)[0] < _RARE for m, n in steps):
+            return False
+        rough = float(log_delta_shift(np.array([epsilon]), math.sqrt(self.variance))[0])
+        for m, n in steps:
+            rough = max(rough, one_step((m.rate, m.shift), epsilon, add=m.add)[0] + math.log(n))
+        return rough < bound - _LOSS
+
+    @cached_property
+    def _shapes(self) -> tuple[tuple[tuple[Shape, int], ...], float]:
+        """The steps with unlike losses, and the shift of the plain releases that are mean shifts; () if too many."""
+        found: list[tuple[Shape, int]] = []
+        squares: list[float] = []
+        for g in self.groups:
+            if g.count == 0:
+                continue
+            flat = g.excess == 0.0
+            square = math.fsum((g.copies * g.shift * g.shift)[flat].tolist())
+            if g.rate == 1.0:  # each direction is a release of its own
+                squares.append(g.count * square)
+                sides = [side for side in (g.excess > 0.0, g.excess < 0.0) if side.any()]
+                found += [(self._curved(1.0, g.excess[s], g.shift[s], g.copies[s]), g.count) for s in sides]
+            elif not flat.all():
+                live = ~flat | (g.shift != 0.0)
+                found.append((self._curved(g.rate, g.excess[live], g.shift[live], g.copies[live]), g.count))
+            elif square > 0.0:
+                found.append((ShiftShape(g.rate, math.sqrt(square)), g.count))
+        few = sum(n for _, n in found) <= _MOST_SUMS
+        return tuple(found) if few else (), math.sqrt(math.fsum(squares))
+
+    def _curved(self, rate: float, t: Floats, m: Floats, copies: Floats) -> CurvedShape:
+        if self.order == "add":  # the pair of the add order has the record in its second law
+            t, m = -t / (1.0 + t), m / np.sqrt(1.0 + t)
+        return CurvedShape(rate, t, m, copies)
+
+    def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
+        """The contour integral. The moments of mean shifts leave out large x; their part of δ counts as an error."""
+        value, slope, error = integrate(self, epsilon, pivot, saddle)
+        cut = [(m, n) for m, n in self.parts if isinstance(m, ShiftMoment) and not m.add]
+        if cut and float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:
+            # of the probability, and of that tilted at the saddle
+            places = (0.0, saddle[0])
+            plain, tilted = (np.logaddexp.reduce([m.left_out(c) + math.log(n) for m, n in cut]) for c in places)
+            bound = saddle[3] + saddle[0] * (float(epsilon[pivot]) - epsilon)  # Chernoff's at the same place
+            gap = np.logaddexp(np.minimum(plain, bound + tilted), _FARTHEST) - value
+            error = error + np.where(gap < 100.0, np.exp(np.minimum(gap, 100.0)), np.inf)
+        return value, slope, error
+
+    def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
+        """From the other order at −ε, whose integral is easy: δ = e^ε δ'(−ε) − (e^ε − 1).
+
+        The difference loses digits if δ is small beside ε, and the error says so.
+        """
+        other = self.reverse
+        found = integrate(other, -epsilon, pivot, find_saddle(other, other.mean + float(epsilon[pivot])))
+        whole, less = epsilon + found[0], np.array([_log_grown(e) for e in epsilon.tolist()])
+        value = whole + np.log(-np.expm1(less - whole))
+        share = np.exp(whole - value)
+        error = share * (found[2] + 2.0**-51 * (1.0 + np.abs(whole)))
+        value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
+        return value, np.exp(epsilon - value) - share * (1.0 + found[1]), np.where(np.isnan(value), np.inf, error)
+
+    def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
+        """From the density of the loss, with the tables made for another ε if they suffice."""
+        if self._sums is not None:
+            got = self._sums.log_delta(epsilon)
+            if got[2] <= TOLERANCE * (1.0 + abs(got[0])):
+                return got
+        try:
+            steps, shift = self._shapes
+            add = self.order == "add"
+            mixed = shift > 0.0 or len({shape.sign for shape, _ in steps}) > 1
+            self._sums = MixedSums(steps, shift, epsilon, add=add) if mixed else LossSums(steps, epsilon, add=add)
+            return self._sums.log_delta(epsilon)
+        except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats
+            self._sums = None
+            return math.nan, math.nan, math.inf
+
+    def epsilon(self, delta: float, guess: float | None = None) -> float:
+        """The smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""
+        goal = math.log(delta)
+
+        def excess(e: float) -> tuple[float, float, float]:
+            value, slope, error = (float(a[0]) for a in self._evaluate(np.array([e])))
+            if value == -math.inf:
+                return -math.inf, 0.0, slope
+            if not error <= _ACCEPTED * (1.0 + abs(value)):
+                if e >= self.most * (1.0 - _LAST):  # δ falls to 0 between two floats
+                    return 1.0, 0.0, 0.0
+                if find_saddle(self, self.mean - e, goal - 1.0)[3] < goal - 1.0:  # far below, whatever it is
+                    return -math.inf, 0.0, 0.0
+                raise PrecisionError(f"delta at epsilon = {e!r} did not reach full accuracy", reached=error)
+            return value - goal, 2.0 * error + 2.0**-50 * (1.0 + abs(value)), slope
+
+        if not self.parts:
+            return 0.0
+        high = self.most * (1.0 + 2.0**-50)
+        guess = self.guess(goal) if guess is None else guess
+        return newton_epsilon(excess, guess if 0.0 < guess < high else 0.0, high)
+
+    def guess(self, goal: float) -> float:
+        """The ε at which a Gaussian loss of the same mean and variance has about this log δ."""
+        return self.mean + math.sqrt(self.variance) * (math.sqrt(-2.0 * goal) - 1.0)
+
+
+def _log_grown(epsilon: float) -> float:
+    """log(e^ε − 1)."""
+    return (epsilon if epsilon > 40.0 else math.log(math.expm1(epsilon))) if epsilon > 0.0 else -math.inf
+
+
+def _alone(way: Callable[[float], tuple[float, float, float]], epsilon: float, size: int, place: int) -> _Found:
+    """What a way finds for one ε, at one place of vectors that are NaN elsewhere."""
+    found = np.full((3, size), math.nan)
+    found[:, place] = way(epsilon)
+    return found[0], found[1], found[2]
+
+
+def _mixed(rate: float, log_ratio: float) -> float:
+    """log(1 − q + q w) from log w."""
+    if log_ratio == -math.inf:
+        return math.log1p(-rate)
+    return log_ratio if log_ratio > 700.0 else math.log1p(rate * math.expm1(log_ratio))

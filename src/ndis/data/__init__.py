@@ -1,0 +1,1 @@
+"""Private rows by public types: what opens arrays, frames, tables and files."""

@@ -1,0 +1,333 @@
+"""The kinds of columns of a schema: a number, a date, a category, or true and false.
+
+`read` turns cells into values: numbers in original units, or the number of a category. NaN marks a missing cell, −1 a
+category that is not listed. `encode` turns values into what the mechanisms see.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ndis.data.schema.cells import MISSING, Cells, Floats, day_number, days, numbers, text_of, texts, truths
+from ndis.errors import ParameterError
+
+__all__ = ["Boolean", "Category", "Column", "Date", "Number"]
+
+UNKNOWN = -1.0
+PLACEHOLDER = "?"  # what the template of `ndis schema init` leaves to the user
+
+
+class _AnyColumn:
+    """Base of all kinds of columns."""
+
+    kinds: ClassVar[tuple[str, ...]]
+    numeric: ClassVar[bool] = False
+
+    @property
+    def centre(self) -> float:
+        """The value that is encoded as 0."""
+        return 0.0
+
+    @property
+    def half_width(self) -> float:
+        """The distance from the centre that is encoded as 1."""
+        return 1.0
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """The names of the encoded columns."""
+        return (name,)
+
+    def read(self, cells: Cells) -> Floats:
+        """Values of the cells, and NaN where a cell is missing."""
+        raise NotImplementedError  # each kind has its own
+
+    def outside(self, values: Floats) -> Any:
+        """Which values are clipped; none that is missing."""
+        return np.zeros(len(values), dtype=bool)
+
+    def encode(self, cells: Cells) -> Floats:
+        """The encoded columns; NaN where a cell is missing and there is no fill."""
+        return self.encode_values(self.read(cells))
+
+    def encode_values(self, values: Floats) -> Floats:
+        """The same from what `read` found."""
+        raise NotImplementedError  # each kind has its own
+
+
+class _Range(_AnyColumn):
+    """A number or a date between two ends."""
+
+    low: Any
+    high: Any
+    fill: Any
+
+    @property
+    def _ends(self) -> tuple[float, float, float | None]:
+        """Low, high and fill as floats."""
+        raise NotImplementedError  # each kind has its own
+
+    def _check_ends(self) -> None:
+        low, high, fill = self._ends
+        if not low < high or not math.isfinite(high - low) or not self.half_width > 0:
+            raise ParameterError("low", "be below high", f"{low!r} and {high!r}")
+        if fill is not None and not low <= fill <= high:
+            raise ParameterError("fill", f"lie between {low!r} and {high!r}", fill)
+
+    @property
+    def centre(self) -> float:
+        """The value that is encoded as 0; for a date a number of days from 1970-01-01."""
+        low, high, _ = self._ends
+        return 0.5 * low + 0.5 * high
+
+    @property
+    def half_width(self) -> float:
+        """The distance from the centre to either end, which is encoded as 1."""
+        low, high, _ = self._ends
+        return 0.5 * high - 0.5 * low
+
+    def outside(self, values: Floats) -> Any:
+        """Which values are clipped; none that is missing."""
+        low, high, _ = self._ends
+        return (values < low) | (values > high)
+
+    def encode_values(self, values: Floats) -> Floats:
+        """The same from what `read` found."""
+        low, high, fill = self._ends
+        with np.errstate(all="ignore"):
+            filled = np.where(np.isnan(values), np.nan if fill is None else fill, values)
+            scaled = (np.minimum(np.maximum(filled, low), high) - self.centre) / self.half_width
+            return np.minimum(np.maximum(scaled, -1.0), 1.0).reshape(-1, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"low": self.low, "high": self.high} | with_fill(self.fill)
+
+
+@dataclass(frozen=True)
+class Number(_Range):
+    """A number with a public range.
+
+    Parameters
+    ----------
+    low, high : float
+        The range; larger and smaller cells are clipped to it.
+    fill : float, optional
+        Stands for a missing cell. Without it, one missing cell makes the whole row zero.
+
+    Examples
+    --------
+    >>> Number(0, 10).encode(np.array([0.0, 2.5, 99.0])).ravel().tolist()
+    [-1.0, -0.5, 1.0]
+    >>> Number(0, 10, fill=5).encode(np.array([None, "x", "7.5"], dtype=object)).ravel().tolist()
+    [0.0, 0.0, 0.5]
+    """
+
+    low: float
+    high: float
+    fill: float | None = None
+
+    kinds = ("number", "boolean", "cells")
+    numeric = True
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
+            object.__setattr__(self, name, finite(name, getattr(self, name)))
+        self._check_ends()
+
+    @property
+    def _ends(self) -> tuple[float, float, float | None]:
+        return self.low, self.high, self.fill
+
+    def read(self, cells: Cells) -> Floats:
+        """Numbers, and NaN where a cell is no finite number."""
+        found = numbers(cells)
+        return np.where(np.isfinite(found), found, np.nan)
+
+
+@dataclass(frozen=True)
+class Boolean(_AnyColumn):
+    """True or false: booleans, 0 and 1, or the texts true, false, yes, no, t, f, y and n in capitals or not.
+
+    Parameters
+    ----------
+    fill : bool, optional
+        Stands for a cell that is neither.
+
+    Examples
+    --------
+    >>> Boolean().encode(np.array([True, False, True])).ravel().tolist()
+    [1.0, -1.0, 1.0]
+    """
+
+    fill: bool | None = None
+
+    kinds = ("number", "boolean", "text", "cells")
+    centre = 0.5
+    half_width = 0.5
+    values = (False, True)
+
+    def __post_init__(self) -> None:
+        if self.fill is not None and type(self.fill) is not bool:
+            raise ParameterError("fill", "be true or false", repr(self.fill))
+
+    def read(self, cells: Cells) -> Floats:
+        """1 and 0, and NaN where a cell is neither true nor false."""
+        return truths(cells)
+
+    def encode_values(self, values: Floats) -> Floats:
+        """The same from what `read` found."""
+        return (2.0 * self.codes(values) - 1.0).reshape(-1, 1)
+
+    def codes(self, values: Floats) -> Floats:
+        """0 and 1, or NaN, from what `read` found."""
+        return np.where(np.isnan(values), np.nan if self.fill is None else float(self.fill), values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"type": "boolean"} | with_fill(self.fill)
+
+
+@dataclass(frozen=True)
+class Date(_Range):
+    """A date, or a date and time, with a public range. It counts in days; a time with a zone counts in UTC.
+
+    Parameters
+    ----------
+    low, high : date or datetime
+        The range.
+    fill : date or datetime, optional
+        Stands for a missing cell.
+
+    Examples
+    --------
+    >>> Date(date(2024, 1, 1), date(2024, 1, 11)).encode(np.array(["2024-01-06"], dtype=object)).ravel().tolist()
+    [0.0]
+    """
+
+    low: date
+    high: date
+    fill: date | None = None
+
+    kinds = ("date", "text", "cells")
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
+            value: object = getattr(self, name)
+            if not isinstance(value, date):
+                raise ParameterError(name, "be a date", repr(value))
+        self._check_ends()
+
+    @property
+    def _ends(self) -> tuple[float, float, float | None]:
+        return day_number(self.low), day_number(self.high), None if self.fill is None else day_number(self.fill)
+
+    def number(self) -> Number:
+        """The same range in days since 1970-01-01."""
+        return Number(*self._ends)
+
+    def read(self, cells: Cells) -> Floats:
+        """Days since 1970-01-01, and NaN where a cell is no date."""
+        return days(cells)
+
+
+@dataclass(frozen=True)
+class Category(_AnyColumn):
+    """One of a public list of values; each becomes a column.
+
+    Parameters
+    ----------
+    values : tuple of text, whole numbers or booleans
+        Cells match by their text, without spaces at its ends; 3 and 3.0 are the same, and so are true and True. Texts
+        such as "NA" and "nan" count as missing unless they are listed.
+    fill : text, whole number or boolean, optional
+        One of the values; stands for a missing cell.
+
+    Examples
+    --------
+    >>> Category(("N", "S")).encode(np.array(["S", "N", "?"], dtype=object)).tolist()
+    [[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
+    """
+
+    values: tuple[Any, ...]
+    fill: Any = None
+
+    kinds = ("number", "boolean", "text", "cells")
+
+    def __post_init__(self) -> None:
+        given: Any = self.values
+        if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
+            raise ParameterError("values", "be a list of categories", repr(given))
+        values = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
+        found = [text_of(value) if isinstance(value, str | int) else None for value in values]
+        if not found or not all(found):
+            raise ParameterError("values", "be texts, whole numbers or booleans, at least one", repr(given))
+        if len(set(found)) < len(found):
+            raise ParameterError("values", "name each category once", repr(given))
+        object.__setattr__(self, "values", values)
+        if self.fill is not None and text_of(self.fill) not in found:
+            raise ParameterError("fill", "be one of the categories", repr(self.fill))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The values as texts."""
+        return tuple(str(text_of(value)) for value in self.values)
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """The names of the encoded columns."""
+        return tuple(f"{name}={text}" for text in self.texts)
+
+    def read(self, cells: Cells) -> Floats:
+        """The number of each cell's category, counted from 0; −1 where it is not listed, NaN where it is missing."""
+        place: dict[str | None, float] = {None: math.nan} | dict.fromkeys(MISSING, math.nan)
+        for i, text in enumerate(self.texts):
+            if text.lower() in ("true", "false"):  # a boolean is written in several ways
+                for word in (text.lower(), text.title(), text.upper()):
+                    place.setdefault(word, float(i))
+        place |= {text: float(i) for i, text in enumerate(self.texts)}
+        return np.array([place.get(text, UNKNOWN) for text in texts(cells)], dtype=np.float64)
+
+    def encode_values(self, values: Floats) -> Floats:
+        """One column per value; a row of zeros where a cell is not listed, of NaN where it is missing without fill."""
+        filled = self._filled(values)
+        found = np.asarray(filled[:, None] == np.arange(len(self.values)), dtype=np.float64)
+        found[np.isnan(filled)] = np.nan
+        return found
+
+    def codes(self, values: Floats) -> Floats:
+        """The number of the category from what `read` found; NaN where it is not listed, or missing without fill."""
+        filled = self._filled(values)
+        return np.where(filled == UNKNOWN, np.nan, filled)
+
+    def _filled(self, values: Floats) -> Floats:
+        fill = math.nan if self.fill is None else float(self.texts.index(str(text_of(self.fill))))
+        return np.where(np.isnan(values), fill, values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"categories": list(self.values)} | with_fill(self.fill)
+
+
+Column = Number | Boolean | Date | Category
+
+
+def finite(name: str, value: Any) -> float:
+    """A public number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ParameterError(name, "be a number", repr(value))
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ParameterError(name, "be finite", number)
+    return number
+
+
+def with_fill(fill: Any) -> dict[str, Any]:
+    """The fill value as part of a mapping, if there is one."""
+    return {} if fill is None else {"fill": fill}

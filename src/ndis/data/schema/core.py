@@ -1,0 +1,400 @@
+"""A schema: the public knowledge about a table, stated once.
+
+A schema names the columns, with the range of each number and the list of each category. It never looks at data: a range
+or a category that was read from private rows would leak them. `Schema` turns rows as people have them (units, text,
+dates, missing cells) into rows that every mechanism takes:
+
+- a number is clipped to its range and mapped to [−1, 1], the middle of the range to 0;
+- a date is a number of days, with the same map; a boolean is −1 or 1;
+- a category becomes one column per value, 1 for its own and 0 elsewhere, so that the block has norm at most 1. A value
+  that is not listed becomes a row of zeros in its block.
+
+Every cell is read by itself, so one record cannot change how another one is read. A cell that is missing gets the
+column's `fill`. If the column has none, the whole row counts as zeros, as without a schema.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ndis._files import write_file
+from ndis.data.dask import is_dask
+from ndis.data.schema.cells import Cells, Floats
+from ndis.data.schema.columns import Boolean, Category, Column, Number, finite
+from ndis.data.schema.preview import Preview, preview
+from ndis.data.schema.spec import as_column, as_name, as_target, quoted, toml_value
+from ndis.data.schema.table import SchemaTransformer, Table, cells_of, dask_table
+from ndis.errors import ParameterError
+
+__all__ = ["Schema"]
+
+
+@dataclass(frozen=True, init=False)
+class Schema:
+    """The public knowledge about a table: its columns, their ranges and categories, and the target.
+
+    Parameters
+    ----------
+    columns : mapping
+        Name → what is known: ``(low, high)`` for a number or for dates, a list for a category, ``bool`` for true or
+        false, or a `Number`, `Date`, `Category` or `Boolean` with a `fill` value.
+    target : tuple or mapping, optional
+        ``(name, low, high)`` for a number, ``(name, [values])`` for classes, ``(name, bool)`` for true or false.
+    row_norm_bound : float, optional
+        A bound on the norm of an encoded row that is smaller than that of the box, √(number of columns). Rows beyond
+        it are scaled down.
+
+    Examples
+    --------
+    >>> schema = Schema({"age": (18, 90), "region": ["N", "S"]}, target=("spend", 0, 5_000))
+    >>> schema.feature_names
+    ('age', 'region=N', 'region=S')
+    >>> round(schema.row_norm_bound, 6)
+    1.414214
+    >>> schema.encode({"age": [54, 18], "region": ["S", "N"]}).tolist()
+    [[0.0, 0.0, 1.0], [-1.0, 1.0, 0.0]]
+
+    A release and its coefficients:
+
+    >>> from ndis.learn import PrivateRidge
+    >>> model = PrivateRidge(epsilon=1.0, schema=schema)
+    >>> rows = {"age": [30, 40], "region": ["N", "S"], "spend": [100, None]}
+    >>> model.fit(rows).feature_names_in_.tolist()
+    ['age', 'region=N', 'region=S']
+    """
+
+    columns: Mapping[str, Column]
+    target_name: str | None
+    target: Number | Category | Boolean | None
+    row_norm_bound: float
+
+    def __init__(self, columns: Mapping[str, Any], *, target: Any = None, row_norm_bound: float | None = None) -> None:
+        if not isinstance(columns, Mapping) or not columns:
+            raise ParameterError("columns", "map names to ranges or categories, at least one", type(columns).__name__)
+        read = {as_name(name): as_column(name, spec) for name, spec in columns.items()}
+        target_name, target_column = as_target(target)
+        labels = [label for name, column in read.items() for label in column.labels(name)]
+        if target_name is not None and (target_name in read or target_name in labels):
+            raise ParameterError("target", "not be a feature as well", repr(target_name))
+        if len(set(labels)) < len(labels):
+            raise ParameterError("columns", "give different names to the encoded columns", repr(sorted(labels)))
+        box = math.sqrt(len(read))
+        bound = box if row_norm_bound is None else finite("row_norm_bound", row_norm_bound)
+        if not 0 < bound <= box:
+            raise ParameterError("row_norm_bound", f"be positive and at most {box!r}, the norm of the box", bound)
+        for field, value in (
+            ("columns", MappingProxyType(read)),
+            ("target_name", target_name),
+            ("target", target_column),
+            ("row_norm_bound", bound),
+        ):
+            object.__setattr__(self, field, value)
+
+    def __repr__(self) -> str:
+        target = "" if self.target is None else f", target={(self.target_name, self.target)!r}"
+        bound = "" if self.row_norm_bound == math.sqrt(len(self.columns)) else f", row_norm_bound={self.row_norm_bound}"
+        return f"Schema({dict(self.columns)!r}{target}{bound})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Schema.from_dict, (self.to_dict(),)  # a mapping that cannot be changed cannot be pickled either
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.columns.items()), self.target_name, self.target, self.row_norm_bound))
+
+    def __deepcopy__(self, memo: Any) -> Schema:
+        return self
+
+    # ------------------------------------------------------------------ what it says
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the encoded feature columns."""
+        return tuple(label for name, column in self.columns.items() for label in column.labels(name))
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classes of a target that is a category or a boolean; empty for a number."""
+        return self.target.values if isinstance(self.target, Category | Boolean) else ()
+
+    def against_first(self) -> list[int]:
+        """Numbers of the encoded columns without the first of each category: independent of a constant column.
+
+        >>> Schema({"age": (18, 90), "region": ["N", "S", "W"]}).against_first()
+        [0, 2, 3]
+        """
+        first: list[bool] = []
+        for name, column in self.columns.items():
+            labels = column.labels(name)
+            first += [isinstance(column, Category) and i == 0 for i in range(len(labels))]
+        return [i for i, left_out in enumerate(first) if not left_out]
+
+    def bounds(self) -> dict[str, float]:
+        """The public bounds of encoded rows, as arguments of a mechanism.
+
+        >>> Schema({"age": (18, 90)}, target=("spend", 0, 5_000)).bounds()
+        {'row_norm_bound': 1.0, 'target_bound': 1.0}
+        """
+        own = {"row_norm_bound": self.row_norm_bound}
+        return own | ({"target_bound": 1.0} if isinstance(self.target, Number) else {})
+
+    def needed_target(self) -> str:
+        """The name of the target, or a refusal."""
+        if self.target_name is None:
+            remedy = 'in Python target=("spend", 0, 5_000), or schema.with_target("spend") if it is a column; '
+            remedy += 'in TOML [target] with name = "spend", low = 0 and high = 5000'
+            raise ParameterError("schema", "have a target", "none", remedy)
+        return self.target_name
+
+    def with_target(self, name: str) -> Schema:
+        """The schema in which this column is the target, and no feature.
+
+        >>> schema = Schema({"age": (18, 90), "spend": (0, 5_000)}).with_target("spend")
+        >>> schema.feature_names, schema.target_name
+        (('age',), 'spend')
+        """
+        if self.target_name is not None:
+            raise ParameterError("target", f"be left out, or {self.target_name!r} as the schema says", repr(name))
+        if name not in self.columns:
+            rule = f"be a column of the schema, one of {', '.join(map(repr, self.columns))}"
+            raise ParameterError("target", rule, repr(name))
+        rest = {key: column for key, column in self.columns.items() if key != name}
+        if not rest:
+            raise ParameterError("target", "leave a column beside it", repr(name))
+        bound = self.row_norm_bound if self.row_norm_bound < math.sqrt(len(rest)) else None
+        return Schema(rest, target=(name, self.columns[name]), row_norm_bound=bound)
+
+    # ------------------------------------------------------------------ rows
+
+    def table(self, data: Any, *, target: bool | None = None, columns: Any = None, header: bool = False) -> Any:
+        """The data as encoded rows, which every mechanism and estimator takes in place of data.
+
+        Parameters
+        ----------
+        data : data frame, Arrow table, mapping of columns, array, path or list of paths
+            Files and folders (CSV, Parquet, Arrow) are streamed. A dask data frame is encoded where it lives.
+        target : bool, optional
+            Whether the encoded target is the last column; by default if the schema has one.
+        columns : names, optional
+            For CSV files without a header: the names of all columns, with None for one that is not read. By default
+            the order of the schema, with the target last.
+        header : bool
+            The first line of every CSV file holds public names.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> schema = Schema({"age": (18, 90), "region": ["N", "S"]})
+        >>> mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, **schema.bounds())
+        >>> mechanism.release(schema.table({"age": [54, 18], "region": ["S", "N"]})).names
+        ('age', 'region=N', 'region=S')
+        """
+        with_target = self.target is not None if target is None else target
+        if with_target:
+            self.needed_target()
+        if is_dask(data):
+            if columns is not None or header:
+                raise ParameterError("columns and header", "be left out for data other than CSV files", "one of them")
+            return dask_table(self, data, target=with_target)
+        return Table(self, data, with_target, columns, header)
+
+    def encode(self, data: Any) -> Floats:
+        """The feature columns of rows in memory, encoded: a frame, an Arrow table, a mapping of columns, or an array.
+
+        A column that the schema names and the data lack is refused by name. Other columns are left alone.
+        """
+        return self.encode_cells(cells_of(self, data, dict(self.columns)))
+
+    def encode_cells(self, cells: Sequence[Cells]) -> Floats:
+        """The same from one array of cells per column, in the order of the schema."""
+        blocks = [column.encode(part) for column, part in zip(self.columns.values(), cells, strict=True)]
+        return np.concatenate(blocks, axis=1)
+
+    def encode_target(self, data: Any) -> Floats:
+        """The target column of rows in memory: in [−1, 1] for a number, the number of its class for a category."""
+        name = self.needed_target()
+        return self.encode_target_cells(cells_of(self, data, {name: self.target})[0])  # type: ignore[dict-item]
+
+    def encode_target_cells(self, cells: Cells) -> Floats:
+        """The same from an array of cells."""
+        self.needed_target()
+        if isinstance(self.target, Number):
+            return self.target.encode(cells).ravel()
+        assert self.target is not None
+        return self.target.codes(self.target.read(cells))
+
+    def decode(self, encoded: Any) -> Floats:
+        """Encoded rows in original units, one column per encoded column; a category stays in columns of 0 and 1.
+
+        >>> Schema({"age": (18, 90)}).decode([[0.0], [1.0]]).ravel().tolist()
+        [54.0, 90.0]
+        """
+        centre, half_width = self.scales()
+        rows = np.asarray(encoded, dtype=np.float64)
+        if rows.shape[-1:] != centre.shape:
+            rule = f"have {len(centre)} columns, those of feature_names"
+            remedy = "rows of a sketch are random draws, not records: use release.gram(), and in_units for slopes"
+            raise ParameterError("encoded", rule, f"shape {rows.shape}", remedy)
+        return rows * half_width + centre
+
+    def preview(self, rows: Any, *, columns: Any = None, header: bool = False) -> Preview:
+        """Show the effect of the schema on **public or synthetic** rows: shares clipped, missing, unknown; norms.
+
+        A preview of private rows leaks them. `ndis.clipped_count` counts clipped rows of private data with noise.
+
+        >>> found = Schema({"age": (18, 90)}).preview({"age": [17, 20, 50, None]})
+        >>> found.columns[0].clipped, found.columns[0].missing
+        (0.25, 0.25)
+        """
+        return preview(self, rows, columns=columns, header=header)
+
+    def transformer(self) -> SchemaTransformer:
+        """The scikit-learn step that encodes rows; it learns nothing, so it leaks nothing.
+
+        >>> step = Schema({"age": (18, 90), "region": ["N", "S"]}).transformer()
+        >>> step.fit_transform({"age": [54], "region": ["S"]}).tolist()
+        [[0.0, 0.0, 1.0]]
+        """
+        return SchemaTransformer(self)
+
+    # ------------------------------------------------------------------ units
+
+    def scales(self) -> tuple[Floats, Floats]:
+        """(centre, half-width) of every encoded column in original units; 0 and 1 for a column of a category."""
+        pairs = [
+            (column.centre, column.half_width) for name, column in self.columns.items() for _ in column.labels(name)
+        ]
+        centre, half_width = np.array(pairs).T
+        return centre, half_width
+
+    def target_scale(self) -> tuple[float, float]:
+        """(centre, half-width) of the target in original units; 0 and 1 unless it is a number."""
+        return (self.target.centre, self.target.half_width) if isinstance(self.target, Number) else (0.0, 1.0)
+
+    def unit_map(self) -> tuple[Floats, Floats]:
+        """(A, b) such that A·(coefficients, intercept) + b is in original units, for the encoded ones.
+
+        The covariance of encoded estimates becomes A·C·Aᵀ.
+
+        >>> A, b = Schema({"age": (0, 100)}, target=("spend", 0, 1_000)).unit_map()
+        >>> (A @ [0.5, 0.0] + b).tolist()
+        [5.0, 250.0]
+        """
+        (centre, half_width), (target_centre, target_width) = self.scales(), self.target_scale()
+        p = len(centre)
+        matrix = np.zeros((p + 1, p + 1))
+        matrix[np.arange(p), np.arange(p)] = target_width / half_width
+        matrix[p, :p] = -centre / half_width * target_width
+        matrix[p, p] = target_width
+        return matrix, np.concatenate([np.zeros(p), [target_centre]])
+
+    def in_units(self, coefficients: Any, intercept: Any) -> tuple[Floats, Floats]:
+        """Coefficients and intercept of encoded columns as those of the original ones, target included.
+
+        Parameters
+        ----------
+        coefficients : (features,), (outputs, features) or (features, 1) array
+            One per encoded column, without the weight of a constant. `ndis.learn.ridge_from_gram` returns a column.
+        intercept : number or (outputs,) array
+
+        Examples
+        --------
+        >>> schema = Schema({"age": (0, 100)}, target=("spend", 0, 1_000))
+        >>> slope, constant = schema.in_units([0.5], 0.0)
+        >>> slope.tolist(), float(constant)
+        ([5.0], 250.0)
+        """
+        (centre, half_width), (target_centre, target_width) = self.scales(), self.target_scale()
+        given, p = np.asarray(coefficients, dtype=np.float64), len(centre)
+        column = given.ndim == 2 and given.shape == (p, 1)
+        if not column and (given.ndim not in (1, 2) or given.shape[-1] != p):
+            rule = f"have {p} entries, one per encoded column, in a vector, in rows or in one column"
+            raise ParameterError("coefficients", rule, f"shape {given.shape}", "leave out the weight of a constant")
+        slopes = (given.T if column else given) / half_width
+        constant = np.asarray(intercept, dtype=np.float64) - slopes @ centre
+        found = slopes * target_width
+        return found.T if column else found, constant * target_width + target_centre
+
+    # ------------------------------------------------------------------ out and in
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for TOML."""
+        found: dict[str, Any] = {"columns": {name: column.to_dict() for name, column in self.columns.items()}}
+        if self.target_name is not None and self.target is not None:
+            found["target"] = {"name": self.target_name} | self.target.to_dict()
+        if self.row_norm_bound != math.sqrt(len(self.columns)):
+            found["row_norm_bound"] = self.row_norm_bound
+        return found
+
+    @classmethod
+    def from_dict(cls, found: Any) -> Schema:
+        """The schema that `to_dict` wrote; anything else is refused."""
+        if not isinstance(found, dict) or not found.keys() <= {"columns", "target", "row_norm_bound"}:
+            raise ParameterError("schema", "have columns, and perhaps target and row_norm_bound", "something else")
+        return cls(found.get("columns", {}), target=found.get("target"), row_norm_bound=found.get("row_norm_bound"))
+
+    def to_toml(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The schema as TOML text, written to `path` as well if one is given.
+
+        >>> print(Schema({"age": (18, 90), "region": ["N", "S"]}).to_toml())
+        [columns]
+        "age" = { low = 18.0, high = 90.0 }
+        "region" = { categories = ["N", "S"] }
+        <BLANKLINE>
+        """
+        found = self.to_dict()
+        lines = [f"row_norm_bound = {found['row_norm_bound']!r}", ""] if "row_norm_bound" in found else []
+        lines += ["[columns]", *(f"{quoted(name)} = {toml_value(spec)}" for name, spec in found["columns"].items()), ""]
+        if "target" in found:
+            lines += ["[target]", *(f"{key} = {toml_value(value)}" for key, value in found["target"].items()), ""]
+        text = "\n".join(lines)
+        if path is not None:
+            write_file(path, text.encode(), name="path")
+        return text
+
+    @classmethod
+    def from_receipt(cls, receipt: Any) -> Schema:
+        """The schema that a release was made with. It is public, and its receipt has it.
+
+        >>> import ndis
+        >>> schema = Schema({"age": (18, 90)})
+        >>> mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, **schema.bounds())
+        >>> Schema.from_receipt(mechanism.release({"age": [54, 18]}, schema=schema).receipt) == schema
+        True
+        """
+        text = getattr(receipt, "parameters", {}).get("schema")
+        if not isinstance(text, str):
+            remedy = "release(table, schema=schema) writes it into the receipt"
+            raise ParameterError("receipt", "have the schema of its release", "none", remedy)
+        try:
+            return cls.from_dict(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise ParameterError("schema of the receipt", "be TOML", str(error)) from error
+
+    @classmethod
+    def from_toml(cls, source: str | os.PathLike[str]) -> Schema:
+        """The schema in a TOML file.
+
+        >>> import tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     file = pathlib.Path(place) / "table.toml"
+        ...     text = Schema({"age": (18, 90)}, target=("spend", 0, 5_000)).to_toml(file)
+        ...     Schema.from_toml(file).feature_names
+        ('age',)
+        """
+        try:
+            found = tomllib.loads(Path(source).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
+                raise ParameterError("schema", "be a TOML file", f"{str(source)!r}: {error}") from error
+            why = getattr(error, "strerror", None) or "a name that is no path"
+            raise ParameterError("schema", "be a readable file", f"{str(source)!r}: {why}") from error
+        return cls.from_dict(found)

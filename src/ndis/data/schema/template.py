@@ -1,0 +1,84 @@
+"""A schema to fill in, from the names and storage types of columns only; no value is ever read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndis.data.files import open_columns
+from ndis.data.schema.spec import quoted
+from ndis.errors import ParameterError
+
+__all__ = ["template"]
+
+_LINES = {
+    "number": '{ low = "?", high = "?" }',
+    "boolean": '{ type = "boolean" }',
+    "text": '{ categories = ["?"] }',
+    "date": '{ low = "?", high = "?" }',
+    "cells": '{ low = "?", high = "?" }',
+}
+_HEAD = """\
+# What is public about this table. Replace every "?" by what is known without looking at the data: a range or a category
+# that is taken from the data leaks it. Delete the lines of columns that are not features.
+#
+#   a number     { low = 18, high = 90 }                      fill = 40 stands for a missing cell
+#   a category   { categories = ["north", "south"] }
+#   a date       { low = 2020-01-01, high = 2025-01-01 }
+#   yes or no    { type = "boolean" }
+#
+# A column without fill makes its whole row zero if its cell is missing.
+"""
+_NO_TARGET = """\
+# A regression needs a target. Take its line out of [columns], and write it here without the "#":
+#
+# [target]
+# name = "spend"
+# low = 0
+# high = 5000
+#
+# Or leave it as it is, and name one of the columns: ndis regress --target spend. A sketch needs no target.
+"""
+
+
+def template(data: Any, *, columns: Any = None, header: bool = False, target: str | None = None) -> str:
+    """The text of a TOML file in which every "?" is left to the user.
+
+    Parameters
+    ----------
+    data, columns, header
+        As for `Schema.table`; for a CSV file, `columns` or `header` gives the names.
+    target : str, optional
+        The column that is the target.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> text = template(pa.table({"age": [41], "city": ["Rome"], "spend": [2.5]}), target="spend")
+    >>> print(text[text.index("[columns]") :])
+    [columns]
+    "age" = { low = "?", high = "?" }  # number
+    "city" = { categories = ["?"] }  # text
+    <BLANKLINE>
+    [target]
+    name = "spend"
+    low = "?"
+    high = "?"
+    <BLANKLINE>
+    >>> "Rome" in text or "41" in text
+    False
+    """
+    kinds = open_columns(data, names=() if columns is None else columns, columns=columns, header=header).kinds
+    if target is not None and target not in kinds:
+        raise ParameterError("target", "be a column of the data", repr(target))
+    lines = [_HEAD + "[columns]"]
+    for name, found in kinds.items():
+        if name == target:
+            continue
+        kind = next(iter(found)) if len(found) == 1 else "cells"
+        note = "" if kind == "cells" else f"  # {kind}"
+        lines.append(f"{quoted(name)} = {_LINES[kind]}{note}" if kind in _LINES else f"# {quoted(name)}: {kind}")
+    if target is not None:
+        lines += ["", "[target]", f"name = {quoted(target)}"]
+        rest = ['categories = ["?"]'] if kinds[target] == {"text"} else ['low = "?"', 'high = "?"']
+        lines += ['type = "boolean"'] if kinds[target] == {"boolean"} else rest
+    return "\n".join([*lines, "" if target is not None else "\n" + _NO_TARGET])

@@ -1,0 +1,240 @@
+"""Does one profile dominate another, at every real ε? Yes, no with a witness, or undecided; never a guess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
+
+from ndis.dominance.curves import Curve, prove, refute
+from ndis.dominance.directions import Table, table, without_common
+from ndis.errors import ParameterError, PrecisionError
+from ndis.pair import GaussianPair
+from ndis.profile import Group, Order, PrivacyProfile
+
+__all__ = ["Dominance", "compare", "dominates", "reachable"]
+
+
+@dataclass(frozen=True)
+class Dominance:
+    """The answer of `dominates`.
+
+    Attributes
+    ----------
+    holds : bool or None
+        True: the first profile dominates. False: it does not, and `witness` shows it. None: undecided.
+    order : str
+        The order of the witness, or the order that was asked for.
+    witness : float, optional
+        An ε at which the second profile has the larger δ, certified. For a negative ε the enclosures are those of the
+        reversed pairs at −ε, because δ(ε) = 1 − e^ε + e^ε δ_rev(−ε).
+    reason : str
+        What decided, in words.
+    """
+
+    holds: bool | None
+    order: str
+    witness: float | None = None
+    reason: str = ""
+
+    @property
+    def decided(self) -> bool:
+        """False if nothing is known."""
+        return self.holds is not None
+
+
+def dominates(a: PrivacyProfile, b: PrivacyProfile, *, order: Literal["both", "remove", "add"] = "both") -> Dominance:
+    """Whether δ_a(ε) ≥ δ_b(ε) at every real ε, order by order, with a proof for every yes and every no.
+
+    Post-processing is tried first, over the rationals: equal pairs, dropped and merged coordinates, added noise, linear
+    maps (thm:matched-directions). Sampled releases are compared by rate, pair and number of steps
+    (thm:sampled-dominance). If none of this decides, two curves are compared with enclosures in balls
+    (`ndis.dominance.curves`).
+
+    Parameters
+    ----------
+    a, b : PrivacyProfile
+        The profile that may dominate, and the other one. Their adjacency must be the same.
+    order : str
+        "remove", "add", or "both": each order by itself, never the worse of the two.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> shift = lambda m: ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=m))
+    >>> dominates(shift(0.5), shift(0.25)).holds
+    True
+    >>> sketch = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1 + 1 / 35.54, copies=100))
+    >>> found = dominates(shift(0.2367), sketch, order="remove")
+    >>> found.holds, found.witness > 1
+    (False, True)
+    """
+    for name, profile in (("a", a), ("b", b)):
+        if not isinstance(profile, PrivacyProfile):
+            raise ParameterError(name, "be a PrivacyProfile", type(profile).__name__)
+    if a.adjacency != b.adjacency:
+        raise ParameterError("adjacency of b", f"be {a.adjacency!r}, like that of a", repr(b.adjacency))
+    if order not in ("both", "remove", "add"):
+        raise ParameterError("order", "be 'both', 'remove' or 'add'", repr(order))
+    ways: tuple[Order, ...] = ("remove", "add") if order == "both" else (order,)
+    if not b.failure_probability <= a.failure_probability:
+        return Dominance(None, order, reason="the second profile may fail more often")
+    answers = []
+    for way in ways:
+        answers.append(_one_order(a, b, way))
+        if answers[-1].holds is False:
+            return answers[-1]
+    undecided = [each for each in answers if each.holds is None]
+    return replace(undecided[0] if undecided else answers[0], order=order)
+
+
+def _one_order(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> Dominance:
+    try:
+        mine, theirs = _plain(a, b, order)
+    except _NotComparableError as error:
+        return Dominance(None, order, reason=str(error))
+    if theirs is None:
+        return Dominance(True, order, reason="sampled releases, step by step")
+    if mine is None:
+        return Dominance(None, order, reason="no release is left to compare with")
+    holds, witness, reason = compare(mine, theirs)
+    if holds is False and (any(g.sampled for g in (*a.groups, *b.groups)) or a.failure_probability):
+        return Dominance(None, order, reason="the plain releases do not compare; the sampled ones were not counted")
+    return Dominance(holds, order, witness, reason)
+
+
+def compare(a: GaussianPair, b: GaussianPair) -> tuple[bool | None, float | None, str]:
+    """(answer, witness, reason) for two pairs in one order.
+
+    >>> compare(GaussianPair.from_ratios(2.0), GaussianPair.from_ratios(1.5, copies=8))[0]
+    False
+    """
+    if a.same_origins(b):
+        return True, None, "equal"
+    exact_a, exact_b = table(a), table(b)
+    if exact_a is not None and exact_b is not None and reachable(exact_a, exact_b):
+        return True, None, "post-processing"
+    try:
+        halves = [(Curve(a), Curve(b), 1.0), (Curve(a.reversed()), Curve(b.reversed()), -1.0)]
+        for one, other, sign in halves:
+            found = refute(one, other)
+            if found is not None:
+                return False, sign * found, "curves"
+        common = without_common(a, b)
+        if common is not None:
+            rest_a, rest_b = common
+            if rest_b is None:
+                return True, None, "post-processing"
+            if rest_a is not None and _proved(rest_a, rest_b):
+                return True, None, "curves, without what both share"
+        if all(prove(one, other) for one, other, _ in halves):
+            return True, None, "curves"
+    except PrecisionError:
+        return None, None, "a number is out of reach"
+    return None, None, "the curves are too close, or their tails are alike"
+
+
+def _proved(a: GaussianPair, b: GaussianPair) -> bool:
+    return prove(Curve(a), Curve(b)) and prove(Curve(a.reversed()), Curve(b.reversed()))
+
+
+# ---------------------------------------------------------------------- sampled releases
+
+
+class _NotComparableError(Exception):
+    """The structure of two profiles does not allow a comparison."""
+
+
+def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[GaussianPair | None, GaussianPair | None]:
+    """The rest to compare, as pairs, after sampled releases of a served those of b.
+
+    A sampled release of b that none of a serves is taken without its sampling, which dominates it.
+    """
+    supply = [group for group in a.groups if group.sampled]
+    left = [group.count for group in supply]
+    rest: list[GaussianPair] = [g.pair(order) for g in b.groups if not g.sampled]
+    for group in sorted((g for g in b.groups if g.sampled), key=lambda g: g.rate, reverse=True):
+        need = group.count
+        for i, one in enumerate(supply):
+            if need and left[i] and _serves(one, group, order):
+                used = min(need, left[i])
+                need, left[i] = need - used, left[i] - used
+        if need:
+            rest.append(group.pair(order).repeat(need))
+    mine = [g.pair(order) for g in a.groups if not g.sampled]
+    if rest and not mine:
+        raise _NotComparableError("sampled releases that no release of the first profile serves")
+    return _together(mine), _together(rest)
+
+
+def _together(pairs: list[GaussianPair]) -> GaussianPair | None:
+    return pairs[0].compose(*pairs[1:]) if pairs else None
+
+
+def _serves(a: Group, b: Group, order: Order) -> bool:
+    """True if a sampled release of a dominates one of b (thm:sampled-dominance)."""
+    return _rate_at_most(b.rates, a.rates) and compare(a.pair(order), b.pair(order))[0] is True
+
+
+def _rate_at_most(small: tuple[float, ...], large: tuple[float, ...]) -> bool:
+    """True if one product of rates is at most another, exactly."""
+    return _product(small) <= _product(large)
+
+
+def _product(rates: tuple[float, ...]) -> Fraction:
+    found = Fraction(1)
+    for rate in rates:
+        found *= Fraction(rate)
+    return found
+
+
+# ---------------------------------------------------------------------- post-processing, over the rationals
+
+
+def reachable(a: Table, b: Table) -> bool:
+    """True if pair b was found to be a post-processing of pair a (thm:matched-directions). False decides nothing.
+
+    >>> one = Fraction(1)
+    >>> a = {one: (3, one), Fraction(0): (1, 4 * one)}
+    >>> reachable(a, {one / 2: (2, one / 2), Fraction(0): (7, 3 * one)})
+    True
+    >>> reachable(a, {2 * one: (1, Fraction(0))})
+    False
+    """
+    nothing = (0, Fraction(0))
+    if not b.get(Fraction(0), nothing)[1] <= a.get(Fraction(0), nothing)[1]:
+        return False
+    return all(_side(_on(a, sign), _on(b, sign)) for sign in (1, -1))
+
+
+_Copies = tuple[Fraction, int, Fraction]  # |t|, copies, total m²
+
+
+def _on(found: Table, sign: int) -> list[_Copies]:
+    """The groups of one sign, largest |t| first."""
+    return sorted(((sign * t, n, m2) for t, (n, m2) in found.items() if sign * t > 0), reverse=True)
+
+
+def _side(supply: list[_Copies], demand: list[_Copies]) -> bool:
+    """Serve each group of b from copies of a that have at least its |t|.
+
+    A copy that goes from t to t' keeps the part t'/t of its m². Inside a group the whole m² may be turned into any of
+    its copies. Demands come in falling |t|, so a copy that serves one could serve every later one.
+    """
+    rest = list(supply)
+    for t, copies, m2 in demand:
+        able = [i for i, (have, n, _) in enumerate(rest) if have >= t and n > 0]
+        # copies with much shift first if shift is needed, those without shift first if not
+        able.sort(key=lambda i: rest[i][2] * t / rest[i][0], reverse=m2 > 0)
+        for i in able:
+            have, n, shift = rest[i]
+            used = min(n, copies)
+            part = min(shift, m2 * have / t)
+            m2 -= part * t / have
+            copies -= used
+            rest[i] = have, n - used, shift - part
+            if copies == 0:
+                break
+        if copies > 0 or m2 > 0:
+            return False
+    return True

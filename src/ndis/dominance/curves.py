@@ -1,0 +1,309 @@
+"""Two curves compared at every ε ≥ 0, with a proof for every answer but "undecided".
+
+Write δ_A and δ_B for the curves of two pairs. Floats find a likely answer; what is said rests on enclosures in balls.
+
+*No*: one ε with δ_B(ε) > δ_A(ε), both enclosed.
+
+*Yes* needs a point E and two parts (the lemmas stand, with proofs, in docs/ledger.md).
+
+- Beyond E. If B's loss is bounded, E is its edge (thm:bounded-loss). If A has a positive t above those of B, a lower
+  bound of δ_A falls no faster than e^{−rε} (lem:slow-decay). An upper bound of δ_B falls like e^{−sε} (bound:renyi).
+  With s ≥ r one comparison at E is enough. If no t is positive and A has the larger shift, lem:shift-tail applies.
+- Up to E. Both curves are convex in z = e^ε. Between two points B lies below its chord, and A lies above the lines
+  through its values at two points on either side (lem:cells). So finitely many enclosures prove a whole cell.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from flint import arb
+
+from ndis._validate import Floats
+from ndis.dominance.cells import Values, cell_holds, next_step
+from ndis.dominance.directions import Ball, Directions, certify_log, enclosed, precision
+from ndis.errors import PrecisionError
+from ndis.pair import GaussianPair
+
+__all__ = ["Curve", "prove", "refute"]
+
+_WORK = 128  # bits
+_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1000.0, 120)])
+_LOWEST = -20000.0  # log δ below which no float is asked for
+_CLEAR = -0.05  # a gap in log δ that makes a good witness
+_CLOSE = 0.02  # a gap in log δ below which the scan looks closer
+_MOST_POINTS = 80  # enclosures per curve in one proof
+_WIDTH = 1e-3
+_WITNESS_WIDTHS = (1e-3, 1e-10)
+
+
+class Curve:
+    """The curve of one pair: floats to plan with, enclosures to prove with, each computed once."""
+
+    def __init__(self, pair: GaussianPair) -> None:
+        self.pair = pair
+        self._known: dict[tuple[float, float], Values] = {}
+
+    @cached_property
+    def directions(self) -> Directions:
+        """The invariants in balls."""
+        return enclosed(self.pair)
+
+    @cached_property
+    def scale(self) -> float:
+        """The size of the loss, roughly."""
+        found = self.pair
+        spread = (found.copies * (0.5 * found.excess**2 + found.shift**2 * (1.0 + found.excess))).sum()
+        return math.sqrt(float(spread))
+
+    def logs(self, epsilon: Floats) -> Floats:
+        """log δ in floats; −inf where δ is 0."""
+        return np.asarray(self.pair.log_delta(epsilon), dtype=np.float64)
+
+    def at(self, epsilon: float, width: float = _WIDTH) -> Values:
+        """δ(ε) from below and from above, at the working precision."""
+        key = epsilon, width
+        if key not in self._known:
+            low, high = certify_log(self.pair, epsilon, relative_width=width)
+            self._known[key] = Values(_exp(low).lower(), _exp(high).upper())
+        return self._known[key]
+
+
+def _exp(log: float) -> Ball:
+    return arb(0) if log == -math.inf else arb(log).exp()
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """Both curves in floats on one grid of ε ≥ 0."""
+
+    epsilon: Floats
+    a: Floats
+    b: Floats
+
+    @property
+    def gap(self) -> Floats:
+        """log δ_A − log δ_B; +inf where δ_B is 0."""
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isneginf(self.b), np.inf, self.a - self.b)
+
+
+def _scan(a: Curve, b: Curve) -> _Scan:
+    points = max(a.scale, b.scale) * _GRID
+    for curve in (a, b):
+        if curve.directions.bounded:
+            edge = float(curve.directions.highest())
+            points = np.append(points, edge * (1.0 - 0.5 ** np.arange(1, 12)))
+    points = np.unique(points)
+    found = _Scan(points, a.logs(points), b.logs(points))
+    kept = found.b > _LOWEST
+    found = _Scan(points[kept], found.a[kept], found.b[kept])
+    for _ in range(2):
+        gap = found.gap
+        if not gap.size or not gap.min() < _CLOSE or gap.min() < -_CLOSE:
+            break
+        i = int(np.argmin(gap))
+        ends = found.epsilon[max(i - 1, 0)], found.epsilon[min(i + 1, gap.size - 1)]
+        inside = np.linspace(*ends, 18)[1:-1]
+        order = np.argsort(np.concatenate([found.epsilon, inside]), kind="stable")
+        found = _Scan(
+            np.concatenate([found.epsilon, inside])[order],
+            np.concatenate([found.a, a.logs(inside)])[order],
+            np.concatenate([found.b, b.logs(inside)])[order],
+        )
+    return found
+
+
+# ---------------------------------------------------------------------- no
+
+
+def refute(a: Curve, b: Curve) -> float | None:
+    """An ε ≥ 0 with δ_B(ε) > δ_A(ε), certified; None if none was found."""
+    scan = _scan(a, b)
+    gap = scan.gap
+    # an ε at which the curves lie far apart and the numbers are not small is the best witness
+    clear = sorted(np.flatnonzero(gap < _CLEAR).tolist(), key=lambda i: -float(scan.b[i]))
+    closest = np.argsort(gap)[:1].tolist() if gap.size and gap.min() < 0 else []
+    for i in (*clear[:1], *closest):
+        for width in _WITNESS_WIDTHS:
+            try:
+                if exceeds(b, a, float(scan.epsilon[i]), width):
+                    return float(scan.epsilon[i])
+            except PrecisionError:
+                continue
+    return _beyond_edge(a.directions, b.directions)
+
+
+def _beyond_edge(a: Directions, b: Directions) -> float | None:
+    """The end of A's loss, if it is bounded and B's loss goes further: there δ_A = 0 and δ_B > 0."""
+    if not a.bounded or b.trivial:
+        return None
+    with precision(_WORK):
+        edge = a.highest()
+        end = _at_least(edge)
+        return end if b.mutually_singular or not b.bounded or b.highest() > arb(end) else None
+
+
+def _at_least(value: Ball) -> float:
+    """The next float that is certainly not below."""
+    end = float(value.upper())
+    while not arb(end) >= value:
+        end = math.nextafter(end, math.inf)
+    return max(end, 0.0)
+
+
+def exceeds(b: Curve, a: Curve, epsilon: float, width: float) -> bool:
+    """True if δ_B(ε) > δ_A(ε) is certain."""
+    with precision(_WORK):
+        return bool(b.at(epsilon, width).low > a.at(epsilon, width).high)
+
+
+# ---------------------------------------------------------------------- yes
+
+
+def prove(a: Curve, b: Curve) -> bool:
+    """True if δ_A(ε) ≥ δ_B(ε) was proved for every ε ≥ 0. False decides nothing."""
+    if b.directions.trivial or a.directions.mutually_singular:
+        return True
+    if b.directions.mutually_singular or a.directions.trivial:
+        return False
+    scan = _scan(a, b)
+    if not scan.gap.size or not scan.gap.min() > 0.0:
+        return False
+    try:
+        with precision(_WORK):
+            end = _end(a, b, scan)
+            return end is not None and _proved_up_to(a, b, scan, end)
+    except PrecisionError:
+        return False
+
+
+def _end(a: Curve, b: Curve, scan: _Scan) -> float | None:
+    """A point E with δ_A ≥ δ_B proved for all ε ≥ E."""
+    mine, theirs = a.directions, b.directions
+    if theirs.bounded:
+        return _at_least(theirs.highest())
+    if any(t > 0 for t, _, _ in mine.curved):
+        return _end_by_decay(a, b, scan)
+    if all(t < 0 for t, _, _ in theirs.curved) and mine.flat > theirs.flat:
+        return _end_by_shift(mine, theirs)
+    return None
+
+
+def _end_by_shift(a: Directions, b: Directions) -> float | None:
+    """lem:shift-tail: the densities of the two shifts, B's moved by the edge of its other directions."""
+    e, big, small = b.highest(), a.flat, b.flat
+    if not small > 0:
+        return None
+    start = float((e * big / (big - small)).upper())
+    step = 0.25 * math.sqrt(float(big))
+    for k in range(60):
+        end = max(start, 0.0) + step * (1.2**k - 1.0)
+        x = arb(end)
+        mine = -big.log() - (x - big / 2) ** 2 / big
+        theirs = -small.log() - (x - e - small / 2) ** 2 / small
+        if x * (big - small) >= e * big and mine >= theirs:
+            return end
+    return None
+
+
+def _end_by_decay(a: Curve, b: Curve, scan: _Scan) -> float | None:
+    """lem:slow-decay against bound:renyi, at the first place where floats promise success."""
+    rising = sorted((row for row in a.directions.curved if row[0] > 0), key=lambda row: float(row[0]), reverse=True)
+    wall = min((float((1 / t).lower()) for t, _, _ in b.directions.curved if not t < 0), default=math.inf)
+    points = scan.epsilon[(scan.epsilon > 0) & np.isfinite(scan.a)]
+    far = points[-1] * 1.3 ** np.arange(1, 30) if points.size else np.zeros(0)
+    for end in np.concatenate([points[::2], far]).tolist():
+        for floor in (_whole_floor, _single_floor):
+            likely, rate = floor(a, rising, end, proved=False)
+            if not float(rate) < wall:
+                continue
+            s, log_bound = _best_order(b.pair, end, float(rate), wall)
+            if not log_bound < float(likely) - 1e-6:
+                continue
+            certain, rate = floor(a, rising, end, proved=True)
+            bound = _renyi_log(b.directions, arb(s), arb(end))
+            if bound is not None and arb(s) >= rate and certain >= bound:
+                return float(end)
+    return None
+
+
+_Rows = list[tuple[Ball, Ball, int]]
+_NEVER = arb("-inf"), arb("inf")
+
+
+def _whole_floor(a: Curve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
+    """(log δ_A(E) from below, the rate of lem:slow-decay): 1 over the second largest t, copies counted."""
+    if rising[0][2] < 2 and len(rising) < 2:
+        return _NEVER
+    first, second = rising[0][0], rising[0 if rising[0][2] >= 2 else 1][0]
+    low = a.at(end).low.log() if proved else arb(float(a.logs(np.array([end]))[0]) - _WIDTH)
+    return low, (1 / first).max(1 / second)
+
+
+def _single_floor(a: Curve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
+    """The same for the direction of the largest t only, in closed form; `reach` is what its loss has above its end."""
+    t, square, _ = rising[0]
+    reach = arb(end) + (1 + t).log() / 2 + square / (2 * t)
+    value = _single(t, square.sqrt(), arb(end), reach)
+    return (value.log(), 1 / t + 1 / (2 * reach)) if reach > 0 and value > 0 else _NEVER
+
+
+def _single(t: Ball, m: Ball, end: Ball, reach: Ball) -> Ball:
+    """δ(E) of one direction with t > 0: the loss exceeds E where |x + m/t| > c, c² = 2(1+t)/t · reach."""
+    with precision(2 * _WORK):
+        c = (2 * (1 + t) / t * reach).sqrt()
+
+        def outside(centre: Ball, deviation: Ball) -> Ball:
+            root = arb(2).sqrt() * deviation
+            return (((c - centre) / root).erfc() + ((c + centre) / root).erfc()) / 2
+
+        return outside(m * (1 + t) / t, (1 + t).sqrt()) - end.exp() * outside(m / t, arb(1))
+
+
+def _renyi_log(found: Directions, s: Ball, end: Ball) -> Ball | None:
+    """bound:renyi in logarithms."""
+    moment = found.log_moment(s)
+    return None if moment is None else moment - s * end + s * s.log() - (1 + s) * (1 + s).log()
+
+
+def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tuple[float, float]:
+    """The s ≥ `least` with the smallest bound at E, in floats."""
+    first = math.nextafter(least * (1.0 + 1e-12), math.inf)
+    if wall < math.inf:
+        s = first + (wall - first) * np.concatenate([[0.0], np.geomspace(1e-4, 0.999, 60)])
+    else:
+        s = first * np.concatenate([[1.0], 1.0 + np.geomspace(1e-3, 1e4, 90)])
+    with np.errstate(all="ignore"):
+        value = pair.log_moment(s) - s * end + s * np.log(s) - (1.0 + s) * np.log1p(s)
+    value[~np.isfinite(value)] = np.inf
+    i = int(np.argmin(value))
+    return float(s[i]), float(value[i])
+
+
+def _proved_up_to(a: Curve, b: Curve, scan: _Scan, end: float) -> bool:
+    """Prove δ_A ≥ δ_B on [0, E] cell by cell; a cell that fails is halved."""
+    points = [0.0]
+    while points[-1] < end:
+        step = next_step(scan.epsilon, scan.a, scan.b, points[-1], end)
+        if step is None or len(points) > _MOST_POINTS:
+            return False
+        points.append(min(points[-1] + step, end))
+    if len(points) == 1:
+        return bool(a.at(0.0).low >= b.at(0.0).high)
+    # one more point on each side for the lines
+    points = [points[0] - (points[1] - points[0]), *points, points[-1] + (points[-1] - points[-2])]
+    i = 1
+    while i < len(points) - 2:
+        around = points[i - 1 : i + 3]
+        if cell_holds(around, [a.at(x) for x in around], [b.at(x) for x in around[1:3]]):
+            i += 1
+            continue
+        middle = 0.5 * (around[1] + around[2])
+        if len(points) > _MOST_POINTS or not around[1] < middle < around[2]:
+            return False
+        points.insert(i + 1, middle)
+    return True

@@ -1,0 +1,33 @@
+"""The public knowledge about a table: its columns, their ranges and categories, stated once.
+
+>>> from ndis.schema import Number, Schema
+>>> schema = Schema({"age": Number(18, 90, fill=40), "region": ["N", "S"]}, target=("spend", 0, 5_000))
+>>> schema.encode({"age": [None], "region": ["S"]}).tolist()
+[[-0.3888888888888889, 0.0, 1.0]]
+"""
+
+from ndis.data.schema import (
+    Boolean,
+    Category,
+    Column,
+    ColumnPreview,
+    Date,
+    Number,
+    Preview,
+    Schema,
+    SchemaTransformer,
+    Table,
+)
+
+__all__ = [
+    "Boolean",
+    "Category",
+    "Column",
+    "ColumnPreview",
+    "Date",
+    "Number",
+    "Preview",
+    "Schema",
+    "SchemaTransformer",
+    "Table",
+]

@@ -1,0 +1,34 @@
+"""Sampled steps with very little noise: a moment that is not known says so, and the user gets one clear refusal."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import ndis
+from ndis.accountant.moment import ShiftMoment
+from ndis.errors import PrecisionError
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_a_point_that_is_not_finite_has_no_moment(add):
+    law = ShiftMoment(0.01, 1.0, add=add)
+    s = np.array([0.5, np.nan, np.inf, 1e308, 1.0 + 1j * np.inf, 0.5], dtype=np.complex128)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value, error = law.centred(s)
+    assert np.isnan(value[1:5]).all()
+    assert (error[1:5] == np.inf).all()
+    assert value[0] == value[5] == law.centred(s[:1])[0][0]
+    assert error[0] < 1e-10
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(0.05, 0.01, 100), (0.05, 0.5, 10), (0.01, 0.01, 100_000)])
+def test_little_noise_is_refused_without_warnings(noise, rate, steps):
+    training = ndis.DPSGD(noise_multiplier=noise, sampling_rate=rate, steps=steps)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(PrecisionError, match=r"noise multiplier below about 0\.07 are out of reach; add noise"):
+            training.epsilon(1e-5)
