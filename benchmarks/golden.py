@@ -41,7 +41,7 @@ LIMIT = 60.0  # seconds for one value of one case; more counts as a refusal
 ACCURACY = 1e-10  # of log δ, relative to 1 + |log δ|
 
 
-class _Late(Exception):
+class _LateError(Exception):
     """The time of one value is up."""
 
 
@@ -68,13 +68,13 @@ def _within(compute: Any) -> Any:
     """Compute one value; a refusal is its class name, and an answer that comes too late counts as one."""
 
     def stop(*_: Any) -> None:
-        raise _Late
+        raise _LateError
 
     signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, LIMIT)
     try:
         return compute()
-    except (ndis.NdisError, _Late, ArithmeticError) as refused:
+    except (ndis.NdisError, _LateError, ArithmeticError) as refused:
         return type(refused).__name__
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -185,7 +185,8 @@ def clashes(name: str, old: dict[str, Any], new: dict[str, Any], exact: bool) ->
     """Compare one row; return what clashes, and what was narrowed."""
     bad, narrowed = [], []
     if exact:
-        return [f"{name}: {k}: {old[k]} is now {new.get(k)}" for k in old if k != "seconds" and old[k] != new.get(k)], []
+        changed = [key for key in old if key != "seconds" and old[key] != new.get(key)]
+        return [f"{name}: {key}: {old[key]} is now {new.get(key)}" for key in changed], []
     for key in ("epsilon", "log_delta", "certificate"):
         was, now = old.get(key), new.get(key)
         if isinstance(now, str) and was is not None and not isinstance(was, str):
@@ -224,7 +225,7 @@ def compare(stored: dict[str, Any], found: dict[str, Any], exact: bool) -> int:
     for line in (*(f"CLASH {line}" for line in bad), *(f"narrowed {line}" for line in narrowed)):
         print(line)
     refused = {line.split(":")[0] for line in narrowed if "refused" in line}
-    print(f"{len(bad)} clashes; {len(narrowed)} narrowed, among them {len(refused)} compositions refused that were answered")
+    print(f"{len(bad)} clashes; {len(narrowed)} narrowed; {len(refused)} compositions refused that were answered")
     return min(len(bad), 1)
 
 
