@@ -44,7 +44,7 @@ Receipts = Annotated[
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Write the report here (.html or .json).")]
 
-_SHOWN = ("data_name", "kind", "epsilon", "delta", "adjacency", "max_records", "failure_probability")
+_SHOWN = ("data_name", "kind", "target_epsilon", "target_delta", "adjacency", "max_records", "failure_probability")
 
 
 def register(app: typer.Typer) -> None:
@@ -96,7 +96,7 @@ def show(path: Path_, as_json: Json = False) -> None:
     from ndis.ledger import Ledger
 
     ledger = Ledger(path)
-    found: dict[str, Any] = {name: getattr(ledger, name) for name in _SHOWN}
+    found: dict[str, Any] = {name.removeprefix("target_"): getattr(ledger, name) for name in _SHOWN}
     found |= {"remaining": ledger.remaining(), "entries": ledger.entries(), "head": ledger.head()}
     if as_json:
         typer.echo(as_json_text(found))

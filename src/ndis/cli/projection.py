@@ -97,7 +97,7 @@ def calibrate_projection(
         "joint_norm_bound": mechanism.joint_norm_bound,
         "ridge": mechanism.ridge,
         "leverage": mechanism.leverage,
-        "certified_delta": mechanism.profile().certify(mechanism.epsilon).upper,
+        "certified_delta": mechanism.profile().certify(mechanism.target_epsilon).upper,
     }
     if ptr:
         values["profitable_eigenvalue"] = mechanism.profitable_eigenvalue  # type: ignore[attr-defined]
@@ -131,9 +131,10 @@ def calibrate_gaussian(
     found = GaussianMechanism.calibrated(
         epsilon=epsilon, delta=delta, sensitivity=sensitivity, adjacency=adjacency.value
     )
-    names = ("epsilon", "delta", "sensitivity", "adjacency", "noise_std")
-    values = {"mechanism": "GaussianMechanism", **{name: getattr(found, name) for name in names}}
-    values["certified_delta"] = found.profile().certify(found.epsilon).upper
+    values: dict[str, Any] = {"mechanism": "GaussianMechanism", "epsilon": found.target_epsilon}
+    values |= {"delta": found.target_delta, "sensitivity": found.sensitivity, "adjacency": found.adjacency}
+    values["noise_std"] = found.noise_std
+    values["certified_delta"] = found.profile().certify(found.target_epsilon).upper
     print_values(values, as_json=as_json)
 
 
