@@ -19,6 +19,9 @@ SOURCE = ROOT / "src"
 LAYERS = (
     ("ndis.errors", "ndis.enclosure", "ndis._version"),
     ("ndis._validate", "ndis._balls", "ndis._json", "ndis._npy", "ndis._rounding", "ndis._text", "ndis._files"),
+    ("ndis._digits",),
+    ("ndis._chart",),
+    ("ndis._pages",),
     ("ndis._exact", "ndis._search"),
     ("ndis._compile",),
     ("ndis.spectrum",),
