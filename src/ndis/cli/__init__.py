@@ -18,7 +18,7 @@ from ndis import __version__
 from ndis.cli.audit import audit, report
 from ndis.cli.dpsgd import dpsgd
 from ndis.cli.ledger import ledger
-from ndis.cli.options import Group
+from ndis.cli.options import Commands
 from ndis.cli.output import place_of
 from ndis.cli.regress import regress
 from ndis.cli.schema import schema
@@ -33,8 +33,8 @@ _OTHER_NAMES = {"targets": "target", "rate": "sampling_rate"}
 BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED, NO_READER = 2, 3, 70, 130, 141
 
 
-class _App(Group):
-    """The commands are its parts; every error is one line on stderr and an exit status, never a traceback, which might show data."""
+class _App(Commands):
+    """Every error is one line on stderr and an exit status, never a traceback, which might show data."""
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any

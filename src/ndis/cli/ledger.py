@@ -10,7 +10,7 @@ import click
 from ndis._files import check_file, write_file
 from ndis._json import only_keys
 from ndis.cli.files import read_object, read_profile
-from ndis.cli.options import ADJACENCY, JSON, Group, argument, choice, command, option
+from ndis.cli.options import ADJACENCY, JSON, Commands, argument, choice, command, option
 from ndis.cli.output import print_values
 from ndis.cli.sketch import sketch_mechanism
 from ndis.errors import ParameterError
@@ -102,7 +102,7 @@ def export(path: Path, output: Path) -> None:
     write_file(output, text.encode() + b"\n")
 
 
-ledger = Group(
+ledger = Commands(
     "ledger", commands=[create, show, verify, export], help="Keep a privacy budget for one data set in one file."
 )
 

@@ -28,7 +28,7 @@ __all__ = [
     "ROW_BOUND",
     "SCHEMA",
     "Command",
-    "Group",
+    "Commands",
     "argument",
     "choice",
     "command",
@@ -57,7 +57,7 @@ class Command(click.Command):
         return unread
 
 
-class Group(click.Group):
+class Commands(click.Group):
     """A group of commands must print its help if no word follows it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ndis._files import check_file, write_file
-from ndis.cli.options import HEADER, JSON, SCHEMA, Group, argument, command, option
+from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, option
 from ndis.cli.output import as_json_text
 from ndis.cli.tables import names_of, readable_data, schema_for
 from ndis.errors import ParameterError
@@ -90,6 +90,6 @@ def check(
     click.echo(f"norm bound of a row: {stated.row_norm_bound!r}")
 
 
-schema = Group(
+schema = Commands(
     "schema", commands=[init, check], help="State what is public about a table: ranges and categories, in a TOML file."
 )

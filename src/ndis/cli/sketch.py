@@ -22,7 +22,7 @@ from ndis.cli.options import (
     PROGRESS,
     ROW_BOUND,
     SCHEMA,
-    Group,
+    Commands,
     choice,
     command,
     flag,
@@ -98,7 +98,7 @@ def calibrate_gaussian(as_json: bool, **public: Any) -> None:
     print_values(values, as_json=as_json)
 
 
-calibrate = Group(
+calibrate = Commands(
     "calibrate",
     commands=[calibrate_projection, calibrate_gaussian],
     help="Find the least noise for a budget, from public numbers only.",
