@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ndis._digits import several
 from ndis._validate import as_scalar
 from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.auditing.described import call_of, described
-from ndis.auditing.digits import several
 from ndis.auditing.edits import as_rows, digest, parts_of
 from ndis.auditing.guarantees import advice, from_mechanism, prove
 from ndis.auditing.judge import judge, shortlist

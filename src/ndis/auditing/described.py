@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ndis.auditing.digits import plain
+from ndis._digits import plain
 from ndis.dpsgd import DPSGD
 
 __all__ = ["call_of", "described"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ndis._digits import several
 from ndis._validate import Floats
-from ndis.auditing.digits import several
 from ndis.data.opening import open_source
 from ndis.data.source import choose_columns
 from ndis.errors import ParameterError

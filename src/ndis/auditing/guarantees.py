@@ -12,11 +12,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ndis._digits import at_least, at_most, equation, plain
 from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget
 from ndis.auditing.claim import Claim, ClaimedCurve, Proof
 from ndis.auditing.described import described
-from ndis.auditing.digits import at_least, at_most, equation, plain
 from ndis.auditing.edits import as_rows
 from ndis.auditing.judge import EXCHANGED, WITH_RECORD, Candidate, Tested, candidates_of
 from ndis.auditing.projection import ProjectionLaw, projection_neighbours

@@ -1,22 +1,21 @@
 """The report as one page that needs no other file: the verdict first, and the exact numbers in an appendix.
 
 The page has no scripts and loads nothing. It only renders the report: the same report gives the same bytes. Its text
-stands in `page.html.jinja`; this module chooses words that depend on numbers.
+stands in `audit.html.jinja`; this module chooses words that depend on numbers.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ndis.auditing.chart import chart, tag
-from ndis.auditing.digits import at_least, at_most, equation, few, plain, several, unbroken
+from ndis import _pages
+from ndis._chart import chart
+from ndis._digits import at_least, at_most, equation, few, plain, several, unbroken
+from ndis._pages import number, sentence
 from ndis.auditing.judge import AS_GIVEN, EXCHANGED, WITH_RECORD
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def render(report: AuditReport) -> str:
     >>> "The claim is false" in page, "<script" in page
     (True, False)
     """
-    return _environment().get_template("page.html.jinja").render(r=report, v=_view(report), version=report.version)
+    return _pages.render("audit.html.jinja", r=report, v=_view(report), version=report.version)
 
 
 def render_portfolio(portfolio: Portfolio) -> str:
@@ -66,23 +65,7 @@ def render_portfolio(portfolio: Portfolio) -> str:
     views = [_view(report) for report in portfolio.reports]
     count = {kind: sum(view["kind"] == kind for view in views) for kind in _HEADINGS}
     versions = ", ".join(sorted({report.version for report in portfolio.reports}))
-    template = _environment().get_template("portfolio.html.jinja")
-    return template.render(p=portfolio, views=views, count=count, version=versions)
-
-
-@functools.cache
-def _environment() -> Environment:
-    found = Environment(
-        loader=FunctionLoader(lambda name: (files("ndis.auditing") / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    found.filters.update(sentence=_sentence, unbroken=unbroken, exact=_exact, several=several)
-    found.globals.update(equation=equation)
-    return found
+    return _pages.render("portfolio.html.jinja", p=portfolio, views=views, count=count, version=versions)
 
 
 # ---------------------------------------------------------------------- words
@@ -119,7 +102,7 @@ def _about(report: AuditReport) -> str:
 def _in_few_digits(text: str) -> Markup:
     """The words of a mechanism; the long numbers in them are rounded, and have all their digits on hover."""
     parts = _LONG.split(unbroken(text))  # words and numbers in turn
-    shown = [_number(few(float(part)), part) if i % 2 else escape(part) for i, part in enumerate(parts)]
+    shown = [number(few(float(part)), part) if i % 2 else escape(part) for i, part in enumerate(parts)]
     return Markup("").join(shown)
 
 
@@ -129,7 +112,7 @@ def _statement(report: AuditReport) -> Markup | None:
         return None
     text = report.proof.statement
     if not (report.mechanism and text.startswith(report.mechanism)):
-        return escape(_sentence(text))
+        return escape(sentence(text))
     rest = text.removeprefix(report.mechanism)
     return _in_few_digits(report.mechanism) + escape(unbroken(rest + "."))
 
@@ -152,7 +135,7 @@ def _tells(witness: Witness, *, refuted: bool) -> Markup | None:
         return Markup(
             "Someone who sees the output can tell {} with certainty: one event has probability exactly 1 {} and "
             "exactly 0 {}. The claim allows at most {}. The record is revealed with certainty."
-        ).format(what, here, there, _number(plain(witness.delta)))
+        ).format(what, here, there, number(plain(witness.delta)))
     if not refuted:
         return Markup("The best event to tell {} has probability {} {} and {} {}; the claim allows at most {}.").format(
             what, _odd(p), here, _odd(q), there, _odd(allowed)
@@ -177,14 +160,14 @@ def _excess(report: AuditReport) -> Markup | None:
     if lower == 1.0:
         found = Markup("In truth δ is exactly 1 for two neighbouring data sets.")
     elif lower > claimed:
-        shown = _number(at_least(lower, above=claimed), plain(lower))
+        shown = number(at_least(lower, above=claimed), plain(lower))
         found = Markup("In truth δ is at least {} for two neighbouring data sets.").format(shown)
     else:
         found = Markup(
             "In truth δ is above that for two neighbouring data sets, by less than a floating-point number can show."
         )
     return Markup("At {} the claim says δ is at most {}. {}").format(
-        equation("ε", witness.epsilon), _number(plain(claimed)), found
+        equation("ε", witness.epsilon), number(plain(claimed)), found
     )
 
 
@@ -204,7 +187,7 @@ def _facts(report: AuditReport) -> list[tuple[str, object]]:
         least, claimed = report.delta_possible, witness.delta
         above = least if report.refuted and least <= claimed else None
         shown = plain(least) if above is not None else at_least(least, above=claimed)
-        text = Markup("{}{}").format(_number(shown, plain(least)), unbroken(f" (claimed {plain(claimed)})"))
+        text = Markup("{}{}").format(number(shown, plain(least)), unbroken(f" (claimed {plain(claimed)})"))
         if witness.revealing:
             text = Markup("exactly 1: the record is revealed with certainty{}").format(
                 unbroken(f" (claimed {plain(claimed)})")
@@ -221,7 +204,7 @@ def _refuted_range(epsilon: float | None) -> object:
         return "no ε"
     if epsilon == math.inf:
         return "every ε"
-    return Markup("every ε up to {}").format(_number(at_least(epsilon), plain(epsilon)))
+    return Markup("every ε up to {}").format(number(at_least(epsilon), plain(epsilon)))
 
 
 def _laws(witness: Witness) -> str:
@@ -253,7 +236,9 @@ def _picture(report: AuditReport) -> dict[str, Any] | None:
     if witness.revealing:
         words = "δ = 1 at every ε: revealed with certainty"
         description += " δ is exactly 1 at every ε: the record is revealed with certainty."
-    svg = chart(drawn.points, report.claim.points, false=false, description=description, right=drawn.right, words=words)
+    svg = chart(
+        drawn.points, report.claim.points, description=description, refuted=false, right=drawn.right, words=words
+    )
     return {
         "svg": svg,
         "certified": drawn.certified,
@@ -265,22 +250,6 @@ def _picture(report: AuditReport) -> dict[str, Any] | None:
 # ---------------------------------------------------------------------- small parts
 
 
-def _number(text: str, exact: str = "") -> Markup:
-    """A number in running text, kept on one line; if it is rounded, all its digits appear on hover."""
-    title = {"title": exact} if exact and exact != text else {}
-    return tag("span", unbroken(text), class_="n", **title)
-
-
-def _exact(x: float) -> Markup:
-    """All digits of a float."""
-    return _number(plain(x))
-
-
 def _odd(x: float, digits: int = 4) -> Markup:
     """A probability in floats."""
-    return _number(few(x, digits) if x > 1e-300 or x == 0.0 else f"less than {few(1e-300)}", plain(x))
-
-
-def _sentence(text: str) -> str:
-    """Text with a capital letter and a full stop, in which no line ends inside a number."""
-    return unbroken(text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else "."))
+    return number(few(x, digits) if x > 1e-300 or x == 0.0 else f"less than {few(1e-300)}", plain(x))

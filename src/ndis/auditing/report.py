@@ -5,7 +5,6 @@ Everything that the page shows is in the report, so its JSON has it too. The pag
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import os
@@ -19,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from ndis._files import write_file
 from ndis._json import loads, only_keys
+from ndis._pages import framed
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
 from ndis.auditing import page
@@ -276,7 +276,7 @@ class AuditReport:
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, for notebooks."""
-        return _framed(self.to_html())
+        return framed(self.to_html())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report: a self-contained page if the path ends in .html, JSON if it ends in .json."""
@@ -309,7 +309,7 @@ class Portfolio:
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, for notebooks."""
-        return _framed(self.to_html())
+        return framed(self.to_html())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page; the path must end in .html."""
@@ -343,7 +343,3 @@ def portfolio(reports: Iterable[AuditReport], *, title: str = "") -> Portfolio:
     if not isinstance(title, str):
         raise ParameterError("title", "be text", type(title).__name__)
     return Portfolio(found, title)
-
-
-def _framed(text: str) -> str:
-    return f'<iframe srcdoc="{html.escape(text)}" sandbox style="width: 100%; height: 40rem; border: 0"></iframe>'

@@ -14,9 +14,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._digits import plain, several
 from ndis._validate import Adjacency, as_floats, as_scalar, as_size, as_vector
 from ndis.auditing.claim import Claim, ClaimedCurve
-from ndis.auditing.digits import plain, several
 from ndis.auditing.edits import (
     DataSets,
     Proposals,

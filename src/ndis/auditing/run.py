@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from ndis._digits import few
 from ndis._validate import as_size
 from ndis.auditing.claim import Claim, ClaimedCurve, claim_to_dict
-from ndis.auditing.digits import few
 from ndis.auditing.edits import DataSets, Edit, digest, parts_of, row_count
 from ndis.auditing.journal import Journal, Scores
 from ndis.auditing.judge import EXCHANGED, SIDES, WITH_RECORD, Advance, Candidate, Tested, screen, silent

@@ -29,7 +29,7 @@ def test_content(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (metadata,) = (archive.read(n).decode() for n in names if n.endswith("/METADATA"))
-    for needed in ("ndis/py.typed", "ndis/auditing/page.html.jinja", "ndis/auditing/page.css"):
+    for needed in ("ndis/py.typed", "ndis/templates/audit.html.jinja", "ndis/templates/page.css"):
         assert needed in names
     assert any(n.startswith("ndis/ledger/templates/") for n in names)
     assert not [n for n in names if n.startswith(("tests/", "docs/", "benchmarks/")) or "__pycache__" in n]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.pages import Page
-from ndis.auditing.chart import chart
+from ndis._chart import chart
 from ndis.pair import GaussianPair
 
 LOUD = GaussianPair.from_ratios(1.0, shift=0.35)
@@ -26,7 +26,7 @@ class TestChart:
         """In the picture, as in the numbers: below the curve if refuted, above it if not."""
         curve = [(x / 10, float(LOUD.delta(x / 10))) for x in range(21)]
         for delta, below in ((1e-6, True), (1e-2, False)):
-            picture = chart(curve, [(1.0, delta)], false=(1.0, delta) if below else None, description="d")
+            picture = chart(curve, [(1.0, delta)], refuted=(1.0, delta) if below else None, description="d")
             (line,) = marks(picture, "curve")
             (corners,) = marks(picture, "mark refuted" if below else "mark")
             x, y = (sum(c[i] for c in corners) / 4 for i in (0, 1))
@@ -46,7 +46,7 @@ class TestChart:
         ],
     )
     def test_everything_is_inside_the_frame(self, curve, claimed):
-        picture = chart(curve, claimed, false=claimed[0], description="d")
+        picture = chart(curve, claimed, refuted=claimed[0], description="d")
         Page(picture)
         for kind in ("curve", "false", "claimed", "mark", "mark refuted"):
             for points in marks(picture, kind):
@@ -62,7 +62,7 @@ def test_the_shaded_region_lies_below_the_curve(ratio):
     """Between the points too: the region is read back from the picture."""
     pair = GaussianPair.from_ratios(ratio)
     grid = np.linspace(0.0, 3.0, 9)
-    picture = chart([(e, pair.certify(e).lower) for e in grid.tolist()], [(1.0, 1e-6)], false=None, description="d")
+    picture = chart([(e, pair.certify(e).lower) for e in grid.tolist()], [(1.0, 1e-6)], refuted=None, description="d")
     (points,) = re.findall(r'<polygon points="([^"]*)" class="false">', picture)
     corners = np.array([[float(v) for v in pair.split(",")] for pair in points.split()])
     (line,) = re.findall(r'<polyline points="([^"]*)" class="curve">', picture)

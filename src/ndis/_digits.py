@@ -1,4 +1,4 @@
-"""Numbers for readers: few digits, rounded to the side on which a sentence stays true."""
+"""Write numbers for readers: few digits, rounded to the side on which a sentence stays true."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def plain(x: float) -> str:
-    """A float in the fewest digits that read back as the same float.
+    """Write a float in the fewest digits that read back as the same float.
 
     >>> plain(1e-6), plain(2.5e-07), plain(0.1), plain(3.0), plain(math.inf)
     ('10⁻⁶', '2.5 × 10⁻⁷', '0.1', '3', 'infinity')
@@ -38,7 +38,7 @@ def plain(x: float) -> str:
 
 
 def few(x: float, digits: int = 6) -> str:
-    """A float rounded to a few digits.
+    """Round a float to a few digits.
 
     >>> few(-1.23456789e-05), few(2 / 3, 4), few(12.0)
     ('−1.23457 × 10⁻⁵', '0.6667', '12')
@@ -47,7 +47,7 @@ def few(x: float, digits: int = 6) -> str:
 
 
 def equation(name: str, x: float) -> str:
-    """Name and value on one line.
+    """Write name and value on one line.
 
     >>> equation("δ", 1e-6).replace("\\u00a0", " ")
     'δ = 10⁻⁶'
@@ -56,7 +56,7 @@ def equation(name: str, x: float) -> str:
 
 
 def at_least(x: float, *, above: float | None = None) -> str:
-    """A number rounded down to four digits, or to as many as still show that it is above another.
+    """Round a number down to four digits, or to as many as still show that it is above another.
 
     >>> at_least(0.123456), at_least(1.000004e-06, above=1e-06)
     ('0.1234', '1.000004 × 10⁻⁶')
@@ -65,7 +65,7 @@ def at_least(x: float, *, above: float | None = None) -> str:
 
 
 def at_most(x: float, *, below: float | None = None) -> str:
-    """A number rounded up to four digits, or to as many as still show that it is below another.
+    """Round a number up to four digits, or to as many as still show that it is below another.
 
     >>> at_most(0.123456), at_most(0.9999996e-06, below=1e-06)
     ('0.1235', '9.999996 × 10⁻⁷')
@@ -74,7 +74,7 @@ def at_most(x: float, *, below: float | None = None) -> str:
 
 
 def several(count: int, noun: str) -> str:
-    """A count with its noun.
+    """Write a count with its noun.
 
     >>> several(1, "pair"), several(12_000, "pair")
     ('1 pair', '12,000 pairs')
@@ -83,7 +83,7 @@ def several(count: int, noun: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Text in which no line ends inside a number, an equation or a term of a formula.
+    """Return text in which no line ends inside a number, an equation or a term of a formula.
 
     >>> unbroken("z > 1.5 − 0.2 z₁ at ε = 10⁻⁶").replace("\\u00a0", "_")
     'z_>_1.5 −_0.2_z₁ at ε_=_10⁻⁶'
@@ -93,7 +93,7 @@ def unbroken(text: str) -> str:
 
 
 def superscript(power: int) -> str:
-    """An exponent.
+    """Write an exponent.
 
     >>> superscript(-12)
     '⁻¹²'
@@ -102,7 +102,7 @@ def superscript(power: int) -> str:
 
 
 def subscript(index: int) -> str:
-    """An index.
+    """Write an index.
 
     >>> subscript(12)
     '₁₂'
@@ -126,7 +126,7 @@ def _rounded(x: float, rounding: str, other: float | None) -> str:
 
 
 def _write(value: Decimal) -> str:
-    """Plain digits from 10⁻⁴ to a million; outside that range with a power of ten."""
+    """Write plain digits from 10⁻⁴ to a million; outside that range with a power of ten."""
     if value < 0:
         return MINUS + _write(-value)
     if value == 0:
