@@ -25,8 +25,8 @@ from ndis.auditing.run import Source, neighbours_to_test
 from ndis.auditing.witness import Witness
 from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError, ParameterError
-from ndis.mechanisms.base import Attained, Mechanism
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
+from ndis.mechanisms.mechanism import Attained, Mechanism
 from ndis.mechanisms.sketch_law import calibrated_ridge
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 

@@ -46,7 +46,7 @@ def create(path: Path, plan: Path | None, adjacency: Any, **public: Any) -> None
 
     slots = None if plan is None else _read_plan(plan, adjacency)
     made = Ledger.create(path, plan=slots, adjacency=adjacency, **public)
-    budget = f"epsilon = {made.epsilon:g}, delta = {made.delta:g}"
+    budget = f"epsilon = {made.target_epsilon:g}, delta = {made.target_delta:g}"
     click.echo(f"{made.kind} ledger for {made.data_name!r} with {budget}: {path}")
 
 

@@ -64,7 +64,8 @@ def calibrate_projection(schema: Path | None, calibration: str, as_json: bool, *
     public = _public(read_schema(schema), **given)
     mechanism = sketch_mechanism(public, calibration=calibration)
     values: dict[str, Any] = {"mechanism": type(mechanism).__name__, "calibration": calibration}
-    values |= {key: getattr(mechanism, key) for key in (*public, "joint_norm_bound", "ridge", "leverage")}
+    values |= {key: mechanism.arguments()[key] for key in public}
+    values |= {key: getattr(mechanism, key) for key in ("joint_norm_bound", "ridge", "leverage")}
     values["certified_delta"] = mechanism.profile().certify(mechanism.target_epsilon).upper
     if given["ptr"]:
         values["profitable_eigenvalue"] = mechanism.profitable_eigenvalue  # type: ignore[attr-defined]
@@ -93,7 +94,8 @@ def calibrate_gaussian(as_json: bool, **public: Any) -> None:
     from ndis.mechanisms.gaussian import GaussianMechanism
 
     mechanism = GaussianMechanism.calibrated(**public)
-    values = {"mechanism": "GaussianMechanism", **{name: getattr(mechanism, name) for name in (*public, "noise_std")}}
+    known = mechanism.arguments()
+    values = {"mechanism": "GaussianMechanism", **{name: known[name] for name in (*public, "noise_std")}}
     values["certified_delta"] = mechanism.profile().certify(mechanism.target_epsilon).upper
     print_values(values, as_json=as_json)
 
@@ -138,19 +140,22 @@ def sketch(
 
     Example: ndis sketch records.csv --header --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
     """
+    from ndis.ledger import pay
+
     check_new_folder(output)
     if schema is not None and len(target) > 1:
         raise ParameterError("--target", "be one column with a schema", ", ".join(target))
     stated, names = schema_for(schema, data, target=target[0] if target else None, columns=columns, header=header)
     mechanism = sketch_mechanism(_public(stated, **given), calibration=calibration)
-    how: dict[str, Any] = {"header": header, "progress": progress, "ledger": ledger, "slot": slot}
+    how: dict[str, Any] = {"header": header, "progress": progress}
     if stated is not None:
+        how |= {"schema": stated, "columns": names}
         with readable_data(data):
-            release = mechanism.release(data, schema=stated, columns=names, **how)
+            release = pay(mechanism, lambda: mechanism.release(data, **how), ledger=ledger, slot=slot)
     else:
         with reading(data, columns=columns, header=header) as records:
             how |= {"columns": records.features(columns), "targets": records.columns(target)}
-            release = mechanism.release(records.rows, **how)
+            release = pay(mechanism, lambda: mechanism.release(records.rows, **how), ledger=ledger, slot=slot)
     release.save(output)
     if as_json:
         click.echo(release.receipt.to_json())
