@@ -27,7 +27,7 @@ from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError, ParameterError
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
 from ndis.mechanisms.mechanism import Attained, Mechanism
-from ndis.mechanisms.sketch_law import calibrated_ridge
+from ndis.mechanisms.sketch_law import smallest_ridge
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
 __all__ = ["Lifted", "advice", "from_mechanism", "prove"]
@@ -273,7 +273,7 @@ def _calibrated(mechanism: Any, claim: Claim | ClaimedCurve) -> str | None:
         points = [budget(*point) for point in claim.points]  # no noise reaches δ = 0
         law = _as_projection(mechanism)
         if law is not None:
-            ridge = max(calibrated_ridge(law, "exact", epsilon=e, delta=d) for e, d in points)
+            ridge = max(smallest_ridge(law, e, d) for e, d in points)
             return (
                 f"raise the ridge from {plain(law.ridge)} to {at_most(ridge)}: the claim is then "
                 "true for all neighbours; RandomProjection.calibrated finds this ridge"
