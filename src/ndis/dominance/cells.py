@@ -1,4 +1,4 @@
-"""One cell of a comparison of two convex curves (lem:cells): the proof in balls, and its rehearsal in floats."""
+"""Compare two convex curves on one cell (lem:cells): the proof in balls, and its rehearsal in floats."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Values", "cell_holds", "next_step"]
 
 
 class Values(NamedTuple):
-    """A number from below and from above."""
+    """A number is known from below and from above."""
 
     low: Ball
     high: Ball
 
 
 def cell_holds(points: Sequence[float], a: Sequence[Values], b: Sequence[Values]) -> bool:
-    """True if δ_A ≥ δ_B is certain between points 1 and 2 of four.
+    """Say if δ_A ≥ δ_B is certain between points 1 and 2 of four.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def cell_holds(points: Sequence[float], a: Sequence[Values], b: Sequence[Values]
 
 
 def _holds(z: Any, a: Sequence[Values], b: Sequence[Values], point: Callable[[Any], Any]) -> bool:
-    """The same for z = e^ε in balls, or in floats for a rehearsal; `point` is a point of a number."""
+    """Work as `cell_holds` for z = e^ε in balls, or in floats for a rehearsal; `point` picks a point of a number."""
     if not (a[1].low >= b[0].high and a[2].low >= b[1].high):
         return False
     if a[2].low >= b[0].high:  # both curves fall
@@ -59,7 +59,7 @@ def _holds(z: Any, a: Sequence[Values], b: Sequence[Values], point: Callable[[An
 
 
 def next_step(grid: Floats, log_a: Floats, log_b: Floats, start: float, end: float) -> float | None:
-    """A width for the cell that begins at `start` and is likely to pass, from curves in floats; None if none is."""
+    """Suggest a cell width at `start` for which the float curves pass the test; None if no width does."""
 
     @np.errstate(all="ignore")
     def rehearsed(h: float) -> bool:
@@ -80,7 +80,7 @@ def next_step(grid: Floats, log_a: Floats, log_b: Floats, start: float, end: flo
 
 
 def _read(x: Floats, grid: Floats, logs: Floats) -> Floats:
-    """log δ between the points of a grid, straight lines in log δ, also beyond its ends."""
+    """Interpolate log δ between the points of a grid by straight lines, also beyond its ends."""
     inside = np.interp(x, grid, np.maximum(logs, -1e5))
     first = (logs[1] - logs[0]) / (grid[1] - grid[0]) if grid.size > 1 else 0.0
     last = (logs[-1] - logs[-2]) / (grid[-1] - grid[-2]) if grid.size > 1 else 0.0

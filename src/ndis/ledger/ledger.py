@@ -103,7 +103,7 @@ def pay(
 
 
 class Ledger:
-    """A budget for one data set, kept in one file.
+    """A ledger keeps the budget of one data set in one file.
 
     Open an existing ledger with ``Ledger(path)``, or make one with `create`. Any number of processes may use the file
     at once. A release is reserved before data is read and committed after it. A reservation without a commit counts as
@@ -204,12 +204,12 @@ class Ledger:
 
     @property
     def target_epsilon(self) -> float:
-        """Return ε of the whole budget."""
+        """Return the budget's ε."""
         return float(self._store.about["epsilon"])
 
     @property
     def target_delta(self) -> float:
-        """Return δ of the whole budget."""
+        """Return the budget's δ."""
         return float(self._store.about["delta"])
 
     @property

@@ -29,7 +29,7 @@ Released = TypeVar("Released")
 def row_bounds(
     row_norm_bound: float | None, target_bound: float | None, intercept: float | None, fractional_bits: int
 ) -> RowLayout:
-    """A row of one feature, and of one target if there are targets: enough to check and to add up the bounds."""
+    """Lay out a row of one feature, and of one target if there are any: enough to check and add up the bounds."""
     if row_norm_bound is None:
         remedy = f"{STATE_A_BOUND}, and rows beyond it are clipped"
         raise ParameterError("row_norm_bound", "be a positive number", None, remedy)
@@ -44,7 +44,7 @@ def row_bounds(
 
 
 def bounds_of(layout: RowLayout) -> dict[str, Any]:
-    """The public bounds of a row by name, as `exact_gram` and the mechanisms take them."""
+    """Return the public bounds of a row by name, as `exact_gram` and the mechanisms take them."""
     return {
         "row_norm_bound": layout.row_norm_bound,
         "target_bound": layout.target_bound,
@@ -54,7 +54,7 @@ def bounds_of(layout: RowLayout) -> dict[str, Any]:
 
 
 class RowMechanism(CertifiedMechanism, Generic[Released]):
-    """A mechanism that releases a function of the exact Gram matrix of clipped rows."""
+    """Releases a function of the exact Gram matrix of clipped rows."""
 
     if TYPE_CHECKING:  # fields of the mechanisms, each in an order of its own
         row_norm_bound: float
@@ -64,12 +64,12 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
 
     @property
     def _row_layout(self) -> RowLayout:
-        """The bounds of a row, checked."""
+        """Return the bounds of a row, checked."""
         return row_bounds(self.row_norm_bound, self.target_bound, self.intercept, self.fractional_bits)
 
     @property
     def joint_norm_bound(self) -> float:
-        """l: the norm that no row exceeds, targets and intercept included."""
+        """Return l, the norm that no row exceeds, targets and intercept included."""
         return self._row_layout.joint_norm_bound
 
     @payable
@@ -93,7 +93,7 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
             As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
             list of rows is allowed too. Targets need a `target_bound`.
         schema : Schema, optional
-            Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
+            Encodes the data, in their own units. Its target is part of the release if there is a `target_bound`.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
 
@@ -122,7 +122,7 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
         return self._draw(gram, bits, stated=stated, progress=progress)
 
     def _sample(self, bits: RandomBits) -> PoissonRows | None:
-        """The rule by which rows enter; None if all do."""
+        """Return the rule by which rows enter; None if all do."""
         return None
 
     def _draw(
@@ -133,7 +133,7 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
 
 
 def encoded_data(schema: Schema | None, data: Any, how: dict[str, Any], *, target: bool) -> tuple[Any, dict[str, Any]]:
-    """The data as the schema encodes them, if there is one, and what is left to say to `ndis.gram.exact_gram`."""
+    """Encode the data by the schema, if there is one, and return the other arguments of `ndis.gram.exact_gram`."""
     if schema is None:
         return data, how
     if how["targets"] is not None:
@@ -143,7 +143,7 @@ def encoded_data(schema: Schema | None, data: Any, how: dict[str, Any], *, targe
 
 
 def as_rows(data: Any) -> Any:
-    """A list of rows as an array, with NaN for an entry that is no number; anything else as it is."""
+    """Turn a list of rows into an array, with NaN for an entry that is no number; anything else unchanged."""
     if not isinstance(data, list) or any(isinstance(row, str | os.PathLike) for row in data):
         return data
     return listed_rows("data", data)
@@ -164,7 +164,7 @@ def clipped_count(
     ledger: str | os.PathLike[str] | None = None,
     slot: str | None = None,
 ) -> GaussianRelease:
-    """A noisy count of the rows that a schema changes, from private data, as a release of its own.
+    """Release a noisy count of the rows of private data that a schema changes.
 
     A row counts if a cell, the target included, is clipped to its range, missing, or of no listed category. It counts
     too if the encoded row is beyond the norm bound. If many rows count, the ranges are too narrow. One record
