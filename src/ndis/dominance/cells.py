@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb
 
+from ndis._balls import Ball
 from ndis._validate import Floats
-from ndis.dominance.directions import Ball
 
 __all__ = ["Values", "cell_holds", "next_step"]
 

@@ -22,10 +22,11 @@ from functools import cached_property
 import numpy as np
 from flint import arb
 
+from ndis._balls import Ball
 from ndis._formulas import chernoff_factor_ball
 from ndis._validate import Floats
 from ndis.dominance.cells import Values, cell_holds, next_step
-from ndis.dominance.directions import Ball, LossDirections, certify_log, enclosed, precision
+from ndis.dominance.directions import LossDirections, certify_log, enclosed, precision
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
 
