@@ -18,7 +18,7 @@ from ndis.errors import ParameterError
 __all__ = ["ledger"]
 
 _LEDGER = argument("path", "LEDGER")
-_SHOWN = ("data_name", "kind", "epsilon", "delta", "adjacency", "max_records", "failure_probability")
+_SHOWN = ("data_name", "kind", "target_epsilon", "target_delta", "adjacency", "max_records", "failure_probability")
 _WAYS = ("noise_multiplier", "profile", "sketch")
 _NEEDED = ("epsilon", "delta", "sketch_size", "row_norm_bound")
 _OPTIONAL = ("target_bound", "intercept", "rate", "test_noise_std", "failure_probability")
@@ -46,7 +46,7 @@ def create(path: Path, plan: Path | None, adjacency: Any, **public: Any) -> None
 
     slots = None if plan is None else _read_plan(plan, adjacency)
     made = Ledger.create(path, plan=slots, adjacency=adjacency, **public)
-    budget = f"epsilon = {made.epsilon:g}, delta = {made.delta:g}"
+    budget = f"epsilon = {made.target_epsilon:g}, delta = {made.target_delta:g}"
     click.echo(f"{made.kind} ledger for {made.data_name!r} with {budget}: {path}")
 
 
@@ -59,7 +59,7 @@ def show(path: Path, as_json: bool) -> None:
     from ndis.ledger import Ledger
 
     budget = Ledger(path)
-    values: dict[str, Any] = {name: getattr(budget, name) for name in _SHOWN}
+    values: dict[str, Any] = {name.removeprefix("target_"): getattr(budget, name) for name in _SHOWN}
     left, entries = budget.remaining(), {"entries": budget.entries(), "head": budget.head()}
     if as_json:
         print_values({**values, "remaining": left, **entries}, as_json=True)

@@ -135,8 +135,8 @@ class Releases:
         return Receipt(
             type(budget).__name__,
             {**shares, **public, "releases": self.log},
-            budget.epsilon,
-            budget.delta,
+            budget.target_epsilon,
+            budget.target_delta,
             budget.adjacency,
             private=self.private,
             ledger=seal,

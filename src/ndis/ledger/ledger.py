@@ -106,12 +106,12 @@ class Ledger:
         return self._account.kind
 
     @property
-    def epsilon(self) -> float:
+    def target_epsilon(self) -> float:
         """ε of the whole budget."""
         return float(self._store.about["epsilon"])
 
     @property
-    def delta(self) -> float:
+    def target_delta(self) -> float:
         """δ of the whole budget."""
         return float(self._store.about["delta"])
 
@@ -227,7 +227,7 @@ class Ledger:
         entries = releases_of(self._store.entries())
         whole = self._account.whole()
         slots = {
-            name: {"count": count, "epsilon": profile.epsilon(self.delta)}
+            name: {"count": count, "epsilon": profile.epsilon(self.target_delta)}
             for name, (profile, count) in self.plan().items()
         }
         smallest = self.max_records
@@ -238,20 +238,21 @@ class Ledger:
                 "data_name": self.data_name,
                 "kind": self.kind,
                 "order": self._store.about.get("order"),
-                "epsilon": self.epsilon,
-                "delta": self.delta,
+                "epsilon": self.target_epsilon,
+                "delta": self.target_delta,
                 "adjacency": self.adjacency,
                 "created": self._store.about["created"],
                 "guarantee": (
-                    f"Everything that this ledger allows is together private with epsilon = {self.epsilon:g} and "
-                    f"delta = {self.delta:g}, for one record {neighbours}, whatever later requests depend on."
+                    f"Everything that this ledger allows is together private with epsilon = {self.target_epsilon:g} "
+                    f"and delta = {self.target_delta:g}, for one record {neighbours}, whatever later requests "
+                    "depend on."
                 ),
                 "condition": condition,
                 "max_records": smallest,
                 "failure_probability": self.failure_probability,
                 "slots": slots,
                 "remaining": self.remaining(),
-                "curve": curve_of(whole, self.epsilon),
+                "curve": curve_of(whole, self.target_epsilon),
                 "entries": entries,
                 "head": self.head(),
             }

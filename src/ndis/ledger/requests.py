@@ -49,6 +49,6 @@ def promised_records(request: Any) -> int | None:
 
 def described(request: Any) -> dict[str, Any]:
     """The name of a mechanism and the guarantee that it states; all of it is public."""
-    stated = {name: getattr(request, name, None) for name in ("epsilon", "delta")}
+    stated = {name: getattr(request, f"target_{name}", None) for name in ("epsilon", "delta")}
     numbers = {name: value for name, value in stated.items() if isinstance(value, int | float)}
     return {"mechanism": type(request).__name__, **numbers}

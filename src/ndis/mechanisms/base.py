@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "Adjacency",
     "AnswerMechanism",
     "Attained",
+    "CertifiedMechanism",
     "GaussianRelease",
     "Mechanism",
     "Receipt",
@@ -66,6 +67,57 @@ class Mechanism(Protocol):
 
     def attained(self) -> tuple[Attained, ...]:
         """The worst known neighbours, from public parameters only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Target:
+    """The budget that a mechanism is made with. The methods of the same names need a class of their own."""
+
+    epsilon: InitVar[float]
+    delta: InitVar[float]
+    target_epsilon: float = field(init=False)
+    target_delta: float = field(init=False)
+
+
+class CertifiedMechanism(_Target):
+    """A mechanism whose constructor takes a budget `epsilon`, `delta` and certifies that it is met.
+
+    Attributes
+    ----------
+    target_epsilon, target_delta : float
+        The budget.
+    """
+
+    def profile(self) -> PrivacyProfile:
+        """Return the guarantee at every ε."""
+        raise NotImplementedError  # each mechanism has its own
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest ε of the guarantee at δ.
+
+        >>> import ndis
+        >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+        >>> round(mechanism.epsilon(1e-9), 6), mechanism.target_epsilon
+        (1.317671, 1.0)
+        """
+        return float(self.profile().epsilon(delta))
+
+    def delta(self, epsilon: float) -> float:
+        """Return δ of the guarantee at ε."""
+        return float(self.profile().delta(epsilon))
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the constructor that make this mechanism again."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return {**own, "epsilon": self.target_epsilon, "delta": self.target_delta}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a copy. Copies of version 0.2 hold the budget as `epsilon` and `delta`."""
+        for name in ("epsilon", "delta"):
+            if name in state:
+                state = {**state, f"target_{name}": state[name]}
+                del state[name]
+        self.__dict__.update(state)
 
 
 @dataclass(frozen=True)
@@ -235,7 +287,7 @@ def receipt_of(
     mechanism: Any, *, private: bool, released: Mapping[str, Any], seal: Mapping[str, Any] | None = None
 ) -> Receipt:
     """The receipt of one release: the mechanism's fields, and values that came out with the release."""
-    values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism)}
+    values = mechanism.arguments()
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
     parameters = {**values, **released}
     return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private, ledger=seal)
@@ -244,7 +296,7 @@ def receipt_of(
 def mechanism_of(receipt: Receipt, kind: type[Any]) -> tuple[Any, dict[str, Any]]:
     """The mechanism of a receipt, certified again, and the other parameters: those that came out with the release."""
     own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
-    needed = [field.name for field in fields(kind) if field.name not in own]
+    needed = [one.name for one in fields(kind) if one.init and one.name not in own]
     released = dict(receipt.parameters)
     if not released.keys() >= set(needed):
         raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(needed))}", "some are missing")
@@ -262,12 +314,22 @@ def check_budget(name: str, value: float, reached: float, *, epsilon: float, del
         raise ParameterError(name, rule, f"{value!r}, with delta up to {reached:.6g}", remedy)
 
 
-def settle(mechanism: Any, knob: str, certified: Callable[[float], float], *, remedy: str, **checked: Any) -> None:
+def settle(
+    mechanism: CertifiedMechanism,
+    target: tuple[float, float],
+    knob: str,
+    certified: Callable[[float], float],
+    *,
+    remedy: str,
+    **checked: Any,
+) -> None:
     """Give a frozen mechanism its checked parameters, and refuse it unless its certified δ at ε is within its budget.
 
     Parameters
     ----------
-    mechanism : object with epsilon and delta
+    mechanism : CertifiedMechanism
+    target : (float, float)
+        ε and δ.
     knob : str
         The parameter that decides δ. The error names it.
     certified : callable
@@ -277,13 +339,13 @@ def settle(mechanism: Any, knob: str, certified: Callable[[float], float], *, re
     checked
         The other parameters by name.
     """
-    epsilon, delta = budget(mechanism.epsilon, mechanism.delta)
-    for name, value in {"epsilon": epsilon, "delta": delta, **checked}.items():
+    epsilon, delta = budget(*target)
+    for name, value in {"target_epsilon": epsilon, "target_delta": delta, **checked}.items():
         object.__setattr__(mechanism, name, value)
     check_budget(knob, getattr(mechanism, knob), certified(epsilon), epsilon=epsilon, delta=delta, remedy=remedy)
 
 
-class AnswerMechanism:
+class AnswerMechanism(CertifiedMechanism):
     """A mechanism that releases one draw about an answer: a number, a vector, or the law of a model."""
 
     def release_from(

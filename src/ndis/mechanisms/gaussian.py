@@ -75,14 +75,13 @@ class GaussianMechanism(AnswerMechanism):
 
     noise_std: float
     sensitivity: float
-    epsilon: float
-    delta: float
     adjacency: Adjacency = "add-remove"
     covariance: Floats | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, epsilon: float, delta: float) -> None:
         settle(
             self,
+            (epsilon, delta),
             "noise_std",
             lambda epsilon: _pair(self.sensitivity, self.noise_std).certify(epsilon).upper,
             remedy="calibrated() finds one for a budget",
@@ -180,7 +179,7 @@ class GaussianMechanism(AnswerMechanism):
             "covariance": None if self.covariance is None else self.covariance.tolist(),
             "grid": sample.grid,
         }
-        name, guarantee = type(self).__name__, (self.epsilon, self.delta, self.adjacency)
+        name, guarantee = type(self).__name__, (self.target_epsilon, self.target_delta, self.adjacency)
         return GaussianRelease(drawn, Receipt(name, parameters, *guarantee, private=sample.private, ledger=seal))
 
 

@@ -76,16 +76,15 @@ class GramMechanism(RowMechanism["GramRelease"]):
 
     noise_std: float
     row_norm_bound: float
-    epsilon: float
-    delta: float
     adjacency: Adjacency = "add-remove"
     target_bound: float | None = None
     intercept: float | None = None
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, epsilon: float, delta: float) -> None:
         settle(
             self,
+            (epsilon, delta),
             "noise_std",
             lambda epsilon: self.profile().certify(epsilon).upper,
             remedy="calibrated() finds one for a budget, with_noise() the budget of a noise level",
@@ -124,11 +123,11 @@ class GramMechanism(RowMechanism["GramRelease"]):
         intercept: float | None = None,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
     ) -> Self:
-        """The mechanism with this noise. Its `epsilon` is what the certified profile gives at `delta`.
+        """The mechanism with this noise. Its `target_epsilon` is what the certified profile gives at `delta`.
 
         >>> import ndis
         >>> mechanism = ndis.GramMechanism.with_noise(noise_std=10.0, delta=1e-6, row_norm_bound=2.0)
-        >>> round(mechanism.epsilon, 6)
+        >>> round(mechanism.target_epsilon, 6)
         1.765648
         """
         layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)

@@ -131,7 +131,7 @@ class LiftedMechanism(AnswerMechanism):
     model : GaussianOutput
     noise_variance : float
         v, added to every coordinate.
-    epsilon, delta : float
+    target_epsilon, target_delta : float
         The guarantee.
     bound : str
         Which bound was asked for.
@@ -141,18 +141,18 @@ class LiftedMechanism(AnswerMechanism):
 
     model: GaussianOutput
     noise_variance: float = field(kw_only=True)
-    epsilon: float = field(kw_only=True)
-    delta: float = field(kw_only=True)
     bound: Bound = field(default="exact", kw_only=True)
     bound_used: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
+    def __post_init__(self, epsilon: float, delta: float) -> None:
+        epsilon, delta = budget(epsilon, delta)
         noise = as_within("noise_variance", self.noise_variance, 900)
         _check_model(self.model)
         bound = as_bound(self.bound)
         used = _within_budget(self.model, noise, epsilon, delta, bound)
-        values = {"noise_variance": noise, "epsilon": epsilon, "delta": delta, "bound_used": used}
+        values = {
+            "noise_variance": noise, "target_epsilon": epsilon, "target_delta": delta, "bound_used": used
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -168,7 +168,7 @@ class LiftedMechanism(AnswerMechanism):
         If the model knows its worst pairs, it is the profile of the pairs. Otherwise see `EnvelopeProfile`.
         """
         envelope = as_envelope(self.model.sensitivity(self.noise_variance))
-        return envelope_profile(envelope, epsilon=self.epsilon, adjacency=self.adjacency)
+        return envelope_profile(envelope, epsilon=self.target_epsilon, adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
         """The worst neighbours that the model knows, if it knows any."""
@@ -207,7 +207,7 @@ class LiftedMechanism(AnswerMechanism):
 
     def _check_again(self) -> None:
         """Check what the model declares now, because it may have been changed."""
-        _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
+        _within_budget(self.model, self.noise_variance, self.target_epsilon, self.target_delta, self.bound)
 
     def _draw(self, answer: Any, bits: RandomBits, seal: Mapping[str, Any] | None) -> GaussianRelease:
         mean, covariance = self.model.distribution(answer)
@@ -234,7 +234,8 @@ class LiftedMechanism(AnswerMechanism):
         }
         # only the two types decide: whether a list holds integers or floats may depend on the data (sum([]) is 0)
         arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
-        name, guarantee = f"lift({type(self.model).__name__})", (self.epsilon, self.delta, self.adjacency)
+        name = f"lift({type(self.model).__name__})"
+        guarantee = self.target_epsilon, self.target_delta, self.adjacency
         how: dict[str, Any] = {"private": sample.private, "arithmetic": arithmetic, "ledger": seal}
         return GaussianRelease(sample.values[0], Receipt(name, parameters, *guarantee, **how))
 

@@ -147,8 +147,8 @@ class PTRProjection(SketchMechanism):
         noisy.
         """
         plain = RandomProjection.calibrated(
-            epsilon=self.epsilon,
-            delta=self.delta,
+            epsilon=self.target_epsilon,
+            delta=self.target_delta,
             sketch_size=self.sketch_size,
             adjacency=self.adjacency,
             **self.law.layout,

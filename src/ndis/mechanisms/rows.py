@@ -15,6 +15,7 @@ from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.poisson import PoissonRows
 from ndis.ledger.charging import charged
+from ndis.mechanisms.base import CertifiedMechanism
 from ndis.noise.bits import RandomBits, random_bits
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def bounds_of(layout: RowLayout) -> dict[str, Any]:
     }
 
 
-class RowMechanism(Generic[Released]):
+class RowMechanism(CertifiedMechanism, Generic[Released]):
     """A mechanism that releases a function of the exact Gram matrix of clipped rows."""
 
     if TYPE_CHECKING:  # fields of the mechanisms, each in an order of its own
