@@ -12,7 +12,8 @@ from helpers.ledgers import Model, lifted, shift
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.sums import RecordSums
-from ndis.learn import _gp, _logistic, _tables
+from ndis.learn import _estimator, _gaussian_process, _logistic_regression
+from ndis.learn._ridge import sketching
 from ndis.mechanisms import clipping
 
 
@@ -107,8 +108,8 @@ def test_estimators_take_a_ledger_and_still_clone_and_pickle(tmp_path):
         ndis.learn.PrivatePCA(**public, method="sketch", ledger=path, slot="a"),
         ndis.learn.PrivateRidge(**public, target_bound=1.0, ledger=path, slot="b"),
     ]
-    mechanism = models[0]._calibrate(columns=3, row_norm_bound=1.0, intercept=0.5)
-    wide = models[2]._calibrate(columns=4, row_norm_bound=1.0, intercept=0.5, target_bound=0.75)
+    mechanism = sketching(models[0], columns=3, row_norm_bound=1.0, intercept=0.5)
+    wide = sketching(models[2], columns=4, row_norm_bound=1.0, intercept=0.5, target_bound=0.75)
     plan = {"a": (mechanism, 2), "b": (wide, 1)}
     ledger = ndis.Ledger.create(path, epsilon=4.0, delta=1e-5, plan=plan, data_name="rows")
     for number, model in enumerate(models):
@@ -184,10 +185,10 @@ def test_files_are_not_read_before_the_ledger_has_reserved(tmp_path, monkeypatch
     path, data = tmp_path / "x.db", tmp_path / "data.csv"
     data.write_text("a,y\n0.5,1\n0.25,0\n")
     read = []
-    for module in (_gp, _logistic):
+    for module in (_gaussian_process, _logistic_regression):
         known = module.in_memory
         monkeypatch.setattr(module, "in_memory", lambda *args, known=known, **kw: read.append(1) or known(*args, **kw))
-    for module in (_tables, clipping):
+    for module in (_estimator, clipping):
         monkeypatch.setattr(module, "changed_rows", lambda *args, **kw: read.append(1) or 1)
     ndis.Ledger.create(path, epsilon=0.5, delta=1e-6, kind="shifts")
     schema = ndis.Schema({"a": (0, 1)}, target=("y", 0, 1))

@@ -1,8 +1,12 @@
-"""The releases of one fit in rounds: drawn from exact sums, with a clip that follows the terms, paid for together."""
+"""Estimators that work in rounds share a base, the draws of one fit, and the rule that chooses the next clip.
+
+All releases of a fit are drawn from exact sums, with a clip that follows the terms, and are paid for together.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,13 +19,13 @@ from ndis._validate import Floats, as_size
 from ndis.data.schema.columns import Category
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums, TermSums
+from ndis.learn._estimator import PrivateEstimator
 from ndis.learn._inference import CoefficientTable, least_spread
-from ndis.learn._tables import RowEstimator, TargetEstimator
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Receipt, as_adjacency
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["EDGES", "FIRST_CLIP", "Releases", "RoundsEstimator", "mean_square", "next_clip", "tail"]
+__all__ = ["EDGES", "FIRST_CLIP", "RoundReleases", "RoundsEstimator", "mean_square", "next_clip", "tail"]
 
 _UNKNOWN = (
     "unknown: the noise hides this coefficient; more records, a larger epsilon, fewer columns, or a smaller "
@@ -31,122 +35,19 @@ _NO_ROWS = (
     "unknown: the number of records is within its noise of zero; if the table has more, almost no row was read: check "
     "the header, text columns and missing cells (schema.preview, ndis schema check)"
 )
-_LEAST_RECORDS = 3.0  # a number of records below so many standard deviations of its noise may be none
-_NAMED = 10  # a note names so many columns
+_LEAST_RECORDS = 3.0  # below this many standard deviations of its noise, the number of records may be zero
+_NAMED = 10  # the number of columns that a note names
 
-R = TypeVar("R", bound="Releases")
+R = TypeVar("R", bound="RoundReleases")
 T = TypeVar("T")
 
 
-class Releases:
-    """Exact draws for one fit. Rows are in units of their bound, terms in units of row bound times `term_unit`.
-
-    Parameters
-    ----------
-    sums : RecordSums
-    budget : GaussianRounds
-    bits
-        The source of randomness of all draws.
-    term_unit : float
-        The target bound; 1 for gradients.
-    constant : bool
-        Whether the last predictor is a constant (times the root of a weight).
-
-    Attributes
-    ----------
-    budget, bits
-    predictors : int
-    longest : float
-        The norm that no row exceeds, the constant included.
-    private : bool
-        False if any draw came from a seed.
-    log : list
-        Clip, noise and grid of every release, for the receipt.
-    """
-
-    def __init__(
-        self, sums: RecordSums, budget: GaussianRounds, bits: Any, *, term_unit: float, constant: bool
-    ) -> None:
-        self._sums, self.budget, self.bits = sums, budget, bits
-        layout = sums.layout
-        self._row, self._term_unit = layout.row_norm_bound, term_unit
-        self._length_squared = layout.joint_norm_bound_squared
-        self.predictors, self.constant = layout.width, constant
-        self.longest = math.sqrt(float(self._length_squared)) / self._row
-        self.private = True
-        self.log: list[dict[str, Any]] = []
-
-    @property
-    def _unit(self) -> float:
-        return self._row * self._term_unit
-
-    def gram(self) -> tuple[Floats, float]:
-        """Release the Gram matrix; with the standard deviation of its diagonal's noise."""
-        sample = self.budget.release_gram(self._sums.gram(), random_state=self.bits)
-        noise = self.budget.gram_noise(self._length_squared)
-        self._note(sample, release="gram", noise_std=noise)
-        return np.asarray(sample.values) / self._row**2, noise / self._row**2
-
-    def weighted_gram(self, index: int, theta: Floats) -> tuple[Floats, float]:
-        """Release the Hessian of the logistic loss at θ; with the standard deviation of its diagonal's noise."""
-        found = self._sums.weighted_gram(theta[:, 0] / self._row)
-        sample = self.budget.release_weighted_gram(index, found, random_state=self.bits)
-        noise = self.budget.weighted_gram_noise(index, self._length_squared)
-        self._note(sample, release="weighted gram", noise_std=noise)
-        return np.asarray(sample.values) / self._row**2, noise / self._row**2
-
-    def shift(self, index: int) -> float:
-        """Clip over noise of a round."""
-        return 1.0 / self.budget.sum_noise(index, clip=1.0)
-
-    def _total(self, index: int, found: TermSums, name: str) -> tuple[Floats, float]:
-        """Release a sum of clipped terms; with the standard deviation of its noise."""
-        sample = self.budget.release_sum(index, found, random_state=self.bits)
-        noise = self.budget.sum_noise(index, clip=found.clip)
-        self._note(sample, release=name, clip=found.clip, noise_std=noise)
-        return np.asarray(sample.values, dtype=np.float64) / self._unit, noise / self._unit
-
-    def _histogram(self, index: int, found: TermSums) -> tuple[Floats, float]:
-        """Release the histogram of the lengths of the terms; one record replaced moves it by √2."""
-        return self._counts(index, found.histogram, squared_reach=self._replaced, name="histogram of lengths")
-
-    def _counts(self, index: int, values: Any, *, squared_reach: Any, name: str) -> tuple[Floats, float]:
-        sample = self.budget.release_count(index, values, squared_reach=squared_reach, random_state=self.bits)
-        noise = self.budget.count_noise(index, squared_reach=squared_reach)
-        self._note(sample, release=name, noise_std=noise)
-        return np.asarray(sample.values, dtype=np.float64), noise
-
-    @property
-    def _replaced(self) -> Fraction:
-        """By how much a replaced record multiplies the squared reach of one that comes or goes."""
-        return Fraction(1 if self.budget.adjacency == "add-remove" else 2)
-
-    def _note(self, sample: Any, **entry: Any) -> None:
-        self.private = self.private and sample.private
-        self.log.append({**entry, "grid": sample.grid})
-
-    def receipt(self, seal: Mapping[str, Any] | None = None, **public: Any) -> Receipt:
-        """The guarantee, with the budget, the bounds in ``public`` and every release.
-
-        `seal` is the entry of the ledger that paid for all of them.
-        """
-        budget = self.budget
-        shares = {k: v for k, v in budget.to_dict().items() if k not in ("epsilon", "delta", "adjacency")}
-        return Receipt(
-            type(budget).__name__,
-            {**shares, **public, "releases": self.log},
-            budget.target_epsilon,
-            budget.target_delta,
-            budget.adjacency,
-            private=self.private,
-            ledger=seal,
-        )
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class RoundsEstimator(TargetEstimator, RowEstimator):
-    """Base of the estimators that learn in rounds, and have an estimate without shrinkage for intervals."""
+class RoundsEstimator(PrivateEstimator, metaclass=ABCMeta):
+    """Estimators that learn in rounds have these parameters, and an estimate without shrinkage for intervals."""
 
+    row_norm_bound: float | None = None
+    adjacency: str = "add-remove"
     fit_intercept: bool = True
     rounds: int = 8
 
@@ -157,20 +58,20 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
         return rounds
 
     def _public(self) -> dict[str, Any]:
-        """The public numbers that every budget of rounds depends on."""
+        """Return the public numbers that every budget of rounds depends on."""
         return {**self._budget(), "adjacency": as_adjacency(self.adjacency)}
 
     def _release(self, releases: R, fit: Callable[[R], T], **public: Any) -> T:
-        """Make all releases of a fit, paid for together, and keep what they guarantee."""
+        """Make all releases of a fit, paid for together, and keep their guarantee."""
         budget = releases.budget
         with charged(budget, ledger=self.ledger, slot=self.slot, private=releases.bits.private) as charge:
-            found = fit(releases)
+            learnt = fit(releases)
             receipt = releases.receipt(charge.seal(), **public)
         self.mechanism_, self.profile_, self.receipt_ = budget, budget.profile(), receipt
-        return found
+        return learnt
 
     def coef_interval(self, level: float = 0.95) -> Floats:
-        """Confidence intervals of the coefficients of the population, intercept left out.
+        """Compute confidence intervals of the coefficients of the population, intercept left out.
 
         They are around the estimate without shrinkage and count the noise of privacy and of sampling. That of a
         coefficient is infinite if it has a part along a direction of the features that the noise hides. The others then
@@ -183,11 +84,11 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
         (features, 2) array, or (targets, features, 2)
         """
         self._check_intervals()
-        found: Floats = self.estimate_.interval(self.n_features_in_, level)
-        return found[0] if self._one_output else found
+        intervals: Floats = self.estimate_.interval(self.n_features_in_, level)
+        return intervals[0] if self._one_output else intervals
 
     def least_spread(self, records: int, *, columns: int | None = None) -> float:
-        """How far rows must spread for all intervals to be finite, from public numbers only: nothing is read.
+        """Compute how far rows must spread for all intervals to be finite, from public numbers only: nothing is read.
 
         The standard deviation along every direction of the features, in the units of `row_norm_bound`. With a schema
         the unit of a number is half its range. If some column spreads less, or nearly follows from others, its
@@ -219,9 +120,9 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
         counted = as_size("records", records)
         return self._row_bound() * least_spread(noise, predictors=features + bool(self.fit_intercept), records=counted)
 
+    @abstractmethod
     def _matrix_noise(self) -> float:
-        """The noise of the matrix that intervals rest on, over the squared row bound."""
-        raise NotImplementedError  # each estimator has its own
+        """Return the noise of the matrix that intervals rest on, divided by the squared row bound."""
 
     def _summary(self, title: str, level: float, note: str) -> CoefficientTable:
         self._check_intervals()
@@ -246,13 +147,13 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
         )
 
     def _unknown_notes(self) -> list[str]:
-        """Why coefficients are unknown, from released numbers only."""
+        """Say why coefficients are unknown, from released numbers only."""
         if not self.estimate_.unknown().any():
             return []
         return [_UNKNOWN if self.estimate_.records > _LEAST_RECORDS * self._records_noise() else _NO_ROWS]
 
     def _records_noise(self) -> float:
-        """The standard deviation of the noise in the number of records: a release of its own, or mean histograms."""
+        """Return the noise in the number of records, which has its own release or is the mean sum of histograms."""
         log = self.receipt_.parameters["releases"]
         own = [each["noise_std"] for each in log if each["release"] == "records"]
         if own:
@@ -261,7 +162,7 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
         return math.sqrt(len(EDGES) + 1) * math.hypot(*bins) / len(bins)
 
     def _schema_notes(self) -> list[str]:
-        """What the schema does that no interval counts."""
+        """Say how the schema changes rows in ways that no interval counts."""
         schema = self._schema()
         if schema is None:
             return []
@@ -280,7 +181,7 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
 
     @property
     def baseline_(self) -> dict[str, str]:
-        """The value that the others of each category are compared with; empty if every value has a coefficient."""
+        """Return the value that others of a category are compared with; empty if every value has a coefficient."""
         schema = self._schema()
         if schema is None or not self._against_first_category:
             return {}
@@ -288,11 +189,105 @@ class RoundsEstimator(TargetEstimator, RowEstimator):
 
     @property
     def _one_output(self) -> bool:
-        """Whether intervals have no dimension for outputs."""
+        """Say if intervals have no dimension for outputs."""
         return True
 
     def _check_intervals(self) -> None:
         check_is_fitted(self)
+
+
+class RoundReleases:
+    """Draw all releases of one fit exactly.
+
+    Rows are in units of their bound, and terms in units of the row bound times `term_unit`.
+
+    Parameters
+    ----------
+    sums : RecordSums
+    budget : GaussianRounds
+    bits
+        The source of randomness of all draws.
+    term_unit : float
+        The target bound; 1 for gradients.
+    constant : bool
+        Whether the last predictor is a constant (times the root of a weight).
+
+    Attributes
+    ----------
+    budget, bits
+    predictors : int
+    longest : float
+        The norm that no row exceeds, the constant included.
+    private : bool
+        False if any draw came from a seed.
+    log : list
+        Clip, noise and grid of every release, for the receipt.
+    """
+
+    def __init__(self, sums: RecordSums, budget: GaussianRounds, bits: Any, *, term_unit: float, constant: bool):
+        self._sums, self.budget, self.bits, self.constant = sums, budget, bits, constant
+        self._row, self._term_unit = sums.layout.row_norm_bound, term_unit
+        self._unit = self._row * term_unit
+        self._length_squared, self.predictors = sums.layout.joint_norm_bound_squared, sums.layout.width
+        self.longest = math.sqrt(float(self._length_squared)) / self._row
+        self.private = True
+        self.log: list[dict[str, Any]] = []
+
+    def gram(self) -> tuple[Floats, float]:
+        """Release the Gram matrix; with the standard deviation of its diagonal's noise."""
+        sample = self.budget.release_gram(self._sums.gram(), random_state=self.bits)
+        noise = self.budget.gram_noise(self._length_squared)
+        self._note(sample, release="gram", noise_std=noise)
+        return np.asarray(sample.values) / self._row**2, noise / self._row**2
+
+    def weighted_gram(self, index: int, theta: Floats) -> tuple[Floats, float]:
+        """Release the Hessian of the logistic loss at θ; with the standard deviation of its diagonal's noise."""
+        hessian = self._sums.weighted_gram(theta[:, 0] / self._row)
+        sample = self.budget.release_weighted_gram(index, hessian, random_state=self.bits)
+        noise = self.budget.weighted_gram_noise(index, self._length_squared)
+        self._note(sample, release="weighted gram", noise_std=noise)
+        return np.asarray(sample.values) / self._row**2, noise / self._row**2
+
+    def shift(self, index: int) -> float:
+        """Return the clip of a round divided by its noise."""
+        return 1.0 / self.budget.sum_noise(index, clip=1.0)
+
+    def _total(self, index: int, sums: TermSums, name: str) -> tuple[Floats, float]:
+        """Release a sum of clipped terms; with the standard deviation of its noise."""
+        sample = self.budget.release_sum(index, sums, random_state=self.bits)
+        noise = self.budget.sum_noise(index, clip=sums.clip)
+        self._note(sample, release=name, clip=sums.clip, noise_std=noise)
+        return np.asarray(sample.values, dtype=np.float64) / self._unit, noise / self._unit
+
+    def _histogram(self, index: int, sums: TermSums) -> tuple[Floats, float]:
+        """Release the histogram of the lengths of the terms; one record replaced moves it by √2."""
+        return self._counts(index, sums.histogram, squared_reach=self._replaced, name="histogram of lengths")
+
+    def _counts(self, index: int, values: Any, *, squared_reach: Any, name: str) -> tuple[Floats, float]:
+        sample = self.budget.release_count(index, values, squared_reach=squared_reach, random_state=self.bits)
+        noise = self.budget.count_noise(index, squared_reach=squared_reach)
+        self._note(sample, release=name, noise_std=noise)
+        return np.asarray(sample.values, dtype=np.float64), noise
+
+    @property
+    def _replaced(self) -> Fraction:
+        """Return the factor by which a replaced record multiplies the squared reach of one that comes or goes."""
+        return Fraction(1 if self.budget.adjacency == "add-remove" else 2)
+
+    def _note(self, sample: Any, **entry: Any) -> None:
+        self.private = self.private and sample.private
+        self.log.append({**entry, "grid": sample.grid})
+
+    def receipt(self, seal: Mapping[str, Any] | None = None, **public: Any) -> Receipt:
+        """Make the receipt: the guarantee, with the budget, the bounds in ``public`` and every release.
+
+        `seal` is the entry of the ledger that paid for all of them.
+        """
+        budget = self.budget
+        shares = {k: v for k, v in budget.to_dict().items() if k not in ("epsilon", "delta", "adjacency")}
+        parameters = {**shares, **public, "releases": self.log}
+        guarantee = (budget.target_epsilon, budget.target_delta, budget.adjacency)
+        return Receipt(type(budget).__name__, parameters, *guarantee, private=self.private, ledger=seal)
 
 
 # ---------------------------------------------------------------------- the clip of the next round
@@ -306,7 +301,7 @@ _CANDIDATES: Floats = np.sort(np.concatenate([EDGES, np.sqrt(0.5) * np.array(EDG
 
 
 def tail(histogram: Floats, clip: float) -> float:
-    """How much a clip takes from all terms together, Σ (length − clip)⁺, from the noisy histogram.
+    """Estimate the length that a clip takes from all terms together, Σ (length − clip)⁺, from the noisy histogram.
 
     >>> tail(np.r_[np.zeros(7), 10.0, 2.0, np.zeros(2)], 1.0)  # two terms between 1 and 2
     1.0
@@ -315,7 +310,7 @@ def tail(histogram: Floats, clip: float) -> float:
 
 
 def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -> float:
-    """The clip with the least sum of squared noise and squared bias.
+    """Choose the clip with the least sum of squared noise and squared bias.
 
     The noise of a sum of ``entries`` numbers has norm √entries·clip/shift. The bias is at most `tail`, if all clipped
     terms point the same way; `weight` is the part of it that is expected. With many records the bias outweighs the
@@ -330,7 +325,7 @@ def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -
 
 
 def mean_square(histogram: Floats) -> float:
-    """Mean squared length, from a histogram without noise-only bins.
+    """Estimate the mean squared length, from a histogram without noise-only bins.
 
     >>> mean_square(np.r_[np.zeros(7), 10.0, np.zeros(3)])
     0.5625

@@ -1,4 +1,4 @@
-"""Private Gaussian process regression: the posterior mean at public points, or a draw from it, plus noise."""
+"""Private Gaussian process regression releases the posterior mean at public points, or a draw from it, plus noise."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from sklearn.base import RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import as_floats, as_size
-from ndis.data.source import Groups
+from ndis._validate import Floats, as_floats, as_size
 from ndis.errors import ParameterError
-from ndis.learn._base import Floats
+from ndis.learn._estimator import PrivateEstimator, in_memory
 from ndis.learn._labels import private_labels
-from ndis.learn._tables import TargetEstimator, in_memory
 from ndis.mechanisms.lifted import lift
 from ndis.models import GaussianProcess
 
@@ -25,8 +23,8 @@ __all__ = ["PrivateGaussianProcess"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateGaussianProcess(RegressorMixin, TargetEstimator):  # type: ignore[misc]
-    """Differentially private Gaussian process regression: the posterior at public points, plus the least noise.
+class PrivateGaussianProcess(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+    """Fit a Gaussian process with differential privacy: release the posterior at public points, plus the least noise.
 
     Only `fit` sees what is private. It releases z, one value per query point, by `ndis.lift` of
     `ndis.models.GaussianProcess`. `predict` reads only z: it is the best linear prediction from z under the model,
@@ -66,7 +64,7 @@ class PrivateGaussianProcess(RegressorMixin, TargetEstimator):  # type: ignore[m
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     schema : Schema, optional
-        What is public about the table. Points and labels are then taken in units as they are, and `label_bound` is left
+        What is public about the table. Points and labels are then taken in original units, and `label_bound` is left
         out. The kernel sees encoded points, in which every column has the range [−1, 1]. `query` is a table like X, and
         by default the centre of all ranges. `predict` and `predict_std` are in original units; `noise_variance`,
         `values_` and `query_` are encoded.
@@ -119,17 +117,29 @@ class PrivateGaussianProcess(RegressorMixin, TargetEstimator):  # type: ignore[m
         labels = private_labels(self, y) if self.schema is None else self._fitted_targets(X, y)
         return self._learn(lambda: (rows, labels), label_bound)
 
-    def _learn_opened(self, opened: Any, groups: Groups, bounds: float, **given: Any) -> Self:
-        most = as_size("max_records", self.max_records)
-        return self._learn(lambda: in_memory(opened, groups, most=most), bounds)
+    def fit_data(
+        self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
+    ) -> Self:
+        """Fit from files, folders, frames or dask collections.
 
-    def _check(self, *, files: bool = False) -> float:
-        """Check public parameters before any private value is read; returns the bound of the labels."""
-        label_bound = self._target_bound(name="label_bound", clipped="labels")
+        Parameters
+        ----------
+        data, columns, header, progress
+            As in `PrivateLinearRegression.fit_data`.
+        target : str or int
+            The column of the labels. Leave it out with a schema, which names it.
+        """
+        label_bound = self._check()
+        opened, groups = self._opened(data, target=target, columns=columns, header=header, progress=progress)
+        most = as_size("max_records", self.max_records)
+        return self._learn(lambda: in_memory(opened, groups, most=most), label_bound)
+
+    def _check(self) -> float:
+        """Check public parameters before any private value is read, and return the bound of the labels."""
+        label_bound = self._target_bound("label_bound", clipped="labels")
         if self.max_records is None:
-            raise ParameterError(
-                "max_records", "be a whole number", None, "state a number that the data are known not to exceed"
-            )
+            remedy = "state a number that the data are known not to exceed"
+            raise ParameterError("max_records", "be a whole number", None, remedy)
         return label_bound
 
     def _learn(self, read: Callable[[], tuple[Any, Any]], label_bound: float) -> Self:
@@ -166,13 +176,13 @@ class PrivateGaussianProcess(RegressorMixin, TargetEstimator):  # type: ignore[m
         return query
 
     def predict(self, X: Any) -> Floats:
-        """The posterior mean given the released values only; NaN where a row has NaN."""
+        """Return the posterior mean given the released values only; NaN where a row has NaN."""
         check_is_fitted(self)
         centre, scale = self._label_units()
         return np.asarray(self.kernel_(self._dense_rows(X, encoded=True), self.query_) @ self.weights_ * scale + centre)
 
     def predict_std(self, X: Any) -> Floats:
-        """The standard deviation of the function around `predict`, given the released values only.
+        """Return the standard deviation of the function around `predict`, given the released values only.
 
         It holds under the model of `predict`: a draw from the prior, and `max_records` records evenly at the query
         points. It counts the spread of the prior far from the query, the noise of the labels, and the noise added.
@@ -198,7 +208,7 @@ class PrivateGaussianProcess(RegressorMixin, TargetEstimator):  # type: ignore[m
 
 
 def prediction_weights(model: GaussianProcess, values: Floats, *, noise_variance: float) -> Floats:
-    """Weights a of the best linear prediction k(x, Q)a from the released values.
+    """Return the weights a of the best linear prediction k(x, Q)a from the released values.
 
     Let n records lie evenly at q query points, and let τ = qσ²/n. Let k be the eigenvalues of K = k(Q, Q). In its
     eigenbasis the mean μ has the variances G = k²/(k+τ) before noise, and Cov(f, z) = G. A draw z has the
@@ -219,7 +229,7 @@ def prediction_weights(model: GaussianProcess, values: Floats, *, noise_variance
 
 
 def explained_root(model: GaussianProcess, *, noise_variance: float) -> Floats:
-    """A matrix B such that the released values explain the variance ‖Bᵀk(Q, x)‖² of f(x).
+    """Return a matrix B such that the released values explain the variance ‖Bᵀk(Q, x)‖² of f(x).
 
     Cov(f(x), z) = k(x, Q)K⁻¹G, so they explain k(x, Q)·K⁻¹G·Var(z)⁻¹·GK⁻¹·k(Q, x). In the eigenbasis of K, K⁻¹G is
     k/(k+τ), and Var(z) is k + v for a draw, G + v for a mean, as in `prediction_weights`.
@@ -237,6 +247,6 @@ def explained_root(model: GaussianProcess, *, noise_variance: float) -> Floats:
 
 
 def _spectrum(model: GaussianProcess) -> tuple[Floats, Floats, float]:
-    """Eigenvalues and eigenvectors of k(Q, Q), and τ."""
+    """Return eigenvalues and eigenvectors of k(Q, Q), and τ."""
     k, basis = np.linalg.eigh(np.asarray(model.kernel(model.query, model.query), dtype=np.float64))
     return np.maximum(k, 0.0), basis, len(k) * model.noise_variance / model.max_records
