@@ -78,15 +78,6 @@ def audit(
     workers: Annotated[
         int | None, typer.Option("--workers", help="How many runs of the algorithm at a time (1 unless given).")
     ] = None,
-    journal: Annotated[
-        Path | None, typer.Option("--journal", help="Note finished neighbours here; run again to go on from there.")
-    ] = None,
-    law_accuracy: Annotated[
-        float | None,
-        typer.Option(
-            "--law-accuracy", help="Relative accuracy of the algorithm's numbers (2⁻⁴⁰ unless given; 0: exact)."
-        ),
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Try to refute a claim of (ε, δ)-differential privacy, with proof.
@@ -97,8 +88,6 @@ def audit(
     """
     for path in report or []:
         _check_report(path)
-    if journal is not None:
-        check_file(journal, name="journal", append=True)
     request = read_request(file, targets=targets, columns=columns, schema=schema)
     options = {
         "--algorithm": algorithm,
@@ -112,12 +101,11 @@ def audit(
         "--schema": schema,
         "--title": title,
         "--data-name": data_name,
-        "--law-accuracy": law_accuracy,
     }
     if request.report is not None:
-        found = _checked_again(request.report, {**options, "--workers": workers, "--journal": journal})
+        found = _checked_again(request.report, {**options, "--workers": workers})
     else:
-        found = _run(request, options, workers, journal)
+        found = _run(request, options, workers)
         pages = [str(path) for path in report or [] if path.suffix.lower() == ".html"]
         found = replace(found, command=_command(file, options, pages[0] if pages else "audit.html"))
     typer.echo(found.to_json() if as_json else _summary(found))
@@ -127,10 +115,10 @@ def audit(
         raise typer.Exit(REFUTED)
 
 
-def _run(request: Request, options: dict[str, Any], workers: int | None, journal: Path | None) -> Any:
+def _run(request: Request, options: dict[str, Any], workers: int | None) -> Any:
     """Audit the claim of the file and of the options."""
     claim = _claim(request, options["--epsilon"], options["--delta"], options["--adjacency"])
-    running = {"--workers": workers, "--journal": journal, "--law-accuracy": options["--law-accuracy"]}
+    running = {"--workers": workers}
     bounds = {key: options[key] for key in ("--row-norm-bound", "--target-bound")}
     arguments = _arguments(request, claim, options["--algorithm"], bounds, running)
     title, data_name = options["--title"], options["--data-name"]
@@ -140,7 +128,7 @@ def _run(request: Request, options: dict[str, Any], workers: int | None, journal
         with workers_without_current_folder():
             return ndis.audit(claim, **arguments)
     except KeyboardInterrupt:
-        raise typer.Abort("" if journal is None else "; the same command goes on from the journal") from None
+        raise typer.Abort from None
 
 
 def _checked_again(found: Any, options: dict[str, Any]) -> Any:
@@ -210,7 +198,7 @@ def _arguments(
     return {
         "algorithm": named,
         "data": request.data,
-        "neighbours": _rules(request, claim),
+        "search": ndis.auditing.Search(neighbours=_rules(request, claim)),
         **{key[2:].replace("-", "_"): value for key, value in running.items() if value is not None},
     }
 

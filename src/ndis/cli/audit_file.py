@@ -224,7 +224,7 @@ def _read_rows(name: str, file: Path, choice: _Choice) -> Any:
         raise ParameterError("--columns", "be left out with a schema, which names its columns", remedy)
     schema = None if choice.schema is None else ndis.Schema.from_toml(choice.schema)
     try:
-        return _edits().as_rows(file, **how, schema=schema)
+        return ndis.auditing.DataSet(file, **how, schema=schema).rows()
     except (OSError, pa.ArrowException) as error:
         raise ParameterError(name, "be a readable file of its kind", str(file)) from error
 
@@ -264,7 +264,7 @@ def _column(name: str, target: str, width: int) -> int:
 
 def _edits() -> Any:
     """The tables of the auditor, which Python imports only when a command reads one."""
-    return ndis.auditing.edits
+    return ndis.auditing.candidates.edits
 
 
 def _numbers(targets: list[str] | None) -> list[int | str] | None:
