@@ -104,13 +104,13 @@ def claim_to_dict(claim: Claim | ClaimedCurve) -> dict[str, Any]:
     return {"adjacency": claim.adjacency, "points": [list(point) for point in claim.points]}
 
 
-def claim_from_dict(found: Any) -> Claim | ClaimedCurve:
+def claim_from_dict(plain: Any) -> Claim | ClaimedCurve:
     """The claim that `claim_to_dict` wrote.
 
     >>> claim_from_dict({"adjacency": "add-remove", "points": [[1.0, 1e-06]]})
     Claim(epsilon=1.0, delta=1e-06, adjacency='add-remove')
     """
-    item = only_keys("claim", found, ("adjacency", "points"))
+    item = only_keys("claim", plain, ("adjacency", "points"))
     points = item["points"]
     if not (isinstance(points, list) and points and all(isinstance(p, list) and len(p) == 2 for p in points)):
         raise ParameterError("points of the claim", "be a list of [epsilon, delta]", repr(points))
@@ -148,9 +148,9 @@ class Proof:
         return {"theorem": self.theorem, "statement": self.statement, "assumptions": list(self.assumptions)}
 
     @classmethod
-    def from_dict(cls, found: Any) -> Proof:
+    def from_dict(cls, plain: Any) -> Proof:
         """The proof that `to_dict` wrote."""
-        item = only_keys("proof", found, ("theorem", "statement", "assumptions"))
+        item = only_keys("proof", plain, ("theorem", "statement", "assumptions"))
         texts = item["assumptions"]
         values = (item["theorem"], item["statement"], *(texts if isinstance(texts, list) else [None]))
         if not all(isinstance(text, str) for text in values):

@@ -1,4 +1,4 @@
-"""The report as one page that needs no other file: the verdict first, and the exact numbers in an appendix.
+"""Render a report as one page that needs no other file: the verdict first, and the exact numbers in an appendix.
 
 The page has no scripts and loads nothing. It only renders the report: the same report gives the same bytes. Its text
 stands in `audit.html.jinja`; this module chooses words that depend on numbers.
@@ -16,13 +16,13 @@ from ndis import _pages
 from ndis._chart import chart
 from ndis._digits import at_least, at_most, equation, few, plain, several, unbroken
 from ndis._pages import number, sentence
-from ndis.auditing.judge import AS_GIVEN, EXCHANGED, WITH_RECORD
+from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD
 
 if TYPE_CHECKING:
-    from ndis.auditing.report import AuditReport, Portfolio
+    from ndis.auditing.report import AuditReport
     from ndis.auditing.witness import Witness
 
-__all__ = ["render", "render_portfolio"]
+__all__ = ["render"]
 
 _HEADINGS = {"refuted": "The claim is false", "proved": "The claim is proved", "open": "Not refuted"}
 _ENDINGS = {
@@ -34,7 +34,7 @@ _NEIGHBOURS = {
     "add-remove": "data sets that differ by one record, present or absent",
     "replace-one": "data sets of equal size that differ in the content of one record",
 }
-# order of the witness → (what somebody can tell, where p is, where q is)
+# order of the witness → (what a reader of the output can tell, where p is, where q is)
 _SIDES = {
     WITH_RECORD[0]: ("whether a person took part", "if the person took part", "if not"),
     WITH_RECORD[1]: ("whether a person took part", "if the person did not take part", "if they did"),
@@ -43,12 +43,12 @@ _SIDES = {
     AS_GIVEN[0]: ("which of two neighbouring data sets was used", "for the first", "for the second"),
     AS_GIVEN[1]: ("which of two neighbouring data sets was used", "for the second", "for the first"),
 }
-_MOST_DIGITS = 10  # of probabilities in floats
+_MOST_DIGITS = 10  # digits of a probability in floats that mean something
 _LONG = re.compile(r"(\d+\.\d{6,})")  # a number with more digits than a sentence shows
 
 
 def render(report: AuditReport) -> str:
-    """The report as an HTML page.
+    """Render the report as an HTML page.
 
     >>> import ndis
     >>> from ndis.auditing import Claim, audit
@@ -60,19 +60,11 @@ def render(report: AuditReport) -> str:
     return _pages.render("audit.html.jinja", r=report, v=_view(report), version=report.version)
 
 
-def render_portfolio(portfolio: Portfolio) -> str:
-    """Several reports as one HTML page."""
-    views = [_view(report) for report in portfolio.reports]
-    count = {kind: sum(view["kind"] == kind for view in views) for kind in _HEADINGS}
-    versions = ", ".join(sorted({report.version for report in portfolio.reports}))
-    return _pages.render("portfolio.html.jinja", p=portfolio, views=views, count=count, version=versions)
-
-
 # ---------------------------------------------------------------------- words
 
 
 def _view(report: AuditReport) -> dict[str, Any]:
-    """The words of a page that depend on the numbers of the report."""
+    """Choose the words of a page that depend on the numbers of the report."""
     kind = "refuted" if report.refuted else "proved" if report.proof is not None else "open"
     return {
         "report": report,
@@ -100,21 +92,20 @@ def _about(report: AuditReport) -> str:
 
 
 def _in_few_digits(text: str) -> Markup:
-    """The words of a mechanism; the long numbers in them are rounded, and have all their digits on hover."""
+    """Write the words of a mechanism; the long numbers in them are rounded, and have all their digits on hover."""
     parts = _LONG.split(unbroken(text))  # words and numbers in turn
-    shown = [number(few(float(part)), part) if i % 2 else escape(part) for i, part in enumerate(parts)]
+    shown = [number(few(float(text)), text) if i % 2 else escape(text) for i, text in enumerate(parts)]
     return Markup("").join(shown)
 
 
 def _statement(report: AuditReport) -> Markup | None:
-    """What is proved. Only the parameters of the mechanism are rounded; the claim is not."""
+    """State the claim that is proved. Only the parameters of the mechanism are rounded; the claim is not."""
     if report.proof is None:
         return None
     text = report.proof.statement
     if not (report.mechanism and text.startswith(report.mechanism)):
         return escape(sentence(text))
-    rest = text.removeprefix(report.mechanism)
-    return _in_few_digits(report.mechanism) + escape(unbroken(rest + "."))
+    return _in_few_digits(report.mechanism) + escape(unbroken(text.removeprefix(report.mechanism) + "."))
 
 
 def _claimed(report: AuditReport) -> str:
@@ -125,7 +116,7 @@ def _claimed(report: AuditReport) -> str:
 
 
 def _tells(witness: Witness, *, refuted: bool) -> Markup | None:
-    """The two probabilities of the event, and what the claim allows, in one sentence."""
+    """Give the two probabilities of the event, and what the claim allows, in one sentence."""
     if witness.probabilities is None:
         return None
     what, here, there = _SIDES.get(witness.order, _SIDES[AS_GIVEN[0]])
@@ -152,27 +143,27 @@ def _tells(witness: Witness, *, refuted: bool) -> Markup | None:
 
 
 def _excess(report: AuditReport) -> Markup | None:
-    """By how much δ is above the claim, for a claim that is refuted."""
+    """Say by how much δ is above the claim, for a claim that is refuted."""
     witness = report.witness
     if not report.refuted or witness is None:
         return None
     lower, claimed = witness.enclosure.lower, witness.delta
     if lower == 1.0:
-        found = Markup("In truth δ is exactly 1 for two neighbouring data sets.")
+        truth = Markup("In truth δ is exactly 1 for two neighbouring data sets.")
     elif lower > claimed:
         shown = number(at_least(lower, above=claimed), plain(lower))
-        found = Markup("In truth δ is at least {} for two neighbouring data sets.").format(shown)
+        truth = Markup("In truth δ is at least {} for two neighbouring data sets.").format(shown)
     else:
-        found = Markup(
+        truth = Markup(
             "In truth δ is above that for two neighbouring data sets, by less than a floating-point number can show."
         )
     return Markup("At {} the claim says δ is at most {}. {}").format(
-        equation("ε", witness.epsilon), number(plain(claimed)), found
+        equation("ε", witness.epsilon), number(plain(claimed)), truth
     )
 
 
 def _facts(report: AuditReport) -> list[tuple[str, object]]:
-    """The claim beside what is certain."""
+    """List the claim, and what is certain about it."""
     rows: list[tuple[str, object]] = [
         ("System", report.title or "not named"),
         *([("Mechanism", report.mechanism)] if report.mechanism else []),
@@ -251,5 +242,5 @@ def _picture(report: AuditReport) -> dict[str, Any] | None:
 
 
 def _odd(x: float, digits: int = 4) -> Markup:
-    """A probability in floats."""
+    """Write a probability in floats."""
     return number(few(x, digits) if x > 1e-300 or x == 0.0 else f"less than {few(1e-300)}", plain(x))

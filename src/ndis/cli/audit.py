@@ -189,7 +189,7 @@ def _search(request: dict[str, Any], claim: Any, table: dict[str, Any]) -> Any:
         bounds |= classes
     if request.get("candidates") is None:
         return Search(**bounds)
-    rows = DataSet(_rows("candidates", request["candidates"]), **table)
+    rows = DataSet(_rows("candidates", request["candidates"]), **table).rows()
     replaced = claim.adjacency == "replace-one"
     rules: list[Any] = [ReplaceEach(rows)] if replaced else [RemoveEach(), AddRows(rows)]
     if bounds:
@@ -199,7 +199,7 @@ def _search(request: dict[str, Any], claim: Any, table: dict[str, Any]) -> Any:
 
 def _rows(name: str, value: Any) -> Any:
     """Return the path of a file, or the rows that a claim file holds itself."""
-    from ndis.auditing.edits import matrix_of
+    from ndis.auditing.candidates.edits import matrix_of
 
     return value if isinstance(value, Path) else matrix_of(name, value)
 
