@@ -12,7 +12,7 @@ import click
 from ndis._files import check_file
 from ndis._json import only_keys
 from ndis.cli.algorithm import NamedAlgorithm, load
-from ndis.cli.files import read_object, read_profile
+from ndis.cli.files import read_object, read_pair
 from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, option
 from ndis.cli.tables import read_schema, readable_data
 from ndis.errors import ParameterError
@@ -214,7 +214,7 @@ def _pairs(values: Any, folder: Path) -> list[Any]:
     pairs: list[Any] = []
     for number, item in enumerate(values):
         if isinstance(item, str):
-            pairs.append(read_profile(folder / item))
+            pairs.append(read_pair(folder / item))
         elif isinstance(item, dict):
             pairs.append(pair_from_arrays(f"pair {number}", item))
         else:

@@ -79,7 +79,7 @@ def test_the_command_on_the_page_names_the_schema(place: Path) -> None:
 
 def test_a_claim_file_may_name_its_schema(place: Path) -> None:
     words = 'claim = {epsilon = 1.0, delta = 1e-6}\nalgorithm = "mymodel.py:seen"\ndata = "rows.csv"\nheader = true\n'
-    Path("claim.toml").write_text(words + 'schema = "schema.toml"\ncandidates = "rows.parquet"\n')
+    Path("claim.toml").write_text(words + 'schema = "schema.toml"\ncandidates = "rows.csv"\n')
     assert "refuted" in run("audit", "claim.toml", status=1)
     assert json.loads(Path("seen.jsonl").read_text().splitlines()[0]) == [FEATURES, TARGETS]
     Path("claim.toml").write_text(words)

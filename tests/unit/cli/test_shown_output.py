@@ -49,7 +49,7 @@ def test_printed_figures(command: str, place: Path) -> None:
 def test_claim_files(place: Path) -> None:
     _, pairs, algorithm = blocks("toml")
     Path("pairs.toml").write_text(pairs)
-    assert run("audit", "pairs.toml").exit_code == 1
+    assert "not refuted by the 2 pairs tested" in fine("audit", "pairs.toml")
     Path("data.toml").write_text(algorithm)
     (model,) = blocks("python")
     Path("mymodel.py").write_text(model)
