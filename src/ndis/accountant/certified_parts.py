@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from flint import arb
 
 from ndis._balls import Ball, outward, precision
+from ndis._validate import Order
 from ndis.accountant.curved_balls import CurvedStep
 from ndis.accountant.moment_balls import ShiftStep
 from ndis.accountant.upper import DiscreteStep
@@ -19,7 +20,6 @@ from ndis.spectrum.directions import Directions, reverse_direction
 
 __all__ = ["Order", "Parts", "SampledGroup", "Step", "product"]
 
-Order = Literal["remove", "add"]
 Step = ShiftStep | CurvedStep | DiscreteStep | WindowStep
 
 _EDGE_BITS = 2048
