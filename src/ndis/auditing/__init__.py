@@ -1,4 +1,4 @@
-"""The white-box auditor refutes false privacy claims, with proof (rule:audit).
+"""Refute false privacy claims, with proof (rule:audit).
 
 >>> import ndis
 >>> from ndis.auditing import Claim, audit

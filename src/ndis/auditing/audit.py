@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,34 +21,14 @@ from ndis.errors import ParameterError
 __all__ = ["audit"]
 
 _FLOATS = "attacks on the floating-point numbers of an implementation: the laws are taken as exact Gaussians"
-_ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 _DISAGREE = (
     "the mechanism's own bound is within the claim, but the pair shown is above it: one of the assumptions of the "
     "mechanism is false on these data"
 )
+_REMOVALS = Search()
 _CHECK = "check the assumptions above; the proof holds only if all of them do"
-_IN_SEARCH = ("neighbours", "row_norm_bound", "target_bound", "target_values", "random_state")
-_IN_DATA = ("columns", "targets", "header", "schema")
 
 
-def _with_old_keywords(function: Callable[..., AuditReport]) -> Callable[..., AuditReport]:
-    """Accept the keywords of version 0.2, with a warning that names their new place."""
-
-    @functools.wraps(function)
-    def call(claim: Claim | ClaimedCurve, **arguments: Any) -> AuditReport:
-        search, table = ({k: arguments.pop(k) for k in names if k in arguments} for names in (_IN_SEARCH, _IN_DATA))
-        if search:
-            warnings.warn(f"give {', '.join(search)} as search=Search(…)", DeprecationWarning, stacklevel=2)
-            arguments["search"] = replace(arguments.get("search", Search()), **search)
-        if table:
-            warnings.warn(f"give {', '.join(table)} as data=DataSet(…)", DeprecationWarning, stacklevel=2)
-            arguments["data"] = replace(as_data_set(arguments.get("data")), **table)
-        return function(claim, **arguments)
-
-    return call
-
-
-@_with_old_keywords
 def audit(
     claim: Claim | ClaimedCurve,
     *,
@@ -60,7 +36,7 @@ def audit(
     algorithm: Algorithm | None = None,
     mechanism: Any = None,
     data: Any = None,
-    search: Search = Search(),  # noqa: B008: a frozen value
+    search: Search = _REMOVALS,
     title: str = "",
     data_name: str = "",
     workers: int = 1,
@@ -121,25 +97,20 @@ def audit(
         raise ParameterError("pairs, algorithm or mechanism", "be given, one of them", " and ".join(chosen) or "none")
     kind, value = chosen[0], sources[chosen[0]]
     table = None if data is None else as_data_set(data)
-    if table is not None and table.data is None:
-        raise ParameterError("columns, targets, header and schema", "come with data", "no data")
-    if pairs is not None and table is not None:
-        raise ParameterError("data", "be left out with pairs", type(table.data).__name__)
-    if pairs is not None and workers != 1:
-        raise ParameterError("workers", "be left out with pairs, for which no algorithm runs", workers)
-    if algorithm is not None and table is None:
-        raise ParameterError("data", "come with an algorithm", None)
+    rows = None
     if search.stated and table is None:
         raise ParameterError(" and ".join(search.stated), "come with data", "none")
-    rows = None
     if pairs is not None:
+        if table is not None or workers != 1:
+            raise ParameterError("data and workers", "be left out with pairs, for which no algorithm runs", "one")
         candidates = from_pairs(pairs, claim)
-    elif algorithm is not None and table is not None:
-        rows = table.rows(progress=progress)
-        candidates = from_algorithm(algorithm, rows, search, claim, workers=workers, progress=progress)
-        candidates = replace(candidates, missing=(_ALL_OTHERS,))
-    else:
+    elif mechanism is not None:
         candidates = from_mechanism(mechanism, table, search, claim, workers=workers, progress=progress)
+    elif table is not None:
+        rows = table.rows(progress=progress)
+        candidates = from_algorithm(value, rows, search, claim, workers=workers, progress=progress)
+    else:
+        raise ParameterError("data", "come with an algorithm", None)
     tried, ranked = shortlist(candidates.tested)
     if tried == 0:
         rule = "be at least one" if pairs is not None else "lead to at least one pair of neighbours"

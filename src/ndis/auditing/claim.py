@@ -1,4 +1,4 @@
-"""A claim: one point (ε, δ) or a whole curve, which data sets are neighbours; and a proof of a claim."""
+"""A claim is one point (ε, δ) or a whole curve, with a word for which data sets are neighbours; and its proof."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _point(epsilon: Any, delta: Any) -> Point:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of (ε, δ)-differential privacy.
+    """A claim says that an algorithm has (ε, δ)-differential privacy.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class Claim:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """The one claimed (ε, δ)."""
+        """Return the one claimed (ε, δ)."""
         return ((self.epsilon, self.delta),)
 
     @staticmethod
     def curve(epsilons: ArrayLike, deltas: ArrayLike, *, adjacency: Adjacency = "add-remove") -> ClaimedCurve:
-        """A claim of (ε, δ) at several points; the audit refutes it if it refutes one point.
+        """Make a claim at several points (ε, δ); the audit refutes it if it refutes one point.
 
         >>> Claim.curve([0.5, 1.0], [1e-4, 1e-6]).points
         ((0.5, 0.0001), (1.0, 1e-06))
@@ -77,7 +77,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class ClaimedCurve:
-    """A claim at several points (ε, δ), made with `Claim.curve`.
+    """A claim may have several points (ε, δ); `Claim.curve` makes it.
 
     Examples
     --------
@@ -100,12 +100,12 @@ class ClaimedCurve:
 
 
 def claim_to_dict(claim: Claim | ClaimedCurve) -> dict[str, Any]:
-    """The claim as plain values."""
+    """Return the claim as plain values."""
     return {"adjacency": claim.adjacency, "points": [list(point) for point in claim.points]}
 
 
 def claim_from_dict(plain: Any) -> Claim | ClaimedCurve:
-    """The claim that `claim_to_dict` wrote.
+    """Read the claim that `claim_to_dict` wrote.
 
     >>> claim_from_dict({"adjacency": "add-remove", "points": [[1.0, 1e-06]]})
     Claim(epsilon=1.0, delta=1e-06, adjacency='add-remove')
@@ -144,12 +144,12 @@ class Proof:
     assumptions: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {"theorem": self.theorem, "statement": self.statement, "assumptions": list(self.assumptions)}
 
     @classmethod
     def from_dict(cls, plain: Any) -> Proof:
-        """The proof that `to_dict` wrote."""
+        """Read the proof that `to_dict` wrote."""
         item = only_keys("proof", plain, ("theorem", "statement", "assumptions"))
         texts = item["assumptions"]
         values = (item["theorem"], item["statement"], *(texts if isinstance(texts, list) else [None]))

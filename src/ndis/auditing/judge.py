@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -135,10 +136,11 @@ def judge(ranked: list[Candidate], *, progress: Callable[[], None]) -> Judgement
     """Decide on all candidates, of which there is at least one; the worst comes first."""
     worst: Candidate | None = None
     undecided: Candidate | None = None
-    answers: dict[tuple[object, ...], bool | None] = {}  # equal pairs are certified once
+    answers: dict[tuple[bytes, Side, float, float], bool | None] = {}  # equal pairs are certified once
     for candidate in (c for c in ranked if c.above):
         profile = candidate.make()
-        key = (_mark(profile), candidate.side, candidate.epsilon, candidate.delta)
+        pairs = [(g.rates, g.count, pair.origins) for g in profile.groups for pair in (g.remove, g.add)]
+        key = (pickle.dumps(pairs), candidate.side, candidate.epsilon, candidate.delta)
         if key not in answers:
             answers[key] = _answer(candidate, profile)
         progress()
@@ -182,18 +184,6 @@ def _answer(candidate: Candidate, profile: PrivacyProfile) -> bool | None:
     side, epsilon, bar = candidate.side, candidate.epsilon, candidate.bar(candidate.delta)
     answer = exceeds(profile, side, epsilon, candidate.delta)
     return answer if not answer or bar == candidate.delta else exceeds(profile, side, epsilon, bar) or None
-
-
-def _mark(profile: PrivacyProfile) -> tuple[object, ...]:
-    """Return a value that is equal for equal pairs."""
-    parts: list[object] = [(group.rates, group.count) for group in profile.groups]
-    for pair in (pair for group in profile.groups for pair in (group.remove, group.add)):
-        for o in pair.origins:
-            numbers = tuple(tuple(a.ravel()) if a.dtype == object else a.tobytes() for a in o.arrays)
-            parts.append((o.kind, o.reverse, o.copies, numbers))
-        if not pair.origins:
-            parts.append(id(pair))
-    return tuple(parts)
 
 
 def _epsilon_refuted(ranked: list[Candidate], shown: Candidate, refuted: bool) -> float | None:

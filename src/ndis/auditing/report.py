@@ -29,12 +29,8 @@ from ndis.profile import PrivacyProfile
 __all__ = ["AuditReport"]
 
 _FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 2
-_KINDS: dict[Any, type[Any]] = {
-    "bool": bool,
-    "int": int,
-    "str": str,
-    "tuple[str, ...]": tuple,
-}  # by the annotation of a field
+# The types of fields by their annotations.
+_KINDS: dict[Any, type[Any]] = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": tuple}
 _OPTIONAL = ("mechanism",)  # some reports lack it
 
 
@@ -199,32 +195,13 @@ class AuditReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that the page shows, as plain values; `from_dict` reads it back."""
-        return {
-            "format": _FORMAT,
-            "format_version": _FORMAT_VERSION,
-            "version": self.version,
-            "title": self.title,
-            "data_name": self.data_name,
-            "date": self.date,
-            "claim": claim_to_dict(self.claim),
-            "verdict": self.verdict,
-            "refuted": self.refuted,
-            "undecided": self.undecided,
-            "proof": None if self.proof is None else self.proof.to_dict(),
-            "witness": None if self.witness is None else self.witness.to_dict(),
-            "curve": None if self.drawn is None else self.drawn.to_dict(),
-            "epsilon_refuted": "infinity" if self.epsilon_refuted == math.inf else self.epsilon_refuted,
-            "delta_possible": self.delta_possible,
-            "pairs_tried": self.pairs_tried,
-            "given_only": self.given_only,
-            "how_chosen": list(self.how_chosen),
-            "not_tested": list(self.not_tested),
-            "notes": list(self.notes),
-            "next_steps": list(self.next_steps),
-            "reproduce": self.reproduce,
-            "command": self.command,
-            "mechanism": self.mechanism,
-        }
+        names = ["format", "format_version", "verdict", *self.__dataclass_fields__]
+        plain: dict[str, Any] = {name: getattr(self, name, None) for name in names if name != "computed_curve"}
+        plain |= {name: list(value) for name, value in plain.items() if isinstance(value, tuple)}
+        plain |= {"format": _FORMAT, "format_version": _FORMAT_VERSION, "claim": claim_to_dict(self.claim)}
+        parts = {"proof": self.proof, "witness": self.witness, "curve": self.drawn}
+        plain |= {name: None if value is None else value.to_dict() for name, value in parts.items()}
+        return plain | ({"epsilon_refuted": "infinity"} if self.epsilon_refuted == math.inf else {})
 
     @classmethod
     def from_dict(cls, plain: Any) -> AuditReport:

@@ -38,10 +38,8 @@ class Finding(NamedTuple):
 
     @property
     def usage(self) -> float:
-        """Return value/allowed. Above 1 the declared sensitivity is wrong. If 0 is allowed, the answer is 0 or infinity."""
-        if self.allowed > 0:
-            return self.value / self.allowed
-        return 0.0 if self.value <= _NOISE else math.inf
+        """Return value/allowed. Above 1 the declared sensitivity is wrong; if 0 is allowed, it is 0 or infinity."""
+        return _share(self.value, self.allowed)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def noisy_sum(variance, columns=3):
         ({"pairs": {"variance_ratio": [1.0, 2.0], "copies": [0, 1]}}, "copies"),
         ({"pairs": {"variance_ratio": [1.0, 2.0], "shift": [0.0, 1.0, 2.0]}}, "broadcast"),
         ({"pairs": {"variance_ratio": []}}, "at least one pair"),
-        ({"pairs": [SHIFT], "data": np.zeros((2, 2))}, "data must be left out"),
+        ({"pairs": [SHIFT], "data": np.zeros((2, 2))}, "data and workers must be left out"),
         ({"pairs": [SHIFT], "search": Search(RemoveEach())}, "neighbours must come with data"),
         ({"algorithm": noisy_sum(1.0)}, "data must come with an algorithm"),
         ({"algorithm": noisy_sum(1.0), "data": [[1.0, 2.0, 3.0]]}, "array of rows"),

@@ -47,12 +47,15 @@ def test_replace_one_needs_only_a_bound():
     ("arguments", "words"),
     [
         ({"pairs": [SHIFT], "search": Search(row_norm_bound=1.0)}, "row_norm_bound must come with data"),
-        ({"algorithm": noisy_sum(1.0), "data": ROWS, "search": Search(target_bound=1.0)}, "row_norm_bound must come with"),
+        (
+            {"algorithm": noisy_sum(1.0), "data": ROWS, "search": Search(target_bound=1.0)},
+            "row_norm_bound must come with",
+        ),
         (
             {"algorithm": noisy_sum(1.0), "data": ROWS, "search": Search(RemoveEach(), row_norm_bound=1.0)},
             "be left out if neighbours are given",
         ),
-        ({"pairs": [SHIFT], "data": DataSet(ROWS)}, "data must be left out with pairs"),
+        ({"pairs": [SHIFT], "data": DataSet(ROWS)}, "data and workers must be left out with pairs"),
         ({"pairs": [SHIFT], "title": 3}, "title must be of type str"),
     ],
 )

@@ -56,11 +56,7 @@ def test_a_mean_that_does_not_move():
     assert not report.refuted
 
 
-def test_keywords_of_the_last_version_still_work():
-    with pytest.warns(DeprecationWarning, match="give neighbours as search=Search"):
-        old = audit(CLAIM, algorithm=ridge, data=DATA[:4], neighbours=RemoveEach())
-    assert old.to_json() == audit(CLAIM, algorithm=ridge, data=DATA[:4], search=Search(RemoveEach())).to_json()
-    with pytest.warns(DeprecationWarning, match="give columns as data=DataSet"):
-        assert audit(CLAIM, algorithm=ridge, data=DATA[:4], columns=[0, 1]).pairs_tried == 4
-    with pytest.raises(TypeError, match="journal"):
-        audit(CLAIM, algorithm=ridge, data=DATA[:4], journal="j")
+def test_keywords_of_the_last_version_are_refused_by_name():
+    for old in ("neighbours", "row_norm_bound", "random_state", "columns", "journal", "law_accuracy"):
+        with pytest.raises(TypeError, match=old):
+            audit(CLAIM, algorithm=ridge, data=DATA[:4], **{old: 1})

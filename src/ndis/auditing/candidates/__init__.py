@@ -1,7 +1,7 @@
 """A candidate is one pair of neighbours, in one order, at one claimed point. Each file here produces one kind of them.
 
 `pairs` takes laws that the user gives, `algorithm` runs a function on neighbours of the data, `mechanism` asks a
-mechanism for its worst neighbours, and `projection` finds those of a sketch exactly. `rules` chooses the neighbours of a
+mechanism for its worst neighbours, and `projection` finds those of a sketch exactly. `rules` chooses neighbours of a
 data set, and `edits` makes them. A producer returns `Candidates`; the judge decides.
 """
 
@@ -12,23 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ndis.auditing.claim import Claim, ClaimedCurve
-from ndis.auditing.witness import AS_GIVEN, EXCHANGED, SIDES, WITH_RECORD, Side
+from ndis.auditing.witness import SIDES, Side
 from ndis.errors import PrecisionError
 from ndis.profile import PrivacyProfile
 
-__all__ = [
-    "AS_GIVEN",
-    "EXCHANGED",
-    "SCREEN_MARGIN",
-    "SIDES",
-    "WITH_RECORD",
-    "Candidate",
-    "Candidates",
-    "Tested",
-    "both_orders",
-    "log_excess",
-    "screen",
-]
+__all__ = ["SCREEN_MARGIN", "Candidate", "Candidates", "Tested", "both_orders", "log_excess", "screen"]
 
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
@@ -73,7 +61,7 @@ Tested = tuple[int, Iterable[Candidate]]  # the number of pairs that were tried,
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The pairs that a producer tests, and sentences about them for the report.
+    """A producer returns the pairs that it tests, and sentences about them for the report.
 
     Attributes
     ----------
@@ -118,19 +106,17 @@ def screen(profile: PrivacyProfile, side: Side, epsilon: float, blur: float = 0.
     `blur` bounds how far the loss of the pair may be off. If floats cannot tell, the slack is infinite, and the judge
     asks for a certificate.
     """
+    pairs = [(group.pair(side), group.count) for group in profile.groups]
+    uncertainty = max(pair.uncertainty for pair, _ in pairs)
+    # whitening in floats moved the loss by about this much of its own size
+    moved = blur + 4.0 * uncertainty * (math.fsum(n * pair.form.mean for pair, n in pairs) + math.fabs(epsilon))
     try:
         value = float(profile.log_delta(epsilon, order=side))
-        slack = 0.0 if math.isinf(value) else SCREEN_MARGIN * (1.0 + math.fabs(value))
-        pairs = [(group.pair(side), group.count) for group in profile.groups]
-        uncertainty = max(pair.uncertainty for pair, _ in pairs)
-        if uncertainty > 0.0 or blur > 0.0:  # whitening in floats moved the loss by about this much of its own size
-            mean = math.fsum(n * pair.form.mean for pair, n in pairs)
-            moved = blur + 4.0 * uncertainty * (mean + math.fabs(epsilon))
-            if not math.isfinite(moved):
-                return value, math.inf
-            higher = float(profile.log_delta(epsilon - moved, order=side))
-            if higher > value:
-                slack = math.inf if math.isinf(value) else slack + 4.0 * uncertainty + (higher - value)
-        return value, slack
+        if not math.isfinite(moved):
+            return value, math.inf
+        higher = value if moved == 0.0 else float(profile.log_delta(epsilon - moved, order=side))
     except PrecisionError:
         return -math.inf, math.inf
+    if math.isinf(value):
+        return value, math.inf if higher > value else 0.0
+    return value, SCREEN_MARGIN * (1.0 + math.fabs(value)) + 4.0 * uncertainty + max(higher - value, 0.0)

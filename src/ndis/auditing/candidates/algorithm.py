@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ndis._validate import as_size
-from ndis.auditing.candidates import EXCHANGED, SIDES, WITH_RECORD, Candidate, Candidates, Tested, screen
+from ndis.auditing.candidates import Candidate, Candidates, Tested, screen
 from ndis.auditing.candidates.edits import Edit, GivenSets, row_count
 from ndis.auditing.candidates.laws import Algorithm, OutputLaw, bar, certified_pair, law_of, like, same, screening_pair
-from ndis.auditing.candidates.rules import Search, only_given
+from ndis.auditing.candidates.rules import AddRows, RemoveEach, ReplaceEach, Search
 from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.witness import EXCHANGED, SIDES, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -26,6 +27,7 @@ from ndis.profile import PrivacyProfile
 __all__ = ["THREADS_NOTE", "counter", "from_algorithm"]
 
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
+_ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 THREADS_NOTE = "the algorithm cannot be sent to other processes, so it ran in threads"
 _EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to the rounding of its own arithmetic"
 
@@ -70,7 +72,8 @@ def from_algorithm(
 
     how = tuple(rule.describe() for rule in rules)
     notes = notes if base.exact is not None else (_EXACT_NOTE, *notes)
-    return Candidates(run(), how, notes=notes, given_only=only_given(rules))
+    given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
+    return Candidates(run(), how, (_ALL_OTHERS,), notes, given_only)
 
 
 def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> OutputLaw:
@@ -90,7 +93,7 @@ def _check_same(first: OutputLaw, second: OutputLaw) -> None:
 def _score(
     law: Callable[..., OutputLaw], base: OutputLaw, points: tuple[tuple[float, float], ...], edit: Edit
 ) -> Scores:
-    """Screen both orders at every claimed point, sides outermost."""
+    """Compute (log δ, slack) of both orders at every claimed point, sides outermost."""
     pair, blur = screening_pair(like(law(edit), base), base)
     profile = _profile(edit, pair)
     scores = []

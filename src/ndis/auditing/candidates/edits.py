@@ -1,8 +1,9 @@
-"""Data sets and their neighbours: rows of numbers are read from a table, and an edit changes one of them."""
+"""Read rows of numbers from a data set, and make its neighbours: an edit changes one row."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import pickle
 from collections.abc import Generator, Iterable
@@ -211,13 +212,8 @@ Proposals = Generator[list[Edit], list[float], None]
 
 def in_batches(edits: Iterable[Edit]) -> Proposals:
     """Propose edits that do not depend on the scores."""
-    batch: list[Edit] = []
-    for edit in edits:
-        batch.append(edit)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
+    left = iter(edits)
+    while batch := list(itertools.islice(left, _BATCH)):
         yield batch
 
 
@@ -247,7 +243,7 @@ def _brief(row: tuple[Any, ...]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GivenSets:
-    """The user made these neighbouring data sets. The audit does not check that they are neighbours."""
+    """The audit takes these data sets of the user as neighbours; it does not check that they are."""
 
     sets: tuple[Any, ...]
     adjacency: Any = None
@@ -260,7 +256,7 @@ class GivenSets:
     def check(self, data: Any) -> None:
         """Every data set must be of the kind of the data."""
         for number, one in enumerate(self.sets):
-            if _kind(one) != _kind(data):
+            if _words(one) != _words(data):
                 rule = f"be like data, {_words(data)}"
                 raise ParameterError(f"data set {number} of neighbours", rule, _words(one), "give a list of data sets")
 
@@ -271,14 +267,8 @@ class GivenSets:
         )
 
 
-def _kind(data: Any) -> tuple[Any, ...]:
-    """Return the properties that data sets share if they differ by a row."""
-    if not isinstance(data, tuple):
-        return ("array", data.ndim, data.shape[1:]) if isinstance(data, np.ndarray) else (type(data),)
-    return tuple(map(_kind, data))
-
-
 def _words(data: Any) -> str:
+    """Describe the properties that data sets share if they differ by a row."""
     if isinstance(data, tuple):
         return f"({', '.join(map(_words, data))})"
     if isinstance(data, np.ndarray):

@@ -10,7 +10,7 @@ algorithm (rule:audit):
    replace a coordinate that both laws share and that is independent of the others leaves it out, which is
    post-processing: δ does not grow.
 2. If a covariance is singular up to rounding (the smallest eigenvalue of the correlations is at most d·`AGREE`), errors
-   decide how the laws differ in that direction. Such a pair convicts nobody.
+   decide how the laws differ in that direction. Such a pair convicts no algorithm.
 3. Otherwise errors move the loss by some r. By the triangle inequality δ moves by a factor of about e^{(1+s)r}, where
    s is the slope −d log δ/dε: 10 to 100 for common claims. A conviction needs δ above (1 + 2⁻²⁰) times the claim. This
    covers (1+s)·r up to 2⁻²⁰. A mean of size M standard deviations has r ≈ 10·2⁻⁵²·M per operation, so sums of
@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpstrf
 
 from ndis._exact import ExactArray, exact_array
 from ndis._validate import Floats, as_covariance
@@ -159,10 +160,9 @@ def _agreeing(one: OutputLaw, other: OutputLaw) -> NDArray[np.bool_]:
     """Say for each coordinate if the mean and all covariances agree up to rounding."""
     deviation = np.sqrt(np.maximum(one.variances, other.variances))
     means = np.abs(one.mean - other.mean) <= AGREE * (np.maximum(np.abs(one.mean), np.abs(other.mean)) + deviation)
-    if one.covariance.ndim == 1:
-        return means & (np.abs(one.covariance - other.covariance) <= AGREE * deviation * deviation)
-    spread = np.abs(one.covariance - other.covariance) <= AGREE * np.outer(deviation, deviation)
-    return np.asarray(means & spread.all(axis=1))
+    scale = deviation * (deviation if one.covariance.ndim == 1 else deviation[:, None])
+    spread = np.abs(one.covariance - other.covariance) <= AGREE * scale
+    return np.asarray(means & spread.reshape(means.size, -1).all(axis=1))
 
 
 def like(law: OutputLaw, base: OutputLaw) -> OutputLaw:
@@ -256,17 +256,22 @@ def _low_rank(other: OutputLaw, base: OutputLaw) -> tuple[GaussianPair, float] |
     Let R be the correlations of the base, and τ the smallest variance ratio of the other law. In every direction E is
     at most ‖E‖/λ_min(R) of a variance of the base. For the other law it is at most 1/τ of that.
     """
-    if base.cholesky is None:
-        return None
     deviation = np.sqrt(base.variances)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         scaled = (other.covariance - base.covariance) / deviation[:, None] / deviation
-    if not (np.isfinite(scaled).all() and base.smallest > 0.0):
+    if not (np.isfinite(scaled).all() and base.smallest > 0.0) or base.cholesky is None:
         return None
-    factored = _factor(scaled)
-    if factored is None:
+    sign = 1 if np.trace(scaled) >= 0 else -1
+    size, tolerance = len(scaled), _EXHAUSTED * float(np.abs(scaled).max())
+    factor, pivots, rank, _ = dpstrf(
+        sign * scaled, tol=tolerance, lower=1
+    )  # Cholesky with pivots, cut at the tolerance
+    if rank > min(_MOST_RANK, size // 2 + 1):
         return None
-    columns, sign, left = factored
+    columns = np.zeros((size, max(rank, 1)))
+    columns[pivots - 1] = np.tril(factor)[:, : columns.shape[1]]
+    left = float(np.linalg.norm(sign * scaled - columns @ columns.T))
+    left += 8.0 * _ROUNDING * (1 + rank) * float(np.linalg.norm(scaled))
     try:
         pair = GaussianPair.from_low_rank(
             other.mean, base.mean, base.covariance, deviation[:, None] * columns, sign=sign, cholesky_q=base.cholesky
@@ -275,27 +280,3 @@ def _low_rank(other: OutputLaw, base: OutputLaw) -> tuple[GaussianPair, float] |
         return None
     spread = left / base.smallest / min(1.0, float(pair.variance_ratio.min()))
     return (pair, _blur(0.0, spread, base.mean.size)) if spread <= _LEFT else None
-
-
-def _factor(difference: Floats) -> tuple[Floats, int, float] | None:
-    """Return F, sign and the size of the remainder, F Fᵀ = sign·difference + remainder, by Cholesky with pivots.
-
-    The answer is None if the rank is not low or the signs are mixed.
-    """
-    sign = 1 if np.trace(difference) >= 0 else -1
-    remainder = sign * difference
-    largest = float(np.abs(remainder).max())
-    if largest == 0.0:
-        return np.zeros((len(remainder), 1)), 1, 0.0
-    columns: list[Floats] = []
-    rounding = 8.0 * _ROUNDING * float(np.linalg.norm(remainder))
-    for _ in range(min(_MOST_RANK, len(remainder) // 2 + 1)):
-        pivot = int(np.argmax(np.diagonal(remainder)))
-        height = float(remainder[pivot, pivot])
-        if not height > _EXHAUSTED * largest:
-            return None
-        columns.append(remainder[:, pivot] / np.sqrt(height))
-        remainder = remainder - np.outer(columns[-1], columns[-1])
-        if float(np.abs(remainder).max()) <= _EXHAUSTED * largest:
-            return np.stack(columns, axis=1), sign, float(np.linalg.norm(remainder)) + len(columns) * rounding
-    return None

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from ndis._exact import ExactArray, exact_array, plus_diagonal
-from ndis.auditing.candidates import EXCHANGED, WITH_RECORD, Candidate, Candidates, Tested, both_orders
+from ndis.auditing.candidates import Candidate, Candidates, Tested, both_orders
 from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet
 from ndis.auditing.candidates.projection import projection_neighbours
 from ndis.auditing.candidates.rules import Search
 from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.witness import EXCHANGED, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.mechanisms.base import Attained, Mechanism
 from ndis.mechanisms.sketch_law import ProjectionLaw

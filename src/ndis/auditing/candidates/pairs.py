@@ -1,4 +1,4 @@
-"""The user gives pairs: one by one, or many small ones as arrays.
+"""Take pairs from the user: one by one, or many small ones as arrays.
 
 For arrays, bounds cover all pairs, floats those that may be the worst, and certificates decide. Chernoff's bound
 log δ ≤ K(s) − sε + s log s − (1+s) log(1+s) holds at every s > 0 with all 1 − st > 0 (bound:renyi), so one s serves
@@ -8,7 +8,7 @@ all pairs. A pair whose bound lies below a δ already known is not the worst.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis._validate import Floats
-from ndis.auditing.candidates import (
-    AS_GIVEN,
-    SCREEN_MARGIN,
-    SIDES,
-    WITH_RECORD,
-    Candidate,
-    Candidates,
-    Tested,
-    both_orders,
-)
+from ndis.auditing.candidates import SCREEN_MARGIN, Candidates, Tested, both_orders
 from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.witness import AS_GIVEN, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -99,23 +91,22 @@ def _one_by_one(pairs: Iterable[Any], claim: Claim | ClaimedCurve) -> Iterator[T
 
 
 def _from_batch(batch: PairBatch, claim: Claim | ClaimedCurve) -> Iterator[Tested]:
-    """Yield the candidates of a batch that may matter, in both orders."""
+    """Yield the candidates of those pairs of a batch that may matter."""
     ratio, t, m, n = _checked(batch)
     orders = ((t, m), (-t / ratio, -m / np.sqrt(ratio)))  # t' = −t/(1+t), m' = −m/√(1+t)
-    candidates: list[Candidate] = []
-    for epsilon, delta in claim.points:
-        for side, order, (excess, shift) in zip(SIDES, AS_GIVEN, orders, strict=True):
-            values = _largest(excess, shift, n, epsilon)
-            slack = np.where(np.isinf(values), 0.0, SCREEN_MARGIN * (1.0 + np.abs(values)))
-            for i in _worth_keeping(values, slack, delta, np.concatenate([ratio, m, n], axis=1)):
-                label, make = f"pair {i} of those given", _profile_of(ratio[i], m[i], n[i])
-                score = float(values[i]), float(slack[i])
-                candidates.append(Candidate(label, order, make, side, epsilon, delta, *score))
-    yield len(ratio), candidates
+    chosen = np.unique(
+        np.concatenate(
+            [_worth_testing(_largest(*order, n, epsilon), delta) for epsilon, delta in claim.points for order in orders]
+        )
+    )
+    _, first = np.unique(np.concatenate([ratio, m, n], axis=1)[chosen], axis=0, return_index=True)  # equal ones once
+    kept = np.sort(chosen[first]).tolist()
+    profiles = {i: PrivacyProfile(GaussianPair.from_ratios(ratio[i], m[i], n[i])) for i in kept}
+    yield len(ratio), (c for i in kept for c in both_orders(f"pair {i} of those given", AS_GIVEN, profiles[i], claim))
 
 
 def _checked(batch: PairBatch) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return (ratio, t, shift, copies) of shape (n, k); a number out of range is refused with the pair it belongs to."""
+    """Return (ratio, t, shift, copies) of shape (n, k); a message about a number names its pair."""
     if np.ndim(batch.variance_ratio) not in (1, 2) or np.size(batch.variance_ratio) == 0:
         shape = np.shape(batch.variance_ratio)
         raise ParameterError("variance_ratio", "have shape (n,) or (n, k), at least one pair", f"shape {shape}")
@@ -129,10 +120,6 @@ def _checked(batch: PairBatch) -> tuple[Floats, Floats, Floats, Floats]:
             first = tuple(np.argwhere(~good(array))[0])
             raise ParameterError(f"{name} of pair {first[0]}", rule, array[first])
     return checked_rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)[:4]
-
-
-def _profile_of(ratio: Floats, shift: Floats, copies: Floats) -> Callable[[], PrivacyProfile]:
-    return lambda: PrivacyProfile(GaussianPair.from_ratios(ratio, shift, copies))
 
 
 def _largest(t: Floats, m: Floats, n: Floats, epsilon: float) -> Floats:
@@ -173,16 +160,12 @@ def _bound(t: Floats, m: Floats, n: Floats, epsilon: float, s: float) -> Floats:
     return np.where(inside, bound + 1e-12 * size, np.inf)
 
 
-def _worth_keeping(values: Floats, slack: Floats, delta: float, numbers: Floats) -> list[int]:
-    """Choose the pairs with the largest values, and all that floats do not tell from the claim. Equal ones count once."""
+def _worth_testing(values: Floats, delta: float) -> NDArray[np.intp]:
+    """Choose the pairs with the largest values, and all that floats do not tell from the claim."""
     if np.isnan(values).any():  # NaN must not look private
         raise ParameterError("pairs", "have a delta that can be computed", "not a number")
-    limit = math.log(delta) if delta > 0.0 else -math.inf
-    close = np.flatnonzero(values + slack > limit)
-    few = min(_TOP, values.size)
-    top = np.argpartition(values, -few)[-few:]
-    near = close[np.abs(values[close] - limit) <= slack[close]] if math.isfinite(limit) else close[:0]
+    top = np.argpartition(values, -min(_TOP, values.size))[-_TOP:]
+    slack = np.where(np.isinf(values), 0.0, SCREEN_MARGIN * (1.0 + np.abs(values)))
+    excess = values - (math.log(delta) if delta > 0.0 else -math.inf)
     # if some are clearly above the claim, the worst of them decides
-    chosen = np.union1d(near, top) if close.size == near.size else top
-    _, first = np.unique(numbers[chosen], axis=0, return_index=True)
-    return sorted(int(chosen[i]) for i in first)
+    return top if (excess > slack).any() else np.union1d(top, np.flatnonzero(excess + slack > 0.0))

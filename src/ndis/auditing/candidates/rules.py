@@ -1,4 +1,4 @@
-"""Rules choose the neighbours to test, and `Search` chooses the rules.
+"""A rule says which neighbours are tested, and `Search` says which rules.
 
 A rule proposes edits in batches. It learns the score of each, log δ of the worse order, before it proposes more. The
 adversarial rules climb by these scores; the others ignore them. The proposals depend only on data, scores and seed.
@@ -16,17 +16,8 @@ from numpy.typing import NDArray
 
 from ndis._digits import plain, several
 from ndis._validate import Adjacency, as_floats, as_scalar, as_size, as_vector
-from ndis.auditing.candidates.edits import (
-    GivenSets,
-    Proposals,
-    addition,
-    digest,
-    in_batches,
-    parts_of,
-    removal,
-    replacement,
-    row_count,
-)
+from ndis.auditing.candidates import edits
+from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.errors import ParameterError
 
@@ -39,7 +30,6 @@ __all__ = [
     "ReplaceAdversarial",
     "ReplaceEach",
     "Search",
-    "only_given",
 ]
 
 _LEAST_BOUND = 1e-150  # squares of rows stay within floats
@@ -47,7 +37,7 @@ _LEAST_BOUND = 1e-150  # squares of rows stay within floats
 
 @runtime_checkable
 class Neighbours(Protocol):
-    """A rule chooses neighbours."""
+    """A rule has these attributes and methods."""
 
     @property
     def adjacency(self) -> Adjacency:
@@ -74,12 +64,12 @@ class RemoveEach:
         return "every single row of the data removed in turn"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        yield from in_batches(removal(i) for i in range(row_count(data)))
+        yield from edits.in_batches(edits.removal(i) for i in range(row_count(data)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """The user chooses the rows of these rules: a matrix, or (X, y)."""
+    """These rules take rows from the user: a matrix, or (X, y)."""
 
     candidates: Any
 
@@ -107,10 +97,10 @@ class AddRows(_Given):
 
     def describe(self) -> str:
         rows = several(row_count(self.candidates), "given row")
-        return f"{rows} added in turn (digest {digest(*parts_of(self.candidates))})"
+        return f"{rows} added in turn (digest {edits.digest(*parts_of(self.candidates))})"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        yield from in_batches(addition(row) for row in self._rows(data))
+        yield from edits.in_batches(edits.addition(row) for row in self._rows(data))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,14 +112,17 @@ class ReplaceEach(_Given):
 
     def describe(self) -> str:
         which = "every row" if self.rows is None else several(len(self.rows), "chosen row")
-        mark = digest(*parts_of(self.candidates), np.array(self.rows or ()))
+        mark = edits.digest(*parts_of(self.candidates), np.array(self.rows or ()))
         rows = several(row_count(self.candidates), "given row")
         return f"{which} of the data replaced in turn by {rows} (digest {mark})"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         candidates = self._rows(data)
-        chosen = _row_numbers(self.rows, row_count(data))
-        yield from in_batches(replacement(i, row) for i in chosen for row in candidates)
+        count = row_count(data)
+        chosen = range(count) if self.rows is None else self.rows
+        if not all(isinstance(i, int) and 0 <= i < count for i in chosen):
+            raise ParameterError("rows", f"be numbers from 0 to {count - 1}", "others")
+        yield from edits.in_batches(edits.replacement(i, row) for i in chosen for row in candidates)
 
 
 @dataclass(frozen=True)
@@ -230,7 +223,7 @@ class AddRandom(_Bounded):
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         width = self._width(data)
-        yield from in_batches(addition(self._row(random, width)) for _ in range(self.count))
+        yield from edits.in_batches(edits.addition(self._row(random, width)) for _ in range(self.count))
 
 
 @dataclass(frozen=True)
@@ -270,7 +263,7 @@ class AddAdversarial(_Bounded):
         )
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        yield from self._climb(data, random, lambda row, _: addition(row), [None])
+        yield from self._climb(data, random, lambda row, _: edits.addition(row), [None])
 
     def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
         width = self._width(data)
@@ -314,21 +307,13 @@ class ReplaceAdversarial(AddAdversarial):
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         places = random.permutation(row_count(data)).tolist()
-        yield from self._climb(data, random, lambda row, i: replacement(i, row), places)
+        yield from self._climb(data, random, lambda row, i: edits.replacement(i, row), places)
 
 
 def _principal(x: NDArray[Any]) -> list[NDArray[np.float64]]:
     """Return the directions of largest and smallest second moment of the rows."""
     _, vectors = np.linalg.eigh(np.asarray(x, dtype=np.float64).T @ np.asarray(x, dtype=np.float64))
     return [vectors[:, 0], vectors[:, -1]]
-
-
-def _row_numbers(rows: tuple[int, ...] | None, count: int) -> Sequence[int]:
-    if rows is None:
-        return range(count)
-    if not all(isinstance(i, int) and 0 <= i < count for i in rows):
-        raise ParameterError("rows", f"be numbers from 0 to {count - 1}", "others")
-    return rows
 
 
 # ---------------------------------------------------------------------- the choice of rules
@@ -408,12 +393,3 @@ class Search:
             remedy = "state row_norm_bound, or use ReplaceEach or ReplaceAdversarial"
             raise ParameterError("neighbours", "be given for replace-one", None, remedy)
         return rules
-
-
-def only_given(rules: Iterable[Any]) -> bool:
-    """Say if the rules try only rows that the user gave, so that no rule looks for a worse row.
-
-    >>> only_given([RemoveEach()]), only_given([RemoveEach(), AddRandom(row_norm_bound=1.0)])
-    (True, False)
-    """
-    return all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
