@@ -13,7 +13,8 @@ import pytest
 
 import ndis
 from ndis.errors import BudgetError, NotPrivateWarning, ParameterError
-from ndis.mechanisms.base import Mechanism, Receipt
+from ndis.mechanisms.mechanism import Mechanism
+from ndis.mechanisms.receipt import Receipt
 
 SECRET = 731546.25  # a value no message may show
 PUBLIC = {"sketch_size": 40, "row_norm_bound": 1.5}

@@ -139,19 +139,22 @@ def sketch(
 
     Example: ndis sketch records.csv --header --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
     """
+    from ndis.ledger import pay
+
     check_new_folder(output)
     if schema is not None and len(target) > 1:
         raise ParameterError("--target", "be one column with a schema", ", ".join(target))
     stated, names = schema_for(schema, data, target=target[0] if target else None, columns=columns, header=header)
     mechanism = sketch_mechanism(_public(stated, **given), calibration=calibration)
-    how: dict[str, Any] = {"header": header, "progress": progress, "ledger": ledger, "slot": slot}
+    how: dict[str, Any] = {"header": header, "progress": progress}
     if stated is not None:
+        how |= {"schema": stated, "columns": names}
         with readable_data(data):
-            release = mechanism.release(data, schema=stated, columns=names, **how)
+            release = pay(mechanism, lambda: mechanism.release(data, **how), ledger=ledger, slot=slot)
     else:
         with reading(data, columns=columns, header=header) as records:
             how |= {"columns": records.features(columns), "targets": records.columns(target)}
-            release = mechanism.release(records.rows, **how)
+            release = pay(mechanism, lambda: mechanism.release(records.rows, **how), ledger=ledger, slot=slot)
     release.save(output)
     if as_json:
         click.echo(release.receipt.to_json())

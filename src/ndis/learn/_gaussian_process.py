@@ -157,7 +157,7 @@ class PrivateGaussianProcess(RegressorMixin, PrivateEstimator):  # type: ignore[
             release=self.release,  # type: ignore[arg-type]
         )
         mechanism = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
-        self._keep(mechanism, mechanism.release_from(read, **self._how()))
+        self._keep(mechanism, lambda: mechanism.release(read(), random_state=self.random_state))
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
         noise = mechanism.noise_variance

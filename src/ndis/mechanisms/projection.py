@@ -12,13 +12,13 @@ from typing import Any, Self
 
 from ndis._json import only_keys
 from ndis._search import budget, first_safe_epsilon
-from ndis._validate import as_scalar
+from ndis._validate import Adjacency, as_scalar
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import LEAST_RATE, PoissonRows
-from ndis.mechanisms.base import Adjacency, Attained, settle
-from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
+from ndis.mechanisms.mechanism import Attained, settle
+from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.mechanisms.sketch_law import ProjectionLaw, as_calibration, calibrated_ridge, certified_delta
 from ndis.noise.bits import RandomBits
@@ -161,15 +161,9 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     # ------------------------------------------------------------------ the release
 
     def _draw(
-        self,
-        gram: Gram,
-        bits: RandomBits,
-        *,
-        stated: Mapping[str, Any],
-        seal: Mapping[str, Any] | None,
-        progress: bool | None,
+        self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
     ) -> ProjectionRelease:
-        return draw_release(self, gram, ridge=self.ridge, bits=bits, released=stated, seal=seal, progress=progress)
+        return draw_release(self, gram, ridge=self.ridge, bits=bits, released=stated, progress=progress)
 
     def ridge_in(self, released: Mapping[str, Any]) -> float:
         """The ridge of a release, from the values in its receipt that came out with the sketch."""

@@ -35,13 +35,13 @@ from fractions import Fraction
 from typing import Any, Self
 
 from ndis._exact import root_down, root_up
-from ndis._validate import as_scalar, as_within
+from ndis._validate import Adjacency, as_adjacency, as_scalar, as_within
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.sums import TermSums
-from ndis.mechanisms.base import Adjacency, Attained, CertifiedMechanism, as_adjacency, settle
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.gram import noisy_gram, shift_profile
+from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, settle
 from ndis.noise import ExactSample, exact_normal
 from ndis.profile import PrivacyProfile
 

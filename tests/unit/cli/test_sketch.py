@@ -18,7 +18,7 @@ from helpers.command import run
 from helpers.places import ROOT
 from ndis.cli import app
 from ndis.learn import PrivateRidge
-from ndis.mechanisms.release import ProjectionRelease
+from ndis.mechanisms.releases import ProjectionRelease
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

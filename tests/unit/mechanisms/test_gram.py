@@ -17,8 +17,8 @@ from ndis._exact import root_down, root_up
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.gram import RowLayout, exact_gram
 from ndis.gram.sums import RecordSums
-from ndis.mechanisms.base import Mechanism
 from ndis.mechanisms.gram import GramRelease, noisy_gram, two_rows
+from ndis.mechanisms.mechanism import Mechanism
 from ndis.mechanisms.rounds import GaussianRounds, _exposure
 from ndis.noise.bits import SeededBits
 

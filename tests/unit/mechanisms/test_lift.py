@@ -16,8 +16,9 @@ from helpers.models import mean_of
 from ndis import GaussianPair
 from ndis._exact import exact_array
 from ndis.errors import BudgetError, ParameterError
-from ndis.mechanisms.base import Attained, GaussianRelease
 from ndis.mechanisms.lifted import LiftedMechanism, lift
+from ndis.mechanisms.mechanism import Attained
+from ndis.mechanisms.releases import GaussianRelease
 from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 from ndis.worst_case.profile import EnvelopeProfile, certified_worst_delta, envelope_profile, worst_log_delta
 from ndis.worst_case.rank_one import rank_one_search

@@ -19,7 +19,7 @@ from ndis.auditing.candidates.rules import Search
 from ndis.auditing.claim import Claim, ClaimedCurve
 from ndis.auditing.witness import EXCHANGED, WITH_RECORD
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import Attained, Mechanism
+from ndis.mechanisms.mechanism import Attained, Mechanism
 from ndis.mechanisms.sketch_law import ProjectionLaw
 
 __all__ = ["AddsNoise", "Lifted", "as_projection", "from_mechanism"]
