@@ -1,4 +1,4 @@
-"""Count the files of the package that four everyday walks touch.
+"""Count the files of the package that everyday walks touch.
 
     python .ci/walks.py [--names]
 
@@ -36,6 +36,13 @@ ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, **public).release("row
 import ndis
 model = ndis.models.BohningLogistic(l2_penalty=30.0, row_norm_bound=1.0)
 ndis.lift(model, epsilon=1.0, delta=1e-6).release(([[0.6, 0.8], [1.0, 0.0]], [1, -1]))
+""",
+    "regression with a schema": """
+import numpy, pandas, ndis
+age = numpy.random.default_rng(0).uniform(18, 90, 500)
+frame = pandas.DataFrame({"age": age, "region": ["N", "S"] * 250, "spend": 10 * age})
+schema = ndis.Schema({"age": (18, 90), "region": ["N", "S"]}, target=("spend", 0, 1000))
+ndis.learn.PrivateLinearRegression(schema=schema).fit(frame)
 """,
     "ndis audit FILE": """
 import json, sys

@@ -416,9 +416,7 @@ def fit_rounds(data: LinearReleases, *, rounds: int) -> LinearFit:
     last = data.round(rounds - 1, theta, clip=clips[-1], square_clip=_square_clip(seen, data.longest, spread))
     done.append(Round(theta, last.total, last.noise))
     records = _records(seen) if last.records is None else last.records
-    estimate = unshrunk(
-        done[-1], gram, noise=s, squares=last.counts, square_noise=last.count_noise, records=records
-    )
+    estimate = unshrunk(done[-1], gram, noise=s, squares=last.counts, square_noise=last.count_noise, records=records)
     return LinearFit(posterior_mean(done, matrix), estimate)
 
 

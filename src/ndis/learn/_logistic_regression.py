@@ -273,7 +273,6 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
             row_norm_bound=row_norm_bound,
             max_records=self.max_records,
             intercept=constant,
-            dimension=weights if self.bound == "paper" else None,
             release="mean" if self.method == "mean" else "draw",
         )
         mechanism = calibrated(lift, model=model, bound=str(self.bound), **budget)
@@ -296,7 +295,7 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
     def predict(self, X: Any) -> Any:
-        """Predict the likeliest class of each row."""
+        """Return the likeliest class of each row."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
