@@ -2,8 +2,9 @@
 
     python .ci/walks.py [--names]
 
-Each walk runs in a fresh interpreter. `imported` counts the modules of the package that Python loads. `run` counts the
-files of which a function runs, the module body not counted. With --names, the files that run are listed.
+Each walk runs twice in a fresh interpreter. `imported` counts the modules of the package that Python loads. `run`
+counts the files of which a function runs in the second run, when everything is loaded and calibrations are kept. With
+--names, the files that run are listed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ndis.GaussianPair.from_ratios([1.5, 0.8], shift=[0.0, 0.7]).delta(1.0)
 """,
     "calibrate and release a Parquet folder": """
 import numpy, os, pyarrow, pyarrow.parquet
-os.mkdir("rows")
+os.makedirs("rows", exist_ok=True)
 rows = numpy.random.default_rng(0).normal(size=(50, 3))
 for i in range(2):
     pyarrow.parquet.write_table(pyarrow.table({name: rows[:, j] for j, name in enumerate("abc")}), f"rows/{i}.parquet")
@@ -64,10 +65,12 @@ ran = set()
 def watch(frame, event, argument):
     if event == "call" and frame.f_code.co_name not in ("<module>", "<lambda>") and frame.f_code.co_flags & 2:
         ran.add(frame.f_code.co_filename)
+code = compile(open(sys.argv.pop(1)).read(), "walk", "exec")
+exec(code, {"__name__": "walk"})
 sys.setprofile(watch)
 threading.setprofile(watch)
 try:
-    exec(compile(open(sys.argv.pop(1)).read(), "walk", "exec"), {"__name__": "walk"})
+    exec(code, {"__name__": "walk"})
 finally:
     sys.setprofile(None)
     imported = sorted(name for name in sys.modules if name == "ndis" or name.startswith("ndis."))

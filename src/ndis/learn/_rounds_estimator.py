@@ -10,6 +10,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from ndis.learn._inference import CoefficientTable, least_spread
 from ndis.ledger.charging import charged
 from ndis.mechanisms.base import Receipt, as_adjacency
 from ndis.mechanisms.rounds import GaussianRounds
+from ndis.profile import PrivacyProfile
 
 __all__ = ["EDGES", "FIRST_CLIP", "RoundReleases", "RoundsEstimator", "mean_square", "next_clip", "tail"]
 
@@ -40,6 +42,12 @@ _NAMED = 10  # the number of columns that a note names
 
 R = TypeVar("R", bound="RoundReleases")
 T = TypeVar("T")
+
+
+@lru_cache(maxsize=64)
+def _profile(budget: GaussianRounds) -> PrivacyProfile:
+    """Return the guarantee of a budget, which is public, so it may be kept."""
+    return budget.profile()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -67,7 +75,7 @@ class RoundsEstimator(PrivateEstimator, metaclass=ABCMeta):
         with charged(budget, ledger=self.ledger, slot=self.slot, private=releases.bits.private) as charge:
             learnt = fit(releases)
             receipt = releases.receipt(charge.seal(), **public)
-        self.mechanism_, self.profile_, self.receipt_ = budget, budget.profile(), receipt
+        self.mechanism_, self.profile_, self.receipt_ = budget, _profile(budget), receipt
         return learnt
 
     def coef_interval(self, level: float = 0.95) -> Floats:
