@@ -311,19 +311,12 @@ class CoefficientTable:
         for i, name in enumerate(self.names):
             value, error = float(self.estimate[i]), float(self.standard_error[i])
             low, high = self.interval[i]
-            known = math.isfinite(error) and error > 0
-            z = value / error if known else 0.0
-            rows.append(
-                [
-                    name,
-                    f"{value:.4g}" if known else "unknown",
-                    f"{error:.3g}",
-                    f"{z:.2f}" if known else "",
-                    f"{math.erfc(abs(z) / math.sqrt(2.0)):.3f}" if known else "",
-                    f"[{low:.4g}, {high:.4g}]" if known else "[-inf, inf]",
-                    f"{float(self.shrunk[i]):.4g}",
-                ]
-            )
+            cells = ["unknown", f"{error:.3g}", "", "", "[-inf, inf]"]
+            if math.isfinite(error) and error > 0:
+                z = value / error
+                tails = math.erfc(abs(z) / math.sqrt(2.0))
+                cells = [f"{value:.4g}", f"{error:.3g}", f"{z:.2f}", f"{tails:.3f}", f"[{low:.4g}, {high:.4g}]"]
+            rows.append([name, *cells, f"{float(self.shrunk[i]):.4g}"])
         return rows
 
     def __repr__(self) -> str:

@@ -138,21 +138,12 @@ class RoundsEstimator(PrivateEstimator, metaclass=ABCMeta):
         names, shrunk = self._names(), np.atleast_2d(self.coef_)
         if intercept:
             names, shrunk = [*names, "(intercept)"], np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
-        return CoefficientTable(
-            title,
-            tuple(names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names]),
-            self.estimate_.theta.T.ravel(),
-            self.estimate_.errors().ravel(),
-            shrunk.ravel(),
-            float(level),
-            (
-                note,
-                f"{self.receipt_.words}; errors count the noise of privacy and of sampling",
-                "estimate: without shrinkage, for inference; shrunk: for predictions",
-                *self._schema_notes(),
-                *self._unknown_notes(),
-            ),
-        )
+        rows = tuple(names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names])
+        counted = f"{self.receipt_.words}; errors count the noise of privacy and of sampling"
+        kinds = "estimate: without shrinkage, for inference; shrunk: for predictions"
+        notes = (note, counted, kinds, *self._schema_notes(), *self._unknown_notes())
+        estimates = (self.estimate_.theta.T.ravel(), self.estimate_.errors().ravel(), shrunk.ravel())
+        return CoefficientTable(title, rows, *estimates, float(level), notes)
 
     def _unknown_notes(self) -> list[str]:
         """Say why coefficients are unknown, from released numbers only."""
@@ -266,6 +257,10 @@ class RoundReleases:
         noise = self.budget.sum_noise(index, clip=sums.clip)
         self._note(sample, release=name, clip=sums.clip, noise_std=noise)
         return np.asarray(sample.values, dtype=np.float64) / self._unit, noise / self._unit
+
+    def _edges(self, longest: float) -> list[float]:
+        """Return the edges of the histogram of lengths, if the longest term has this length."""
+        return [edge * longest * self._unit for edge in EDGES]
 
     def _histogram(self, index: int, sums: TermSums) -> tuple[Floats, float]:
         """Release the histogram of the lengths of the terms; one record replaced moves it by √2."""

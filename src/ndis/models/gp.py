@@ -260,14 +260,9 @@ class GaussianProcess:
                 return DominatingPairs(GaussianPair.from_ratios(1.0, shift=_HOPELESS))
             if self.analysis == "prior":
                 return _aligned(prior / v, self.max_records * arb(self.label_bound) ** 2 / noise)
-            t, leverage = ratios_and_leverages(
-                self.max_records,
-                self.label_bound,
-                variance=outward(largest).upper,
-                noise=outward(noise).lower,
-                prior=outward(prior).upper,
-                noise_variance=outward(v).lower,
-            )
+            upper = {"variance": outward(largest).upper, "prior": outward(prior).upper}
+            lower = {"noise": outward(noise).lower, "noise_variance": outward(v).lower}
+            t, leverage = ratios_and_leverages(self.max_records, self.label_bound, **upper, **lower)
             pieces = tuple(_aligned(arb(x), arb(y)) for x, y in zip(t.tolist(), leverage.tolist(), strict=True))
             whole = _aligned(arb(float(t[0])), arb(float(leverage[-1])))
         return DominatingPairs(whole.remove, whole.add, pieces)

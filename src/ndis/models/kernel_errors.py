@@ -72,13 +72,11 @@ def derived_tolerance(kernel: Any, *, features: int, point_bound: float, prior_v
         _float_constants(kernel)
     error = kernel_error(kernel, features=features, point_bound=point_bound)
     if error is None:
-        raise ParameterError(
-            "kernel_tolerance",
-            "be stated for a kernel whose rounding errors are not known",
-            None,
-            "state a bound that you can prove for all points within point_bound, or use RBF, Matern (nu 0.5, 1.5, 2.5 "
-            "or inf), RationalQuadratic, DotProduct, ConstantKernel, WhiteKernel, their sums, products, whole powers",
-        )
+        rule = "be stated for a kernel whose rounding errors are not known"
+        remedy = "state a bound that you can prove for all points within point_bound, or use RBF, Matern (nu 0.5, 1.5, "
+        remedy += "2.5 or inf), RationalQuadratic, DotProduct, ConstantKernel, WhiteKernel, their sums, products, "
+        remedy += "whole powers"
+        raise ParameterError("kernel_tolerance", rule, None, remedy)
     # variances are at most L up to the same errors, so ρ√(k(a, a)k(b, b)) + α is below twice ρL + α
     return max(_LEAST * prior_variance_bound, 2 * (error.relative * prior_variance_bound + error.absolute))
 

@@ -249,11 +249,8 @@ class BohningLogistic:
     def _neighbours(self, noise_variance: float, words: str, crowd: Floats) -> Attained:
         labels = np.full(len(crowd), -1.0)
         one = np.array([[self.row_norm_bound]])
-        moments = [
-            self.distribution((np.concatenate([crowd, one]), np.append(labels, 1.0))),
-            self.distribution((crowd, labels)),
-        ]
-        pair = noisy_pair(*moments[0], *moments[1], noise_variance)
+        with_it = self.distribution((np.concatenate([crowd, one]), np.append(labels, 1.0)))
+        pair = noisy_pair(*with_it, *self.distribution((crowd, labels)), noise_variance)
         return Attained(words, PrivacyProfile(pair))
 
 

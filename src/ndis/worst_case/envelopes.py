@@ -19,15 +19,7 @@ from ndis._validate import as_count, as_not_negative
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
-__all__ = [
-    "DominatingPairs",
-    "Envelope",
-    "LoewnerEnvelope",
-    "RankOneEnvelope",
-    "as_envelope",
-    "as_loewner",
-    "pieces_of",
-]
+__all__ = ["DominatingPairs", "LoewnerEnvelope", "RankOneEnvelope", "as_envelope", "as_loewner", "pieces_of"]
 
 _UP = 1.0 + 2.0**-48  # past the rounding of a few operations
 
@@ -188,9 +180,8 @@ def as_loewner(envelope: Envelope) -> LoewnerEnvelope:
     for pair in (envelope.remove, envelope.add):
         t, n, m2 = pair.excess, pair.copies, pair.shift**2
         if pair.mutually_singular or not ((t >= 0).all() or (t <= 0).all()):
-            raise ParameterError(
-                "sensitivity", "hold pairs in Loewner order for this bound", "others", "use bound='exact' or 'renyi'"
-            )
+            rule = "hold pairs in Loewner order for this bound"
+            raise ParameterError("sensitivity", rule, "others", "use bound='exact' or 'renyi'")
         logs = np.abs(np.log1p(t)) if (t > -0.5).all() else np.abs(np.log(pair.variance_ratio))
         slack = _UP + pair.uncertainty
         shift = max(shift, *(slack * math.sqrt(math.fsum(n * m2 / w)) for w in (1.0, pair.variance_ratio)))

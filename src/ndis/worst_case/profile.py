@@ -27,16 +27,7 @@ from ndis.worst_case.rank_one import certified_rank_one, rank_one_search
 from ndis.worst_case.renyi import certified_renyi, renyi_log_delta
 from ndis.worst_case.split import certified_split, split_log_delta
 
-__all__ = [
-    "BOUNDS",
-    "Bound",
-    "EnvelopeProfile",
-    "as_bound",
-    "certified_worst_delta",
-    "dominating_pair",
-    "envelope_profile",
-    "worst_log_delta",
-]
+__all__ = ["EnvelopeProfile", "certified_worst_delta", "dominating_pair", "envelope_profile", "worst_log_delta"]
 
 Bound = Literal["exact", "renyi", "paper"]
 BOUNDS: tuple[Bound, ...] = ("exact", "renyi", "paper")
@@ -216,10 +207,7 @@ def dominating_pair(envelope: LoewnerEnvelope | RankOneEnvelope, *, epsilon: flo
 
     def at(b2: float) -> GaussianPair:
         up, down = 1.0 + wide / b2 * _UP, 1.0 - narrow / b2 * _UP
-        return GaussianPair.from_ratios(
-            [1.0, math.nextafter(up, math.inf), math.nextafter(down, 0.0)],
-            [shift / math.sqrt(1.0 - b2) * _UP, 0.0, 0.0],
-            [1, copies, copies],
-        )
+        ratios = [1.0, math.nextafter(up, math.inf), math.nextafter(down, 0.0)]
+        return GaussianPair.from_ratios(ratios, [shift / math.sqrt(1.0 - b2) * _UP, 0.0, 0.0], [1, copies, copies])
 
     return min(map(at, shares), key=lambda pair: float(renyi_log_bound(pair, epsilon)))

@@ -52,10 +52,8 @@ def extreme_pairs(envelope: Envelope) -> tuple[GaussianPair, GaussianPair] | Non
     else:
         if not envelope.log_ratio_bound <= math.log(_LARGEST):
             return None
-        widest = 1.0 + 2.0**-50
-        groups = [
-            (math.exp(x) * widest, math.exp(-x) * (2.0 - widest), n) for x, n in envelope.extreme if x > 0 and n > 0
-        ]
+        w, lengths = 1.0 + 2.0**-50, [(x, n) for x, n in envelope.extreme if x > 0 and n > 0]
+        groups = [(math.exp(x) * w, math.exp(-x) * (2.0 - w), n) for x, n in lengths]
     # the mean shift lies on one coordinate of the largest ratio, or on a coordinate of its own
     wide = [(up, shift if i == 0 else 0.0, 1 if i == 0 else n) for i, (up, _, n) in enumerate(groups)]
     if groups and groups[0][2] > 1:
