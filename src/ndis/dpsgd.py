@@ -22,7 +22,7 @@ from ndis._version import __version__
 from ndis.accountant.groups import SAMPLED_WIDTH
 from ndis.accountant.two import shift_for
 from ndis.errors import BudgetError, ParameterError, PrecisionError
-from ndis.mechanisms.base import Attained
+from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile
 

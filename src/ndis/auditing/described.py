@@ -49,6 +49,8 @@ def _parameters(mechanism: Any) -> dict[str, Any]:
 
 
 def _fields(item: Any) -> dict[str, Any]:
+    if callable(getattr(item, "arguments", None)):
+        return dict(item.arguments())
     return {field.name: getattr(item, field.name) for field in fields(item) if field.init}
 
 

@@ -25,8 +25,8 @@ from ndis.auditing.run import Source, neighbours_to_test
 from ndis.auditing.witness import Witness
 from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError, ParameterError
-from ndis.mechanisms.base import Attained, Mechanism
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
+from ndis.mechanisms.mechanism import Attained, Mechanism
 from ndis.mechanisms.sketch_law import calibrated_ridge
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
@@ -189,8 +189,8 @@ def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
 
     A mechanism with its own ε and δ was certified when it was made, so no larger claim needs another certificate.
     """
-    own: tuple[Any, Any] = getattr(mechanism, "epsilon", None), getattr(mechanism, "delta", None)
-    stated = all(isinstance(number, int | float) for number in own)  # those of an accountant are functions
+    own: tuple[Any, Any] = getattr(mechanism, "target_epsilon", None), getattr(mechanism, "target_delta", None)
+    stated = all(isinstance(number, int | float) for number in own)
     fixed = stated and not isinstance(mechanism, AddsNoise)  # a model may change after it was lifted
     if fixed and epsilon >= own[0] and delta >= own[1]:
         return True

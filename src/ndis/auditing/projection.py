@@ -26,7 +26,7 @@ from ndis._validate import Floats
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
 from ndis.gram.leverage import largest_leverages
-from ndis.mechanisms.base import Attained
+from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile

@@ -13,14 +13,13 @@ import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats
+from ndis._validate import Floats, as_adjacency
 from ndis.errors import ParameterError
 from ndis.learn._base import INTERCEPT_SHARE
 from ndis.learn._estimator import PrivateEstimator, calibrated, one_of
 from ndis.learn._ridge import sketching, stated_records
-from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gram import GramMechanism, GramRelease
-from ndis.mechanisms.release import ProjectionRelease
+from ndis.mechanisms.releases import ProjectionRelease
 
 __all__ = ["Moments", "PrivateCovariance", "check_moments", "moments", "released_moments"]
 
@@ -214,7 +213,8 @@ def released_moments(estimator: Any, data: Any, *, centered: bool, **where: Any)
         mechanism = calibrated(GramMechanism.calibrated, **estimator._budget(), adjacency=adjacency, **layout)
     else:
         mechanism = sketching(estimator, columns=width + (intercept is not None), **layout)
-    release = estimator._keep(mechanism, mechanism.release(data, **estimator._how(), **where))
+    where["random_state"] = estimator.random_state
+    release = estimator._keep(mechanism, lambda: mechanism.release(data, **where))
     return moments(release, features=width, records=records, centered=centered)
 
 

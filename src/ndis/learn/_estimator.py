@@ -5,6 +5,7 @@ With a schema, rows and targets are encoded by it, bounds come from it, and lear
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from ndis.data.schema.preview import changed_rows
 from ndis.data.source import Groups, choose_columns
 from ndis.errors import ParameterError
 from ndis.learn._base import Floats, in_memory_only, private_rows, private_targets, stated_bound
+from ndis.ledger import pay
 
 __all__ = ["PrivateEstimator", "calibrated", "in_memory", "one_of"]
 
@@ -181,12 +183,9 @@ class PrivateEstimator:
 
     # ------------------------------------------------------------------ released and learnt values
 
-    def _how(self) -> dict[str, Any]:
-        """Return the arguments of a release: the source of randomness, and the ledger that pays."""
-        return {"random_state": self.random_state, "ledger": self.ledger, "slot": self.slot}
-
-    def _keep(self, mechanism: Any, release: Any) -> Any:
-        """Keep a release with its mechanism and its receipt, and return it."""
+    def _keep(self, mechanism: Any, make: Callable[[], Any]) -> Any:
+        """Make a release, paid by the ledger if there is one; keep it with its mechanism and receipt, and return it."""
+        release = pay(mechanism, make, ledger=self.ledger, slot=self.slot, random_state=self.random_state)
         self.release_, self.receipt_, self.mechanism_ = release, release.receipt, mechanism
         return release
 

@@ -149,7 +149,7 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
         most, kernel = as_size("max_records", self.max_records), RBF(1.0) if self.kernel is None else self.kernel
         model = GaussianProcess(kernel=kernel, label_bound=label_bound, query=query, max_records=most, **public)
         mechanism = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
-        self._keep(mechanism, mechanism.release_from(read, **self._how()))
+        self._keep(mechanism, lambda: mechanism.release(read(), random_state=self.random_state))
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
         noise = mechanism.noise_variance

@@ -20,7 +20,7 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_scalar
+from ndis._validate import Floats, as_adjacency, as_scalar
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE
@@ -29,9 +29,9 @@ from ndis.learn._estimator import calibrated, in_memory, one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, newton
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, signs_of, stated_classes
 from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, next_clip
-from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
+from ndis.mechanisms.releases import GaussianRelease
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.models import BohningLogistic
 from ndis.models.mean import Release
@@ -273,10 +273,13 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         drawn: Release = "mean" if self.method == "mean" else "draw"
         model = BohningLogistic(l2_penalty=self.l2_penalty_, intercept=constant, release=drawn, **public)
         mechanism = calibrated(lift, model=model, bound=str(self.bound), **budget)
-        release = mechanism.release_from(read, **self._how())
-        parameters = {**release.receipt.parameters, "classes_stated": self._classes_stated()}
-        receipt = replace(release.receipt, parameters=parameters, digest="")
-        release = self._keep(mechanism, replace(release, receipt=receipt))
+
+        def make() -> GaussianRelease:
+            release: GaussianRelease = mechanism.release(read(), random_state=self.random_state)
+            parameters = {**release.receipt.parameters, "classes_stated": self._classes_stated()}
+            return replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))
+
+        release = self._keep(mechanism, make)
         theta = np.asarray(release.values, dtype=np.float64).reshape(weights, 1)
         units = self._unit_map(weights, unit=1.0, constant=constant)
         self.coef_, self.intercept_ = self._coefficients(theta, units)

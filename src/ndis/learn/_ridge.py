@@ -11,17 +11,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_not_negative, as_size
+from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
 from ndis.data.dask import is_dask, open_dask
 from ndis.data.opening import open_source
 from ndis.data.source import Groups, Parts, Source, choose_columns
 from ndis.errors import ParameterError
 from ndis.learn._base import INTERCEPT_SHARE, stated_bound
 from ndis.learn._estimator import PrivateEstimator, calibrated
-from ndis.mechanisms.base import as_adjacency
 from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.projection import RandomProjection
-from ndis.mechanisms.release import ProjectionRelease
+from ndis.mechanisms.releases import ProjectionRelease
 from ndis.mechanisms.sketch_law import as_calibration
 from ndis.mechanisms.sketch_size import default_sketch_size
 
@@ -163,7 +162,8 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         layout = {"row_norm_bound": bound, "target_bound": TARGET_SHARE * bound, "intercept": intercept}
         mechanism = sketching(self, columns=features + targets + (intercept is not None), **layout)
         scaled = _scaled(source, groups, scale)
-        release = self._keep(mechanism, mechanism.release(scaled, progress=progress, **self._how()))
+        how = {"progress": progress, "random_state": self.random_state}
+        release = self._keep(mechanism, lambda: mechanism.release(scaled, **how))
         noise = release.ridge / math.sqrt(len(release.sketch))
         split = {"features": features, "targets": targets}
         weights, self.penalty_ = ridge_from_matrix(release.gram(), **split, alpha=float(self.alpha), noise=noise)

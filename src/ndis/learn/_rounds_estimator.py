@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,14 +16,15 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_size
+from ndis._validate import Floats, as_adjacency, as_size
 from ndis.data.schema.columns import Category
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums, TermSums
 from ndis.learn._estimator import PrivateEstimator
 from ndis.learn._inference import CoefficientTable, least_spread
-from ndis.ledger.charging import charged
-from ndis.mechanisms.base import Receipt, as_adjacency
+from ndis.ledger import pay
+from ndis.mechanisms.mechanism import announce
+from ndis.mechanisms.receipt import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.profile import PrivacyProfile
 
@@ -72,11 +73,16 @@ class RoundsEstimator(PrivateEstimator, metaclass=ABCMeta):
     def _release(self, releases: R, fit: Callable[[R], T], **public: Any) -> T:
         """Make all releases of a fit, paid for together, and keep their guarantee."""
         budget = releases.budget
-        with charged(budget, ledger=self.ledger, slot=self.slot, private=releases.bits.private) as charge:
-            learnt = fit(releases)
-            receipt = releases.receipt(charge.seal(), **public)
-        self.mechanism_, self.profile_, self.receipt_ = budget, _profile(budget), receipt
-        return learnt
+        learnt: list[T] = []
+
+        def make() -> Receipt:
+            announce(budget)
+            learnt.append(fit(releases))
+            return releases.receipt(**public)
+
+        self.receipt_ = pay(budget, make, ledger=self.ledger, slot=self.slot, random_state=releases.bits)
+        self.mechanism_, self.profile_ = budget, _profile(budget)
+        return learnt[0]
 
     def coef_interval(self, level: float = 0.95) -> Floats:
         """Compute confidence intervals of the coefficients of the population, intercept left out.
@@ -281,16 +287,13 @@ class RoundReleases:
         self.private = self.private and sample.private
         self.log.append({**entry, "grid": sample.grid})
 
-    def receipt(self, seal: Mapping[str, Any] | None = None, **public: Any) -> Receipt:
-        """Make the receipt: the guarantee, with the budget, the bounds in ``public`` and every release.
-
-        `seal` is the entry of the ledger that paid for all of them.
-        """
+    def receipt(self, **public: Any) -> Receipt:
+        """Make the receipt: the guarantee, with the budget, the bounds in ``public`` and every release."""
         budget = self.budget
         shares = {k: v for k, v in budget.to_dict().items() if k not in ("epsilon", "delta", "adjacency")}
         parameters = {**shares, **public, "releases": self.log}
-        guarantee = (budget.epsilon, budget.delta, budget.adjacency)
-        return Receipt(type(budget).__name__, parameters, *guarantee, private=self.private, ledger=seal)
+        guarantee = (budget.target_epsilon, budget.target_delta, budget.adjacency)
+        return Receipt(type(budget).__name__, parameters, *guarantee, private=self.private)
 
 
 # ---------------------------------------------------------------------- the clip of the next round

@@ -23,8 +23,8 @@ from ndis._balls import exact_ball, outward, precision
 from ndis._exact import ExactArray
 from ndis._validate import Floats, as_floats, as_not_negative, as_one_positive, as_size, as_within
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import Attained
 from ndis.mechanisms.lifted import noisy_pair
+from ndis.mechanisms.mechanism import Attained
 from ndis.models.exact_solve import posterior, posterior_mean
 from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.kernel_errors import derived_tolerance

@@ -34,8 +34,8 @@ from ndis.errors import ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
-from ndis.mechanisms.base import Attained
 from ndis.mechanisms.lifted import noisy_pair
+from ndis.mechanisms.mechanism import Attained
 from ndis.models.exact_solve import exact_inverse
 from ndis.models.mean import Release, as_release, covariance_before_noise, mean_envelope
 from ndis.models.newton import minimise

@@ -1,8 +1,9 @@
-"""The release of a random projection: a sketch, its receipt, and the estimates that follow from the two."""
+"""Define the releases: values with their receipts, the estimates that follow from both, and their files."""
 
 from __future__ import annotations
 
 import io
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -14,25 +15,150 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._files import write_folder
+from ndis._files import write_file, write_folder
+from ndis._json import loads, only_keys
 from ndis._npy import npz_arrays
-from ndis._validate import as_one_probability
+from ndis._validate import Floats, as_one_probability, as_scalar
 from ndis.data.reading import fixed_steps
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram
-from ndis.mechanisms.base import Receipt, check_schema, mechanism_of, receipt_of
-from ndis.mechanisms.rows import MomentEstimates, check_columns
+from ndis.mechanisms.receipt import Receipt, check_schema, mechanism_of, receipt_of
 from ndis.noise import exact_gaussian, grid_for
 from ndis.noise.bits import RandomBits
 
 if TYPE_CHECKING:
     from ndis.mechanisms.projection import SketchMechanism
+    from ndis.mechanisms.rows import RowMechanism
 
-__all__ = ["ProjectionRelease", "draw_release", "loadable"]
+__all__ = ["GaussianRelease", "MomentEstimates", "ProjectionRelease", "check_columns", "draw_release", "loadable"]
 
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
 _ARRAYS = {"sketch", "ridge", "targets", "names"}
 _LARGE_DRAW = 1 << 18  # normals: some seconds
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianRelease:
+    """One draw with Gaussian noise, and its receipt. All mechanisms with Gaussian noise on an answer return it.
+
+    Attributes
+    ----------
+    values : array
+        The draw, rounded to the grid of the receipt. Read-only.
+    receipt : Receipt
+    """
+
+    values: Floats
+    receipt: Receipt
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "receipt", self.receipt.bound_to(values=values))
+
+    @property
+    def private(self) -> bool:
+        """False if a seed made the draw reproducible."""
+        return self.receipt.private
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance added to every coordinate; the factor of the covariance if the noise has a public one."""
+        return float(self.receipt.parameters["noise_variance"])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write values and receipt as one JSON file: all of it under its name, or nothing."""
+        content = {"values": self.values.tolist(), "receipt": self.receipt.to_dict()}
+        write_file(path, json.dumps(content, allow_nan=False, indent=2).encode() + b"\n", name="path")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> GaussianRelease:
+        """Read the release that `save` wrote. The digest of its receipt must be that of receipt and values.
+
+        >>> import tempfile
+        >>> receipt = Receipt("lift(Mean)", {"noise_variance": 1.0}, 1.0, 1e-5, "add-remove", private=True)
+        >>> release = GaussianRelease([0.5], receipt)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release.save(f"{folder}/release.json")
+        ...     GaussianRelease.load(f"{folder}/release.json").receipt == release.receipt
+        True
+        """
+        try:
+            with open(path, "rb") as file:
+                text = file.read()
+        except OSError as error:
+            raise ParameterError("path", "be a file that can be read", f"{str(path)!r}: {error.strerror}") from error
+        found = only_keys("release", loads("release", text), ("values", "receipt"))
+        return cls(found["values"], Receipt.from_saved(json.dumps(found["receipt"])))
+
+
+# ---------------------------------------------------------------------- moments
+
+
+class MomentEstimates:
+    """Estimates from a release with `gram()` and `mechanism.intercept`. All of them are post-processing."""
+
+    mechanism: RowMechanism[Any]
+
+    def gram(self) -> NDArray[np.float64]:
+        """The estimate of DᵀD."""
+        raise NotImplementedError  # each release has its own
+
+    def count(self) -> float:
+        """The number of records as the constant column estimates it, with the error of the release."""
+        if self.mechanism.intercept is None:
+            raise ParameterError("intercept", "be part of the mechanism to estimate the number of records", None)
+        return float(self.gram()[-1, -1]) / self.mechanism.intercept**2
+
+    def mean(self, *, records: float | None = None) -> NDArray[np.float64]:
+        """The mean row without the constant column, from the release only or with a public number of `records`."""
+        n = self._records(records, need_intercept=True)
+        return np.asarray(self.gram()[:-1, -1] / (n * float(self.mechanism.intercept or 1.0)))
+
+    def covariance(self, *, records: float | None = None) -> NDArray[np.float64]:
+        """The covariance of the clipped rows.
+
+        With a constant column it is DᵀD/n − mean·meanᵀ over the other columns. Here n is `records`, or the count from
+        the release. Without a constant column, give a public number of `records`. The result is then DᵀD/n, the
+        moments about zero: the covariance of rows whose mean is known to be zero.
+        """
+        if self.mechanism.intercept is None:
+            return self.gram() / self._records(records, need_intercept=False)
+        n = self._records(records, need_intercept=True)
+        mean = self.mean(records=n)
+        return np.asarray(self.gram()[:-1, :-1] / n - np.outer(mean, mean))
+
+    def _records(self, records: float | None, *, need_intercept: bool) -> float:
+        if need_intercept and self.mechanism.intercept is None:
+            raise ParameterError("intercept", "be part of the mechanism to estimate a mean", None)
+        if records is None and self.mechanism.intercept is None:
+            raise ParameterError(
+                "records",
+                "be given, public, for a release without a constant column",
+                None,
+                "or calibrate with intercept",
+            )
+        n = self.count() if records is None else as_scalar("records", records)
+        if not n > 0:
+            got = "an estimate that is not positive" if records is None else n
+            raise ParameterError("records", "be a positive number", got, "give a public number of records")
+        return n
+
+
+def check_columns(
+    name: str, values: NDArray[np.float64], mechanism: RowMechanism[Any], *, targets: int, names: int
+) -> None:
+    """Refuse a saved release whose columns, targets and names do not go together."""
+    if targets < 0 or (targets > 0) != (mechanism.target_bound is not None):
+        raise ParameterError("targets", "go with the target_bound of the receipt", targets)
+    if not values.shape[1] > targets + (mechanism.intercept is not None):
+        raise ParameterError(name, "have a column beside targets and constant", f"shape {values.shape}")
+    if names not in (0, values.shape[1]):
+        raise ParameterError("names", "name every column, or none", f"{names} names")
+
+
+# ---------------------------------------------------------------------- sketches
 
 _KINDS: dict[str, type[Any]] = {}
 Kind = TypeVar("Kind", bound=type[Any])
@@ -203,13 +329,12 @@ def draw_release(
     ridge: float,
     bits: RandomBits,
     released: Mapping[str, Any] = MappingProxyType({}),
-    seal: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> ProjectionRelease:
     """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends on the ridge only.
 
-    `released` goes into the receipt: what else the mechanism gives out, and accounts for. So does `seal`, the entry of
-    the ledger that paid. `progress` shows a bar; by default only on a terminal, and only if the sketch is large.
+    `released` goes into the receipt: what else the mechanism gives out, and accounts for. `progress` shows a bar; by
+    default only on a terminal, and only if the sketch is large.
     """
     layout = gram.layout
     large = mechanism.sketch_size * layout.width >= _LARGE_DRAW
@@ -222,7 +347,7 @@ def draw_release(
             random_state=bits,
             show=show,
         )
-    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge, **released}, seal=seal)
+    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge, **released})
     return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.command import fine, refused, run, values
 from ndis._npy import npy_header
-from ndis.cli.source import npz_arrays
+from ndis.cli.files import npz_arrays
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -176,7 +176,7 @@ def test_archives_are_refused_by_their_headers(
 
 def test_a_member_that_unpacks_to_more_than_its_header_says_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np, "load", lambda *_, **__: pytest.fail("unpacked"))
-    monkeypatch.setattr("ndis.cli.source._MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("ndis.cli.files._MOST_BYTES", 1 << 20)
     made, array = io.BytesIO(), io.BytesIO()
     np.save(array, np.zeros(3))
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
