@@ -14,7 +14,7 @@ import numpy as np
 from ndis._digits import several
 from ndis._validate import Floats
 from ndis.data.opening import open_source
-from ndis.data.source import choose_columns
+from ndis.data.table import Table, choose_columns
 from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_data
 
@@ -63,7 +63,7 @@ def as_rows(
         return as_rows(table, **how, progress=progress)
     choice = columns is not None or targets is not None or header
     parts = parts_of(data)
-    encoded = hasattr(type(data), "__ndis_source__")  # a table with its schema, `ndis.schema.Table`
+    encoded = isinstance(data, Table)
     if not (choice or encoded or isinstance(data, str | os.PathLike) or any(map(_is_frame, parts))):
         return data
     source = open_source(data, columns=columns, header=header, progress=progress)

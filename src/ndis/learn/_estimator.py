@@ -18,7 +18,7 @@ from ndis.data.columns import memory_columns, objects
 from ndis.data.dask import is_dask, open_dask
 from ndis.data.opening import open_source
 from ndis.data.schema import Number, Schema
-from ndis.data.schema.preview import changed_rows
+from ndis.data.schema.changed import changed_rows
 from ndis.data.source import Groups, choose_columns
 from ndis.errors import ParameterError
 from ndis.learn._base import Floats, in_memory_only, private_rows, private_targets, stated_bound
