@@ -22,7 +22,7 @@ from ndis.accountant.certified import (
 )
 from ndis.accountant.moment_balls import ShiftStep
 from ndis.accountant.one_release import certify as sample_once
-from ndis.accountant.upper import dominated, dominating, profile
+from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.spectrum.directions import Directions
