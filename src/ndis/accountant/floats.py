@@ -1,7 +1,7 @@
 """δ(ε) and ε(δ) of a composition of Poisson-sampled Gaussian pairs, in one order, in float64.
 
 The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
-`sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
+`sampled_pair`), and steps at rate 1 the closed form of `ndis.spectrum.loss`. The integral is that of `sampled_contour`. Where
 rare large losses spoil it, `sampled_sums` adds up densities (`sampled_mixed` if there are plain releases, or losses on
 both sides of their ends). In the remove order δ
 may also come from the add order at −ε, where that loses few digits. A negative ε is turned into a positive one of the
@@ -19,12 +19,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal
 
 import numpy as np
 
 from ndis._search import newton_epsilon
-from ndis._validate import Floats
+from ndis._validate import Floats, Order
 from ndis.accountant.contour import TOLERANCE, Saddle, find_saddle, integrate
 from ndis.accountant.mixed import MixedSums
 from ndis.accountant.moment import Complexes, ShiftMoment, Step
@@ -37,7 +36,6 @@ from ndis.spectrum.evaluate import log_one_minus_exp
 
 __all__ = ["SampledComposition", "SampledGroup"]
 
-Order = Literal["remove", "add"]
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 _MOST_SUMS = 10_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps

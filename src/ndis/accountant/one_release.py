@@ -21,13 +21,13 @@ increases in ε'. So its value at the lower end of ε' is an upper bound of δ'(
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, climb, outward, precision
-from ndis._validate import Floats
+from ndis._validate import Floats, Order
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.spectrum import certified
@@ -43,8 +43,6 @@ __all__ = [
     "smallest_epsilon_add",
     "smallest_epsilon_remove",
 ]
-
-Order = Literal["remove", "add"]
 
 _BITS = 128
 _LADDER = tuple(_BITS << k for k in range(7))

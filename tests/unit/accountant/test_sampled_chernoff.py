@@ -14,7 +14,7 @@ from ndis.spectrum.directions import Directions
 
 
 def law(groups, order):
-    return Composition(ndis.PrivacyProfile.from_groups(groups)._steps(order), order)
+    return Composition(ndis.PrivacyProfile(groups=groups)._steps(order), order)
 
 
 def group(rate, ratios, shift, count):

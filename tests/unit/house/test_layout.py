@@ -19,12 +19,13 @@ SOURCE = ROOT / "src"
 LAYERS = (
     ("ndis.errors", "ndis.enclosure", "ndis._version"),
     ("ndis._validate", "ndis._balls", "ndis._json", "ndis._npy", "ndis._rounding", "ndis._text", "ndis._files"),
+    ("ndis._formulas",),
     ("ndis._exact", "ndis._search"),
     ("ndis._compile",),
     ("ndis.spectrum",),
     ("ndis.accountant",),
     ("ndis.pair", "ndis.chi_square"),
-    ("ndis.loss", "ndis.plotting", "ndis._groups", "ndis._pair_json"),
+    ("ndis.plotting", "ndis._groups", "ndis._pair_json"),
     ("ndis.paper",),
     ("ndis.profile",),
     ("ndis.worst_case",),
@@ -120,7 +121,7 @@ def test_imports_run_one_way(module):
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("ndis.loss", "from ndis.profile import PrivacyProfile"),
+        ("ndis.plotting", "from ndis.profile import PrivacyProfile"),
         ("ndis.spectrum.evaluate", "from ndis.pair import GaussianPair"),
         ("ndis.pair", "def f():\n    from ndis.profile import PrivacyProfile"),
         ("ndis.spectrum.contour", "import ndis.chi_square"),
