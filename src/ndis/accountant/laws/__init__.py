@@ -34,19 +34,18 @@ asks them for their law in one order and composes whatever laws it gets.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from flint import acb, acb_mat, arb
 from numpy.typing import NDArray
 
 from ndis._balls import Ball
-from ndis._validate import Floats
+from ndis._validate import Floats, Order
 from ndis.errors import PrecisionError
 
 __all__ = ["BallLaw", "Complexes", "Law", "Order", "Release", "geometric", "product", "sampled_view"]
 
-Order = Literal["remove", "add"]
 Complexes = NDArray[np.complex128]
 
 

@@ -46,8 +46,8 @@ from flint import acb, arb
 from scipy.special import log_ndtr
 
 from ndis._balls import Ball
-from ndis._validate import Floats
-from ndis.accountant.laws import Order, geometric, product, sampled_view
+from ndis._validate import Floats, Order
+from ndis.accountant.laws import geometric, product, sampled_view
 from ndis.accountant.laws.plain import directions_of
 from ndis.accountant.moment import ShiftMoment
 from ndis.errors import PrecisionError
