@@ -9,7 +9,7 @@ import ndis
 from helpers.compositions import in_floats, releases
 from helpers.compositions import shifts as shift
 from ndis.accountant.laws.mean_shift import MeanShift
-from ndis.accountant.laws.mellin import SampledPair
+from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.pair import GaussianPair
 
 

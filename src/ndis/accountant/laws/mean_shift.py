@@ -38,7 +38,6 @@ right side falls with y. Its integrand is exp(½[e log g(x + iθ) + ē log g(x �
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +47,7 @@ from scipy.special import log_ndtr
 from ndis._balls import Ball
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import geometric, product, sampled_view
-from ndis.accountant.laws.plain import directions_of
+from ndis.accountant.laws.plain import ExactPair
 from ndis.accountant.moment import ShiftMoment
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Invariants
@@ -82,7 +81,7 @@ class MeanShift(ShiftMoment):
                 "less noise"
             )
         super().__init__(math.prod(rates), shift, add=order == "add")
-        self.pair, self.rates = pair, rates
+        self.pair, self.rates, self._exact = pair, rates, ExactPair(pair)
         stay = math.log1p(-self.rate)
         self.ends = (-math.inf, -stay) if self.add else (stay, math.inf)
         self.uncertainty, self.size = pair.uncertainty, pair.form.mean
@@ -91,17 +90,12 @@ class MeanShift(ShiftMoment):
         """Return the law of the other order."""
         return MeanShift(self.pair, self.rates, "remove" if self.add else "add")
 
-    @cached_property
-    def _square(self) -> Ball:
-        """μ² to 256 bits or more."""
-        directions = directions_of(self.pair)
-        if directions.curved or not directions.flat > 0:
-            raise PrecisionError("a pair of the composition is a mean shift in floats, and perhaps not exactly")
-        return directions.flat
-
     def enclosed(self) -> MeanShiftBalls:
         """Return the law in balls."""
-        return MeanShiftBalls(product(self.rates), self._square.sqrt(), remove=not self.add)
+        directions = self._exact.directions()
+        if directions.curved or not directions.flat > 0:
+            raise PrecisionError("a pair of the composition is a mean shift in floats, and perhaps not exactly")
+        return MeanShiftBalls(product(self.rates), directions.flat.sqrt(), remove=not self.add)
 
 
 class _Rule(NamedTuple):

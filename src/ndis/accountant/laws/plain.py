@@ -11,14 +11,15 @@ s(s+1)/(1 − st) falls.
 from __future__ import annotations
 
 import math
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
-from flint import acb, arb
+from flint import acb, arb, ctx
 
 from ndis._balls import Ball, climb, outward
 from ndis._compile import compiled
+from ndis._validate import Floats
 from ndis.accountant.laws import Complexes
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import _delta_ball
@@ -27,21 +28,29 @@ from ndis.spectrum.directions import Directions
 from ndis.spectrum.invariants import Invariants
 from ndis.spectrum.loss import half_excess_log
 from ndis.spectrum.origins import enclose
-from ndis._validate import Floats
 
-__all__ = ["Plain", "PlainBalls", "delta_of_pair", "directions_of", "log_ratio_range"]
+__all__ = ["ExactPair", "Plain", "PlainBalls", "delta_of_pair", "log_ratio_range"]
 
 _UNIT = 2.0**-53
 _BITS = (256, 512, 1024, 2048)
 _DIGITS = 32.0
 
 
-def directions_of(pair: Invariants) -> Directions:
-    """Enclose the invariants of a pair to 256 bits or more."""
-    found = climb(partial(enclose, pair.origins), _BITS) if pair.origins else None
-    if found is None:
-        raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
-    return found
+class ExactPair:
+    """Enclose the invariants of a pair to the working precision or more, up to 2048 bits, and keep them."""
+
+    def __init__(self, pair: Invariants) -> None:
+        self._origins, self._known = pair.origins, dict[int, Directions]()
+
+    def directions(self) -> Directions:
+        """Return the enclosure for the working precision."""
+        ladder = tuple(bits for bits in _BITS if bits >= ctx.prec) or _BITS[-1:]
+        if ladder[0] not in self._known:
+            found = climb(partial(enclose, self._origins), ladder) if self._origins else None
+            if found is None:
+                raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
+            self._known[ladder[0]] = found
+        return self._known[ladder[0]]
 
 
 def delta_of_pair(directions: Directions, epsilon: Ball) -> Ball:
@@ -81,7 +90,7 @@ class Plain:
     """Evaluate K(s) − s·mean of one Gaussian pair that is released every time."""
 
     def __init__(self, pair: Invariants) -> None:
-        self.pair = pair
+        self.pair, self._exact = pair, ExactPair(pair)
         live = (pair.excess != 0.0) | (pair.shift != 0.0)
         self._t, m, copies = pair.excess[live], pair.shift[live], pair.copies[live]
         self._ratio = 1.0 + self._t
@@ -108,14 +117,9 @@ class Plain:
         """Return the law of the reversed pair."""
         return Plain(self.pair.reversed())
 
-    @cached_property
-    def directions(self) -> Directions:
-        """The invariants as balls."""
-        return directions_of(self.pair)
-
     def enclosed(self) -> PlainBalls:
         """Return the law in balls."""
-        return PlainBalls(self.directions)
+        return PlainBalls(self._exact.directions())
 
 
 class PlainBalls:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 from flint import arb
@@ -13,17 +12,17 @@ from ndis._formulas import log_mixture
 from ndis._validate import Order
 from ndis.accountant.curved_balls import CurvedStep
 from ndis.accountant.laws import geometric, product, sampled_view
-from ndis.accountant.laws.plain import delta_of_pair, directions_of, log_ratio_range
-from ndis.accountant.pair import PairMoment
+from ndis.accountant.laws.plain import ExactPair, delta_of_pair, log_ratio_range
+from ndis.accountant.laws.mellin import MellinMoment
 from ndis.errors import PrecisionError
 from ndis.spectrum.directions import Directions, reverse_direction
 from ndis.spectrum.invariants import Invariants
 
 
-class SampledPair(PairMoment):
+class SampledPair(MellinMoment):
     def __init__(self, pair: Invariants, rates: tuple[float, ...], order: Order) -> None:
         super().__init__(math.prod(rates), pair.excess, pair.shift, pair.copies, add=order == "add")
-        self.pair, self.rates = pair, rates
+        self.pair, self.rates, self._exact = pair, rates, ExactPair(pair)
         low, high = log_ratio_range(pair.excess, pair.shift, pair.copies)
         if self.add:
             low, high = -high, -low
@@ -34,12 +33,8 @@ class SampledPair(PairMoment):
     def reversed(self) -> SampledPair:
         return SampledPair(self.pair.reversed(), self.rates, "remove" if self.add else "add")
 
-    @cached_property
-    def _directions(self) -> Directions:
-        return directions_of(self.pair)
-
     def enclosed(self) -> SampledPairBalls:
-        return SampledPairBalls(self._directions, product(self.rates), remove=not self.add)
+        return SampledPairBalls(self._exact.directions(), product(self.rates), remove=not self.add)
 
 
 class SampledPairBalls(CurvedStep):
