@@ -1,0 +1,1 @@
+"""Log-moments of single steps, as the contour needs them."""
