@@ -28,8 +28,9 @@ from ndis._validate import Floats
 from ndis.accountant.contour import TOLERANCE, Saddle, find_saddle, integrate
 from ndis.accountant.mixed import MixedSums
 from ndis.accountant.moment import Complexes, ShiftMoment, Step
-from ndis.accountant.pair import PairMoment, PlainMoment, log_ratio_range
-from ndis.accountant.shapes import CurvedShape, Shape, ShiftShape
+from ndis.accountant.laws.mellin import MellinMoment
+from ndis.accountant.pair import PlainMoment, log_ratio_range
+from ndis.accountant.shapes import Shape, ShiftShape
 from ndis.accountant.sums import LossSums
 from ndis.accountant.two import log_delta_shift, one_step, two_steps
 from ndis.errors import PrecisionError
@@ -97,7 +98,7 @@ class SampledComposition:
                     shift = math.sqrt(math.fsum((g.copies * g.shift * g.shift).tolist()))
                     self.parts.append((ShiftMoment(g.rate, shift, add=order == "add"), g.count))
                 else:
-                    self.parts.append((PairMoment(g.rate, g.excess, g.shift, g.copies, add=order == "add"), g.count))
+                    self.parts.append((MellinMoment(g.rate, g.excess, g.shift, g.copies, add=order == "add"), g.count))
                 if order == "add":
                     low, high = -high, -low
                 low, high = (_mixed(g.rate, low), _mixed(g.rate, high))
@@ -252,30 +253,19 @@ class SampledComposition:
 
     @cached_property
     def _shapes(self) -> tuple[tuple[tuple[Shape, int], ...], float]:
-        """The steps with unlike losses, and the shift of the plain releases that are mean shifts; () if too many."""
+        """The sampled steps, and the shift of the plain releases together; () if some are no mean shifts, or too many."""
         found: list[tuple[Shape, int]] = []
-        squares: list[float] = []
+        plain: list[float] = []
         for g in self.groups:
-            if g.count == 0:
-                continue
-            flat = g.excess == 0.0
-            square = math.fsum((g.copies * g.shift * g.shift)[flat].tolist())
-            if g.rate == 1.0:  # each direction is a release of its own
-                squares.append(g.count * square)
-                sides = [side for side in (g.excess > 0.0, g.excess < 0.0) if side.any()]
-                found += [(self._curved(1.0, g.excess[s], g.shift[s], g.copies[s]), g.count) for s in sides]
-            elif not flat.all():
-                live = ~flat | (g.shift != 0.0)
-                found.append((self._curved(g.rate, g.excess[live], g.shift[live], g.copies[live]), g.count))
-            elif square > 0.0:
+            if g.count > 0 and (g.excess != 0.0).any():
+                return (), 0.0
+            square = math.fsum((g.copies * g.shift * g.shift).tolist())
+            if g.rate == 1.0:
+                plain.append(g.count * square)
+            elif g.count > 0 and square > 0.0:
                 found.append((ShiftShape(g.rate, math.sqrt(square)), g.count))
         few = sum(n for _, n in found) <= _MOST_SUMS
-        return tuple(found) if few else (), math.sqrt(math.fsum(squares))
-
-    def _curved(self, rate: float, t: Floats, m: Floats, copies: Floats) -> CurvedShape:
-        if self.order == "add":  # the pair of the add order has the record in its second law
-            t, m = -t / (1.0 + t), m / np.sqrt(1.0 + t)
-        return CurvedShape(rate, t, m, copies)
+        return tuple(found) if few else (), math.sqrt(math.fsum(plain))
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """The contour integral. The moments of mean shifts leave out large x; their part of δ counts as an error."""
@@ -313,8 +303,7 @@ class SampledComposition:
         try:
             steps, shift = self._shapes
             add = self.order == "add"
-            mixed = shift > 0.0 or len({shape.sign for shape, _ in steps}) > 1
-            self._sums = MixedSums(steps, shift, epsilon, add=add) if mixed else LossSums(steps, epsilon, add=add)
+            self._sums = MixedSums(steps, shift, epsilon, add=add) if shift > 0.0 else LossSums(steps, epsilon, add=add)
             return self._sums.log_delta(epsilon)
         except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats
             self._sums = None

@@ -24,6 +24,7 @@ from ndis._compile import compiled
 from ndis._validate import Floats
 from ndis.accountant.moment import Complexes
 from ndis.accountant.shift import log1p, log_excess
+from ndis.errors import PrecisionError
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.loss import half_excess_log
 
@@ -40,6 +41,7 @@ _NEAREST = 0.2499  # distance of a line from the poles e − j in the remove ord
 _NARROWEST = 0.01  # strip between two poles that has a line
 _FAR = 6.0  # lines of the remove order lie no farther right of e
 _MOST_RESIDUES = 4000
+_MOST_NODES = 2_000_000
 _STEP = 1e-9  # of s times a typical loss: the mean is the slope of M at 0
 _APART = 2.0  # of log qw: larger ones are far from the losses of a step without the record
 _STIRLING = tuple(
@@ -210,17 +212,18 @@ def _choose(s, add, lines, law, pair, best):
     for i in range(s.size):
         e = complex(-s[i].real, s[i].imag) if add else 1.0 + s[i]
         highest = min(lines[-1, 0], e.real + _FAR)
-        counts = _counts(e, highest)[0], _counts(e, lines[0, 0])[1]
+        counts = _counts(e, highest)[0], 0 if add else _counts(e, lines[0, 0])[1]
         best[i], least = -1, math.inf
         if max(counts) > _MOST_RESIDUES:
             continue
-        found = _residues(e, counts[0], True, law, pair, bases[0], kappas[0]), 0
-        if not add:
-            found = found[0], _residues(e, counts[1], False, law, pair, bases[1], kappas[1])
+        found = (
+            _residues(e, counts[0], True, law, pair, bases[0], kappas[0]),
+            _residues(e, counts[1], False, law, pair, bases[1], kappas[1]),
+        )
         for k in range(lines.shape[0]):
             a, h, gap = lines[k]
             away = a - e.real
-            if away > _FAR and not add or (away if away > 0.0 else abs(away - round(away))) < gap or (add and away < 0.0):
+            if add and away < gap or not add and (away > _FAR or (away if away > 0.0 else abs(away - round(away))) < gap):
                 continue
             top, some = -math.inf, _counts(e, a)
             for side in range(2):
@@ -338,6 +341,8 @@ class MellinMoment:
         a, h, _ = self._lines[k].tolist()
         beyond = _BEYOND + 10.0 * math.sqrt(abs(a))
         first, count = -math.ceil(beyond / h), math.ceil((y + 2.0 * beyond) / h)
+        if count > _MOST_NODES:
+            raise PrecisionError(f"a moment of a sampled pair at Im s = {y:.3g} needs too many nodes")
         if k not in self._tables or self._tables[k][1].size < count:
             count = math.ceil((2.0 * y + 2.0 * beyond) / h)
             base, kappa = np.empty((2, count), dtype=np.complex128)
@@ -369,7 +374,10 @@ class MellinMoment:
         for k in sorted(set(best.tolist()) - {-1}):
             some = good[best == k]
             v, e = np.empty(some.size, dtype=np.complex128), np.empty(some.size)
-            table = self._table(k, float(s.imag[some].max()))
+            try:
+                table = self._table(k, float(s.imag[some].max()))
+            except PrecisionError:
+                continue
             _moments(s[some], self.add, *self._lines[k, :2], *table, self._law, self._pair, self.mean, v, e)
             known = np.isfinite(v) & np.isfinite(e)
             value[some[known]], error[some[known]] = v[known], e[known]
