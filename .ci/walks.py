@@ -1,4 +1,4 @@
-"""Count the files of the package that four everyday walks touch.
+"""Count the files of the package that five everyday walks touch.
 
     python .ci/walks.py [--names]
 
@@ -21,6 +21,10 @@ WALKS = {
     "delta of a pair": """
 import ndis
 ndis.GaussianPair.from_ratios([1.5, 0.8], shift=[0.0, 0.7]).delta(1.0)
+""",
+    "epsilon of DP-SGD": """
+import ndis
+ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062).epsilon(1e-5)
 """,
     "calibrate and release a Parquet folder": """
 import numpy, os, pyarrow, pyarrow.parquet

@@ -31,7 +31,7 @@ from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "Step", "evaluator", "worse"]
+__all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "Step", "certified_epsilon", "evaluator", "worse"]
 
 WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
@@ -43,6 +43,7 @@ _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # of e^ε δ'(−ε) that δ(ε) must be, for a certificate from the other order
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _MOVES = 120
+_AIMS = 24  # certificates tried for one ε
 _TOO_LITTLE_NOISE = (
     "the composition is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add "
     "noise"
@@ -328,3 +329,24 @@ def _worse(both: Sequence[Composition], epsilon: float, floor: float) -> float:
     if missing is not None and not missing[0].below(epsilon, worst):
         raise missing[1]
     return worst
+
+
+def certified_epsilon(both: Sequence[Composition], target: float) -> float:
+    """Return an ε at which the certified δ of every order is at most `target`.
+
+    Floats propose it: they aim below the target by the width of the certificate, and by more if needed. If they refuse,
+    the search takes certificates only.
+    """
+    aim, upper = 1.0 - 2.0 * SAMPLED_WIDTH, 1.0
+    for _ in range(_AIMS):
+        epsilon = 0.0
+        try:
+            for one in both:
+                epsilon = one.smallest_epsilon(aim * target, epsilon)
+        except PrecisionError:
+            return max(one.certified_epsilon(target) for one in both)
+        upper = max(one.certify(epsilon, SAMPLED_WIDTH).upper for one in both)
+        if upper <= target:
+            return epsilon
+        aim *= (1.0 - 2.0**-20) * target / max(upper, target)
+    raise PrecisionError(f"no certified epsilon was found at delta = {target!r}", reached=upper / target - 1.0)
