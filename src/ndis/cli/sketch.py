@@ -86,10 +86,9 @@ def calibrate_gaussian(as_json: bool, **public: Any) -> None:
     from ndis.mechanisms.gaussian import GaussianMechanism
 
     mechanism = GaussianMechanism.calibrated(**public)
-    known = mechanism.arguments()
-    values = {"mechanism": "GaussianMechanism", **{name: known[name] for name in (*public, "noise_std")}}
-    values["certified_delta"] = mechanism.profile().certify(mechanism.target_epsilon).upper
-    print_values(values, as_json=as_json)
+    certified = mechanism.profile().certify(mechanism.target_epsilon).upper
+    values = {"mechanism": "GaussianMechanism", **public, "noise_std": mechanism.noise_std}
+    print_values({**values, "certified_delta": certified}, as_json=as_json)
 
 
 calibrate = Commands(
