@@ -10,9 +10,8 @@ import pytest
 
 import ndis
 from helpers.places import ROOT
-from ndis.dominance.cells import Values, cell_holds
 from ndis.dominance.compare import compare, reachable
-from ndis.dominance.curves import PairCurve, prove
+from ndis.dominance.curves import PairCurve, Values, cell_holds, prove
 from ndis.errors import ParameterError
 
 _place = ROOT / "benchmarks" / "dominance.py"
