@@ -156,9 +156,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
 
     # ------------------------------------------------------------------ the release
 
-    def _draw(
-        self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
-    ) -> GramRelease:
+    def _draw(self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None) -> GramRelease:
         sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
         released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid, **stated}
         return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released))

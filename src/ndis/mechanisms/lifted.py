@@ -141,9 +141,7 @@ class LiftedMechanism(CertifiedMechanism):
         _check_model(self.model)
         bound = as_bound(self.bound)
         used = _within_budget(self.model, noise, epsilon, delta, bound)
-        values = {
-            "noise_variance": noise, "target_epsilon": epsilon, "target_delta": delta, "bound_used": used
-        }
+        values = {"noise_variance": noise, "target_epsilon": epsilon, "target_delta": delta, "bound_used": used}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

@@ -126,9 +126,7 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
         """Return the rule by which rows enter; None if all do."""
         return None
 
-    def _draw(
-        self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
-    ) -> Released:
+    def _draw(self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None) -> Released:
         """Draw the release; `stated` goes into its receipt."""
         raise NotImplementedError  # each mechanism has its own
 
