@@ -218,13 +218,13 @@ def _read_rows(name: str, file: Path, choice: _Choice) -> Any:
         raise ParameterError("pyarrow", "be installed to read tables", "none", "pip install 'ndis[data]'") from error
     if not file.is_file():
         raise ParameterError(name, "name an existing file", str(file))
-    how = {"columns": _numbers(choice.columns), "targets": _numbers(choice.targets), "header": ending == ".csv"}
+    columns, targets = _numbers(choice.columns), _numbers(choice.targets)
     if choice.schema is not None and choice.columns is not None:
         remedy = ", ".join(choice.columns)
         raise ParameterError("--columns", "be left out with a schema, which names its columns", remedy)
     schema = None if choice.schema is None else ndis.Schema.from_toml(choice.schema)
     try:
-        return ndis.auditing.DataSet(file, **how, schema=schema).rows()
+        return ndis.auditing.DataSet(file, columns, targets, header=ending == ".csv", schema=schema).rows()
     except (OSError, pa.ArrowException) as error:
         raise ParameterError(name, "be a readable file of its kind", str(file)) from error
 
