@@ -12,7 +12,7 @@ import ndis
 from ndis._exact import exact_array
 from ndis.auditing import AddAdversarial, Claim, ProjectionLaw, Search, audit
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import Mechanism
+from ndis.mechanisms.mechanism import Mechanism
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.pair import GaussianPair
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import ndis
 from ndis._files import check_file, check_new_folder, open_to_append, write_file, write_folder

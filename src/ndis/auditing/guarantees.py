@@ -106,9 +106,8 @@ def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
 
     A mechanism with its own ε and δ was certified when it was made, so no larger claim needs another certificate.
     """
-    names = ("epsilon", "delta")
-    own: list[Any] = [getattr(mechanism, f"target_{name}", getattr(mechanism, name, None)) for name in names]
-    stated = all(isinstance(number, int | float) for number in own)  # those of an accountant are functions
+    own: tuple[Any, Any] = getattr(mechanism, "target_epsilon", None), getattr(mechanism, "target_delta", None)
+    stated = all(isinstance(number, int | float) for number in own)
     fixed = stated and not isinstance(mechanism, AddsNoise)  # a model may change after it was lifted
     if fixed and epsilon >= own[0] and delta >= own[1]:
         return True
@@ -262,6 +261,8 @@ def _parameters(mechanism: Any) -> dict[str, Any]:
 
 
 def _fields(item: Any) -> dict[str, Any]:
+    if callable(getattr(item, "arguments", None)):
+        return dict(item.arguments())
     return {field.name: getattr(item, field.name) for field in fields(item) if field.init}
 
 

@@ -11,7 +11,7 @@ import ndis
 from helpers.pages import Page
 from ndis.auditing import AuditReport, ProjectionLaw
 from ndis.auditing.guarantees import call_of, described
-from ndis.learn._rounds import calibrated_rounds
+from ndis.learn._linear_regression import calibrated_rounds
 from ndis.models import BohningLogistic
 
 CLAIM = ndis.Claim(epsilon=1.0, delta=1e-6)

@@ -35,10 +35,10 @@ LAYERS = (
     ("ndis.dominance",),
     ("ndis.data", "ndis.noise"),
     ("ndis.gram",),
-    ("ndis.ledger", "ndis.schema"),
+    ("ndis.schema",),
     ("ndis.mechanisms",),
-    ("ndis.dpsgd", "ndis.models"),
-    ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
+    ("ndis.dpsgd", "ndis.models", "ndis.ledger"),
+    ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop", "ndis.paper.sensitivities"),
     ("ndis",),
     ("ndis.cli",),
     ("ndis.__main__",),
@@ -52,11 +52,11 @@ CIRCLES_LEFT: tuple[str, ...] = ()
 LATE = {
     "ndis.__main__": "an interrupt during the imports must find the handler in place",
     "ndis.cli": "a command loads what it runs, so that the help is there at once",
-    "ndis.ledger.charging": "most releases have no ledger that pays, and these load none of its modules",
+    "ndis.ledger.report": "few ledgers are printed, and templates take a while to load",
     "ndis.gram.device": "the fused kernel needs triton at import, which few users have",
 }
 LATE_LEFT: tuple[str, ...] = ()
-HEAVY = ("numba", "scipy", "matplotlib", "flint", "sklearn", "pandas", "pyarrow", "dask", "torch", "typer", "rich")
+HEAVY = ("numba", "scipy", "matplotlib", "flint", "sklearn", "pandas", "pyarrow", "dask", "torch", "click", "rich")
 
 
 def modules() -> dict[str, Path]:

@@ -26,7 +26,7 @@ from ndis._validate import Floats
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
 from ndis.gram.leverage import largest_leverages
-from ndis.mechanisms.base import Attained
+from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -40,16 +40,13 @@ _CLIMB = 200  # turns at most
 _DIRECTIONS = 3  # the number of rows that replace a row in turn
 
 
-def projection_neighbours(
-    law: ProjectionLaw, data: Any, *, columns: Any = None, targets: Any = None, header: bool = False
-) -> tuple[list[Attained], int, tuple[str, ...]]:
+def projection_neighbours(law: ProjectionLaw, data: Any) -> tuple[list[Attained], int, tuple[str, ...]]:
     """Return the worst neighbours of the data, the number tried, and how they were chosen.
 
     The pair of each neighbour is exact, or rounded to the safe side.
     """
-    table: dict[str, Any] = {"columns": columns, "targets": targets, "header": header}
-    gram = exact_gram(data, **table, **law.layout)
-    rows, count = largest_leverages(data, gram, law.ridge, **table)
+    gram = exact_gram(data, **law.layout)
+    rows, count = largest_leverages(data, gram, law.ridge)
     additions = _additions(gram, law.ridge, count=1 if law.adjacency == "add-remove" else _DIRECTIONS)
     steps = np.array(gram.layout.steps, dtype=object)
     exact = _Products(gram, law.ridge, [q.astype(object) * steps for q in (*(row for _, row in rows), *additions)])
