@@ -28,6 +28,7 @@ __all__ = [
     "Proposals",
     "addition",
     "as_data_set",
+    "brief",
     "digest",
     "in_batches",
     "matrix_of",
@@ -219,16 +220,17 @@ def removal(i: int) -> Edit:
 
 def addition(row: tuple[Any, ...]) -> Edit:
     """Append a row."""
-    return Edit(f"add:{digest(*row)}", f"the data, and the data with the row {_brief(row)} added", add=row)
+    return Edit(f"add:{digest(*row)}", f"the data, and the data with the row {brief(row)} added", add=row)
 
 
 def replacement(i: int, row: tuple[Any, ...]) -> Edit:
     """Replace row i by another row."""
-    label = f"the data, and the data with row {i} replaced by {_brief(row)}"
+    label = f"the data, and the data with row {i} replaced by {brief(row)}"
     return Edit(f"replace:{i}:{digest(*row)}", label, remove=i, add=row)
 
 
-def _brief(row: tuple[Any, ...]) -> str:
+def brief(row: tuple[Any, ...]) -> str:
+    """Write a row in few digits."""
     texts = [np.array2string(np.asarray(p), threshold=8, edgeitems=3, precision=6, separator=", ") for p in row]
     return " with target ".join(text.replace("\n", "") for text in texts)
 
