@@ -21,23 +21,7 @@ from ndis.mechanisms.rows import encoded_rows
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
-__all__ = [
-    "DataSet",
-    "Edit",
-    "GivenSets",
-    "Proposals",
-    "addition",
-    "as_data_set",
-    "brief",
-    "digest",
-    "in_batches",
-    "matrix_of",
-    "parts_of",
-    "removal",
-    "replacement",
-    "row_count",
-    "with_targets",
-]
+__all__ = ["DataSet", "Edit", "GivenSets", "Proposals", "as_data_set", "brief", "matrix_of", "parts_of", "row_count"]
 
 _BATCH = 256
 _FRAMES = ("pandas", "polars", "pyarrow")
