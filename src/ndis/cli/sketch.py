@@ -29,7 +29,7 @@ from ndis.cli.options import (
     option,
 )
 from ndis.cli.output import print_values
-from ndis.cli.tables import read_schema, readable_data, reading, schema_for
+from ndis.cli.tables import read_schema, table_options
 from ndis.errors import BudgetError, ParameterError
 
 if TYPE_CHECKING:
@@ -142,19 +142,9 @@ def sketch(
     from ndis.ledger import pay
 
     check_new_folder(output)
-    if schema is not None and len(target) > 1:
-        raise ParameterError("--target", "be one column with a schema", ", ".join(target))
-    stated, names = schema_for(schema, data, target=target[0] if target else None, columns=columns, header=header)
-    mechanism = sketch_mechanism(_public(stated, **given), calibration=calibration)
-    how: dict[str, Any] = {"header": header, "progress": progress}
-    if stated is not None:
-        how |= {"schema": stated, "columns": names}
-        with readable_data(data):
-            release = pay(mechanism, lambda: mechanism.release(data, **how), ledger=ledger, slot=slot)
-    else:
-        with reading(data, columns=columns, header=header) as records:
-            how |= {"columns": records.features(columns), "targets": records.columns(target)}
-            release = pay(mechanism, lambda: mechanism.release(records.rows, **how), ledger=ledger, slot=slot)
+    how = table_options(data, columns=columns, targets=target, header=header, schema=schema)
+    mechanism = sketch_mechanism(_public(how.get("schema"), **given), calibration=calibration)
+    release = pay(mechanism, lambda: mechanism.release(data, **how, progress=progress), ledger=ledger, slot=slot)
     release.save(output)
     if as_json:
         click.echo(release.receipt.to_json())
