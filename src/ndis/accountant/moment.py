@@ -255,20 +255,6 @@ def _log_moments(done, bucket, s, low, high, heights, q, mu, add, mean, filled, 
     return s.size
 
 
-class Step(Protocol):
-    """The law of the loss of one step."""
-
-    mean: float
-    limit: float
-    largest: float  # no loss above it counts
-
-    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """log M(s) − s·mean and its error."""
-
-    def far_losses(self, s: float) -> tuple[float, float]:
-        """Share and spread of large losses under the law tilted by s, if they are apart from the others; else 0, 0."""
-
-
 class ShiftMoment:
     """log M(s) − κs of one step: a mean shift μ sampled at the rate q. It keeps its tables between calls.
 

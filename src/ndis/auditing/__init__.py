@@ -21,7 +21,7 @@ from ndis.auditing.candidates.rules import (
     ReplaceEach,
     Search,
 )
-from ndis.auditing.claim import Claim, ClaimedCurve, Proof
+from ndis.auditing.claim import Claim, Proof
 from ndis.auditing.report import AuditReport
 from ndis.auditing.sensitivity import check_sensitivity
 from ndis.auditing.witness import DrawnCurve, Witness
@@ -32,7 +32,6 @@ __all__ = [
     "AddRows",
     "AuditReport",
     "Claim",
-    "ClaimedCurve",
     "DataSet",
     "DrawnCurve",
     "PairBatch",

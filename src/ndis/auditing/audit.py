@@ -12,7 +12,7 @@ from ndis.auditing.candidates.laws import Algorithm
 from ndis.auditing.candidates.mechanism import from_mechanism
 from ndis.auditing.candidates.pairs import from_pairs
 from ndis.auditing.candidates.rules import Search
-from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.claim import Claim
 from ndis.auditing.guarantees import advice, call_of, described, prove
 from ndis.auditing.judge import judge, shortlist
 from ndis.auditing.report import AuditReport
@@ -30,7 +30,7 @@ _CHECK = "check the assumptions above; the proof holds only if all of them do"
 
 
 def audit(
-    claim: Claim | ClaimedCurve,
+    claim: Claim,
     *,
     pairs: Any = None,
     algorithm: Algorithm | None = None,
@@ -50,7 +50,7 @@ def audit(
 
     Parameters
     ----------
-    claim : Claim or ClaimedCurve
+    claim : Claim
         The claim to test.
     pairs : iterable of GaussianPair or PrivacyProfile, or PairBatch, or mapping of arrays
         The output laws on neighbours, if you know them. A million pairs as a `PairBatch` take seconds.
@@ -89,7 +89,7 @@ def audit(
     >>> report.refuted, report.witness.neighbours
     (True, 'the data, and the data without row 0')
     """
-    if not isinstance(claim, Claim | ClaimedCurve):
+    if not isinstance(claim, Claim):
         raise ParameterError("claim", "be a Claim", type(claim).__name__, "write ndis.Claim(epsilon=…, delta=…)")
     sources = {"pairs": pairs, "algorithm": algorithm, "mechanism": mechanism}
     chosen = [name for name, value in sources.items() if value is not None]
@@ -148,15 +148,9 @@ def _given(tried: int) -> tuple[str, ...]:
     return (f"{several(tried, 'pair')} given by the user; the audit takes on trust that {verb} of neighbours",)
 
 
-def _reproduce(
-    claim: Claim | ClaimedCurve, kind: str, value: Any, data: DataSet | None, rows: Any, random_state: int
-) -> str:
+def _reproduce(claim: Claim, kind: str, value: Any, data: DataSet | None, rows: Any, random_state: int) -> str:
     """Write the call, with the names and digests of its arguments."""
-    if isinstance(claim, Claim):
-        text = f"ndis.Claim(epsilon={claim.epsilon!r}, delta={claim.delta!r}, adjacency={claim.adjacency!r})"
-    else:
-        epsilons, deltas = zip(*claim.points, strict=True)
-        text = f"ndis.Claim.curve({list(epsilons)}, {list(deltas)}, adjacency={claim.adjacency!r})"
+    text = f"ndis.auditing.{claim!r}"
     again = (
         "# or certify the pair shown again, from the JSON of this report",
         "from ndis.auditing import AuditReport",

@@ -13,7 +13,7 @@ import numpy as np
 from ndis._digits import at_least, at_most, equation, plain
 from ndis._search import budget
 from ndis.auditing.candidates.mechanism import AddsNoise, as_projection
-from ndis.auditing.claim import Claim, ClaimedCurve, Proof
+from ndis.auditing.claim import Claim, Proof
 from ndis.auditing.judge import Judgement
 from ndis.auditing.witness import Witness
 from ndis.dpsgd import DPSGD
@@ -63,7 +63,7 @@ _OWN = {
 # ---------------------------------------------------------------------- proofs
 
 
-def prove(mechanism: Any, claim: Claim | ClaimedCurve) -> Proof | None:
+def prove(mechanism: Any, claim: Claim) -> Proof | None:
     """Return the theorem that proves the claim for a mechanism of this package; None if there is none.
 
     >>> from ndis.auditing import ProjectionLaw
@@ -86,7 +86,7 @@ def prove(mechanism: Any, claim: Claim | ClaimedCurve) -> Proof | None:
     return Proof(theorem, statement, (*own, *_ALWAYS))
 
 
-def _theorem(mechanism: Any, claim: Claim | ClaimedCurve) -> str | None:
+def _theorem(mechanism: Any, claim: Claim) -> str | None:
     """Return the theorem that bounds δ for all neighbours; None if the mechanism does not belong to this package."""
     kind = type(mechanism)
     if kind.__name__ not in _THEOREMS or kind.__module__.partition(".")[0] != __name__.partition(".")[0]:
@@ -117,7 +117,7 @@ def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
 # ---------------------------------------------------------------------- what to do next
 
 
-def advice(claim: Claim | ClaimedCurve, judgement: Judgement, *, given_only: bool, mechanism: Any = None) -> Texts:
+def advice(claim: Claim, judgement: Judgement, *, given_only: bool, mechanism: Any = None) -> Texts:
     """Write sentences that say what the reader can do next."""
     witness, epsilon_refuted = judgement.witness, judgement.epsilon_refuted
     if judgement.refuted:
@@ -140,9 +140,7 @@ def advice(claim: Claim | ClaimedCurve, judgement: Judgement, *, given_only: boo
     return tuple(steps)
 
 
-def _after_a_refutation(
-    claim: Claim | ClaimedCurve, witness: Witness, epsilon_refuted: float | None, mechanism: Any
-) -> Texts:
+def _after_a_refutation(claim: Claim, witness: Witness, epsilon_refuted: float | None, mechanism: Any) -> Texts:
     steps = ["do not rely on the claim, and do not publish further outputs under it"]
     repair = _calibrated(mechanism, claim) or _more_noise(witness, claim, mechanism)
     if repair is not None:
@@ -168,7 +166,7 @@ def _after_a_refutation(
     return tuple(steps)
 
 
-def _provable(mechanism: Any, claim: Claim | ClaimedCurve, delta: float) -> tuple[float, str] | None:
+def _provable(mechanism: Any, claim: Claim, delta: float) -> tuple[float, str] | None:
     """Return an ε that a theorem proves at `delta` for all neighbours, and the theorem; None if there is none."""
     try:
         theorem = _theorem(mechanism, claim)
@@ -177,42 +175,35 @@ def _provable(mechanism: Any, claim: Claim | ClaimedCurve, delta: float) -> tupl
         return None
 
 
-def _calibrated(mechanism: Any, claim: Claim | ClaimedCurve) -> str | None:
+def _calibrated(mechanism: Any, claim: Claim) -> str | None:
     """Return the noise that makes the claim true for all neighbours, if calibration finds it."""
+    law = as_projection(mechanism)
+    true = "the claim is then true for all neighbours;"
     try:
-        points = [budget(*point) for point in claim.points]  # no noise reaches δ = 0
-        law = as_projection(mechanism)
+        budgets = [dict(zip(("epsilon", "delta"), budget(*p), strict=True)) for p in claim.points]  # none for δ = 0
         if law is not None:
-            ridge = max(calibrated_ridge(law, "exact", epsilon=e, delta=d) for e, d in points)
-            return (
-                f"raise the ridge from {plain(law.ridge)} to {at_most(ridge)}: the claim is then "
-                "true for all neighbours; RandomProjection.calibrated finds this ridge"
-            )
+            ridge = at_most(max(calibrated_ridge(law, "exact", **one) for one in budgets))
+            old = plain(law.ridge)
+            return f"raise the ridge from {old} to {ridge}: {true} RandomProjection.calibrated finds this ridge"
         if isinstance(mechanism, GaussianMechanism):
             public = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency", "covariance")}
-            noise = max(GaussianMechanism.calibrated(epsilon=e, delta=d, **public).noise_std for e, d in points)
-            return (
-                f"raise noise_std from {plain(mechanism.noise_std)} to {at_most(noise)}: "
-                "the claim is then true for all neighbours; GaussianMechanism.calibrated finds this noise"
-            )
+            noise = at_most(max(GaussianMechanism.calibrated(**one, **public).noise_std for one in budgets))
+            old = plain(mechanism.noise_std)
+            return f"raise noise_std from {old} to {noise}: {true} GaussianMechanism.calibrated finds this noise"
         if isinstance(mechanism, DPSGD) and len(mechanism.stages) == 1:
             (stage,) = mechanism.stages
-            runs = [
-                DPSGD.calibrated(epsilon=e, delta=d, sampling_rate=stage.sampling_rate, steps=stage.steps)
-                for e, d in points
-            ]
-            noise = max(run.noise_multiplier for run in runs)
+            public = {"sampling_rate": stage.sampling_rate, "steps": stage.steps}
+            noise = at_most(max(DPSGD.calibrated(**one, **public).noise_multiplier for one in budgets))
             return (
-                f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {at_most(noise)}, rounded up: "
-                "with the same sampling rate and steps the claim is then true for all neighbours; DPSGD.calibrated "
-                "finds this noise"
+                f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {noise}, rounded up: with the "
+                f"same sampling rate and steps {true} DPSGD.calibrated finds this noise"
             )
     except NdisError:
         return None
     return None
 
 
-def _more_noise(witness: Witness, claim: Claim | ClaimedCurve, mechanism: Any) -> str | None:
+def _more_noise(witness: Witness, claim: Claim, mechanism: Any) -> str | None:
     """Return a factor for the noise if only the means of the two laws differ (thm:mean-shift)."""
     pair = witness.pair
     if pair is None or pair.mutually_singular or not (pair.excess == 0).all():

@@ -21,7 +21,7 @@ from ndis._pages import framed
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
 from ndis.auditing import page
-from ndis.auditing.claim import Claim, ClaimedCurve, Proof, claim_from_dict, claim_to_dict
+from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
 from ndis.auditing.witness import DrawnCurve, Witness, curve_of
 from ndis.errors import ParameterError
 from ndis.profile import PrivacyProfile
@@ -40,7 +40,7 @@ class AuditReport:
 
     Attributes
     ----------
-    claim : Claim or ClaimedCurve
+    claim : Claim
     refuted : bool
         True if δ of a tested pair is above the claimed δ with certainty.
     witness : Witness or None
@@ -86,7 +86,7 @@ class AuditReport:
     True
     """
 
-    claim: Claim | ClaimedCurve
+    claim: Claim
     refuted: bool
     witness: Witness | None
     epsilon_refuted: float | None

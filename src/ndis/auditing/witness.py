@@ -229,7 +229,7 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
 
 
 def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Odds]:
-    """Describe the event if one law is (1 − rate)·Y + rate·X and the other is Y; X is the output with the record in the sample."""
+    """Describe the event for laws (1 − rate)·Y + rate·X and Y; X is the output with the record in the sample."""
     rate = profile.sampling_rate
     if not _ordered(profile, side).mutually_singular:
         mixture = f"One of the two laws is a mixture: the record is in the sample with probability {few(rate)}."

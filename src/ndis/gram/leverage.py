@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.dask import is_dask
-from ndis.data.source import Parts
+from ndis.data import Rows, open_rows
+from ndis.data.table import Parts
 from ndis.errors import ParameterError, PrecisionError
 from ndis.gram.accumulator import Gram
-from ndis.gram.engine import Opened
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 
@@ -91,7 +90,7 @@ def worst_row(
     """
     W, layout = _whitener(gram, ridge), gram.layout
     opened = _opened(data, layout, columns=columns, targets=targets, header=header)
-    if opened.partitions is None:
+    if not opened.is_dask:
         return _worst(_tiles(opened.on_host(), layout), W)[1]
     worst: WorstRow | None = opened.reduced(lambda rows: _worst(_tiles(rows, layout, 1), W), _worst_of)[1]
     return worst
@@ -113,14 +112,13 @@ def _scores(tile: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.flo
     return np.asarray(np.einsum("ij,ij->i", z, z))
 
 
-def _opened(data: Any, layout: RowLayout, **how: Any) -> Opened:
-    """The data, if they have the columns of the Gram matrix."""
-    opened = Opened.of(data, **how)
-    widths = [len(g) for g in opened.groups]
+def _opened(data: Any, layout: RowLayout, **how: Any) -> Rows:
+    """Open the data, if they have the columns of the Gram matrix."""
+    rows = open_rows(data, **how)
     expected = [layout.features] + ([layout.targets] if layout.targets else [])
-    if widths != expected:
-        raise ParameterError("data", f"have the columns of the Gram matrix, {expected}", widths)
-    return opened
+    if rows.widths != expected:
+        raise ParameterError("data", f"have the columns of the Gram matrix, {expected}", rows.widths)
+    return rows
 
 
 def _tiles(rows: Iterator[Parts], layout: RowLayout, threads: int | None = None) -> Iterator[NDArray[np.float64]]:
@@ -175,13 +173,13 @@ def largest_leverages(
     >>> [number for number, _ in found], count
     ([1, 0, 2], 3)
     """
-    if is_dask(data):
-        row = worst_row(data, gram, ridge=ridge, columns=columns, targets=targets)
-        return ([] if row is None else [(row.index, row.integers)]), len(data)
     layout, whitener = gram.layout, _whitener(gram, ridge)
     smallest = float(np.linalg.eigvalsh(gram.to_float() + ridge * np.eye(layout.width))[0])
     reach = 1.0 / max((1.0 - _SLACK) * smallest, ridge)  # A ⪰ λI, whatever floats say
     opened = _opened(data, layout, columns=columns, targets=targets, header=header)
+    if opened.is_dask:
+        row = worst_row(opened, gram, ridge=ridge)
+        return ([] if row is None else [(row.index, row.integers)]), len(data)
     count = 0
     best: _Best = []
     for block in opened.on_host():

@@ -28,15 +28,9 @@ if TYPE_CHECKING:
     from ndis.learn._ridge import PrivateRidge, ridge_from_gram
 
 __all__ = [
-    "PrivateCovariance",
-    "PrivateGaussianProcess",
-    "PrivateLinearRegression",
-    "PrivateLogisticRegression",
-    "PrivatePCA",
-    "PrivateRidge",
-    "check_labels",
-    "ridge_from_gram",
-]
+    "PrivateCovariance", "PrivateGaussianProcess", "PrivateLinearRegression", "PrivateLogisticRegression", "PrivatePCA",
+    "PrivateRidge", "check_labels", "ridge_from_gram",
+]  # fmt: skip
 
 # Imported when first asked for: each brings in scikit-learn.
 _HOMES = {

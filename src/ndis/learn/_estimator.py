@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ndis._validate import as_scalar
@@ -19,7 +18,7 @@ from ndis.data.columns import memory_columns, objects
 from ndis.data.dask import is_dask, open_dask
 from ndis.data.opening import open_source
 from ndis.data.schema import Number, Schema
-from ndis.data.schema.preview import changed_rows
+from ndis.data.schema.changed import changed_rows
 from ndis.data.source import Groups, choose_columns
 from ndis.errors import ParameterError
 from ndis.learn._base import Floats, in_memory_only, private_rows, private_targets, stated_bound
@@ -41,8 +40,11 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """All estimators have these parameters. scikit-learn reads them from the constructor that `dataclass` writes."""
+class PrivateEstimator:
+    """All estimators have these parameters. scikit-learn reads them from the constructor that `dataclass` writes.
+
+    An estimator inherits from this class first, then from mixins of scikit-learn, and last from its `BaseEstimator`.
+    """
 
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -51,15 +53,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ledger: Any = None
     slot: str | None = None
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # a fit sets attributes that end in "_"
+
     @property
     def _against_first_category(self) -> bool:
         """Say if the first column of each category is left out, because a constant makes them collinear."""
         return False
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # type: ignore[misc]  # BaseEstimator has them
         tags.input_tags.allow_nan = True  # an error at a record with a non-finite entry would leak it
         tags.input_tags.sparse = True
+        for kind in filter(None, (tags.regressor_tags, tags.classifier_tags)):
+            kind.poor_score = True  # on the few rows of a check, noise outweighs the data
         return tags
 
     # ------------------------------------------------------------------ public parameters

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +23,7 @@ __all__ = ["PrivateGaussianProcess"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateGaussianProcess(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a Gaussian process with differential privacy: release the posterior at public points, plus the least noise.
 
     Only `fit` sees what is private. It releases z, one value per query point, by `ndis.lift` of
@@ -144,18 +144,10 @@ class PrivateGaussianProcess(RegressorMixin, PrivateEstimator):  # type: ignore[
 
     def _learn(self, read: Callable[[], tuple[Any, Any]], label_bound: float) -> Self:
         query = self._query()
-        model = GaussianProcess(
-            kernel=RBF(1.0) if self.kernel is None else self.kernel,
-            noise_variance=self.noise_variance,
-            label_bound=label_bound,
-            prior_variance_bound=self.prior_variance_bound,
-            query=query,
-            max_records=as_size("max_records", self.max_records),
-            point_bound=self.point_bound,
-            kernel_tolerance=self.kernel_tolerance,
-            analysis=self.analysis,  # type: ignore[arg-type]
-            release=self.release,  # type: ignore[arg-type]
-        )
+        same = ("noise_variance", "prior_variance_bound", "point_bound", "kernel_tolerance", "analysis", "release")
+        public: dict[str, Any] = {name: getattr(self, name) for name in same}
+        most, kernel = as_size("max_records", self.max_records), RBF(1.0) if self.kernel is None else self.kernel
+        model = GaussianProcess(kernel=kernel, label_bound=label_bound, query=query, max_records=most, **public)
         mechanism = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
         self._keep(mechanism, lambda: mechanism.release(read(), random_state=self.random_state))
         self.query_: Floats = model.query
@@ -200,11 +192,6 @@ class PrivateGaussianProcess(RegressorMixin, PrivateEstimator):  # type: ignore[
     def _label_units(self) -> tuple[float, float]:
         schema = self._schema()
         return (0.0, 1.0) if schema is None else schema.target_scale()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # a few released values under noise
-        return tags
 
 
 def prediction_weights(model: GaussianProcess, values: Floats, *, noise_variance: float) -> Floats:

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats
@@ -28,15 +28,7 @@ from ndis.learn._base import INTERCEPT_SHARE, stated_bound, weighted_records
 from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
 from ndis.learn._estimator import one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, unshrunk
-from ndis.learn._rounds_estimator import (
-    EDGES,
-    FIRST_CLIP,
-    RoundReleases,
-    RoundsEstimator,
-    mean_square,
-    next_clip,
-    tail,
-)
+from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, mean_square, next_clip, tail
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
 
@@ -56,7 +48,7 @@ class _Bounds(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, RoundsEstimator):  # type: ignore[misc]
+class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a linear regression with differential privacy, with little error, and with intervals.
 
     One noisy Gram matrix is released, and then, in a few rounds, sums of clipped residual products at the solution so
@@ -285,11 +277,6 @@ class PrivateLinearRegression(MultiOutputMixin, RegressorMixin, RoundsEstimator)
         note = f"about {max(self.records_, 0):.3g} records; standard deviation of residuals {residual}{clipped}"
         return self._summary("Private linear regression", level, note)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # on the few rows of a check, noise outweighs the data
-        return tags
-
 
 def _sums(data: Any, bounds: _Bounds, **where: Any) -> RecordSums:
     return RecordSums(data, row_norm_bound=bounds.row, target_bound=bounds.target, intercept=bounds.constant, **where)
@@ -311,10 +298,8 @@ _LONGEST_RESIDUAL = 2.0  # a residual at θ may be this many target bounds long 
 
 
 @lru_cache(maxsize=64)
-def calibrated_rounds(
-    *, epsilon: float, delta: float, adjacency: Any, rounds: int, clipped: bool = False
-) -> GaussianRounds:
-    """Calibrate the budget of a fit, from public numbers only. With `clipped` the last count is that of clipped rows.
+def calibrated_rounds(*, rounds: int, clipped: bool = False, **guarantee: Any) -> GaussianRounds:
+    """Calibrate the budget of a fit to ε, δ and adjacency. With `clipped` the last count is that of clipped rows.
 
     >>> budget = calibrated_rounds(epsilon=1.0, delta=1e-6, adjacency="add-remove", rounds=3)
     >>> round(sum([budget.gram_share, *budget.sum_shares, *budget.count_shares]), 12)
@@ -326,14 +311,9 @@ def calibrated_rounds(
     gram = shared * (GRAM_SHARE if rounds > 1 else ONE_ROUND_GRAM_SHARE)
     shares = (shared - gram) * weights / weights.sum()
     counts = (COUNT_SHARE * shares).tolist()
-    return GaussianRounds.calibrated(
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-        gram_share=gram,
-        sum_shares=tuple(((1.0 - COUNT_SHARE) * shares).tolist()),
-        count_shares=(*(counts if rounds > 1 else [counts[0] / 2] * 2), *([CLIPPED_SHARE] if clipped else [])),
-    )
+    counts = [*(counts if rounds > 1 else [counts[0] / 2] * 2), *([CLIPPED_SHARE] if clipped else [])]
+    sums = tuple(((1.0 - COUNT_SHARE) * shares).tolist())
+    return GaussianRounds.calibrated(gram_share=gram, sum_shares=sums, count_shares=tuple(counts), **guarantee)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,12 +348,9 @@ class LinearReleases(RoundReleases):
     def round(self, index: int, theta: Floats, *, clip: float, square_clip: float | None) -> Measured:
         """Release one round at θ; with `square_clip` sums of squares come with it, otherwise a histogram."""
         longest = None if square_clip is None else square_clip * self._term_unit
-        sums = self._sums.residual_products(
-            theta * (self._term_unit / self._row),
-            clip=clip * self._unit,
-            square_clip=longest,
-            edges=[edge * self.longest * self._unit for edge in EDGES],
-        )
+        at = theta * (self._term_unit / self._row)
+        clips: dict[str, Any] = {"clip": clip * self._unit, "square_clip": longest, "edges": self._edges(self.longest)}
+        sums = self._sums.residual_products(at, **clips)
         total, noise = self._total(index, sums, "residual products")
         if longest is None:
             return Measured(total, noise, *self._histogram(index, sums))
@@ -416,9 +393,7 @@ def fit_rounds(data: LinearReleases, *, rounds: int) -> LinearFit:
     last = data.round(rounds - 1, theta, clip=clips[-1], square_clip=_square_clip(seen, data.longest, spread))
     done.append(Round(theta, last.total, last.noise))
     records = _records(seen) if last.records is None else last.records
-    estimate = unshrunk(
-        done[-1], gram, noise=s, squares=last.counts, square_noise=last.count_noise, records=records
-    )
+    estimate = unshrunk(done[-1], gram, noise=s, squares=last.counts, square_noise=last.count_noise, records=records)
     return LinearFit(posterior_mean(done, matrix), estimate)
 
 
@@ -431,12 +406,8 @@ def _bias(first: Measured, clip: float, longest: float) -> float:
 def _next(seen: list[Measured], clip: float, data: LinearReleases, *, last: bool) -> float:
     """Choose the clip of the next round."""
     counts = _steady(seen) if last else seen[-1].counts
-    chosen = data.longest * next_clip(
-        counts,
-        entries=seen[-1].total.size,
-        shift=data.shift(len(seen)),
-        weight=LAST_BIAS_WEIGHT if last else BIAS_WEIGHT,
-    )
+    entries, weight = seen[-1].total.size, LAST_BIAS_WEIGHT if last else BIAS_WEIGHT
+    chosen = data.longest * next_clip(counts, entries=entries, shift=data.shift(len(seen)), weight=weight)
     return max(chosen, clip / _PACE) if last else min(max(chosen, clip / _PACE), clip * _PACE)
 
 

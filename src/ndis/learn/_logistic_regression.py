@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_scalar
@@ -28,12 +28,13 @@ from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, 
 from ndis.learn._estimator import calibrated, in_memory, one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, newton
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, signs_of, stated_classes
-from ndis.learn._rounds_estimator import EDGES, FIRST_CLIP, RoundReleases, RoundsEstimator, next_clip
+from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, next_clip
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
 from ndis.mechanisms.releases import GaussianRelease
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.models import BohningLogistic
+from ndis.models.mean import Release
 from ndis.noise.bits import random_bits
 
 __all__ = ["GradientReleases", "PrivateLogisticRegression", "calibrated_gradients", "fit_gradients"]
@@ -54,7 +55,7 @@ _PACE = 4.0  # the clip may change by this factor per round
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a logistic regression with differential privacy, of several classes by softmax.
 
     `method="rounds"`, the default, releases a noisy Gram matrix and then, in a few rounds, sums of clipped gradients at
@@ -268,14 +269,9 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
             self.l2_penalty_ = squared * unit_noise(*budget.values())
         else:
             self.l2_penalty_ = as_scalar("l2_penalty", self.l2_penalty)
-        model = BohningLogistic(
-            l2_penalty=self.l2_penalty_,
-            row_norm_bound=row_norm_bound,
-            max_records=self.max_records,
-            intercept=constant,
-            dimension=weights if self.bound == "paper" else None,
-            release="mean" if self.method == "mean" else "draw",
-        )
+        public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "max_records": self.max_records}
+        drawn: Release = "mean" if self.method == "mean" else "draw"
+        model = BohningLogistic(l2_penalty=self.l2_penalty_, intercept=constant, release=drawn, **public)
         mechanism = calibrated(lift, model=model, bound=str(self.bound), **budget)
 
         def make() -> GaussianRelease:
@@ -299,7 +295,7 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
     def predict(self, X: Any) -> Any:
-        """Predict the likeliest class of each row."""
+        """Return the likeliest class of each row."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
@@ -335,7 +331,6 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self.method == "rounds"
-        tags.classifier_tags.poor_score = True  # on the few rows of a check, noise outweighs the data
         return tags
 
 
@@ -343,10 +338,8 @@ class PrivateLogisticRegression(ClassifierMixin, RoundsEstimator):  # type: igno
 
 
 @lru_cache(maxsize=64)
-def calibrated_gradients(
-    *, epsilon: float, delta: float, adjacency: Any, rounds: int, intervals: bool = False
-) -> GaussianRounds:
-    """Calibrate the budget of a fit, from public numbers only; the last round has no histogram.
+def calibrated_gradients(*, rounds: int, intervals: bool = False, **guarantee: Any) -> GaussianRounds:
+    """Calibrate the budget of a fit to ε, δ and adjacency; the last round has no histogram.
 
     With `intervals` there are shares for two Hessians, and the last round has more.
 
@@ -358,15 +351,9 @@ def calibrated_gradients(
     gram = INTERVAL_GRAM_SHARE if intervals else GRAM_SHARE
     share = (1.0 - gram - sum(hessians)) / (rounds - 1 + (LAST_ROUND if intervals else 1.0))
     last = LAST_ROUND * share if intervals else share
-    return GaussianRounds.calibrated(
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-        gram_share=gram,
-        sum_shares=((1.0 - COUNT_SHARE) * share,) * (rounds - 1) + (last,),
-        count_shares=(COUNT_SHARE * share,) * (rounds - 1),
-        weighted_gram_shares=hessians,
-    )
+    sums, counts = ((1.0 - COUNT_SHARE) * share,) * (rounds - 1) + (last,), (COUNT_SHARE * share,) * (rounds - 1)
+    shares: dict[str, Any] = {"sum_shares": sums, "count_shares": counts, "weighted_gram_shares": hessians}
+    return GaussianRounds.calibrated(gram_share=gram, **shares, **guarantee)
 
 
 class GradientReleases(RoundReleases):
@@ -375,11 +362,8 @@ class GradientReleases(RoundReleases):
     def round(self, index: int, theta: Floats, *, clip: float, longest: float, last: bool) -> Any:
         """Release a gradient at θ, and the histogram of its terms; without the histogram in the last round."""
         given = theta / self._row
-        sums = self._sums.gradients(
-            given[:, 0] if given.shape[1] == 1 else given,
-            clip=clip * self._unit,
-            edges=[edge * longest * self._unit for edge in EDGES],
-        )
+        at = given[:, 0] if given.shape[1] == 1 else given
+        sums = self._sums.gradients(at, clip=clip * self._unit, edges=self._edges(longest))
         total, noise = self._total(index, sums, "gradients")
         return total.reshape(theta.shape), noise, None if last else self._histogram(index, sums)[0]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
@@ -33,7 +33,7 @@ TARGET_SHARE = 0.75
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateRidge(MultiOutputMixin, RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit least squares or ridge regression with differential privacy, from one sketch of [X, y, 1].
 
     The estimator releases the rows, the targets and a constant as one sketch (`RandomProjection`). It solves the normal
@@ -165,9 +165,8 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PrivateEstimator):  # type:
         how = {"progress": progress, "random_state": self.random_state}
         release = self._keep(mechanism, lambda: mechanism.release(scaled, **how))
         noise = release.ridge / math.sqrt(len(release.sketch))
-        weights, self.penalty_ = ridge_from_matrix(
-            release.gram(), features=features, targets=targets, alpha=float(self.alpha), noise=noise
-        )
+        split = {"features": features, "targets": targets}
+        weights, self.penalty_ = ridge_from_matrix(release.gram(), **split, alpha=float(self.alpha), noise=noise)
         units = self._unit_map(len(weights), unit=1.0 / scale, constant=intercept)
         self.coef_, self.intercept_ = self._coefficients(weights, units, one=one)
         return self
@@ -176,11 +175,6 @@ class PrivateRidge(MultiOutputMixin, RegressorMixin, PrivateEstimator):  # type:
         """Predict the targets of rows; NaN if a row has NaN."""
         check_is_fitted(self)
         return np.asarray(self._public_rows(X) @ self.coef_.T + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # on the few rows of a check, noise outweighs the data
-        return tags
 
 
 def stated_records(estimator: Any) -> float | None:
@@ -194,14 +188,9 @@ def sketching(estimator: Any, *, columns: int, **layout: Any) -> RandomProjectio
     budget, size = estimator._budget(), estimator.sketch_size
     if size is None:
         size = default_sketch_size(columns=columns, records=stated_records(estimator), **budget)
-    mechanism: RandomProjection = calibrated(
-        RandomProjection.calibrated,
-        **budget,
-        sketch_size=as_size("sketch_size", size),
-        adjacency=as_adjacency(estimator.adjacency),
-        calibration=as_calibration(estimator.calibration),
-        **layout,
-    )
+    public = {"adjacency": as_adjacency(estimator.adjacency), "calibration": as_calibration(estimator.calibration)}
+    rows = {"sketch_size": as_size("sketch_size", size), **layout}
+    mechanism: RandomProjection = calibrated(RandomProjection.calibrated, **budget, **public, **rows)
     return mechanism
 
 
@@ -277,9 +266,8 @@ def ridge_from_gram(
     if not others:
         raise ParameterError("release", "have a column beside the target", f"{columns} column(s)")
     order = [*others, *wanted, *([columns] if constant else [])]
-    return ridge_from_matrix(
-        gram[np.ix_(order, order)], features=len(others), targets=len(wanted), alpha=alpha, noise=noise
-    )
+    split = {"features": len(others), "targets": len(wanted)}
+    return ridge_from_matrix(gram[np.ix_(order, order)], **split, alpha=alpha, noise=noise)
 
 
 def _column(release: GramRelease | ProjectionRelease, target: str | int, columns: int) -> int:

@@ -10,6 +10,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from ndis.ledger import pay
 from ndis.mechanisms.mechanism import announce
 from ndis.mechanisms.receipt import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
+from ndis.profile import PrivacyProfile
 
 __all__ = ["EDGES", "FIRST_CLIP", "RoundReleases", "RoundsEstimator", "mean_square", "next_clip", "tail"]
 
@@ -41,6 +43,12 @@ _NAMED = 10  # the number of columns that a note names
 
 R = TypeVar("R", bound="RoundReleases")
 T = TypeVar("T")
+
+
+@lru_cache(maxsize=64)
+def _profile(budget: GaussianRounds) -> PrivacyProfile:
+    """Return the guarantee of a budget, which is public, so it may be kept."""
+    return budget.profile()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -73,7 +81,7 @@ class RoundsEstimator(PrivateEstimator, metaclass=ABCMeta):
             return releases.receipt(**public)
 
         self.receipt_ = pay(budget, make, ledger=self.ledger, slot=self.slot, random_state=releases.bits)
-        self.mechanism_, self.profile_ = budget, budget.profile()
+        self.mechanism_, self.profile_ = budget, _profile(budget)
         return learnt[0]
 
     def coef_interval(self, level: float = 0.95) -> Floats:
@@ -136,21 +144,12 @@ class RoundsEstimator(PrivateEstimator, metaclass=ABCMeta):
         names, shrunk = self._names(), np.atleast_2d(self.coef_)
         if intercept:
             names, shrunk = [*names, "(intercept)"], np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
-        return CoefficientTable(
-            title,
-            tuple(names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names]),
-            self.estimate_.theta.T.ravel(),
-            self.estimate_.errors().ravel(),
-            shrunk.ravel(),
-            float(level),
-            (
-                note,
-                f"{self.receipt_.words}; errors count the noise of privacy and of sampling",
-                "estimate: without shrinkage, for inference; shrunk: for predictions",
-                *self._schema_notes(),
-                *self._unknown_notes(),
-            ),
-        )
+        rows = tuple(names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names])
+        counted = f"{self.receipt_.words}; errors count the noise of privacy and of sampling"
+        kinds = "estimate: without shrinkage, for inference; shrunk: for predictions"
+        notes = (note, counted, kinds, *self._schema_notes(), *self._unknown_notes())
+        estimates = (self.estimate_.theta.T.ravel(), self.estimate_.errors().ravel(), shrunk.ravel())
+        return CoefficientTable(title, rows, *estimates, float(level), notes)
 
     def _unknown_notes(self) -> list[str]:
         """Say why coefficients are unknown, from released numbers only."""
@@ -264,6 +263,10 @@ class RoundReleases:
         noise = self.budget.sum_noise(index, clip=sums.clip)
         self._note(sample, release=name, clip=sums.clip, noise_std=noise)
         return np.asarray(sample.values, dtype=np.float64) / self._unit, noise / self._unit
+
+    def _edges(self, longest: float) -> list[float]:
+        """Return the edges of the histogram of lengths, if the longest term has this length."""
+        return [edge * longest * self._unit for edge in EDGES]
 
     def _histogram(self, index: int, sums: TermSums) -> tuple[Floats, float]:
         """Release the histogram of the lengths of the terms; one record replaced moves it by √2."""

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ndis._validate import STATE_A_BOUND, Adjacency, as_one_positive
-from ndis.data.cells import listed_rows
-from ndis.data.schema.preview import changed_rows
+from ndis.data import Rows, open_table
+from ndis.data.schema.changed import changed_rows
+from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.poisson import PoissonRows
@@ -21,7 +22,7 @@ from ndis.noise.bits import RandomBits, random_bits
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
-__all__ = ["RowMechanism", "as_rows", "bounds_of", "clipped_count", "encoded_data", "row_bounds"]
+__all__ = ["RowMechanism", "bounds_of", "clipped_count", "encoded_data", "encoded_rows", "row_bounds"]
 
 Released = TypeVar("Released")
 
@@ -114,10 +115,10 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
         (3, 3)
         """
         bits = random_bits(random_state)
-        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
+        how = {"columns": columns, "targets": targets, "header": header, "progress": progress}
         announce(self)
-        rows, how = encoded_data(schema, data, how, target=self.target_bound is not None)
-        gram = exact_gram(as_rows(rows), **bounds_of(self._row_layout), sample=self._sample(bits), **how)
+        rows = encoded_rows(schema, data, how, target=self.target_bound is not None)
+        gram = exact_gram(rows, **bounds_of(self._row_layout), device=device, sample=self._sample(bits))
         stated = {} if schema is None else {"schema": schema.to_toml()}
         return self._draw(gram, bits, stated=stated, progress=progress)
 
@@ -132,21 +133,25 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
         raise NotImplementedError  # each mechanism has its own
 
 
+def encoded_rows(schema: Schema | None, data: Any, how: dict[str, Any], *, target: bool) -> Rows:
+    """Open the data, encoded by the schema if there is one, and choose columns; `how` are arguments of `exact_gram`."""
+    given = {"columns": how.get("columns"), "header": how.get("header", False), "progress": how.get("progress")}
+    if schema is None:
+        return open_table(data, **given).matrix(given["columns"], how.get("targets"))
+    if how.get("targets") is not None:
+        raise ParameterError("targets", "be left out with a schema, which names its target", "targets")
+    table = open_for(schema, data, **given).encoded(schema, target=target)
+    return table.matrix(None, [schema.needed_target()] if target and not table.target_width else None)
+
+
 def encoded_data(schema: Schema | None, data: Any, how: dict[str, Any], *, target: bool) -> tuple[Any, dict[str, Any]]:
-    """The data as the schema encodes them, if there is one, and what is left to say to `ndis.gram.exact_gram`."""
+    """Return the data as the schema encodes them; the name before `encoded_rows`, to go."""
     if schema is None:
         return data, how
     if how["targets"] is not None:
         raise ParameterError("targets", "be left out with a schema, which names its target", "targets")
     table = schema.table(data, target=target, columns=how["columns"], header=how["header"])
     return table, how | {"columns": None, "header": False, "targets": [schema.needed_target()] if target else None}
-
-
-def as_rows(data: Any) -> Any:
-    """A list of rows as an array, with NaN for an entry that is no number; anything else as it is."""
-    if not isinstance(data, list) or any(isinstance(row, str | os.PathLike) for row in data):
-        return data
-    return listed_rows("data", data)
 
 
 def clipped_count(

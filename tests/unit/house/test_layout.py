@@ -38,7 +38,7 @@ LAYERS = (
     ("ndis.schema",),
     ("ndis.mechanisms",),
     ("ndis.dpsgd", "ndis.models", "ndis.ledger"),
-    ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
+    ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop", "ndis.paper.sensitivities"),
     ("ndis",),
     ("ndis.cli",),
     ("ndis.__main__",),

@@ -62,7 +62,7 @@ def test_no_cell_changes_how_another_is_read():
 
 @pytest.mark.parametrize("data", [[[1, 2], [3]], [[1, 2], 3]])
 def test_shapes_alone_are_refused(data):
-    with pytest.raises(ParameterError, match="data must be rows with equally many cells"):
+    with pytest.raises(ParameterError, match="data must be a list of rows with equally many cells"):
         PLAIN.release(data)
     with pytest.raises(ParameterError, match="y must be rows with equally many cells"):
         private_targets(None, data)

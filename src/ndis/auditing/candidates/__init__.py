@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.claim import Claim
 from ndis.auditing.witness import SIDES, Side
 from ndis.errors import PrecisionError
 from ndis.profile import PrivacyProfile
@@ -87,9 +87,7 @@ def log_excess(log_delta: float, delta: float) -> float:
     return log_delta - math.log(delta) if delta > 0.0 else math.inf
 
 
-def both_orders(
-    neighbours: str, words: tuple[str, str], profile: PrivacyProfile, claim: Claim | ClaimedCurve
-) -> Iterator[Candidate]:
+def both_orders(neighbours: str, words: tuple[str, str], profile: PrivacyProfile, claim: Claim) -> Iterator[Candidate]:
     """Yield a candidate for each order of a pair at each claimed point.
 
     A probability of failure is an allowance that no pair of outputs shows. It is left out.

@@ -18,7 +18,7 @@ from ndis.auditing.candidates import Candidate, Candidates, Tested, screen
 from ndis.auditing.candidates.edits import Edit, GivenSets, row_count
 from ndis.auditing.candidates.laws import Algorithm, OutputLaw, bar, certified_pair, law_of, like, same, screening_pair
 from ndis.auditing.candidates.rules import AddRows, RemoveEach, ReplaceEach, Search
-from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.claim import Claim
 from ndis.auditing.witness import EXCHANGED, SIDES, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -36,7 +36,7 @@ def from_algorithm(
     algorithm: Algorithm,
     data: Any,
     search: Search,
-    claim: Claim | ClaimedCurve,
+    claim: Claim,
     *,
     workers: int = 1,
     progress: bool | None = None,
@@ -112,7 +112,7 @@ def _profile(edit: Edit, other_from_base: GaussianPair) -> PrivacyProfile:
 
 
 def _candidates(
-    law: Callable[..., OutputLaw], base: OutputLaw, edit: Edit, claim: Claim | ClaimedCurve, scores: Scores
+    law: Callable[..., OutputLaw], base: OutputLaw, edit: Edit, claim: Claim, scores: Scores
 ) -> Iterator[Candidate]:
     @functools.cache
     def other() -> OutputLaw:

@@ -15,7 +15,7 @@ import numpy as np
 from ndis._digits import several
 from ndis._validate import Floats
 from ndis.data.opening import open_source
-from ndis.data.source import choose_columns
+from ndis.data.table import Table, choose_columns
 from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_data
 
@@ -92,7 +92,7 @@ class DataSet:
         """
         data, how = self.encoded(target=self.schema is not None and self.schema.target is not None)
         chosen = how["columns"] is not None or how["targets"] is not None or how["header"]
-        encoded = hasattr(type(data), "__ndis_source__")  # a table with its schema, `ndis.schema.Table`
+        encoded = isinstance(data, Table)
         frames = any(type(one).__module__.partition(".")[0] in _FRAMES for one in parts_of(data))
         if not (chosen or encoded or frames or isinstance(data, str | os.PathLike)):
             return data

@@ -16,7 +16,7 @@ from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet
 from ndis.auditing.candidates.projection import projection_neighbours
 from ndis.auditing.candidates.rules import Search
-from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.claim import Claim
 from ndis.auditing.witness import EXCHANGED, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained, Mechanism
@@ -51,9 +51,7 @@ class Lifted:
         return centre, plus_diagonal(spread, self.noise_variance)
 
 
-def from_mechanism(
-    mechanism: Any, data: DataSet | None, search: Search, claim: Claim | ClaimedCurve, **running: Any
-) -> Candidates:
+def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: Claim, **running: Any) -> Candidates:
     """Return the pairs to test for a mechanism; `running` are `workers` and `progress` of the audit."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(
@@ -75,9 +73,7 @@ def from_mechanism(
     return Candidates(tested(), (how if attained else ()) + more.how, ("all other neighbours",), more.notes, given_only)
 
 
-def _on_data(
-    mechanism: Any, data: DataSet, search: Search, claim: Claim | ClaimedCurve, running: dict[str, Any]
-) -> Candidates:
+def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, running: dict[str, Any]) -> Candidates:
     law = as_projection(mechanism)
     if law is not None:
         if search.stated:
@@ -95,7 +91,7 @@ def _on_data(
     return from_algorithm(lifted, data.rows(), search, claim, **running)
 
 
-def _candidates(attained: Iterable[Attained], claim: Claim | ClaimedCurve) -> Iterator[Candidate]:
+def _candidates(attained: Iterable[Attained], claim: Claim) -> Iterator[Candidate]:
     words = WITH_RECORD if claim.adjacency == "add-remove" else EXCHANGED
     for one in attained:
         yield from both_orders(one.neighbours, words, one.profile, claim)

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ndis._formulas import chernoff_factor, reverse_shift
 from ndis._validate import Floats
 from ndis.auditing.candidates import SCREEN_MARGIN, Candidates, Tested, both_orders
-from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.claim import Claim
 from ndis.auditing.witness import AS_GIVEN, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -64,7 +65,7 @@ class PairBatch:
         return cls(**arrays)
 
 
-def from_pairs(pairs: Any, claim: Claim | ClaimedCurve) -> Candidates:
+def from_pairs(pairs: Any, claim: Claim) -> Candidates:
     """Test pairs in any of the forms that `audit` takes."""
     if isinstance(pairs, Mapping):
         pairs = PairBatch.from_mapping(pairs)
@@ -75,7 +76,7 @@ def from_pairs(pairs: Any, claim: Claim | ClaimedCurve) -> Candidates:
     return Candidates(tested, missing=(_PAIRS_ONLY,), given_only=True)
 
 
-def _one_by_one(pairs: Iterable[Any], claim: Claim | ClaimedCurve) -> Iterator[Tested]:
+def _one_by_one(pairs: Iterable[Any], claim: Claim) -> Iterator[Tested]:
     for number, value in enumerate(pairs):
         if not isinstance(value, GaussianPair | PrivacyProfile):
             raise ParameterError("pairs", "hold GaussianPair or PrivacyProfile values", type(value).__name__)
@@ -90,10 +91,10 @@ def _one_by_one(pairs: Iterable[Any], claim: Claim | ClaimedCurve) -> Iterator[T
 # ---------------------------------------------------------------------- arrays
 
 
-def _from_batch(batch: PairBatch, claim: Claim | ClaimedCurve) -> Iterator[Tested]:
+def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
     """Yield the candidates of those pairs of a batch that may matter."""
     ratio, t, m, n = _checked(batch)
-    orders = ((t, m), (-t / ratio, -m / np.sqrt(ratio)))  # t' = −t/(1+t), m' = −m/√(1+t)
+    orders = ((t, m), reverse_shift(t, m, ratio))
     chosen = np.unique(
         np.concatenate(
             [_worth_testing(_largest(*order, n, epsilon), delta) for epsilon, delta in claim.points for order in orders]
@@ -156,7 +157,7 @@ def _bound(t: Floats, m: Floats, n: Floats, epsilon: float, s: float) -> Floats:
         -0.5 * s * np.log1p(t) - 0.5 * np.log1p(-s * np.where(v == 1.0, 0.0, t)) + 0.5 * s * (1 + s) * m * m / v
     )
     size = np.abs(terms).sum(axis=1) + s * (epsilon + 1.0)
-    bound = terms.sum(axis=1) - s * epsilon + s * math.log(s) - (1.0 + s) * math.log1p(s)
+    bound = terms.sum(axis=1) - s * epsilon + chernoff_factor(s)
     return np.where(inside, bound + 1e-12 * size, np.inf)
 
 

@@ -18,7 +18,7 @@ from ndis._digits import plain, several
 from ndis._validate import Adjacency, as_floats, as_scalar, as_size, as_vector
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
-from ndis.auditing.claim import Claim, ClaimedCurve
+from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
 
 __all__ = [
@@ -358,7 +358,7 @@ class Search:
         names = ("neighbours", *_Bounded.__dataclass_fields__)
         return [name for name in names if getattr(self, name) is not None]
 
-    def rules(self, claim: Claim | ClaimedCurve) -> list[Any]:
+    def rules(self, claim: Claim) -> list[Any]:
         """Return the rules that choose neighbours, checked against the adjacency of the claim."""
         if self.neighbours is None:
             return self._default_rules(claim)
@@ -381,7 +381,7 @@ class Search:
             raise ParameterError("neighbours", "be rules or data sets, not both", f"{len(rules)} rules of {len(items)}")
         return rules or [GivenSets(tuple(items))]
 
-    def _default_rules(self, claim: Claim | ClaimedCurve) -> list[Any]:
+    def _default_rules(self, claim: Claim) -> list[Any]:
         replaces = claim.adjacency == "replace-one"
         rules: list[Any] = [] if replaces else [RemoveEach()]
         if self.stated:

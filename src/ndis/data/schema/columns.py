@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ndis.data.schema.cells import MISSING, Cells, Floats, day_number, days, numbers, text_of, texts, truths
+from ndis.data.cells import MISSING, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
 __all__ = ["Boolean", "Category", "Column", "Date", "Number"]
 
-UNKNOWN = -1.0
 PLACEHOLDER = "?"  # what the template of `ndis schema init` leaves to the user
 
 
@@ -283,13 +282,13 @@ class Category(_AnyColumn):
 
     def read(self, cells: Cells) -> Floats:
         """The number of each cell's category, counted from 0; −1 where it is not listed, NaN where it is missing."""
-        place: dict[str | None, float] = {None: math.nan} | dict.fromkeys(MISSING, math.nan)
+        place = dict.fromkeys(sorted(MISSING), math.nan)
         for i, text in enumerate(self.texts):
             if text.lower() in ("true", "false"):  # a boolean is written in several ways
                 for word in (text.lower(), text.title(), text.upper()):
                     place.setdefault(word, float(i))
         place |= {text: float(i) for i, text in enumerate(self.texts)}
-        return np.array([place.get(text, UNKNOWN) for text in texts(cells)], dtype=np.float64)
+        return words(cells, place)
 
     def encode_values(self, values: Floats) -> Floats:
         """One column per value; a row of zeros where a cell is not listed, of NaN where it is missing without fill."""

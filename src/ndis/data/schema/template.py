@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndis.data.files import open_columns
+from ndis.data.opening import open_table
 from ndis.data.schema.spec import quoted
 from ndis.errors import ParameterError
 
@@ -67,7 +67,9 @@ def template(data: Any, *, columns: Any = None, header: bool = False, target: st
     >>> "Rome" in text or "41" in text
     False
     """
-    kinds = open_columns(data, names=() if columns is None else columns, columns=columns, header=header).kinds
+    table = open_table(data, columns=columns, header=header)
+    names = table.names or tuple(map(str, range(table.width)) if columns is None else columns)
+    kinds = {name: kind for name, kind in zip(names, table.kinds, strict=True) if name}
     if target is not None and target not in kinds:
         raise ParameterError("target", "be a column of the data", repr(target))
     lines = [_HEAD + "[columns]"]
