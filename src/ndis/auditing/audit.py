@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ndis._digits import several
-from ndis.auditing.candidates.algorithm import counter, from_algorithm
+from ndis.auditing.candidates import counter
+from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet, as_data_set, digest, parts_of
 from ndis.auditing.candidates.laws import Algorithm
 from ndis.auditing.candidates.mechanism import from_mechanism

@@ -169,7 +169,7 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
     how = {key: request[key] for key in ("columns", "targets", "header", "schema") if key in request}
     if "data" in request:
         rows = _rows("data", request["data"])
-        table = table_options(rows, **how)
+        table = table_options(rows, **how, note=False)
         arguments |= {"data": DataSet(rows, **table), "search": _search(request, claim, table)}
     elif how:
         raise ParameterError(" and ".join(how), "come with data", "none")

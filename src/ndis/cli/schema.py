@@ -63,7 +63,6 @@ def check(
 
     The same: ndis schema check records.parquet --schema schema.toml
     """
-    from ndis.data.opening import open_source
     from ndis.data.schema import Schema
 
     if schema is not None and second is not None:
@@ -74,7 +73,7 @@ def check(
     stated = Schema.from_toml(file)
     if data is not None:
         names = table_options(data, columns=columns, header=header, schema=file)["columns"]
-        open_source(stated.table(data, columns=names, header=header), progress=False)
+        stated.table(data, columns=names, header=header)
     if as_json:
         about = {
             "encoded_columns": list(stated.feature_names),

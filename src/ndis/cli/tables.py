@@ -22,7 +22,13 @@ _NOTES = {
 
 
 def table_options(
-    data: Any, *, columns: Any = (), targets: Any = (), header: bool = False, schema: Path | None = None
+    data: Any,
+    *,
+    columns: Any = (),
+    targets: Any = (),
+    header: bool = False,
+    schema: Path | None = None,
+    note: bool = True,
 ) -> dict[str, Any]:
     """Return `columns`, `targets`, `header` and `schema` as the library takes them for these data.
 
@@ -31,11 +37,11 @@ def table_options(
     """
     if schema is not None:
         return {"header": header, **_with_schema(data, columns, targets, header, schema)}
-    from ndis.data.opening import open_source
+    from ndis.data import open_table
 
     names = names_of(columns)
-    table = open_source(data, columns=names, header=header, progress=False)
-    if not table.quotable and not (header and columns):  # a CSV file
+    table = open_table(data, columns=names, header=header, progress=False)
+    if note and not table.quotable and not (header and columns):  # a CSV file
         click.echo(_NOTES[header], err=True)
     return {
         "columns": names if table.named else _chosen("columns", columns, table.names),

@@ -129,7 +129,7 @@ def test_the_library_takes_a_schema_as_well() -> None:
     assert ndis.audit(claim, algorithm=algorithm, data=DataSet(FRAME, schema=SCHEMA)).refuted
     assert [part.tolist() for part in seen[0]] == [FEATURES, TARGETS]
     assert DataSet(SCHEMA.table(FRAME, target=False)).rows().tolist() == FEATURES
-    with pytest.raises(ParameterError, match="columns, targets, header and schema must come with data"):
+    with pytest.raises(ParameterError, match="data and workers must be left out with pairs"):
         ndis.audit(claim, pairs=[ndis.GaussianPair.from_ratios(2.0)], data=DataSet(None, schema=SCHEMA))
     mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, **SCHEMA.bounds())
     assert ndis.audit(claim, mechanism=mechanism, data=DataSet(FRAME, schema=SCHEMA)).proved
