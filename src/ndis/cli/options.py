@@ -16,7 +16,6 @@ import click
 __all__ = [
     "ADJACENCY",
     "BUDGET",
-    "CALIBRATION",
     "CERTIFY",
     "COLUMNS",
     "DATA",
@@ -117,9 +116,6 @@ ROW_BOUND = option(
     "--row-norm-bound", "Public bound of the norm of a row; longer rows are clipped. Needed unless a schema is given."
 )
 ADJACENCY = choice("--adjacency", "Which data sets are neighbours.", "add-remove replace-one", "add-remove")
-CALIBRATION = choice(
-    "--calibration", "How the ridge is found; only exact is the smallest.", "exact paper lsv renyi", "exact"
-)
 COLUMNS = option(
     "--columns",
     "Feature columns, by name or number (all but the targets). For CSV without --header: the names of all columns, in "
