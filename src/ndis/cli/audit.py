@@ -12,9 +12,8 @@ import click
 from ndis._files import check_file
 from ndis._json import only_keys
 from ndis.cli.algorithm import NamedAlgorithm, load
-from ndis.cli.files import read_object, read_pair
+from ndis.cli.files import read_object, read_pair, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, option
-from ndis.cli.tables import table_options
 from ndis.errors import ParameterError
 
 __all__ = ["REFUTED", "audit", "report"]

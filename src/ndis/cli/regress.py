@@ -9,23 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ndis._files import check_file, write_file
-from ndis.cli.options import (
-    ADJACENCY,
-    BUDGET,
-    COLUMNS,
-    DATA,
-    HEADER,
-    NULL_JSON,
-    PAYMENT,
-    PROGRESS,
-    ROW_BOUND,
-    SCHEMA,
-    choice,
-    command,
-    option,
-)
+from ndis.cli.files import table_options
+from ndis.cli.options import ADJACENCY, BUDGET, DATA, READING, ROW_BOUND, SCHEMA, choice, command, option
 from ndis.cli.output import as_json_text, print_values
-from ndis.cli.tables import table_options
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -46,17 +32,13 @@ __all__ = ["regress"]
         "Public bound of the absolute target; larger ones are clipped. Needed unless a schema is given.",
     ),
     SCHEMA,
-    COLUMNS,
-    HEADER,
     choice("--method", "One sketch, or rounds: less error, and intervals.", "sketch rounds", "rounds"),
     option("--alpha", "Penalty on squared coefficients; 0 is least squares.", default=0.0),
     click.Option(["--intercept/--no-intercept"], default=True, help="Learn an intercept."),
     option("--sketch-size", "Rows of the sketch (100 for every column unless given).", int),
     ADJACENCY,
     option("--output -o", "A new file for coefficients and receipt, as JSON.", Path),
-    PAYMENT,
-    PROGRESS,
-    NULL_JSON,
+    READING,
 )
 def regress(
     data: Path,

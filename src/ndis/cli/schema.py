@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from ndis._files import check_file, write_file
+from ndis.cli.files import names_of, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, option
 from ndis.cli.output import as_json_text
-from ndis.cli.tables import names_of, table_options
 from ndis.errors import ParameterError
 
 __all__ = ["schema"]

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ndis._files import check_new_folder
+from ndis.cli.files import read_schema, table_options
 from ndis.cli.options import (
     ADJACENCY,
     BUDGET,
-    COLUMNS,
     DATA,
-    HEADER,
     JSON,
     NULL_JSON,
-    PAYMENT,
-    PROGRESS,
+    READING,
     ROW_BOUND,
     SCHEMA,
     Commands,
@@ -26,9 +24,8 @@ from ndis.cli.options import (
     command,
     flag,
     option,
-)
+)  # fmt: skip
 from ndis.cli.output import print_values
-from ndis.cli.tables import read_schema, table_options
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -102,12 +99,8 @@ calibrate = Commands(
     DATA,
     _PUBLIC,
     option("--output -o", "A new folder for sketch.npz and receipt.json.", Path, required=True),
-    COLUMNS,
-    HEADER,
     option("--target", "Target columns, which get a bound of their own.", str, multiple=True, metavar="NAMES"),
-    PAYMENT,
-    PROGRESS,
-    NULL_JSON,
+    READING,
 )
 def sketch(
     data: Path,

@@ -52,7 +52,7 @@ class TestBadInput:
             (b'{"data": "rows.npy", "algorithm": "model.py:quiet", "targets": [[1]]}', "targets must be names or"),
             (b'{"data": "rows.npy", "algorithm": "model.py:fit", "targets": 7}', "targets must be column numbers"),
             (b'{"data": "rows.csv", "header": true, "algorithm": "model.py:fit", "targets": "z"}', "targets must be"),
-            (b'{"data": "rows.csv", "algorithm": "model.py:fit", "targets": "c"}', "columns must name all columns of a"),
+            (b'{"data": "rows.csv", "algorithm": "model.py:fit", "targets": "c"}', "columns must name all columns of"),
             (b'{"data": "rows.npy", "algorithm": "model.py:quiet", "candidates": [[1]]}', "candidates must have"),
             (b'{"data": "rows.npy", "algorithm": "model.py:quiet", "row_norm_bound": -1}', "row_norm_bound must"),
             (b'{"pairs": ["none.json"]}', "file must be readable"),
