@@ -24,8 +24,8 @@ from ndis.accountant.contour import find_saddle
 from ndis.accountant.floats import FloatComposition
 from ndis.accountant.laws import Law, Release
 from ndis.accountant.laws.mean_shift import MeanShift
-from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.accountant.laws.plain import Plain
+from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import cmath
 import math
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray

@@ -223,7 +223,7 @@ def _choose(s, add, lines, law, pair, best):
         for k in range(lines.shape[0]):
             a, h, gap = lines[k]
             away = a - e.real
-            if add and away < gap or not add and (away > _FAR or (away if away > 0.0 else abs(away - round(away))) < gap):
+            if (add and away < gap) or (not add and (away > _FAR or (away if away > 0.0 else abs(away - round(away))) < gap)):
                 continue
             top, some = -math.inf, _counts(e, a)
             for side in range(2):
@@ -314,7 +314,7 @@ class MellinMoment:
         low, high = self._domain
         inside = [a for a in (_ADD if self.add else _REMOVE) if low < a < high]
         ends = [0.5 * (math.ceil(high) - 1.0 + high)] if high < math.inf else []
-        if -1.0 < low:
+        if low > -1.0:
             ends.append(0.5 * low)
         return sorted({*inside, *ends})
 

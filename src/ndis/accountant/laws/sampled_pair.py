@@ -12,8 +12,8 @@ from ndis._formulas import log_mixture
 from ndis._validate import Order
 from ndis.accountant.curved_balls import CurvedStep
 from ndis.accountant.laws import geometric, product, sampled_view
-from ndis.accountant.laws.plain import ExactPair, delta_of_pair, log_ratio_range
 from ndis.accountant.laws.mellin import MellinMoment
+from ndis.accountant.laws.plain import ExactPair, delta_of_pair, log_ratio_range
 from ndis.errors import PrecisionError
 from ndis.spectrum.directions import Directions, reverse_direction
 from ndis.spectrum.invariants import Invariants
