@@ -31,13 +31,7 @@ _EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to t
 
 
 def from_algorithm(
-    algorithm: Algorithm,
-    data: Any,
-    search: Search,
-    claim: Claim,
-    *,
-    workers: int = 1,
-    progress: bool | None = None,
+    algorithm: Algorithm, data: Any, search: Search, claim: Claim, *, workers: int = 1, progress: bool | None = None
 ) -> Candidates:
     """Check the algorithm on the data; return its neighbours, which run while the judge reads them."""
     rules = search.rules(claim)
