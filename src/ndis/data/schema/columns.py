@@ -292,10 +292,10 @@ class Category(_AnyColumn):
 
     def encode_values(self, values: Floats) -> Floats:
         """One column per value; a row of zeros where a cell is not listed, of NaN where it is missing without fill."""
+        count = len(self.values)
+        rows = np.concatenate([np.eye(count), np.zeros((1, count)), np.full((1, count), np.nan)])
         filled = self._filled(values)
-        found = np.asarray(filled[:, None] == np.arange(len(self.values)), dtype=np.float64)
-        found[np.isnan(filled)] = np.nan
-        return found
+        return np.asarray(rows[np.where(np.isnan(filled), count + 1, np.where(filled < 0, count, filled)).astype(np.intp)])
 
     def codes(self, values: Floats) -> Floats:
         """The number of the category from what `read` found; NaN where it is not listed, or missing without fill."""
