@@ -18,22 +18,14 @@ from numpy.typing import NDArray
 from ndis._exact import ExactArray, root_down, root_up
 from ndis._json import only_keys
 from ndis._search import first_safe_epsilon
-from ndis._validate import as_one_probability, as_within
+from ndis._validate import Adjacency, as_adjacency, as_one_probability, as_within
 from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
-from ndis.mechanisms.base import (
-    Adjacency,
-    Attained,
-    GaussianRelease,
-    Receipt,
-    as_adjacency,
-    check_schema,
-    mechanism_of,
-    receipt_of,
-    settle,
-)
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.rows import MomentEstimates, RowMechanism, bounds_of, check_columns, row_bounds
+from ndis.mechanisms.mechanism import Attained, settle
+from ndis.mechanisms.receipt import Receipt, check_schema, mechanism_of, receipt_of
+from ndis.mechanisms.releases import GaussianRelease, MomentEstimates, check_columns
+from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.noise import ExactSample, exact_normal, grid_for
 from ndis.noise.bits import RandomBits, random_bits
 from ndis.pair import GaussianPair
@@ -76,16 +68,15 @@ class GramMechanism(RowMechanism["GramRelease"]):
 
     noise_std: float
     row_norm_bound: float
-    epsilon: float
-    delta: float
     adjacency: Adjacency = "add-remove"
     target_bound: float | None = None
     intercept: float | None = None
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, epsilon: float, delta: float) -> None:
         settle(
             self,
+            (epsilon, delta),
             "noise_std",
             lambda epsilon: self.profile().certify(epsilon).upper,
             remedy="calibrated() finds one for a budget, with_noise() the budget of a noise level",
@@ -124,11 +115,11 @@ class GramMechanism(RowMechanism["GramRelease"]):
         intercept: float | None = None,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
     ) -> Self:
-        """The mechanism with this noise. Its `epsilon` is what the certified profile gives at `delta`.
+        """The mechanism with this noise. Its `target_epsilon` is what the certified profile gives at `delta`.
 
         >>> import ndis
         >>> mechanism = ndis.GramMechanism.with_noise(noise_std=10.0, delta=1e-6, row_norm_bound=2.0)
-        >>> round(mechanism.epsilon, 6)
+        >>> round(mechanism.target_epsilon, 6)
         1.765648
         """
         layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
@@ -166,17 +157,11 @@ class GramMechanism(RowMechanism["GramRelease"]):
     # ------------------------------------------------------------------ the release
 
     def _draw(
-        self,
-        gram: Gram,
-        bits: RandomBits,
-        *,
-        stated: Mapping[str, Any],
-        seal: Mapping[str, Any] | None,
-        progress: bool | None,
+        self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
     ) -> GramRelease:
         sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
         released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid, **stated}
-        return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released, seal=seal))
+        return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released))
 
     # ------------------------------------------------------------------ inside
 

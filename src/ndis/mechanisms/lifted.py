@@ -8,9 +8,7 @@ depends on neighbours only through the whitened shift and ratios. At each v the 
 from __future__ import annotations
 
 import math
-import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,20 +16,13 @@ import numpy as np
 
 from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget, smallest_safe
-from ndis._validate import as_within
+from ndis._validate import Adjacency, as_adjacency, as_within
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import (
-    ARITHMETICS,
-    Adjacency,
-    AnswerMechanism,
-    Attained,
-    GaussianRelease,
-    Receipt,
-    as_adjacency,
-    check_budget,
-)
+from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, check_budget, payable
+from ndis.mechanisms.receipt import ARITHMETICS, Receipt
+from ndis.mechanisms.releases import GaussianRelease
 from ndis.noise import exact_gaussian, grid_for
-from ndis.noise.bits import RandomBits
+from ndis.noise.bits import random_bits
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.worst_case.envelopes import Envelope, LoewnerEnvelope, as_envelope
@@ -121,7 +112,7 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
 
 
 @dataclass(frozen=True, eq=False)
-class LiftedMechanism(AnswerMechanism):
+class LiftedMechanism(CertifiedMechanism):
     """A Gaussian-output algorithm with noise that makes it (ε, δ)-private. `lift` makes one.
 
     The constructor refuses noise that does not meet its ε and δ with a certificate over the declared envelope.
@@ -131,7 +122,7 @@ class LiftedMechanism(AnswerMechanism):
     model : GaussianOutput
     noise_variance : float
         v, added to every coordinate.
-    epsilon, delta : float
+    target_epsilon, target_delta : float
         The guarantee.
     bound : str
         Which bound was asked for.
@@ -141,18 +132,18 @@ class LiftedMechanism(AnswerMechanism):
 
     model: GaussianOutput
     noise_variance: float = field(kw_only=True)
-    epsilon: float = field(kw_only=True)
-    delta: float = field(kw_only=True)
     bound: Bound = field(default="exact", kw_only=True)
     bound_used: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
+    def __post_init__(self, epsilon: float, delta: float) -> None:
+        epsilon, delta = budget(epsilon, delta)
         noise = as_within("noise_variance", self.noise_variance, 900)
         _check_model(self.model)
         bound = as_bound(self.bound)
         used = _within_budget(self.model, noise, epsilon, delta, bound)
-        values = {"noise_variance": noise, "epsilon": epsilon, "delta": delta, "bound_used": used}
+        values = {
+            "noise_variance": noise, "target_epsilon": epsilon, "target_delta": delta, "bound_used": used
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -168,22 +159,16 @@ class LiftedMechanism(AnswerMechanism):
         If the model knows its worst pairs, it is the profile of the pairs. Otherwise see `EnvelopeProfile`.
         """
         envelope = as_envelope(self.model.sensitivity(self.noise_variance))
-        return envelope_profile(envelope, epsilon=self.epsilon, adjacency=self.adjacency)
+        return envelope_profile(envelope, epsilon=self.target_epsilon, adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
         """The worst neighbours that the model knows, if it knows any."""
         known = getattr(self.model, "attained", None)
         return tuple(known(self.noise_variance)) if callable(known) else ()
 
-    def release(
-        self,
-        data: Any,
-        *,
-        random_state: Any = None,
-        ledger: str | os.PathLike[str] | None = None,
-        slot: str | None = None,
-    ) -> GaussianRelease:
-        """One draw from N(μ, Σ + vI) of `data`, exactly, on a grid that depends only on v.
+    @payable
+    def release(self, data: Any, *, random_state: Any = None) -> GaussianRelease:
+        """Draw once from N(μ, Σ + vI) of `data`, exactly, on a grid that depends only on v.
 
         Parameters
         ----------
@@ -191,10 +176,6 @@ class LiftedMechanism(AnswerMechanism):
             Whatever the model takes.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
-        ledger : path, optional
-            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
-        slot : str, optional
-            The slot of a plan. For the other kinds a label, or None.
 
         Notes
         -----
@@ -203,14 +184,10 @@ class LiftedMechanism(AnswerMechanism):
         `lift` and no longer meets the budget, the release is refused before the data are touched. The time that a
         release takes may depend on the data, and is not protected.
         """
-        return self.release_from(lambda: data, random_state=random_state, ledger=ledger, slot=slot)
-
-    def _check_again(self) -> None:
-        """Check what the model declares now, because it may have been changed."""
-        _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
-
-    def _draw(self, answer: Any, bits: RandomBits, seal: Mapping[str, Any] | None) -> GaussianRelease:
-        mean, covariance = self.model.distribution(answer)
+        bits = random_bits(random_state)
+        self.check()
+        announce(self)
+        mean, covariance = self.model.distribution(data)
         centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
         if centre.shape == () and spread.shape == (1, 1):
             centre = ExactArray(centre.numerators.reshape(1), centre.denominator)
@@ -234,9 +211,14 @@ class LiftedMechanism(AnswerMechanism):
         }
         # only the two types decide: whether a list holds integers or floats may depend on the data (sum([]) is 0)
         arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
-        name, guarantee = f"lift({type(self.model).__name__})", (self.epsilon, self.delta, self.adjacency)
-        how: dict[str, Any] = {"private": sample.private, "arithmetic": arithmetic, "ledger": seal}
-        return GaussianRelease(sample.values[0], Receipt(name, parameters, *guarantee, **how))
+        name = f"lift({type(self.model).__name__})"
+        guarantee = self.target_epsilon, self.target_delta, self.adjacency
+        receipt = Receipt(name, parameters, *guarantee, private=sample.private, arithmetic=arithmetic)
+        return GaussianRelease(sample.values[0], receipt)
+
+    def check(self) -> None:
+        """Check what the model declares now, because it may have been changed."""
+        _within_budget(self.model, self.noise_variance, self.target_epsilon, self.target_delta, self.bound)
 
 
 def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:

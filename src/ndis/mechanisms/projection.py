@@ -12,13 +12,13 @@ from typing import Any, Self
 
 from ndis._json import only_keys
 from ndis._search import budget, first_safe_epsilon
-from ndis._validate import as_scalar
+from ndis._validate import Adjacency, as_scalar
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import LEAST_RATE, PoissonRows
-from ndis.mechanisms.base import Adjacency, Attained, settle
-from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
+from ndis.mechanisms.mechanism import Attained, settle
+from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.mechanisms.sketch_law import ProjectionLaw, as_calibration, calibrated_ridge, certified_delta
 from ndis.noise.bits import RandomBits
@@ -34,19 +34,18 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     sketch_size: int
     row_norm_bound: float
     ridge: float
-    epsilon: float
-    delta: float
     adjacency: Adjacency = "add-remove"
     target_bound: float | None = None
     intercept: float | None = None
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS
     calibration: str = "exact"
 
-    def __post_init__(self) -> None:
-        budget(self.epsilon, self.delta)
-        law = self.law
+    def __post_init__(self, epsilon: float, delta: float) -> None:
+        target = budget(epsilon, delta)
+        law = self._law_of({**self._parameters(), "delta": target[1]})
         settle(
             self,
+            target,
             "ridge",
             lambda epsilon: certified_delta(law, epsilon),
             remedy="calibrated() finds a ridge for a budget, with_ridge() the budget of a ridge",
@@ -112,11 +111,11 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     @classmethod
     def with_ridge(cls, *, ridge: float, delta: float, **public: Any) -> Self:
-        """The mechanism with this ridge. Its `epsilon` is what the certified profile gives at `delta`.
+        """The mechanism with this ridge. Its `target_epsilon` is what the certified profile gives at `delta`.
 
         >>> import ndis
         >>> mechanism = ndis.RandomProjection.with_ridge(ridge=20.0, delta=1e-6, sketch_size=100, row_norm_bound=1.0)
-        >>> round(mechanism.epsilon, 6)
+        >>> round(mechanism.target_epsilon, 6)
         1.861698
         """
         _, delta = budget(0.0, delta)
@@ -129,12 +128,16 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     @property
     def law(self) -> ProjectionLaw:
         """The law of the sketch, which the auditor asks for."""
-        return self._law_of({f.name: getattr(self, f.name) for f in fields(self)})
+        return self._law_of({**self._parameters(), "delta": self.target_delta})
+
+    def _parameters(self) -> dict[str, Any]:
+        """Return every parameter but the budget."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
 
     @classmethod
     def _law_of(cls, values: Mapping[str, Any]) -> ProjectionLaw:
         """The law of a mechanism with these parameters, all but the budget needed."""
-        names = {f.name: f.default is MISSING and f.name != "epsilon" for f in fields(cls)}
+        names = {one.name: one.default is MISSING for one in fields(cls) if one.init} | {"delta": True}
         missing = [name for name, needed in names.items() if needed and name not in values]
         unknown = [name for name in values if name not in names]
         if missing or unknown:
@@ -158,15 +161,9 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     # ------------------------------------------------------------------ the release
 
     def _draw(
-        self,
-        gram: Gram,
-        bits: RandomBits,
-        *,
-        stated: Mapping[str, Any],
-        seal: Mapping[str, Any] | None,
-        progress: bool | None,
+        self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
     ) -> ProjectionRelease:
-        return draw_release(self, gram, ridge=self.ridge, bits=bits, released=stated, seal=seal, progress=progress)
+        return draw_release(self, gram, ridge=self.ridge, bits=bits, released=stated, progress=progress)
 
     def ridge_in(self, released: Mapping[str, Any]) -> float:
         """The ridge of a release, from the values in its receipt that came out with the sketch."""

@@ -38,10 +38,10 @@ from ndis._search import least_point, smallest_safe
 from ndis._validate import as_one_probability, as_scalar, as_within
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.gram import Gram
-from ndis.mechanisms.base import Attained
+from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.projection import RandomProjection, SketchMechanism
 from ndis.mechanisms.ptr_eigenvalue import least_eigenvalue_floor
-from ndis.mechanisms.release import ProjectionRelease, draw_release, loadable
+from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.sketch_law import ProjectionLaw, mean_shift
 from ndis.noise import exact_normal, grid_for
 from ndis.noise.bits import RandomBits
@@ -147,8 +147,8 @@ class PTRProjection(SketchMechanism):
         noisy.
         """
         plain = RandomProjection.calibrated(
-            epsilon=self.epsilon,
-            delta=self.delta,
+            epsilon=self.target_epsilon,
+            delta=self.target_delta,
             sketch_size=self.sketch_size,
             adjacency=self.adjacency,
             **self.law.layout,
@@ -177,18 +177,12 @@ class PTRProjection(SketchMechanism):
         return (moved, *super().attained())
 
     def _draw(
-        self,
-        gram: Gram,
-        bits: RandomBits,
-        *,
-        stated: Mapping[str, Any],
-        seal: Mapping[str, Any] | None,
-        progress: bool | None,
+        self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
     ) -> ProjectionRelease:
         """Test, then draw the sketch with the ridge that the test allows."""
         noisy = self._test(gram, bits)
         ridge, released = self._ridge_after(noisy), {"noisy_eigenvalue": noisy, **stated}
-        return draw_release(self, gram, ridge=ridge, bits=bits, released=released, seal=seal, progress=progress)
+        return draw_release(self, gram, ridge=ridge, bits=bits, released=released, progress=progress)
 
     def _test(self, gram: Gram, bits: RandomBits) -> float:
         """λ̃ as it is given out: drawn on its grid, then rounded down to a float."""

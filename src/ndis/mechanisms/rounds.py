@@ -30,18 +30,18 @@ This is not a mechanism for arbitrary functions: the terms are those of `ndis.gr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
 from ndis._exact import root_down, root_up
-from ndis._validate import as_scalar, as_within
+from ndis._validate import Adjacency, as_adjacency, as_scalar, as_within
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.sums import TermSums
-from ndis.mechanisms.base import Adjacency, Attained, as_adjacency, settle
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.gram import noisy_gram, shift_profile
+from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, settle
 from ndis.noise import ExactSample, exact_normal
 from ndis.profile import PrivacyProfile
 
@@ -52,7 +52,7 @@ _HALF_ROW = (1 - Fraction(1, 1 << 8)) ** 4  # what truncation leaves of a weight
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianRounds:
+class GaussianRounds(CertifiedMechanism):
     """The budget of one fit, divided among its releases.
 
     Make one with `calibrated`. The constructor refuses noise that does not meet its ε and δ with a certificate.
@@ -86,15 +86,14 @@ class GaussianRounds:
     gram_share: float
     sum_shares: tuple[float, ...]
     count_shares: tuple[float, ...]
-    epsilon: float
-    delta: float
     adjacency: Adjacency = "add-remove"
     weighted_gram_shares: tuple[float, ...] = ()
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, epsilon: float, delta: float) -> None:
         many = ("sum_shares", "count_shares", "weighted_gram_shares")
         settle(
             self,
+            (epsilon, delta),
             "shift",
             lambda epsilon: self.profile().certify(epsilon).upper,
             remedy="calibrated() finds one for a budget",
@@ -204,8 +203,7 @@ class GaussianRounds:
 
     def to_dict(self) -> dict[str, Any]:
         """The public parameters, for a receipt."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.arguments().items()}
 
     # ------------------------------------------------------------------ inside
 

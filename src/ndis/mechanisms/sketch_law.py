@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ndis._rounding import up
 from ndis._search import smallest_safe
-from ndis._validate import as_scalar, as_size
+from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size
 from ndis.errors import BudgetError, ParameterError
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
-from ndis.mechanisms.base import Adjacency, Attained, as_adjacency
+from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.rows import bounds_of, row_bounds
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ndis._validate import as_not_negative, as_one_probability, as_scalar, as_size
+from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import Adjacency
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.projection import RandomProjection
 

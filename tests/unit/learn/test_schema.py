@@ -327,7 +327,7 @@ class TestGaussianProcess:
         labels = f[:, :3] + np.sqrt(tau) * rng.normal(size=(40_000, 3))  # the mean of ten labels at every point
         smooth = RBF(1.0)(x) @ np.linalg.inv(RBF(1.0)(x) + tau * np.eye(3))
         released = labels @ smooth.T + np.sqrt(model.mechanism_.noise_variance) * rng.normal(size=(40_000, 3))
-        from ndis.learn._gp import prediction_weights
+        from ndis.learn._gaussian_process import prediction_weights
 
         weights = prediction_weights(model.mechanism_.model, np.eye(3), noise_variance=model.mechanism_.noise_variance)
         predicted = released @ weights.T @ RBF(1.0)(points, x).T

@@ -16,7 +16,7 @@ import ndis
 from helpers.estimators import Untouchable, keeps_conventions
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateCovariance, PrivatePCA, PrivateRidge
-from ndis.learn._solve import ridge_from_matrix
+from ndis.learn._ridge import ridge_from_matrix
 
 ESTIMATORS = [
     PrivateCovariance(row_norm_bound=10.0, random_state=0),

@@ -16,7 +16,7 @@ from ndis.errors import BudgetError, ParameterError
 from ndis.gram import exact_gram
 from ndis.mechanisms import ptr
 from ndis.mechanisms.ptr_eigenvalue import least_eigenvalue_floor
-from ndis.mechanisms.release import ProjectionRelease
+from ndis.mechanisms.releases import ProjectionRelease
 from ndis.noise import ExactSample
 from ndis.noise.bits import SystemBits
 

@@ -18,8 +18,8 @@ from helpers.models import mean_of
 from ndis._exact import exact_array
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLogisticRegression
-from ndis.mechanisms.base import GaussianRelease, Receipt
-from ndis.mechanisms.release import ProjectionRelease
+from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.releases import GaussianRelease, ProjectionRelease
 from ndis.models import GaussianProcess
 
 MECHANISM = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, row_norm_bound=1.0)
