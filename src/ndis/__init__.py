@@ -53,11 +53,10 @@ if TYPE_CHECKING:
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.gram import GramMechanism, GramRelease
     from ndis.mechanisms.lifted import LiftedMechanism, lift
-    from ndis.mechanisms.projection import PoissonProjection, RandomProjection
+    from ndis.mechanisms.projection import PoissonProjection, RandomProjection, choose_sketch_size
     from ndis.mechanisms.ptr import PTRProjection
     from ndis.mechanisms.releases import ProjectionRelease
     from ndis.mechanisms.rows import clipped_count
-    from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
     from ndis.profile import Group, PrivacyProfile
     from ndis.spectrum.batch import delta_batch, log_delta_batch
@@ -128,9 +127,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "ndis.mechanisms.gaussian": ("GaussianMechanism",),
     "ndis.mechanisms.gram": ("GramMechanism", "GramRelease"),
     "ndis.mechanisms.lifted": ("LiftedMechanism", "lift"),
-    "ndis.mechanisms.projection": ("PoissonProjection", "RandomProjection"),
+    "ndis.mechanisms.projection": ("PoissonProjection", "RandomProjection", "choose_sketch_size"),
     "ndis.mechanisms.ptr": ("PTRProjection", "ProjectionRelease"),  # all three mechanisms, so that `load` knows them
-    "ndis.mechanisms.sketch_size": ("choose_sketch_size",),
     "ndis.pair": ("GaussianPair",),
     "ndis.profile": ("Group", "PrivacyProfile"),
     "ndis.schema": ("Schema",),

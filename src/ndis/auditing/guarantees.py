@@ -19,7 +19,7 @@ from ndis.auditing.witness import Witness
 from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
-from ndis.mechanisms.sketch_law import calibrated_ridge
+from ndis.mechanisms.sketch_law import smallest_ridge
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
 __all__ = ["advice", "call_of", "described", "prove"]
@@ -184,7 +184,7 @@ def _calibrated(mechanism: Any, claim: Claim) -> str | None:
     try:
         budgets = [budget(*point) for point in claim.points]  # no noise is enough for δ = 0
         if law is not None:
-            ridge = at_most(max(calibrated_ridge(law, "exact", epsilon=e, delta=d) for e, d in budgets))
+            ridge = at_most(max(smallest_ridge(law, e, d) for e, d in budgets))
             old = plain(law.ridge)
             return f"raise the ridge from {old} to {ridge}: {true} RandomProjection.calibrated finds this ridge"
         if isinstance(mechanism, GaussianMechanism):

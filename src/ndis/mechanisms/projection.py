@@ -6,25 +6,29 @@ ridge λ is public. This is the law of L·Z with LLᵀ = DᵀD + λI: one pass o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Self
 
 from ndis._json import only_keys
 from ndis._search import budget, first_safe_epsilon
-from ndis._validate import Adjacency, as_scalar
+from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import LEAST_RATE, PoissonRows
+from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.mechanism import Attained, settle
 from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
-from ndis.mechanisms.sketch_law import ProjectionLaw, as_calibration, calibrated_ridge, certified_delta
+from ndis.mechanisms.sketch_law import ProjectionLaw, certified_delta, smallest_ridge
 from ndis.noise.bits import RandomBits
 from ndis.profile import PrivacyProfile
 
-__all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism"]
+__all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism", "SketchSizes", "default_sketch_size"]
+
+_CALIBRATIONS = ("exact", "given", "paper", "lsv", "renyi")  # how a ridge was found; `ndis.paper` has the last three
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,8 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     def __post_init__(self, epsilon: float, delta: float) -> None:
         target = budget(epsilon, delta)
+        if self.calibration not in _CALIBRATIONS:
+            raise ParameterError("calibration", f"be one of {', '.join(_CALIBRATIONS)}", repr(self.calibration))
         law = self._law_of({**self._parameters(), "delta": target[1]})
         settle(
             self,
@@ -49,7 +55,6 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
             "ridge",
             lambda epsilon: certified_delta(law, epsilon),
             remedy="calibrated() finds a ridge for a budget, with_ridge() the budget of a ridge",
-            calibration=as_calibration(self.calibration),
             **{name: getattr(law, name) for name in _LAW},
             **self._own(law),
         )
@@ -70,20 +75,14 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         target_bound: float | None = None,
         intercept: float | None = None,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
-        calibration: str = "exact",
         **own: Any,
     ) -> Self:
-        """The mechanism with the smallest ridge for a budget, to about twelve digits (alg::RP mechanism, corrected).
+        """Find the smallest ridge for a budget, to about twelve digits (alg::RP mechanism, corrected).
+
+        It is l²(1/p* − 1) = l²/h*. `ndis.paper.calibrated_projection` has the larger ridges of other analyses.
 
         Parameters
         ----------
-        calibration : str
-            - ``"exact"``: the smallest ridge, l²(1/p* − 1) = l²/h*, whose certified δ meets the target;
-            - ``"paper"``: l²/p*, as printed, which is larger by l²;
-            - ``"lsv"``: l²/p_LSV, Sheffet's least-singular-value analysis;
-            - ``"renyi"``: the smallest ridge for the Rényi bound on δ (Gaussian mixing).
-
-            All give the same mechanism with another ridge, and `profile` is exact for each.
         epsilon, delta, sketch_size, row_norm_bound, adjacency, target_bound, intercept, fractional_bits
             As in the class.
         own
@@ -94,15 +93,15 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         BudgetError
             If no ridge meets the budget.
         """
-        if as_calibration(calibration) == "given":
-            raise ParameterError("calibration", "be a way to find a ridge", "'given'", "with_ridge() takes a ridge")
+        if "calibration" in own:
+            remedy = "ndis.paper.calibrated_projection has the ridges of other analyses"
+            raise ParameterError("calibration", "be left out", repr(own["calibration"]), remedy)
         epsilon, delta = budget(epsilon, delta)
         bounds = bounds_of(row_bounds(row_norm_bound, target_bound, intercept, fractional_bits))
         public: dict[str, Any] = {"sketch_size": sketch_size, "adjacency": adjacency, **bounds}
         public |= cls._chosen(public, own, epsilon, delta)
         law = cls._law_of({**public, "ridge": 1.0, "delta": delta})
-        ridge = calibrated_ridge(law, calibration, epsilon=epsilon, delta=delta)
-        return cls(ridge=ridge, epsilon=epsilon, delta=delta, calibration=calibration, **public)
+        return cls(ridge=smallest_ridge(law, epsilon, delta), epsilon=epsilon, delta=delta, **public)
 
     @classmethod
     def _chosen(cls, public: dict[str, Any], own: dict[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
@@ -182,6 +181,115 @@ _LAW = (
 )  # the parameters that a mechanism shares with its law
 
 
+# ---------------------------------------------------------------------- the size of a sketch
+
+_CLOSE = 1.1  # a bound within 10 % of the best on the table counts as good
+_ROWS_PER_COLUMN = 100  # the least: sampling then adds about one per cent to the squared error
+_ENTRIES = 1 << 16  # of a sketch by default: a second or two
+_MOST_ENTRIES = 1 << 18  # of a sketch, if the number of records is known and is as large: some seconds
+
+
+@dataclass(frozen=True)
+class SketchSizeRow:
+    """One choice.
+
+    Attributes
+    ----------
+    sketch_size : int
+    ridge : float
+        The smallest one for the budget.
+    error_bound : float
+        ‖gram() − DᵀD‖ stays below it with the given confidence, if ‖DᵀD‖ ≤ `gram_norm_bound`.
+    ridge_ratio : float
+        This ridge over the one of the paper, l²/p*.
+    """
+
+    sketch_size: int
+    ridge: float
+    error_bound: float
+    ridge_ratio: float
+
+
+@dataclass(frozen=True)
+class SketchSizes:
+    """A table of choices, smallest sketch first, and the recommended one.
+
+    Attributes
+    ----------
+    rows : tuple of SketchSizeRow
+    recommended : int
+        The smallest sketch that meets the target error. Without a target, the smallest one whose bound is within 10 %
+        of the best on the table. The bound falls slowly, so this is mostly the largest size or the one before. A
+        release draws d·r numbers at about 15 µs each: pass `target_error`, or the `sketch_sizes` that you can afford.
+    """
+
+    rows: tuple[SketchSizeRow, ...]
+    recommended: int
+
+    def to_rows(self) -> list[dict[str, float]]:
+        """The table as plain values, one dictionary per row."""
+        return [vars(row).copy() for row in self.rows]
+
+    def __repr__(self) -> str:
+        lines = [f"{'sketch_size':>11} {'ridge':>12} {'error bound':>12} {'of paper':>9}"]
+        for row in self.rows:
+            mark = "  <- recommended" if row.sketch_size == self.recommended else ""
+            lines.append(
+                f"{row.sketch_size:>11} {row.ridge:>12.6g} {row.error_bound:>12.6g} {row.ridge_ratio:>9.4f}{mark}"
+            )
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw ridge and error bound against the size of the sketch and return the axes."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots()[1]
+        sizes = [row.sketch_size for row in self.rows]
+        ax.loglog(sizes, [row.error_bound for row in self.rows], marker="o", label="error bound")
+        ax.loglog(sizes, [row.ridge for row in self.rows], marker="s", label="ridge")
+        ax.axvline(self.recommended, color="0.6", linestyle="--", label=f"recommended: {self.recommended}")
+        ax.set(xlabel="sketch size", ylabel="spectral norm")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False)
+        return ax
+
+
+def default_sketch_size(*, columns: int, epsilon: float, delta: float, records: float | None = None) -> int:
+    """How many rows an estimator's sketch has if nobody says, from public numbers only.
+
+    Least squares on a sketch of r rows has at least the noise of least squares on r records. So more rows than records
+    serve little. The privacy noise of an entry of the Gram matrix is about l²κ for every large r, with κ = 1/(√2·μ) and
+    μ the shift that (ε, δ) allows. The noise of sampling is at most l²·records/√r. It is below the privacy noise if
+    r ≥ (records/κ)². So for records that are known, r is the smaller of records and (records/κ)², up to 2¹⁸ entries.
+    Otherwise the sketch has 2¹⁶ entries. It always has at least 100 rows per column.
+
+    Parameters
+    ----------
+    columns : int
+        All columns of the sketch, targets and constant included.
+    epsilon, delta : float
+    records : float, optional
+        The number of records, if it is public.
+
+    Examples
+    --------
+    >>> default_sketch_size(columns=6, epsilon=1.0, delta=1e-6)
+    10922
+    >>> [default_sketch_size(columns=6, epsilon=1.0, delta=1e-6, records=n) for n in (500, 20_000, 1_000_000)]
+    [600, 20000, 43690]
+    """
+    least = _ROWS_PER_COLUMN * columns
+    if records is None:
+        return max(least, _ENTRIES // columns)
+    noise = unit_noise(epsilon, delta)
+    serving = min(records, 2.0 * (records / noise) ** 2)
+    return max(least, int(min(serving, _MOST_ENTRIES // columns)))
+
+
+# ---------------------------------------------------------------------- the mechanisms
+
+
 @loadable
 @dataclass(frozen=True, kw_only=True)
 class RandomProjection(SketchMechanism):
@@ -209,7 +317,7 @@ class RandomProjection(SketchMechanism):
     fractional_bits : int
         k: rows are rounded onto the grid bound·2⁻ᵏ.
     calibration : str
-        How the ridge was found.
+        How the ridge was found: "exact", "given", or by an analysis of `ndis.paper`.
 
     Examples
     --------
@@ -218,6 +326,89 @@ class RandomProjection(SketchMechanism):
     >>> round(mechanism.ridge, 6), round(mechanism.profile().epsilon(1e-9), 6)
     (35.540172, 1.398659)
     """
+
+    @classmethod
+    def sizes(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        row_norm_bound: float,
+        columns: int,
+        sketch_sizes: Iterable[int] | None = None,
+        gram_norm_bound: float = 0.0,
+        confidence: float = 0.95,
+        target_error: float | None = None,
+        adjacency: Adjacency = "add-remove",
+        target_bound: float | None = None,
+        intercept: float | None = None,
+    ) -> SketchSizes:
+        """Compare sizes of a sketch: the ridge and the error bound of each, from public numbers only.
+
+        A larger sketch needs more ridge, about in proportion to √r, and averages more draws. The bound is
+        (2η + η²)·(‖DᵀD‖ + ridge) with η = √(d/r) + √(2 ln(2/β)/r) (thm:mech-rp-utility, with the constants of
+        Davidson and Szarek). It falls with r towards a floor that the budget sets.
+
+        Parameters
+        ----------
+        columns : int
+            d: features and targets, without the constant column.
+        sketch_sizes : iterable of int, optional
+            The sizes to compare; by default powers of two from about 4·d to 4096·d. A release draws d·r numbers at
+            about 15 µs each. Without `target_error` nearly the largest size is recommended, so name the sizes you can
+            afford.
+        gram_norm_bound : float
+            A public guess of ‖DᵀD‖, at most records·l². At the default, 0, the table shows only the cost of the ridge.
+        confidence : float
+            1 − β.
+        target_error : float, optional
+            The error to reach.
+        epsilon, delta, row_norm_bound, adjacency, target_bound, intercept
+            As for `RandomProjection.calibrated`.
+
+        Raises
+        ------
+        ParameterError
+            If no size on the table meets `target_error`.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> table = ndis.RandomProjection.sizes(
+        ...     epsilon=1.0, delta=1e-6, row_norm_bound=1.0, columns=5, sketch_sizes=[100, 1000, 10000],
+        ...     gram_norm_bound=1e4,
+        ... )
+        >>> table.recommended, [round(row.ridge, 2) for row in table.rows]
+        (10000, [35.54, 99.99, 304.2])
+        """
+        d = as_size("columns", columns) + (intercept is not None)
+        beta = 1.0 - as_one_probability("confidence", confidence)
+        norm = as_not_negative("gram_norm_bound", gram_norm_bound)
+        start = 4 << max(d - 1, 1).bit_length()
+        wanted: Any = [start << k for k in range(11)] if sketch_sizes is None else sketch_sizes
+        if not isinstance(wanted, Iterable):
+            raise ParameterError("sketch_sizes", "be several sizes", repr(wanted), "one size is [size]")
+        sizes = sorted({as_size("sketch_sizes", r) for r in wanted})
+        if not sizes:
+            raise ParameterError("sketch_sizes", "name at least one size", "none")
+
+        public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "target_bound": target_bound, "intercept": intercept}
+
+        def row(r: int) -> SketchSizeRow:
+            mechanism = cls.calibrated(epsilon=epsilon, delta=delta, sketch_size=r, adjacency=adjacency, **public)
+            eta = math.sqrt(d / r) + math.sqrt(2.0 * math.log(2.0 / beta) / r)
+            paper = mechanism.ridge * (1.0 + mechanism.leverage)  # l²/p* = λ + l²
+            error = (2.0 * eta + eta**2) * (norm + mechanism.ridge)
+            return SketchSizeRow(r, mechanism.ridge, error, mechanism.ridge / paper)
+
+        rows = tuple(row(r) for r in sizes)
+        best = min(one.error_bound for one in rows)
+        goal = _CLOSE * best if target_error is None else as_scalar("target_error", target_error)
+        good = [one.sketch_size for one in rows if one.error_bound <= goal]
+        if not good:
+            remedy = "try larger sketch_sizes" if rows[-1].error_bound == best else "the budget does not allow it"
+            raise ParameterError("target_error", f"be at least {best:.6g}, the best on the table", goal, remedy)
+        return SketchSizes(rows, good[0])
 
 
 @loadable
@@ -279,3 +470,6 @@ def _as_rate(value: Any, adjacency: Adjacency, delta: float) -> float:
         remedy = "rows enter at a multiple of 2^-64, which must be near the rate that estimates divide by"
         raise ParameterError("rate", "be at least 2^-40", rate, remedy)
     return rate
+
+
+choose_sketch_size = RandomProjection.sizes  # the name of version 0.2

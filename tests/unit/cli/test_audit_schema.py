@@ -99,7 +99,7 @@ def test_the_worst_row_has_a_target_within_the_schema(place: Path) -> None:
     ("more", "message"),
     [
         (("--data", "rows.csv", "--header", "--columns", "age"), "--columns must be left out"),
-        (("--data", "rows.csv", "--header", "--targets", "spend"), "--targets must be left out with a schema"),
+        (("--data", "rows.csv", "--header", "--targets", "age"), "--targets must be left out, or 'spend'"),
         (("pairs.json",), "--schema must come with data"),
         (("--data", "other.csv", "--header"), "data must have a column 'age', which the schema names"),
     ],
