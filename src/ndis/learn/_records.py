@@ -17,9 +17,8 @@ from ndis._validate import STATE_A_BOUND, Floats
 from ndis.data.cells import kind_of, listed_rows, nested_cells, read_cells
 from ndis.data.columns import objects, series_cells, series_table
 from ndis.data.dask import is_dask
-from ndis.data.opening import open_source
+from ndis.data.opening import open_rows, open_source
 from ndis.data.paths import is_paths
-from ndis.data.source import choose_columns
 from ndis.errors import ParameterError
 
 __all__ = [
@@ -172,12 +171,9 @@ def weighted_records(
     >>> x.tolist(), y.tolist()
     ([[2.0, 1.0], [nan, nan]], [[2.0], [nan]])
     """
-    source = open_source((rows, targets))
-    blocks = list(source.read(choose_columns(source, None, None)))
+    x, y = open_rows((rows, targets)).arrays()
     with np.errstate(all="ignore"):  # a warning would tell of the values
         given = _numbers(weights)
-        x = np.concatenate([np.asarray(block[0], dtype=np.float64) for block in blocks])
-        y = np.concatenate([np.asarray(block[1], dtype=np.float64) for block in blocks])
         if given.shape not in ((len(x),), ()):
             raise ParameterError(
                 "sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)"
