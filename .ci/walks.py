@@ -23,6 +23,10 @@ WALKS = {
 import ndis
 ndis.GaussianPair.from_ratios([1.5, 0.8], shift=[0.0, 0.7]).delta(1.0)
 """,
+    "epsilon of DP-SGD": """
+import ndis
+ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062).epsilon(1e-5)
+""",
     "calibrate and release a Parquet folder": """
 import numpy, os, pyarrow, pyarrow.parquet
 os.makedirs("rows", exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from ndis._rounding import up
 from ndis._validate import Order, as_count, as_scalar, as_within
-from ndis.accountant.groups import Step
+from ndis.accountant.composition import Step
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ndis._chart import tag
-from ndis._digits import equation, plain, several, unbroken
+from ndis._digits import at_least, at_most, equation, plain, several, unbroken
 
 __all__ = ["framed", "minute", "number", "render", "sentence"]
 
@@ -38,7 +38,7 @@ def _environment() -> Environment:
     environment.filters.update(
         exact=lambda x: number(plain(x)), minute=minute, several=several, sentence=sentence, unbroken=unbroken
     )
-    environment.globals.update(equation=equation)
+    environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, number=number, plain=plain)
     return environment
 
 

@@ -19,8 +19,8 @@ from ndis._json import loads, only_keys
 from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, Floats, Vector, as_count, as_counts, as_floats, as_one_probability, shaped
 from ndis._version import __version__
-from ndis.accountant.groups import SAMPLED_WIDTH
-from ndis.accountant.two import shift_for
+from ndis.accountant.composition import SAMPLED_WIDTH
+from ndis.accountant.few import shift_for
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs

@@ -30,16 +30,15 @@ from ndis._validate import (
     single,
     warn_caller,
 )
-from ndis.accountant import groups as kernel
-from ndis.accountant.groups import Step
+from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, Step, certified_epsilon, evaluator, worse
+from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
 
 __all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
 
-_CERTIFICATES_PER_EPSILON = 24  # tries of `certified_epsilon` of a composition
 _MAX_EPSILON = 690.0  # e^ε is a float up to this ε
 _NEGLIGIBLE_DELTA = 1e-16  # a δ below it does not change a trade-off curve in floats
 _LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
@@ -263,7 +262,7 @@ class PrivacyProfile:
         True
         """
         x = single("epsilon", as_floats("epsilon", epsilon))
-        usual = kernel.SAMPLED_WIDTH if self.composed else kernel.WIDTH
+        usual = SAMPLED_WIDTH if self.composed else WIDTH
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
@@ -281,7 +280,9 @@ class PrivacyProfile:
         """
         target = as_one_probability("delta", delta)
         if self.composed:
-            return self._certified_epsilon_of_composition(target, order)
+            left = down(Fraction(target) - Fraction(self.failure_probability))
+            both = [Composition(self._steps(one), one) for one in orders_of(order)]
+            return certified_epsilon(both, left) if left > 0.0 else math.inf
         start = x = self._smallest_epsilon(target, order)
         step = 2.0**-48 * max(start, 2.0**-1000)
         while math.isfinite(x) and not self.certify(x, relative_width=1e-13, order=order).upper <= target:
@@ -425,7 +426,7 @@ class PrivacyProfile:
         """Return log δ(ε). A value that is known to lie below `floor` may be −inf."""
         x = as_floats("epsilon", epsilon)
         if self.composed and order == "worst":
-            values = kernel.worst_log_delta(self._steps("remove"), self._steps("add"), x.ravel(), floor)
+            values = worse([Composition(self._steps(one), one) for one in orders_of(order)], x.ravel(), floor)
         else:
             values = np.maximum.reduce([self._log_delta(one, x.ravel(), floor) for one in orders_of(order)])
         if self.failure_probability:
@@ -433,13 +434,16 @@ class PrivacyProfile:
         return shaped(values, x.shape)
 
     def _log_delta(self, order: Order, epsilon: Floats, floor: float) -> Floats:
-        return kernel.log_delta(self._steps(order), order, epsilon, floor)
+        return self._evaluator(order).log_delta(epsilon, floor)
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
-        return kernel.certify(self._steps(order), order, epsilon, relative_width=relative_width)
+        return self._evaluator(order).certify(epsilon, relative_width)
 
     def _steps(self, order: Order) -> list[Step]:
         return [group.step(order) for group in self.groups]
+
+    def _evaluator(self, order: Order) -> Composition | OneRelease:
+        return evaluator(self._steps(order), order)
 
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
         """Return the smallest safe ε for the δ `target`; a guess only saves time."""
@@ -449,21 +453,6 @@ class PrivacyProfile:
                 return math.inf
         epsilon = 0.0
         for order in orders_of(choice):
-            epsilon = kernel.smallest_epsilon(self._steps(order), order, target, start=epsilon, guess=guess)
+            if epsilon < math.inf:
+                epsilon = self._evaluator(order).smallest_epsilon(target, epsilon, guess)
         return epsilon
-
-    def _certified_epsilon_of_composition(self, target: float, order: Choice) -> float:
-        """Return `certified_epsilon`. It aims below `target` by the width of the certificate, and by more if needed."""
-        left, aim = down(Fraction(target) - Fraction(self.failure_probability)), 1.0 - 2.0 * kernel.SAMPLED_WIDTH
-        for _ in range(_CERTIFICATES_PER_EPSILON):
-            if not left > 0.0:
-                return math.inf
-            try:
-                x = self._smallest_epsilon(self.failure_probability + aim * left, order)
-            except PrecisionError:  # floats fail here, certificates may not
-                return max(kernel.certified_epsilon(self._steps(one), one, left) for one in orders_of(order))
-            upper = self.certify(x, order=order).upper
-            if upper <= target:
-                return x
-            aim *= (1.0 - 2.0**-20) * left / max(upper - self.failure_probability, left)
-        raise PrecisionError(f"no certified epsilon was found at delta = {target!r}", reached=upper / target - 1.0)

@@ -12,6 +12,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,7 +48,10 @@ class NamedAlgorithm:
 
 
 def load(kind: str, name: Any, folder: Path) -> Any:
-    """Return the value that ``path/to/file.py:name`` names, or none if its file has no such value."""
+    """Return the value that ``path/to/file.py:name`` names, or none if its file has no such value.
+
+    A function that is named as a mechanism is called: it makes one.
+    """
     path, _, inside = name.rpartition(":") if isinstance(name, str) else ("", "", "")
     if not (path.endswith(".py") and all(word.isidentifier() for word in inside.split("."))):
         raise ParameterError(kind, "be written path/to/file.py:name", repr(name))
@@ -58,7 +62,7 @@ def load(kind: str, name: Any, folder: Path) -> Any:
         value: Any = _module(file)
         for word in inside.split("."):
             value = getattr(value, word, None)
-    return value
+        return value() if kind == "mechanism" and isfunction(value) else value
 
 
 @lru_cache

@@ -12,7 +12,7 @@ import click
 from ndis._files import check_file
 from ndis._json import only_keys
 from ndis.cli.algorithm import NamedAlgorithm, load
-from ndis.cli.files import read_object, read_profile
+from ndis.cli.files import read_object, read_pair
 from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, option
 from ndis.cli.tables import read_schema, readable_data
 from ndis.errors import ParameterError
@@ -189,7 +189,7 @@ def _search(request: dict[str, Any], claim: Any, table: dict[str, Any]) -> Any:
         bounds |= classes
     if request.get("candidates") is None:
         return Search(**bounds)
-    rows = DataSet(_rows("candidates", request["candidates"]), **table)
+    rows = DataSet(_rows("candidates", request["candidates"]), **table).rows()
     replaced = claim.adjacency == "replace-one"
     rules: list[Any] = [ReplaceEach(rows)] if replaced else [RemoveEach(), AddRows(rows)]
     if bounds:
@@ -199,7 +199,7 @@ def _search(request: dict[str, Any], claim: Any, table: dict[str, Any]) -> Any:
 
 def _rows(name: str, value: Any) -> Any:
     """Return the path of a file, or the rows that a claim file holds itself."""
-    from ndis.auditing.edits import matrix_of
+    from ndis.auditing.candidates.edits import matrix_of
 
     return value if isinstance(value, Path) else matrix_of(name, value)
 
@@ -214,7 +214,7 @@ def _pairs(values: Any, folder: Path) -> list[Any]:
     pairs: list[Any] = []
     for number, item in enumerate(values):
         if isinstance(item, str):
-            pairs.append(read_profile(folder / item))
+            pairs.append(read_pair(folder / item))
         elif isinstance(item, dict):
             pairs.append(pair_from_arrays(f"pair {number}", item))
         else:

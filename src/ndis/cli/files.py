@@ -13,9 +13,10 @@ from ndis._json import loads
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
+    from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
 
-__all__ = ["numbers", "read_object", "read_profile"]
+__all__ = ["numbers", "read_object", "read_pair", "read_profile"]
 
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; these commands cannot factor larger ones
 
@@ -50,17 +51,25 @@ def read_object(name: str, file: Path) -> dict[str, Any]:
 
 
 def read_profile(file: Path) -> PrivacyProfile:
-    """Return a saved profile, or the pair whose constructor takes the values of a JSON or NPZ file."""
+    """Return a saved profile, or that of the pair in a file."""
+    from ndis.profile import PrivacyProfile
+
+    value = read_pair(file)
+    return value if isinstance(value, PrivacyProfile) else PrivacyProfile(value)
+
+
+def read_pair(file: Path) -> GaussianPair | PrivacyProfile:
+    """Return the pair whose constructor takes the values of a JSON or NPZ file, or a saved profile."""
     from ndis._pair_json import pair_from_arrays
     from ndis.profile import PrivacyProfile
 
     content = _content("file", file)
     if content.startswith(b"PK\x03\x04") or zipfile.is_zipfile(io.BytesIO(content)):
-        return PrivacyProfile(pair_from_arrays("the file", npz_arrays(content)))
+        return pair_from_arrays("the file", npz_arrays(content))
     values = read_object("file", file)
     if "format" in values:
         return PrivacyProfile.from_json(content)
-    return PrivacyProfile(pair_from_arrays("the file", values))
+    return pair_from_arrays("the file", values)
 
 
 def npz_arrays(content: bytes) -> dict[str, Any]:

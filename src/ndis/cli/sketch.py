@@ -64,7 +64,7 @@ def calibrate_projection(schema: Path | None, calibration: str, as_json: bool, *
     public = _public(read_schema(schema), **given)
     mechanism = sketch_mechanism(public, calibration=calibration)
     values: dict[str, Any] = {"mechanism": type(mechanism).__name__, "calibration": calibration}
-    values |= {key: mechanism.arguments()[key] for key in public}
+    values |= {key: getattr(mechanism, key) if value is None else value for key, value in public.items()}
     values |= {key: getattr(mechanism, key) for key in ("joint_norm_bound", "ridge", "leverage")}
     values["certified_delta"] = mechanism.profile().certify(mechanism.target_epsilon).upper
     if given["ptr"]:
@@ -94,10 +94,9 @@ def calibrate_gaussian(as_json: bool, **public: Any) -> None:
     from ndis.mechanisms.gaussian import GaussianMechanism
 
     mechanism = GaussianMechanism.calibrated(**public)
-    known = mechanism.arguments()
-    values = {"mechanism": "GaussianMechanism", **{name: known[name] for name in (*public, "noise_std")}}
-    values["certified_delta"] = mechanism.profile().certify(mechanism.target_epsilon).upper
-    print_values(values, as_json=as_json)
+    certified = mechanism.profile().certify(mechanism.target_epsilon).upper
+    values = {"mechanism": "GaussianMechanism", **public, "noise_std": mechanism.noise_std}
+    print_values({**values, "certified_delta": certified}, as_json=as_json)
 
 
 calibrate = Commands(

@@ -8,8 +8,8 @@ from flint import arb
 
 from ndis._balls import exact_ball
 from ndis._formulas import chernoff_factor_ball
-from ndis.accountant.certified_parts import product
-from ndis.accountant.moment_balls import ShiftStep
+from ndis.accountant.laws import product
+from ndis.accountant.laws.mean_shift import MeanShiftBalls
 from ndis.dominance.directions import enclosed, precision, up
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.profile import Group, Order, PrivacyProfile
@@ -70,7 +70,7 @@ def _unsampled(group: Group, way: Order, order: float) -> Fraction:
 
 
 def _sampled(group: Group, way: Order, order: float) -> Fraction:
-    """Bound K(s) of one sampled mean shift (`ndis.accountant.moment_balls`); other sampled pairs are refused."""
+    """Bound K(s) of one sampled mean shift (`ndis.accountant.laws.mean_shift`); other sampled pairs are refused."""
     pair = enclosed(group.pair(way))
     if pair.mutually_singular:
         raise _infinite(way, order)
@@ -84,7 +84,7 @@ def _sampled(group: Group, way: Order, order: float) -> Fraction:
     if pair.trivial:
         return Fraction(0)
     with precision(_BITS):
-        step = ShiftStep(product(group.rates), pair.flat.sqrt(), remove=way == "remove")
+        step = MeanShiftBalls(product(group.rates), pair.flat.sqrt(), remove=way == "remove")
         value = step.moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
         if not value.is_finite():
             raise PrecisionError(f"the Rényi divergence of order {order!r} of a sampled release could not be enclosed")

@@ -94,14 +94,21 @@ class TestData:
         assert refused(write(claim)).startswith("columns must name all columns of a CSV file")
 
     def test_what_the_algorithm_prints_stays_out_of_the_answer(self, workplace):
-        text = convicted("--data", "rows.npy", "--algorithm", "model.py:loud", "--epsilon", 1, "--delta", 1e-6, "--json")
+        text = convicted(
+            "--data", "rows.npy", "--algorithm", "model.py:loud", "--epsilon", 1, "--delta", 1e-6, "--json"
+        )
         assert AuditReport.from_json(text).refuted
 
     @pytest.mark.parametrize("data", ["../rows.csv", "../rows.npy", [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
     def test_named_in_a_file(self, workplace, data):
         """Paths in the file start at its folder, paths in options at the current one."""
         os.mkdir("inside")
-        claim = {"claim": CLAIM, "algorithm": "../model.py:Holder.inside", "data": data, "header": data == "../rows.csv"}
+        claim = {
+            "claim": CLAIM,
+            "algorithm": "../model.py:Holder.inside",
+            "data": data,
+            "header": data == "../rows.csv",
+        }
         file = write(claim, "inside/claim.json")
         passed(file)
         convicted(file, "--algorithm", "model.py:loud")

@@ -125,9 +125,12 @@ class TestBadInput:
             ("model:quiet", "algorithm must be written path/to/file.py:name"),
             ("none_such.py:f", "algorithm must be in a file that exists; got 'none_such.py'"),
             ("broken.py:f", "algorithm must be in a file that Python can run; got SyntaxError in broken.py, line 2"),
-            ("raising.py:f", "algorithm must be in a file that Python can run; got ZeroDivisionError in raising.py, line 1"),
+            (
+                "raising.py:f",
+                "algorithm must be in a file that Python can run; got ZeroDivisionError in raising.py, line 1",
+            ),
             ("leaving.py:f", "algorithm must be in a file that Python can run; got SystemExit in leaving.py, line 1"),
-            ("model.py:none", "algorithm must be a function of its module; got 'model:none'"),
+            ("model.py:none", "algorithm must be a function of its file; got 'model.py:none'"),
             ("model.py:number", "algorithm must be a function of its file"),
             (
                 "model.py:raises",
@@ -146,7 +149,9 @@ class TestBadInput:
         (workplace / "broken.py").write_text("x = 1\nx = (\n")
         (workplace / "raising.py").write_text("1 / 0\n")
         (workplace / "leaving.py").write_text("raise SystemExit(0)\n")
-        found = refused("--data", "rows.npy", "--algorithm", algorithm, "--epsilon", 1, "--delta", 1e-6, "--report", "r.html")
+        found = refused(
+            "--data", "rows.npy", "--algorithm", algorithm, "--epsilon", 1, "--delta", 1e-6, "--report", "r.html"
+        )
         assert found.removeprefix("--").startswith(message)
         assert "secret" not in found
         assert not (workplace / "r.html").exists()
@@ -164,4 +169,6 @@ class TestBadInput:
         assert "--adjacency" in refused(file, "--epsilon", 1, "--delta", 0.1, "--adjacency", "other")
         both = refused(file, "--algorithm", "model.py:quiet", "--epsilon", 1, "--delta", 0.1)
         assert both.startswith("pairs, algorithm or mechanism must be given, one of them; got pairs and algorithm")
-        assert refused("--data", "rows.npy", "--algorithm", "model.py:quiet", "--epsilon", 1, "--delta", 0.1, "--workers", 0)
+        assert refused(
+            "--data", "rows.npy", "--algorithm", "model.py:quiet", "--epsilon", 1, "--delta", 0.1, "--workers", 0
+        )

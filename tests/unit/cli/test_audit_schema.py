@@ -13,8 +13,7 @@ import pytest
 
 import ndis
 from helpers import command
-from ndis.auditing import AddAdversarial
-from ndis.auditing.edits import as_rows
+from ndis.auditing import AddAdversarial, DataSet
 from ndis.errors import ParameterError
 from ndis.schema import Schema
 
@@ -80,7 +79,7 @@ def test_the_command_on_the_page_names_the_schema(place: Path) -> None:
 
 def test_a_claim_file_may_name_its_schema(place: Path) -> None:
     words = 'claim = {epsilon = 1.0, delta = 1e-6}\nalgorithm = "mymodel.py:seen"\ndata = "rows.csv"\nheader = true\n'
-    Path("claim.toml").write_text(words + 'schema = "schema.toml"\ncandidates = "rows.parquet"\n')
+    Path("claim.toml").write_text(words + 'schema = "schema.toml"\ncandidates = "rows.csv"\n')
     assert "refuted" in run("audit", "claim.toml", status=1)
     assert json.loads(Path("seen.jsonl").read_text().splitlines()[0]) == [FEATURES, TARGETS]
     Path("claim.toml").write_text(words)
@@ -127,19 +126,19 @@ def test_the_library_takes_a_schema_as_well() -> None:
         return data[0].sum(axis=0), np.full(3, 0.5)
 
     claim = ndis.Claim(epsilon=1.0, delta=1e-6)
-    assert ndis.audit(claim, algorithm=algorithm, data=FRAME, schema=SCHEMA).refuted
+    assert ndis.audit(claim, algorithm=algorithm, data=DataSet(FRAME, schema=SCHEMA)).refuted
     assert [part.tolist() for part in seen[0]] == [FEATURES, TARGETS]
-    assert as_rows(SCHEMA.table(FRAME, target=False)).tolist() == FEATURES
+    assert DataSet(SCHEMA.table(FRAME, target=False)).rows().tolist() == FEATURES
     with pytest.raises(ParameterError, match="columns, targets, header and schema must come with data"):
-        ndis.audit(claim, pairs=[ndis.GaussianPair.from_ratios(2.0)], schema=SCHEMA)
+        ndis.audit(claim, pairs=[ndis.GaussianPair.from_ratios(2.0)], data=DataSet(None, schema=SCHEMA))
     mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, **SCHEMA.bounds())
-    assert ndis.audit(claim, mechanism=mechanism, data=FRAME, schema=SCHEMA).proved
+    assert ndis.audit(claim, mechanism=mechanism, data=DataSet(FRAME, schema=SCHEMA)).proved
     gram = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0)
     with pytest.raises(ParameterError, match="data must be left out for this mechanism"):
-        ndis.audit(claim, mechanism=gram, data=FRAME, schema=SCHEMA)
+        ndis.audit(claim, mechanism=gram, data=DataSet(FRAME, schema=SCHEMA))
     model = ndis.models.BohningLogistic(l2_penalty=100.0, row_norm_bound=1.0)
     with pytest.raises(ParameterError, match="schema must be left out for a lifted mechanism"):
-        ndis.audit(claim, mechanism=ndis.lift(model, epsilon=1.0, delta=1e-6), data=FRAME, schema=SCHEMA)
+        ndis.audit(claim, mechanism=ndis.lift(model, epsilon=1.0, delta=1e-6), data=DataSet(FRAME, schema=SCHEMA))
 
 
 def test_schema_check_takes_the_schema_as_an_option_too(place: Path) -> None:

@@ -56,7 +56,7 @@ LATE = {
     "ndis.gram.device": "the fused kernel needs triton at import, which few users have",
 }
 LATE_LEFT: tuple[str, ...] = ()
-HEAVY = ("numba", "scipy", "matplotlib", "flint", "sklearn", "pandas", "pyarrow", "dask", "torch", "typer", "rich")
+HEAVY = ("numba", "scipy", "matplotlib", "flint", "sklearn", "pandas", "pyarrow", "dask", "torch", "click", "rich")
 
 
 def modules() -> dict[str, Path]:

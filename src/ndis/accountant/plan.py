@@ -1,18 +1,22 @@
-"""Where to sum for a certificate of a sampled composition, in floats: proposals only, nothing rests on them.
+"""Propose where to sum for a certificate of a composition. All is in floats, and no proof rests on it.
 
-The letters are those of `ndis.accountant.certified`.
+The letters are those of `ndis.accountant.certify`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ndis.accountant.certified_parts import Parts
+from ndis.accountant.laws import BallLaw
 
 __all__ = ["Guess", "Plan", "Planner"]
+
+
+_WAYS = 21
 
 
 class Plan(NamedTuple):
@@ -47,24 +51,18 @@ class Guess(NamedTuple):
 
 
 class Planner:
-    """Proposals for one composition at one ε."""
+    """Propose lines and periods for one composition at one ε."""
 
-    def __init__(self, parts: Parts, epsilon: float, width: float, guess: Guess) -> None:
+    def __init__(self, parts: Sequence[tuple[BallLaw, int]], epsilon: float, width: float, guess: Guess) -> None:
         self.parts, self.epsilon, self.width, self.guess = parts, epsilon, width, guess
         self.patience = 2.0 + 2.0 * guess.attempt
-        self.rows = [(float(t), float(m2), n) for t, m2, n in parts.curved]
-        self.highest = 0.999 * parts.limit
+        self.highest = 0.999 * min((law.limit for law, _ in parts), default=math.inf)
 
     def _exponent(self, b: float) -> float:
-        """K(b) − bε in floats."""
-        total = -b * self.epsilon + 0.5 * float(self.parts.flat) * b * (1.0 + b)
-        for t, m2, n in self.rows:
-            total += n * (
-                -0.5 * b * math.log1p(t) - 0.5 * math.log1p(-b * t) + 0.5 * m2 * b * (1.0 + b) / (1.0 - b * t)
-            )
-        return total + sum(n * step.log_moment(b) for step, n in self.parts.steps)
+        """Return K(b) − bε."""
+        return -b * self.epsilon + sum(n * law.log_moment(b) for law, n in self.parts)
 
-    def _saddle(self) -> tuple[float, float]:
+    def saddle(self) -> tuple[float, float]:
         """(c, log δ there, roughly)."""
 
         def height(log_b: float) -> float:
@@ -96,18 +94,21 @@ class Planner:
         return math.exp(at), log_delta
 
     def _few_hits(self, epsilon: float) -> float:
-        """log δ(ε) roughly, if the steps together go a part of the way and one of them the rest; inf if
-        that says nothing."""
+        """Return log δ(ε) roughly, if the steps together go a part of the way and one of them the rest.
+
+        The answer is inf if that says nothing. The loss of one step is spread by about √(2π) δ(0).
+        """
         if not epsilon > 0.0:
             return math.inf
-        spread = float(self.parts.flat) + sum(n * step.body_variance() for step, n in self.parts.steps)
+        spread = 2.0 * math.pi * sum(n * float(law.delta(0.0)) ** 2 for law, n in self.parts)
         if not spread > 0.0:
             return math.inf
-        parts = epsilon * np.linspace(0.0, 1.0, 41)
+        ways = epsilon * np.linspace(0.0, 1.0, _WAYS)
         best = -math.inf
-        for step, n in self.parts.steps:
-            one = np.array([step.log_delta(e) for e in (epsilon - parts).tolist()]) + math.log(n)
-            best = max(best, float((np.minimum(one, 0.0) - 0.5 * parts**2 / spread).max()))
+        for law, n in self.parts:
+            deltas = [law.delta(e) for e in (epsilon - ways).tolist()]
+            one = np.array([float(d.log().mid()) if d > 0 else -math.inf for d in deltas]) + math.log(n)
+            best = max(best, float((np.minimum(one, 0.0) - 0.5 * ways**2 / spread).max()))
         return best if best > -2000.0 else math.inf
 
     def _ratio(self, c: float) -> float:
@@ -119,7 +120,8 @@ class Planner:
         return max(c * (1.0 + c), slope * (1.0 + slope))
 
     def plan(self) -> Plan:
-        saddle, log_delta = self._saddle()
+        """Propose the whole sum."""
+        saddle, log_delta = self.saddle()
         if math.isfinite(self.guess.log_delta):
             log_delta = self.guess.log_delta
         lines = [saddle * f for f in (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 1.2, 1.5, 2.0, 3.0)]
@@ -163,14 +165,14 @@ class Planner:
         bare = self._length(c, 0.0, loss + fine)
         tau, length = 0.0, bare
         if bare * period > 2.0 * math.pi * 3000.0:
-            tau = math.sqrt(0.6 * self.width / self._ratio(c)) * (
+            tau = math.sqrt(0.5 * self.width / self._ratio(c)) * (
                 1.0 if self.guess.attempt else 24.0
             )  # the first is a pilot
             smooth = self._length(c, tau, loss + fine + 4.0)
             tau, length = (0.0, bare) if bare <= smooth else (tau, smooth)
         count = math.ceil(min(length * period / (2.0 * math.pi), 1e15)) + 1
         loss = max(loss, 0.0)
-        steps = sum(n for _, n in self.parts.steps)
+        steps = sum(n for _, n in self.parts)
         digits = fine + loss + math.log(max(steps, 1)) + 4.0
         return Plan(c, period, below, above, tau, count, log_delta, loss, digits)
 
@@ -178,16 +180,9 @@ class Planner:
         """A y beyond which the integrand is below e^−digits of its maximum; inf where none is found."""
 
         def enough(y: float) -> bool:
-            fall = 0.5 * (tau * y) ** 2 + 0.5 * float(self.parts.flat) * y * y + math.log(max(y / c, 1e-3))
-            for t, m2, n in self.rows:
-                rest = 1.0 - c * t
-                fall += 0.25 * n * math.log1p((t * y / rest) ** 2)
-                inverse = 1.0 / complex(rest, -t * y)
-                fall += n * 0.5 * m2 * (c * (1.0 + c) / rest - (complex(c, y) * complex(1.0 + c, y) * inverse).real)
-            if fall > digits:
-                return True
-            for step, n in self.parts.steps:
-                fall -= n * step.best_angle(c, y)[0]
+            fall = 0.5 * (tau * y) ** 2 + math.log(max(y / c, 1e-3))
+            for law, n in self.parts:
+                fall -= n * law.log_ceiling(c, y)
                 if fall > digits:
                     return True
             return False

@@ -1,13 +1,14 @@
-"""Data sets and their neighbours: a table as rows of numbers, and a neighbour as a change of the rows."""
+"""Read rows of numbers from a data set, and make its neighbours: an edit changes one row."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import pickle
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +19,16 @@ from ndis.data.table import Table, choose_columns
 from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_data
 
+if TYPE_CHECKING:
+    from ndis.data.schema import Schema
+
 __all__ = [
-    "DataSets",
+    "DataSet",
     "Edit",
+    "GivenSets",
     "Proposals",
     "addition",
-    "as_rows",
+    "as_data_set",
     "digest",
     "in_batches",
     "matrix_of",
@@ -41,50 +46,76 @@ _FRAMES = ("pandas", "polars", "pyarrow")
 # ---------------------------------------------------------------------- rows
 
 
-def as_rows(
-    data: Any,
-    *,
-    columns: Any = None,
-    targets: Any = None,
-    header: bool = False,
-    schema: Any = None,
-    progress: bool | None = False,
-) -> Any:
-    """A data frame, an Arrow table, a file or a table with its schema as an array of rows, or (X, y) with targets.
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A table says which of its columns are read, and how.
 
-    Other data come back as they are, unless `columns` or `targets` choose among them.
+    Parameters
+    ----------
+    data : array of rows, (X, y), data frame, Arrow table or path
+        The rows.
+    columns, targets : optional
+        Names or numbers of the columns to read, and of the targets, as for `ndis.gram.exact_gram`.
+    header : bool
+        Say if the first line of a CSV file names its columns. A CSV file needs `header=True` or the list `columns`.
+    schema : Schema, optional
+        It states what is public about the columns. An algorithm gets the rows as the schema encodes them, and (X, y)
+        if the schema has a target: its number in [−1, 1], or the number of its class. A row with a missing cell becomes
+        zeros.
 
-    >>> as_rows(np.array([[1.0, 2.0, 3.0]]), targets=[2])
+    Examples
+    --------
+    >>> DataSet(np.array([[1.0, 2.0, 3.0]]), targets=[2]).rows()
     (array([[1., 2.]]), array([3.]))
     """
-    if schema is not None:
-        how = {"columns": columns, "targets": targets, "header": header}
-        table, how = encoded_data(schema, data, how, target=schema.target is not None)
-        return as_rows(table, **how, progress=progress)
-    choice = columns is not None or targets is not None or header
-    parts = parts_of(data)
-    encoded = isinstance(data, Table)
-    if not (choice or encoded or isinstance(data, str | os.PathLike) or any(map(_is_frame, parts))):
-        return data
-    source = open_source(data, columns=columns, header=header, progress=progress)
-    blocks = list(source.read(choose_columns(source, columns, targets)))
-    if not blocks:
-        raise ParameterError("data", "hold at least one row", "none")
-    features, *others = (np.concatenate([np.asarray(block) for block in part]) for part in zip(*blocks, strict=True))
-    if encoded:  # a row with a missing cell is zeros for every mechanism, target included
-        empty = np.isnan(np.concatenate([features, *others], axis=1)).any(axis=1)
-        features, *others = (np.where(empty[:, None], 0.0, part) for part in (features, *others))
-    return with_targets("data", features, others[0] if others else None)
+
+    data: Any
+    columns: Any = None
+    targets: Any = None
+    header: bool = False
+    schema: Schema | None = None
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of the file that is read, or nothing."""
+        return os.path.basename(os.fspath(self.data)) if isinstance(self.data, str | os.PathLike) else ""
+
+    def encoded(self, *, target: bool) -> tuple[Any, dict[str, Any]]:
+        """Return the data as the schema encodes them, and the arguments with which `exact_gram` reads them."""
+        how = {"columns": self.columns, "targets": self.targets, "header": self.header}
+        return encoded_data(self.schema, self.data, how, target=target)
+
+    def rows(self, *, progress: bool | None = False) -> Any:
+        """Read an array of rows, or (X, y) if there are targets.
+
+        Arrays come back unchanged, unless `columns` or `targets` choose among them.
+        """
+        data, how = self.encoded(target=self.schema is not None and self.schema.target is not None)
+        chosen = how["columns"] is not None or how["targets"] is not None or how["header"]
+        encoded = isinstance(data, Table)
+        frames = any(type(one).__module__.partition(".")[0] in _FRAMES for one in parts_of(data))
+        if not (chosen or encoded or frames or isinstance(data, str | os.PathLike)):
+            return data
+        source = open_source(data, columns=how["columns"], header=how["header"], progress=progress)
+        blocks = list(source.read(choose_columns(source, how["columns"], how["targets"])))
+        if not blocks:
+            raise ParameterError("data", "hold at least one row", "none")
+        columns = [np.concatenate([np.asarray(block) for block in some]) for some in zip(*blocks, strict=True)]
+        if encoded:  # a row with a missing cell is zeros for every mechanism, target included
+            empty = np.isnan(np.concatenate(columns, axis=1)).any(axis=1)
+            columns = [np.where(empty[:, None], 0.0, some) for some in columns]
+        return with_targets("data", *columns)
 
 
-def _is_frame(part: Any) -> bool:
-    return type(part).__module__.partition(".")[0] in _FRAMES
+def as_data_set(data: Any) -> DataSet:
+    """Return the data set; other data become one with all their columns."""
+    return data if isinstance(data, DataSet) else DataSet(data)
 
 
-def matrix_of(name: str, found: Any) -> Floats:
-    """A finite matrix. No message about it quotes an entry."""
+def matrix_of(name: str, rows: Any) -> Floats:
+    """Check that rows are a finite matrix. No message about it quotes an entry."""
     try:
-        array = np.asarray(found)
+        array = np.asarray(rows)
     except ValueError:
         raise ParameterError(name, "be rows of equal length", "rows of different lengths") from None
     if array.dtype.kind not in "uifb":
@@ -97,8 +128,8 @@ def matrix_of(name: str, found: Any) -> Floats:
     return array
 
 
-def with_targets(name: str, features: Any, targets: Any) -> Any:
-    """The features, or (features, targets) with a single target column as a vector."""
+def with_targets(name: str, features: Any, targets: Any = None) -> Any:
+    """Check features, or (features, targets); a single target column becomes a vector."""
     matrix = matrix_of(name, features)
     if targets is None:
         return matrix
@@ -108,12 +139,12 @@ def with_targets(name: str, features: Any, targets: Any) -> Any:
 
 
 def parts_of(data: Any) -> tuple[Any, ...]:
-    """A matrix as a tuple of one, (X, y) as a tuple of two."""
+    """Return a matrix as a tuple of one, (X, y) as a tuple of two."""
     return data if isinstance(data, tuple) else (data,)
 
 
 def row_count(data: Any) -> int:
-    """Number of rows of a matrix or of (X, y), checked."""
+    """Count the rows of a matrix or of (X, y), and check it."""
     parts = parts_of(data)
     if len(parts) not in (1, 2) or not all(isinstance(p, np.ndarray) and p.ndim >= 1 for p in parts):
         raise ParameterError("data", "be an array of rows, or a pair (X, y) of arrays", type(data).__name__)
@@ -125,7 +156,7 @@ def row_count(data: Any) -> int:
 
 
 def digest(*arrays: Any) -> str:
-    """A short fingerprint of arrays, or of any values that can be pickled."""
+    """Make a short fingerprint of arrays, or of any values that can be pickled."""
     mark = hashlib.sha256()
     for array in arrays:
         if not isinstance(array, np.ndarray | np.generic | float | int):
@@ -142,12 +173,12 @@ def digest(*arrays: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """One neighbour as a change of the data: a row less, a row more, or both; or another data set.
+    """An edit makes one neighbour of the data: a row less, a row more, or both; or another data set.
 
     Attributes
     ----------
     name : str
-        Unique within an audit; the journal knows the edit by it.
+        Unique within an audit.
     label : str
         The same in words.
     remove : int or None
@@ -165,7 +196,7 @@ class Edit:
     whole: Any = None
 
     def apply(self, data: Any) -> Any:
-        """The neighbouring data set."""
+        """Make the neighbouring data set."""
         if self.whole is not None:
             return self.whole
         parts = parts_of(data)
@@ -181,13 +212,8 @@ Proposals = Generator[list[Edit], list[float], None]
 
 def in_batches(edits: Iterable[Edit]) -> Proposals:
     """Propose edits that do not depend on the scores."""
-    batch: list[Edit] = []
-    for edit in edits:
-        batch.append(edit)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
+    left = iter(edits)
+    while batch := list(itertools.islice(left, _BATCH)):
         yield batch
 
 
@@ -216,23 +242,23 @@ def _brief(row: tuple[Any, ...]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class DataSets:
-    """Neighbouring data sets that the user made. The audit does not check that they are neighbours."""
+class GivenSets:
+    """The audit takes these data sets of the user as neighbours; it does not check that they are."""
 
     sets: tuple[Any, ...]
     adjacency: Any = None
 
     def describe(self) -> str:
-        mark = digest(*(part for one in self.sets for part in parts_of(one)))
+        mark = digest(*(array for one in self.sets for array in parts_of(one)))
         sets = several(len(self.sets), "data set")
         return f"{sets} given as neighbours of the data; the audit takes this on trust (digest {mark})"
 
     def check(self, data: Any) -> None:
         """Every data set must be of the kind of the data."""
         for number, one in enumerate(self.sets):
-            if _kind(one) != _kind(data):
-                rule = f"be like data, {_told(data)}"
-                raise ParameterError(f"data set {number} of neighbours", rule, _told(one), "give a list of data sets")
+            if _words(one) != _words(data):
+                rule = f"be like data, {_words(data)}"
+                raise ParameterError(f"data set {number} of neighbours", rule, _words(one), "give a list of data sets")
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         yield from in_batches(
@@ -241,16 +267,10 @@ class DataSets:
         )
 
 
-def _kind(data: Any) -> tuple[Any, ...]:
-    """The properties that data sets share if they differ by a row."""
-    if not isinstance(data, tuple):
-        return ("array", data.ndim, data.shape[1:]) if isinstance(data, np.ndarray) else (type(data),)
-    return tuple(_kind(part) for part in data)
-
-
-def _told(data: Any) -> str:
+def _words(data: Any) -> str:
+    """Describe the properties that data sets share if they differ by a row."""
     if isinstance(data, tuple):
-        return f"({', '.join(map(_told, data))})"
+        return f"({', '.join(map(_words, data))})"
     if isinstance(data, np.ndarray):
         return f"an array of shape (…{''.join(f', {n}' for n in data.shape[1:])})" if data.ndim else "a number"
     return f"a {type(data).__name__}"

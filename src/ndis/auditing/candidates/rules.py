@@ -1,4 +1,4 @@
-"""Rules that choose the neighbours to test.
+"""A rule says which neighbours are tested, and `Search` says which rules.
 
 A rule proposes edits in batches. It learns the score of each, log δ of the worse order, before it proposes more. The
 adversarial rules climb by these scores; the others ignore them. The proposals depend only on data, scores and seed.
@@ -16,18 +16,9 @@ from numpy.typing import NDArray
 
 from ndis._digits import plain, several
 from ndis._validate import Adjacency, as_floats, as_scalar, as_size, as_vector
-from ndis.auditing.claim import Claim, ClaimedCurve
-from ndis.auditing.edits import (
-    DataSets,
-    Proposals,
-    addition,
-    digest,
-    in_batches,
-    parts_of,
-    removal,
-    replacement,
-    row_count,
-)
+from ndis.auditing.candidates import edits
+from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
+from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
 
 __all__ = [
@@ -38,8 +29,7 @@ __all__ = [
     "RemoveEach",
     "ReplaceAdversarial",
     "ReplaceEach",
-    "as_rules",
-    "only_given",
+    "Search",
 ]
 
 _LEAST_BOUND = 1e-150  # squares of rows stay within floats
@@ -47,14 +37,14 @@ _LEAST_BOUND = 1e-150  # squares of rows stay within floats
 
 @runtime_checkable
 class Neighbours(Protocol):
-    """A rule that chooses neighbours."""
+    """A rule has these attributes and methods."""
 
     @property
     def adjacency(self) -> Adjacency:
-        """Which data sets its neighbours are."""
+        """Say which data sets are its neighbours."""
 
     def describe(self) -> str:
-        """One sentence for the report."""
+        """Write one sentence for the report."""
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         """Yield batches of edits and receive the score of each."""
@@ -74,24 +64,24 @@ class RemoveEach:
         return "every single row of the data removed in turn"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        yield from in_batches(removal(i) for i in range(row_count(data)))
+        yield from edits.in_batches(edits.removal(i) for i in range(row_count(data)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """Rules with rows that the user chooses: a matrix, or (X, y)."""
+    """These rules take rows from the user: a matrix, or (X, y)."""
 
     candidates: Any
 
     def __post_init__(self) -> None:
         pair = isinstance(self.candidates, tuple) and len(self.candidates) == 2
-        parts = tuple(as_floats("candidates", part) for part in (self.candidates if pair else [self.candidates]))
+        parts = tuple(as_floats("candidates", array) for array in (self.candidates if pair else [self.candidates]))
         rows = parts if pair else np.atleast_2d(parts[0])
         row_count(rows)
         object.__setattr__(self, "candidates", rows)
 
     def _rows(self, data: Any) -> list[tuple[Any, ...]]:
-        """The rows, if they have the columns of the data."""
+        """Return the rows, if they have the columns of the data."""
         row_count(data)
         ours, theirs = parts_of(self.candidates), parts_of(data)
         if [p.shape[1:] for p in ours] != [p.shape[1:] for p in theirs]:
@@ -107,10 +97,10 @@ class AddRows(_Given):
 
     def describe(self) -> str:
         rows = several(row_count(self.candidates), "given row")
-        return f"{rows} added in turn (digest {digest(*parts_of(self.candidates))})"
+        return f"{rows} added in turn (digest {edits.digest(*parts_of(self.candidates))})"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        yield from in_batches(addition(row) for row in self._rows(data))
+        yield from edits.in_batches(edits.addition(row) for row in self._rows(data))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,19 +112,22 @@ class ReplaceEach(_Given):
 
     def describe(self) -> str:
         which = "every row" if self.rows is None else several(len(self.rows), "chosen row")
-        mark = digest(*parts_of(self.candidates), np.array(self.rows or ()))
+        mark = edits.digest(*parts_of(self.candidates), np.array(self.rows or ()))
         rows = several(row_count(self.candidates), "given row")
         return f"{which} of the data replaced in turn by {rows} (digest {mark})"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         candidates = self._rows(data)
-        chosen = _row_numbers(self.rows, row_count(data))
-        yield from in_batches(replacement(i, row) for i in chosen for row in candidates)
+        count = row_count(data)
+        chosen = range(count) if self.rows is None else self.rows
+        if not all(isinstance(i, int) and 0 <= i < count for i in chosen):
+            raise ParameterError("rows", f"be numbers from 0 to {count - 1}", "others")
+        yield from edits.in_batches(edits.replacement(i, row) for i in chosen for row in candidates)
 
 
 @dataclass(frozen=True)
 class _Bounded:
-    """The bounds of the rules that draw rows.
+    """The rules that draw rows have these bounds.
 
     Parameters
     ----------
@@ -159,7 +152,7 @@ class _Bounded:
         object.__setattr__(self, "target_values", tuple(as_vector("target_values", self.target_values).tolist()))
 
     def _width(self, data: Any) -> int:
-        """The number of features, if the bounds fit the data."""
+        """Return the number of features, if the bounds fit the data."""
         row_count(data)
         bounded = self.target_bound is not None or bool(self.target_values)
         if bounded != isinstance(data, tuple):
@@ -168,7 +161,7 @@ class _Bounded:
         return int(parts_of(data)[0].shape[1])
 
     def _fit(self, x: NDArray[np.float64], y: float) -> tuple[Any, ...]:
-        """The nearest row within the bounds."""
+        """Return the nearest row within the bounds."""
         norm = float(np.linalg.norm(x))
         if norm > self.row_norm_bound:
             x = x * (self.row_norm_bound / norm)
@@ -181,22 +174,26 @@ class _Bounded:
         return (x,)
 
     @property
-    def _reach(self) -> float:
-        """The largest absolute value of a target."""
+    def _largest_target(self) -> float:
+        """Return the largest absolute value of a target."""
         return max(map(math.fabs, self.target_values), default=self.target_bound or 0.0)
 
     def _row(self, random: np.random.Generator, width: int) -> tuple[Any, ...]:
-        """A row on the sphere, with a target from its range."""
+        """Draw a row on the sphere, with a target from its range."""
         x = random.standard_normal(width)
         x *= self.row_norm_bound / float(np.linalg.norm(x))
-        y = random.choice(self.target_values) if self.target_values else random.uniform(-self._reach, self._reach)
+        y = (
+            random.choice(self.target_values)
+            if self.target_values
+            else random.uniform(-self._largest_target, self._largest_target)
+        )
         return self._fit(x, float(y))
 
     def _near(self, random: np.random.Generator, row: tuple[Any, ...], step: float) -> tuple[Any, ...]:
-        """A row beside another."""
+        """Draw a row near another."""
         x = row[0] + step * self.row_norm_bound / math.sqrt(row[0].size) * random.standard_normal(row[0].size)
         y = row[1] if len(row) > 1 else 0.0
-        return self._fit(x, float(y + 2.0 * step * self._reach * random.standard_normal()))
+        return self._fit(x, float(y + 2.0 * step * self._largest_target * random.standard_normal()))
 
     def _bounds(self) -> str:
         targets = f", |y| ≤ {plain(self.target_bound)}" if self.target_bound is not None else ""
@@ -226,7 +223,7 @@ class AddRandom(_Bounded):
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         width = self._width(data)
-        yield from in_batches(addition(self._row(random, width)) for _ in range(self.count))
+        yield from edits.in_batches(edits.addition(self._row(random, width)) for _ in range(self.count))
 
 
 @dataclass(frozen=True)
@@ -266,13 +263,15 @@ class AddAdversarial(_Bounded):
         )
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        yield from self._climb(data, random, lambda row, _: addition(row), [None])
+        yield from self._climb(data, random, lambda row, _: edits.addition(row), [None])
 
     def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
         width = self._width(data)
         rows = [self._row(random, width) for _ in range(self.offspring)]
         for x in _principal(parts_of(data)[0]):
-            ends = self.target_values or ((-self._reach, self._reach) if self._reach else (0.0,))
+            ends = self.target_values or (
+                (-self._largest_target, self._largest_target) if self._largest_target else (0.0,)
+            )
             rows += [self._fit(sign * self.row_norm_bound * x, y) for y in ends for sign in (1.0, -1.0)]
         seeds = [(row, places[i % len(places)]) for i, row in enumerate(rows)]
         scores = yield [edit(*seed) for seed in seeds]
@@ -284,16 +283,16 @@ class AddAdversarial(_Bounded):
                     (self._near(random, best[0], step), self._move(random, best[1], places))
                     for _ in range(self.offspring)
                 ]
-                found = yield [edit(*one) for one in brood]
-                winner = max(range(len(brood)), key=lambda i: found[i])
-                if found[winner] > top:
-                    best, top, step = brood[winner], found[winner], min(1.5 * step, 1.0)
+                values = yield [edit(*one) for one in brood]
+                winner = max(range(len(brood)), key=values.__getitem__)
+                if values[winner] > top:
+                    best, top, step = brood[winner], values[winner], min(1.5 * step, 1.0)
                 else:
                     step *= 0.6
 
     @staticmethod
     def _move(random: np.random.Generator, place: Any, places: Sequence[Any]) -> Any:
-        """Usually the same place, sometimes another."""
+        """Keep the place, or sometimes draw another."""
         return places[int(random.integers(len(places)))] if len(places) > 1 and random.random() < 0.3 else place
 
 
@@ -308,76 +307,89 @@ class ReplaceAdversarial(AddAdversarial):
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         places = random.permutation(row_count(data)).tolist()
-        yield from self._climb(data, random, lambda row, i: replacement(i, row), places)
+        yield from self._climb(data, random, lambda row, i: edits.replacement(i, row), places)
 
 
 def _principal(x: NDArray[Any]) -> list[NDArray[np.float64]]:
-    """Directions of largest and smallest second moment of the rows."""
+    """Return the directions of largest and smallest second moment of the rows."""
     _, vectors = np.linalg.eigh(np.asarray(x, dtype=np.float64).T @ np.asarray(x, dtype=np.float64))
     return [vectors[:, 0], vectors[:, -1]]
-
-
-def _row_numbers(rows: tuple[int, ...] | None, count: int) -> Sequence[int]:
-    if rows is None:
-        return range(count)
-    if not all(isinstance(i, int) and 0 <= i < count for i in rows):
-        raise ParameterError("rows", f"be numbers from 0 to {count - 1}", "others")
-    return rows
 
 
 # ---------------------------------------------------------------------- the choice of rules
 
 
-def as_rules(neighbours: Any, claim: Claim | ClaimedCurve, **bounds: Any) -> list[Any]:
-    """The rules that choose neighbours, checked against the adjacency of the claim.
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A search says which neighbours of the data an audit tries.
 
-    Without `neighbours` every row is removed in turn. If a bound is stated, a search for the worst row joins it.
+    Parameters
+    ----------
+    neighbours : rule, rules, or iterable of data sets, optional
+        `RemoveEach`, `AddRows`, `AddRandom`, `AddAdversarial`, `ReplaceEach`, `ReplaceAdversarial`; or the neighbouring
+        data sets themselves. By default `RemoveEach`, and the search for the worst row as well if `row_norm_bound` is
+        stated.
+    row_norm_bound, target_bound, target_values : optional
+        Public bounds of a row, instead of `neighbours`: the audit then searches for the worst row within them.
+    random_state : int
+        Seed of the rules that draw rows.
 
-    >>> [type(rule).__name__ for rule in as_rules(None, Claim(1.0, 1e-6), row_norm_bound=1.0)]
+    Examples
+    --------
+    >>> [type(rule).__name__ for rule in Search(row_norm_bound=1.0).rules(Claim(1.0, 1e-6))]
     ['RemoveEach', 'AddAdversarial']
     """
-    stated = {name: value for name, value in bounds.items() if value is not None}
-    if neighbours is None:
-        return _default_rules(claim, stated)
-    if stated:
-        raise ParameterError(" and ".join(stated), "be left out if neighbours are given", "both", "bound the rule")
-    if isinstance(neighbours, Neighbours):
-        neighbours = [neighbours]
-    if isinstance(neighbours, np.ndarray | str | bytes) or not isinstance(neighbours, Iterable):
-        wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
-        raise ParameterError("neighbours", wanted, type(neighbours).__name__)
-    items = list(neighbours)
-    if not items:
-        raise ParameterError("neighbours", "be at least one", "none")
-    rules = [item for item in items if isinstance(item, Neighbours)]
-    for rule in rules:
-        if rule.adjacency != claim.adjacency:
-            wanted = f"be that of the claim, {claim.adjacency!r}"
-            raise ParameterError("adjacency of neighbours", wanted, repr(rule.adjacency))
-    if len(rules) == len(items):
+
+    neighbours: Any = None
+    row_norm_bound: float | None = None
+    target_bound: float | None = None
+    target_values: Sequence[float] | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        seed: Any = 0 if self.random_state is None else self.random_state
+        if isinstance(seed, bool) or not (as_scalar("random_state", seed) >= 0 and int(seed) == seed):
+            raise ParameterError("random_state", "be a whole number, not negative", repr(seed))
+        object.__setattr__(self, "random_state", int(seed))
+
+    @property
+    def stated(self) -> list[str]:
+        """List the parameters that choose neighbours and were given."""
+        names = ("neighbours", *_Bounded.__dataclass_fields__)
+        return [name for name in names if getattr(self, name) is not None]
+
+    def rules(self, claim: Claim) -> list[Any]:
+        """Return the rules that choose neighbours, checked against the adjacency of the claim."""
+        if self.neighbours is None:
+            return self._default_rules(claim)
+        if len(self.stated) > 1:
+            bounds = " and ".join(self.stated[1:])
+            raise ParameterError(bounds, "be left out if neighbours are given", "both", "bound the rule")
+        given = [self.neighbours] if isinstance(self.neighbours, Neighbours) else self.neighbours
+        if isinstance(given, np.ndarray | str | bytes) or not isinstance(given, Iterable):
+            wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
+            raise ParameterError("neighbours", wanted, type(given).__name__)
+        items = list(given)
+        if not items:
+            raise ParameterError("neighbours", "be at least one", "none")
+        rules = [item for item in items if isinstance(item, Neighbours)]
+        for rule in rules:
+            if rule.adjacency != claim.adjacency:
+                wanted = f"be that of the claim, {claim.adjacency!r}"
+                raise ParameterError("adjacency of neighbours", wanted, repr(rule.adjacency))
+        if rules and len(rules) < len(items):
+            raise ParameterError("neighbours", "be rules or data sets, not both", f"{len(rules)} rules of {len(items)}")
+        return rules or [GivenSets(tuple(items))]
+
+    def _default_rules(self, claim: Claim) -> list[Any]:
+        replaces = claim.adjacency == "replace-one"
+        rules: list[Any] = [] if replaces else [RemoveEach()]
+        if self.stated:
+            if self.row_norm_bound is None:
+                raise ParameterError("row_norm_bound", "come with a bound on targets", None)
+            bounds = {name: getattr(self, name) for name in self.stated}
+            rules.append((ReplaceAdversarial if replaces else AddAdversarial)(**bounds))
+        if not rules:
+            remedy = "state row_norm_bound, or use ReplaceEach or ReplaceAdversarial"
+            raise ParameterError("neighbours", "be given for replace-one", None, remedy)
         return rules
-    if rules:
-        raise ParameterError("neighbours", "be rules or data sets, not both", f"{len(rules)} rules of {len(items)}")
-    return [DataSets(tuple(items))]
-
-
-def _default_rules(claim: Claim | ClaimedCurve, bounds: dict[str, Any]) -> list[Any]:
-    replace = claim.adjacency == "replace-one"
-    rules: list[Any] = [] if replace else [RemoveEach()]
-    if bounds:
-        if "row_norm_bound" not in bounds:
-            raise ParameterError("row_norm_bound", "come with a bound on targets", None)
-        rules.append((ReplaceAdversarial if replace else AddAdversarial)(**bounds))
-    if not rules:
-        remedy = "state row_norm_bound, or use ReplaceEach or ReplaceAdversarial"
-        raise ParameterError("neighbours", "be given for replace-one", None, remedy)
-    return rules
-
-
-def only_given(rules: Iterable[Any]) -> bool:
-    """Whether the rules try only rows that the user gave, so that no rule looks for a worse row.
-
-    >>> only_given([RemoveEach()]), only_given([RemoveEach(), AddRandom(row_norm_bound=1.0)])
-    (True, False)
-    """
-    return all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | DataSets) for rule in rules)

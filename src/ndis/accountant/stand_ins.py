@@ -1,4 +1,4 @@
-"""Discrete pairs that dominate one sampled step of any Gaussian pair, or are dominated by it.
+"""Discrete laws that dominate one step, or are dominated by it: the fallback for every law (thm:stand-ins).
 
 With P = R·Q, the profile as a function of t = e^ε is f(t) = E_Q (R − t)₊: convex, falling, f(0) = 1. Let f_i ≥ f(t_i)
 at finitely many places 0 = t_0 < t_1 < … < t_J, f_0 = 1, and let f̃ be the lower convex hull of the points (t_i, f_i),
@@ -9,7 +9,8 @@ This pair dominates the step, and dominating pairs compose (Zhu, Dong and Wang 2
 
     δ(ε) ≤ 1 − Π(1 − p_∞)^n + δ̃(ε),
 
-where δ̃ comes from the moments Σ p_i t_i^s in the place of those of the step.
+where δ̃ comes from the moments Σ p_i t_i^s in the place of those of the step. Moments of a discrete law never explode
+for want of a bound on the loss, so the line of the sum can lie where little cancels.
 
 **From below.** Let l_i ≤ f(t_i) ≤ u_i. By convexity f lies above the chord of two neighbours outside of it. So on
 [t_i, t_{i+1}] it lies above the line through (t_i, l_i) with slope (l_i − u_{i−1})/(t_i − t_{i−1}), and above the line
@@ -19,7 +20,8 @@ not above either line. The lower hull f̌ of the points (τ_i, φ_i), (0, 1) and
 if f̌(t_i) ≤ l_i for every i ≥ 1: on each half of [t_i, t_{i+1}] f̌ is convex, so it is below its own chord, whose ends
 are below one of the lines. All this is checked in balls. f̌ is the profile of a discrete pair that the step dominates.
 
-The values f_i are certified: δ = w·δ'(ε') as in `ndis.accountant.one_release`, with δ' from the pair's own certificate.
+The values f_i come from `BallLaw.delta`. For n steps and J places the two bounds differ by about 1/J², because a chord
+misses a smooth function by the square of the gap between its ends.
 """
 
 from __future__ import annotations
@@ -31,57 +33,43 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import acb, arb
 
-from ndis._balls import Ball, precision
-from ndis.accountant.moment_balls import Line
+from ndis._balls import Ball, outward, precision
+from ndis.accountant.laws import BallLaw, geometric
 from ndis.errors import PrecisionError
-from ndis.spectrum.certified import _delta_ball
-from ndis.spectrum.directions import Directions
 
-__all__ = ["DiscreteStep", "Place", "dominated", "dominating", "profile"]
+__all__ = ["Discrete", "Place", "dominated", "dominating", "profile"]
 
-_DIGITS = 32.0
-_VISIBLE = 1e-9  # of f − (1 − t): less is lost in the enclosures of f
+_VISIBLE = 1e-9  # of f − (1 − t), over its largest value: less is lost in the enclosures of f
 _BITS = 320
+_FARTHEST = 700.0
 
 
-class DiscreteStep:
-    """A step with finitely many losses; the same questions as to `ndis.accountant.moment_balls.ShiftStep`."""
+class Discrete:
+    """Enclose the moments of a law with finitely many losses."""
 
-    def __init__(self, losses: list[Ball], masses: list[Ball], *, remove: bool) -> None:
-        self.losses, self.masses, self.remove = losses, masses, remove
+    def __init__(self, losses: list[Ball], masses: list[Ball]) -> None:
+        self.losses, self.masses, self.limit = losses, masses, math.inf
         self._loss = np.array([float(x) for x in losses])
         self._log_mass = np.array([float(p.log()) for p in masses])
 
     def log_moment(self, c: float) -> float:
-        """log M(c) in floats."""
+        """Return log M(c) in floats."""
         terms = self._log_mass + c * self._loss
         top = float(terms.max())
         return top + math.log(float(np.exp(terms - top).sum()))
 
-    def log_delta(self, epsilon: float) -> float:
-        """log δ(ε) of one step in floats; −inf beyond the largest loss."""
-        beyond = self._loss > epsilon
-        total = float((np.exp(self._log_mass[beyond]) * -np.expm1(epsilon - self._loss[beyond])).sum())
-        return math.log(total) if total > 0.0 else -math.inf
-
-    def body_variance(self) -> float:
-        """Variance of the loss in floats."""
-        p = np.exp(self._log_mass)
-        return float((p * self._loss**2).sum() - (p * self._loss).sum() ** 2)
-
-    def best_angle(self, c: float, y: float) -> tuple[float, float]:
-        """No ceiling below M(c): a discrete loss does not fall."""
-        return 0.0, 0.0
+    def log_ceiling(self, c: float, y: float) -> float:
+        """Return 0: the modulus of the moments of a discrete law comes back to M(c) again and again."""
+        return 0.0
 
     def moment(self, c: float, digits: float) -> Ball:
-        """M(c)."""
+        """Enclose M(c)."""
         return sum((p * (arb(c) * x).exp() for p, x in zip(self.masses, self.losses, strict=True)), arb(0))
 
-    def line(self, c: float, digits: float) -> Line:
-        """M(c ± iy) = Σ p_i e^{cx_i} e^{±iyx_i}; terms that do not count join the error."""
+    def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
+        """Enclose Σ p_i e^{cx_i} e^{ik·step·x_i}; terms that do not count join the error."""
         size = self.moment(c, digits)
         small = (size * arb(-digits - 6.0).exp() / len(self.losses)).upper()
-        side = 1 if self.remove else -1
         weights: list[Any] = []
         logs: list[Any] = []
         error = arb(0)
@@ -91,12 +79,21 @@ class DiscreteStep:
                 error += weight
             else:
                 weights.append(acb(weight))
-                logs.append(acb(side * arb(x)))
-        return Line(weights, logs, error.upper())
+                logs.append(acb(arb(x)))
+        return geometric(weights, logs, error.upper(), step, count)
 
-    def ceiling(self, c: float, y: float, theta: float, digits: float) -> Ball:
-        """M(c)."""
+    def ceiling(self, c: float, y: float, digits: float) -> Ball:
+        """Bound the moments on the line by M(c)."""
         return self.moment(c, digits).upper()
+
+    def ends(self) -> tuple[Ball, Ball]:
+        """Return the least and the largest loss."""
+        return self.losses[0], self.losses[-1]
+
+    def delta(self, epsilon: float) -> Ball:
+        """Enclose Σ p_i (1 − e^{ε−x_i})₊."""
+        pairs = zip(self.masses, self.losses, strict=True)
+        return sum((p * (-(arb(epsilon) - x).expm1()).nonnegative_part() for p, x in pairs), arb(0))
 
 
 class Place(NamedTuple):
@@ -107,34 +104,38 @@ class Place(NamedTuple):
     epsilon: float
 
 
-def profile(invariants: Directions, rate: Ball, *, remove: bool, places: int, mass: float) -> list[Place]:
-    """Enclosures of the profile of one step at about so many places, up to where it is about `mass`."""
+def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
+    """Enclose the profile of one step at about this many places, up to where it is about `mass`."""
     with precision(_BITS):
-        low, high = _range(invariants, rate, remove, mass)
-        scale = float(_step(invariants, rate, remove, 0.0))  # the total variation, of the size of a typical loss
-        near = 0 if remove else places // 3  # places that close in on the end of the bounded loss
-        middle = high if remove else 0.5 * high
+        scale = float(law.delta(0.0))  # the total variation, of the size of a typical loss
+        if not scale > 0.0:
+            raise PrecisionError("a step that reveals nothing needs no stand-in")
+        low, high = _range(law, scale, mass)
+        bounded = law.ends()[1].is_finite()
+        near = places // 3 if bounded else 0  # places that close in on the end of a bounded loss
+        middle = 0.5 * high if bounded else high
         ends = math.asinh(low / scale), math.asinh(middle / scale)
         inner = scale * np.sinh(np.linspace(*ends, places - near)[1:-1])
         edge = high * (1.0 - np.geomspace(0.5, 1e-3, near))
-        epsilons = [low, *inner.tolist(), *edge.tolist(), high]
-        return [Place(arb(e).exp(), _step(invariants, rate, remove, e), e) for e in epsilons]
+        return [Place(arb(e).exp(), law.delta(e), e) for e in (low, *inner.tolist(), *edge.tolist(), high)]
 
 
-def dominating(places: list[Place], *, remove: bool) -> tuple[DiscreteStep, Ball]:
+def dominating(places: list[Place]) -> tuple[Discrete, Ball]:
     """The discrete pair with the profile f̃ of the module docstring, and p_∞."""
     with precision(_BITS):
         hull: list[_Point] = [(arb(0), arb(1))]
         for place in places:
             height = place.value.upper().min(hull[-1][1])  # f never grows, so the earlier value serves here too
             _extend(hull, (place.t, height))
-        return _pair(hull, remove), hull[-1][1]
+        return _pair(hull), hull[-1][1]
 
 
-def dominated(places: list[Place], *, remove: bool) -> DiscreteStep:
+def dominated(places: list[Place]) -> Discrete:
     """The discrete pair with the profile f̌ of the module docstring."""
     with precision(_BITS):
-        inside = [p for p in places if p.value.lower() > 0 and p.value + p.t - 1 > _VISIBLE]
+        above = [p.value + (p.t - 1).min(arb(0)) for p in places]  # f less what every profile has
+        visible = _VISIBLE * max(float(x.mid()) for x in above)
+        inside = [p for p in places if p.value.lower() > 0 and p.value + p.t - 1 > visible]
         t, low, high = [p.t for p in inside], [p.value.lower() for p in inside], [p.value.upper() for p in inside]
         last = len(t) - 1
         vertices: list[_Point] = []
@@ -160,7 +161,7 @@ def dominated(places: list[Place], *, remove: bool) -> DiscreteStep:
         checks = [(t[i], low[i]) for i in range(1, last)] + [v for v in vertices if id(v) not in kept]
         if last < 3 or hull[1] is not vertices[0] or not all(_at(hull, x) <= height for x, height in checks):
             raise PrecisionError("the profile of a sampled step is not resolved")
-        return _pair(hull, remove)
+        return _pair(hull)
 
 
 _Point = tuple[Ball, Ball]
@@ -181,7 +182,7 @@ def _at(hull: list[_Point], t: Ball) -> Ball:
     return hull[-1][1]
 
 
-def _pair(hull: list[_Point], remove: bool) -> DiscreteStep:
+def _pair(hull: list[_Point]) -> Discrete:
     """The pair whose profile is the chain, constant right of its end."""
     slopes = [_slope(a, b) for a, b in pairwise(hull)] + [arb(0)]
     losses, masses = [], []
@@ -192,40 +193,25 @@ def _pair(hull: list[_Point], remove: bool) -> DiscreteStep:
             masses.append(mass)
         elif not mass.is_zero():
             raise PrecisionError("the profile of a sampled step is not resolved")
-    return DiscreteStep(losses, masses, remove=remove)
+    return Discrete(losses, masses)
 
 
 def _slope(a: _Point, b: _Point) -> Ball:
     return (b[1] - a[1]) / (b[0] - a[0])
 
 
-def _step(invariants: Directions, rate: Ball, remove: bool, epsilon: float) -> Ball:
-    """δ(ε) of the sampled step, enclosed."""
-    e = arb(epsilon)
-    grown = e.expm1()
-    weight = rate if remove else rate - (1 - rate) * grown
-    if weight <= 0:
-        return arb(0)
-    if remove and grown + rate <= 0:
-        return -grown
-    inner = (grown / weight).log1p() if remove else (rate * e.exp() / weight).log()
-    if not inner.is_finite():
-        raise PrecisionError(f"the sampled step at epsilon = {epsilon!r} is out of reach")
-    for narrower in range(4):
-        delta = _delta_ball(invariants, inner, _DIGITS, narrower)
-        if delta is not None and delta.is_finite():
-            return weight * delta
-    raise PrecisionError(f"the pair at epsilon = {epsilon!r} is out of reach")
-
-
-def _range(invariants: Directions, rate: Ball, remove: bool, mass: float) -> tuple[float, float]:
-    """(lowest, highest) ε for the places."""
-    stay = float((-rate).log1p())
-    low, high = (max(stay, -60.0), 1e-3) if remove else (-1e-3, -stay)
-    if remove:
-        while _step(invariants, rate, remove, high) > mass and high < 700.0:
+def _range(law: BallLaw, scale: float, mass: float) -> tuple[float, float]:
+    """Return the least and the largest ε for the places."""
+    least, most = law.ends()
+    low, high = -scale, scale
+    if least > -60:
+        low = outward(least).lower
+    else:
+        while law.delta(low) + arb(low).expm1() > mass and low > -_FARTHEST:
+            low *= 1.5
+    if most.is_finite():
+        high = outward(most).upper
+    else:
+        while law.delta(high) > mass and high < _FARTHEST:
             high *= 1.5
-        return low, high
-    while _step(invariants, rate, remove, low) + arb(low).expm1() > mass and low > -700.0:
-        low *= 1.5
     return low, high

@@ -1,9 +1,9 @@
-"""δ(ε) of a composition of sampled steps from the density of its loss, where the contour integral cancels.
+"""δ(ε) of sampled mean shifts from the density of their loss, where the contour integral cancels.
 
-The loss of a step lies on one side of its end, at the distance V > 0 (`sampled_shapes`). So the sum V of the distances
-of all steps decides everything. Let f be its density in λ = log(V/R) under the first law of the order. R grows with the
-number of steps, so that λ is near 0 where most of the mass is. Then f of one step is closed, and for two independent
-parts a and b
+The loss of a step lies on one side of its end ±log(1−q), at the distance V = log(1 + r w) > 0 with r = q/(1−q). So the
+sum V of the distances of all steps decides everything. Let f be its density in λ = log(V/R) under the first law of the
+order. R grows with the number of steps, so that λ is near 0 where most of the mass is. Then f of one step is closed, and
+for two independent parts a and b
 
     f_{a+b}(V) = ∫ f_a(V/(1+e^−t)) f_b(V/(1+e^t)) dt,
 
@@ -12,10 +12,11 @@ If the loss lies above its end E, the sum of the ends, then
 
     δ(ε) = ∫ over V > v of (1 − e^{v−V}) f dλ,   v = ε − E,
 
-and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε. No term cancels, so that relative errors
+and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε. With plain releases that are mean shifts,
+whose profile δ_G is closed, δ(ε) = E δ_G(ε − E ∓ V) (thm:loss-sides). No term cancels, so that relative errors
 add up: those of the two parts, and that of the new series. After each sum ∫ f and ∫ e^{κV} f are known, and f is
-scaled to one of them. What is left of the errors has a mean near zero under the law itself, so that the next sum
-averages over it. The estimate lets them grow like those of independent parts, with the root of the number of steps.
+scaled to one of them. The errors that are left have a mean near zero under the law itself, so that the next sum
+averages over them. The estimate lets them grow like those of independent parts, with the root of the number of steps.
 """
 
 from __future__ import annotations
@@ -28,17 +29,33 @@ from itertools import pairwise
 import numpy as np
 from flint import arb
 
-from ndis._balls import precision
+from ndis._balls import Ball, precision
+from ndis._formulas import chernoff_factor
 from ndis._validate import Floats
-from ndis.accountant.density import CHEBYSHEV_POINTS, NODES, RULE, TO_SERIES, convolve_all, tail, tilted_mass
-from ndis.accountant.shapes import Shape
+from ndis.accountant.density import (
+    CHEBYSHEV_POINTS,
+    NODES,
+    RULE,
+    TO_SERIES,
+    convolve_all,
+    log_steps,
+    mean_profiles,
+    tail,
+    tilted_mass,
+)
 from ndis.errors import PrecisionError
+from ndis.spectrum.closed_forms import mean_shift_log_delta
 
-__all__ = ["CUT", "LossSums", "Table", "chernoff_factor"]
+__all__ = ["LossSums", "MixedSums", "Shape"]
 
 _UNIT = 2.0**-53
+_POINTS = 1200
+_NEAR, _HIGH = -12.0, 42.0  # ends of the table of δ_G, in standard deviations
+_PANELS = 108
+_ROUNDS = 3
+_ONE = 1e-6  # log δ is not above 0
 _REACH = 45.0  # in standard deviations of the noise; what lies beyond has a mass below e^-1000
-CUT = 48.0  # e-folds below the tilted mass to which tables reach, if Chernoff's bound is near
+_CUT = 48.0  # e-folds below the tilted mass to which tables reach, if Chernoff's bound is near
 _RARE = 36.0  # e-folds below δ at which the probability of an event does not count
 _NOISE = 6.0  # e-folds above that of an error which the parts of a sum bring along
 _LEAST = -300.0  # log δ below this is not asked for
@@ -68,29 +85,50 @@ class Table:
     rare: float
 
 
-def chernoff_factor(c: float) -> float:
-    """log of the most by which an event of mass 1 under e^{c(L−ε)} can change δ(ε)."""
-    return c * math.log(c) - (1.0 + c) * math.log1p(c)
+@dataclass(frozen=True)
+class Shape:
+    """Describe one sampled mean shift: where its loss ends and the law of the distance V, without the record."""
+
+    rate: float
+    shift: float
+
+    @property
+    def log_scale(self) -> float:
+        """Return log of a typical V."""
+        return math.log(self.rate) - math.log1p(-self.rate)
+
+    def end(self) -> Ball:
+        """Return log(1−q) at the working precision."""
+        return (-arb(self.rate)).log1p()
+
+    def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
+        """Return some V in order, and the log of the mass near each; `reach` is in standard deviations."""
+        x = np.linspace(-reach, reach + self.shift if remove else reach, _POINTS)
+        v = np.logaddexp(0.0, self.log_scale + self.shift * x - 0.5 * self.shift**2)
+        return v, -0.5 * x * x + math.log(float(x[1] - x[0]) / math.sqrt(2.0 * math.pi))
+
+    def log_density(self, lams: Floats, log_scale: float) -> Floats:
+        """Return log of the density of λ = log V − log_scale."""
+        out = np.empty(lams.size)
+        log_steps(lams, log_scale, self.log_scale, self.shift, out)
+        return out
 
 
 class LossSums:
     """The density of the sum of the losses of some steps, each with its number, near one ε.
 
     The tables hold what counts under the law tilted by e^{κV}, with κ from the saddle of this ε. Other ε nearby can be
-    asked for; the error tells whether the tables suffice. All losses must lie on the same side of their ends. Without
-    an ε the caller gives the plan to `build`.
+    asked for; the error tells whether the tables suffice. Without an ε the caller gives the plan to `build`.
     """
 
     def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float | None, *, add: bool) -> None:
         self.steps, self._noise = steps, 0.0
-        (side,) = {shape.sign for shape, _ in steps}
-        self._add, turn = add, -1 if add else 1
-        self.side = side * turn  # 1 if the loss lies above its end
+        self._add, self.side = add, -1 if add else 1  # 1 if the loss lies above its end
         with precision(160):
-            self._ends = [turn * float(shape.end()) for shape, _ in steps]
-            self.end = turn * sum((n * shape.end() for shape, n in steps), arb(0))
+            self._ends = [self.side * float(shape.end()) for shape, _ in steps]
+            self.end = self.side * sum((n * shape.end() for shape, n in steps), arb(0))
         # the first law of the order has the density e^ℓ against the law without the record, or is that law
-        self._weight = [(0.0, 0) if add else (end, side) for end in self._ends]
+        self._weight = [(0.0, 0) if add else (end, 1) for end in self._ends]
         self.count = sum(n for _, n in steps)
         self._look(_REACH)
         if epsilon is not None:
@@ -111,17 +149,17 @@ class LossSums:
         """The saddle, the e-folds to which tables reach, and the log of a probability that does not count."""
         c, v = self.saddle_of(lambda c: self.tilted_mean(c) - self.side * self._rest(epsilon)), self._rest(epsilon)
         if self.side < 0:
-            return c, CUT, -math.inf
+            return c, _CUT, -math.inf
         least = _LEAST  # events whose mass is negligible beside the δ of one step alone are left out
         for place, mass, end in zip(self._places, self._masses, self._ends, strict=True):
             with np.errstate(divide="ignore"):
                 rise = np.log(-np.expm1(-np.maximum(place - (epsilon - end), 0.0)))
             least = max(least, float(np.logaddexp.reduce(mass + rise)) - 1.0)
-        self._look(min(_REACH, math.sqrt(2.0 * (CUT + 5.0 + math.log(self.count) - least))))
+        self._look(min(_REACH, math.sqrt(2.0 * (_CUT + 5.0 + math.log(self.count) - least))))
         # Chernoff's bound sees large losses that do not count; the tilted density must die before them
-        cut = CUT
+        cut = _CUT
         for _ in range(60):
-            cut = CUT + max(0.0, self.log_tilted_mass(c) + chernoff_factor(c) - c * v - least - 4.0)
+            cut = _CUT + max(0.0, self.log_tilted_mass(c) + chernoff_factor(c) - c * v - least - 4.0)
             if self.dies(c, cut):
                 break
             c *= 0.7
@@ -332,3 +370,75 @@ class LossSums:
         return Table(
             scale, edges, series, np.array([p[3] for p in done]) + 1.0, mass, error + 0.5 * worst + _UNIT, lost, rare
         )
+
+
+class _Profile:
+    """log δ_G as Chebyshev series; the `shift` of the Gaussian loss is positive."""
+
+    def __init__(self, shift: float) -> None:
+        self.shift, self.low = shift, _NEAR * shift
+        self.width = ((_HIGH - _NEAR) * shift + 0.5 * shift * shift) / _PANELS
+        middles = self.low + self.width * (np.arange(_PANELS)[:, None] + 0.5 * (1.0 + CHEBYSHEV_POINTS))
+        self.panels = np.asarray(mean_shift_log_delta(middles.ravel(), shift)).reshape(middles.shape) @ TO_SERIES.T
+
+    def mean(self, points: Floats, side: int, table: Table) -> tuple[Floats, Floats]:
+        """log E δ_G(x − side·V) and minus its slope."""
+        value, slope = np.empty(points.size), np.empty(points.size)
+        law = float(side), table.scale, table.edges, table.series, table.tops
+        mean_profiles(points, *law, self.shift, self.low, self.width, self.panels, *RULE, value, slope)
+        return value, slope
+
+
+class MixedSums:
+    """Compute log δ near one ε of sampled mean shifts and of a Gaussian loss with this `shift`.
+
+    The tables are made for the saddle of the whole law. If Chernoff's bound proves far above δ, they are made again,
+    and reach farther.
+
+    >>> law = MixedSums([(Shape(0.1, 1.0), 2)], 1.0, 0.5, add=False)
+    >>> round(law.log_delta(0.5)[0], 6)
+    -1.410445
+    """
+
+    def __init__(self, steps: Sequence[tuple[Shape, int]], shift: float, epsilon: float, *, add: bool) -> None:
+        self._shift, self._profile = shift, _Profile(shift)
+        self._sums = LossSums(steps, None, add=add)
+        cut, before = _CUT, -math.inf
+        for _ in range(_ROUNDS):
+            saddle = self._saddle(epsilon)
+            for _ in range(60):
+                if self._sums.dies(saddle, cut):
+                    break
+                saddle *= 0.7
+            self._sums.build(saddle, cut, -math.inf)
+            self.saddle = saddle
+            value, _, error = self.log_delta(epsilon)
+            if not value > -math.inf or error < 1e-11 * (1.0 + abs(value)) or value == before:
+                return
+            before, cut = value, _CUT + max(self._bound(epsilon) - value, 0.0) + 4.0
+
+    def _rest(self, epsilon: float) -> float:
+        """Return ε less the end; the difference is rounded once."""
+        with precision(160):
+            return float(arb(epsilon) - self._sums.end)
+
+    def _saddle(self, epsilon: float) -> float:
+        v, square = self._rest(epsilon), self._shift**2
+        return LossSums.saddle_of(lambda c: self._sums.tilted_mean(c) + square * (0.5 + c) - v)
+
+    def _bound(self, epsilon: float) -> float:
+        """Return Chernoff's bound on log δ."""
+        c = self.saddle
+        mass = self._sums.table.mass + 0.5 * c * (1.0 + c) * self._shift**2
+        return mass + float(chernoff_factor(c)) - c * self._rest(epsilon)
+
+    def log_delta(self, epsilon: float) -> tuple[float, float, float]:
+        """Return log δ, −d log δ/dε and the error."""
+        v, table = self._rest(epsilon), self._sums.table
+        found, slopes = self._profile.mean(np.array([v]), self._sums.side, table)
+        value, slope = float(found[0]), float(slopes[0])
+        if not -math.inf < value < _ONE:
+            return math.nan, math.nan, math.inf
+        size = max(1.0, abs(v), table.scale * math.exp(table.edges[-1]))
+        error = self._sums.error(value, self._bound(epsilon))
+        return value, slope, error + 8.0 * _UNIT * (16.0 + abs(value) + slope * size)

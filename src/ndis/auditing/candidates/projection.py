@@ -1,4 +1,4 @@
-"""Exact neighbours of a random projection: rows chosen by leverage, then ball arithmetic on their integers.
+"""Find the exact neighbours of a random projection: leverage chooses rows, ball arithmetic uses their integers.
 
 A sketch of D has r rows N(0, A), A = DᵀD + λI (thm:sketch-pair). Write ⟨u, v⟩ = uᵀA⁻¹v. Then
 
@@ -37,13 +37,13 @@ _BITS = 320
 _CORRECTIONS = 4
 _ACCURATE = 70  # bits of t, more than a float holds
 _CLIMB = 200  # turns at most
-_DIRECTIONS = 3  # of rows to put in the place of one
+_DIRECTIONS = 3  # the number of rows that replace a row in turn
 
 
 def projection_neighbours(
     law: ProjectionLaw, data: Any, *, columns: Any = None, targets: Any = None, header: bool = False
 ) -> tuple[list[Attained], int, tuple[str, ...]]:
-    """The worst neighbours of the data, how many were tried, and how they were chosen.
+    """Return the worst neighbours of the data, the number tried, and how they were chosen.
 
     The pair of each neighbour is exact, or rounded to the safe side.
     """
@@ -56,19 +56,19 @@ def projection_neighbours(
     shown = [_brief(row, gram.layout) for row in additions]
     last, r = len(rows), law.sketch_size
     if law.adjacency == "add-remove":
-        found = []
+        neighbours = []
         if rows:  # δ grows with t
             i = max(range(len(rows)), key=exact.leverage)
             label = f"the data, and the data without row {rows[i][0]}"
-            found.append(Attained(label, exact.removal(i, r)))
+            neighbours.append(Attained(label, exact.removal(i, r)))
         label = f"the data, and the data with the row {shown[0]} added"
-        found.append(Attained(label, exact.addition(last, r)))
+        neighbours.append(Attained(label, exact.addition(last, r)))
         how: tuple[str, ...] = (
             f"all {count} removals of one row: the largest leverages in floats, then evaluated exactly",
             "one addition, along the smallest eigenvector of the Gram matrix, evaluated exactly",
         )
-        return found, count + 1, how
-    found = [
+        return neighbours, count + 1, how
+    neighbours = [
         Attained(f"the data, and the data with row {number} replaced by {text}", profile)
         for i, (number, _) in enumerate(rows)
         for text, profile in ((text, exact.replacement(i, last + j, r)) for j, text in enumerate(shown))
@@ -77,11 +77,11 @@ def projection_neighbours(
         f"the {len(rows)} rows of largest leverage out of {count} replaced in turn by {len(shown)} rows along the "
         "smallest eigenvectors of the Gram matrix, evaluated exactly",
     )
-    return found, len(found), how
+    return neighbours, len(neighbours), how
 
 
 def _additions(gram: Gram, ridge: float, *, count: int) -> list[NDArray[np.int64]]:
-    """Legal rows along the smallest eigenvectors of A; the first has the largest ⟨w, w⟩ that a climb finds."""
+    """Return legal rows along the smallest eigenvectors of A; the first has the largest ⟨w, w⟩ that a climb finds."""
     values, vectors = np.linalg.eigh(gram.to_float() + ridge * np.eye(gram.layout.width))
     several = len(gram.layout.groups) > 1
     return [
@@ -91,15 +91,15 @@ def _additions(gram: Gram, ridge: float, *, count: int) -> list[NDArray[np.int64
 
 
 def _legal_row(layout: RowLayout, values: Floats, vectors: Floats, start: int, turns: int) -> NDArray[np.int64]:
-    """An eigenvector with each group of columns taken to its bound, then improved along A⁻¹w."""
+    """Take each group of columns of an eigenvector to its bound, then improve the row along A⁻¹w."""
     w: Floats = vectors[:, start]
     for turn in range(turns):
         last, along = w, w if turn == 0 else vectors @ ((vectors.T @ w) / values)
         w = along.copy()
         for group in layout.groups:
-            part = slice(group.start, group.stop)
-            norm = float(np.linalg.norm(along[part]))
-            w[part] = along[part] * (group.bound / norm) if norm > 0 else group.bound / math.sqrt(group.width)
+            own = slice(group.start, group.stop)
+            norm = float(np.linalg.norm(along[own]))
+            w[own] = along[own] * (group.bound / norm) if norm > 0 else group.bound / math.sqrt(group.width)
         if layout.intercept is not None:
             w[-1] = layout.intercept
         if np.allclose(w, last, rtol=1e-12, atol=0.0):
@@ -117,7 +117,7 @@ def _brief(row: NDArray[np.int64], layout: RowLayout) -> str:
 
 
 class _Products:
-    """⟨u, v⟩ of some rows in balls, and the pairs that follow.
+    """The products ⟨u, v⟩ of some rows are known in balls, and so are the pairs that follow.
 
     With x any vector near A⁻¹v and r = v − Ax its residual,
 
@@ -149,19 +149,19 @@ class _Products:
                     break
 
     def leverage(self, i: int) -> float:
-        """A lower end of ⟨v, v⟩ for row i."""
+        """Return a lower end of ⟨v, v⟩ for row i."""
         return float(self._tables[-1][i, i].lower())
 
     def removal(self, i: int, copies: int) -> PrivacyProfile:
-        """With row i from without it."""
+        """Compare the sketch with row i to the sketch without it."""
         return PrivacyProfile(self._pair(lambda g: [g[i, i] / (1 - g[i, i])], copies))
 
     def addition(self, i: int, copies: int) -> PrivacyProfile:
-        """With row i from without it, if it is not in the data."""
+        """Compare the sketch with row i to the sketch without it, if the row is not in the data."""
         return PrivacyProfile(self._pair(lambda g: [g[i, i]], copies))
 
     def replacement(self, i: int, j: int, copies: int) -> PrivacyProfile:
-        """With row i from with row j in its place."""
+        """Compare the sketch with row i to the sketch with row j in its place."""
 
         def ratios(g: Any) -> list[Any]:
             v, w, c = g[i, i], g[j, j], g[i, j]
@@ -171,18 +171,18 @@ class _Products:
         return PrivacyProfile(self._pair(ratios, copies).reversed())
 
     def _pair(self, ratios: Callable[[Any], list[Any]], copies: int) -> GaussianPair:
-        """The pair with these t. A t that no correction tells from 0 is left out, which rounds it towards 0."""
+        """Make the pair with these t. A t that no correction tells from 0 is left out, which rounds it towards 0."""
         with precision(_BITS):
             for table in self._tables:
-                found = ratios(table)
-                known = [t for t in found if t.is_finite() and t.rel_accuracy_bits() >= _ACCURATE]
-                if len(known) == len(found):
+                values = ratios(table)
+                known = [t for t in values if t.is_finite() and t.rel_accuracy_bits() >= _ACCURATE]
+                if len(known) == len(values):
                     break
             parts = [_one_direction(t) for t in known]
         return (parts[0].compose(*parts[1:]) if parts else GaussianPair.from_ratios(1.0)).repeat(copies)
 
 
 def _one_direction(t: Any) -> GaussianPair:
-    """N(0, 1 + t') against N(0, 1), where t' is the nearest float to t that is not beyond it."""
+    """Compare N(0, 1 + t') with N(0, 1), where t' is the nearest float to t that is not beyond it."""
     low, high = outward(t)
     return GaussianPair.from_excess(max(low, 0.0) if t > 0 else min(high, 0.0))

@@ -1,4 +1,7 @@
-"""The moment of one Poisson-sampled mean shift, enclosed on a whole vertical line at once.
+"""The law of one Poisson-sampled mean shift, the step of DP-SGD: its moments in floats and in balls.
+
+The floats are those of `ndis.accountant.moment`. What follows is about the balls, which enclose M on a whole vertical
+line at once.
 
 Let x be a standard normal number, w = exp(μx − μ²/2), and 0 < q < 1 the rate. With e = 1 + s (remove order) or
 e = −s (add order) the moment is
@@ -39,13 +42,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from flint import acb, arb
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from ndis._balls import Ball
+from ndis._validate import Floats, Order
+from ndis.accountant.laws import geometric, product, sampled_view
+from ndis.accountant.laws.plain import ExactPair
+from ndis.accountant.moment import ShiftMoment
 from ndis.errors import PrecisionError
+from ndis.spectrum.invariants import Invariants
 
-__all__ = ["Line", "ShiftStep"]
+__all__ = ["MeanShift", "MeanShiftBalls"]
+
+_LEAST_SHIFT = 1e-8
 
 _MOST_NODES = 60_000
 _TURNS = 28  # angles tried for a ceiling
@@ -54,15 +63,39 @@ _FAR = 5000.0
 _NEAR = 60.0
 _MOST_PLACES = 50_000  # of a plan
 
-Vector = NDArray[np.float64]
 
+class MeanShift(ShiftMoment):
+    """Evaluate the moments of one mean shift that is released on a Poisson sample.
 
-class Line(NamedTuple):
-    """M(c ± iy) = Σ weights_j exp(iy logs_j) within `error`, for every y ≥ 0; the sign is + for the remove order."""
+    >>> from ndis.pair import GaussianPair
+    >>> law = MeanShift(GaussianPair.from_ratios(1.0, shift=1.0), (0.5,), "remove")
+    >>> round(law.mean, 6), law.limit
+    (0.108447, inf)
+    """
 
-    weights: list[Any]
-    logs: list[Any]
-    error: Ball
+    def __init__(self, pair: Invariants, rates: tuple[float, ...], order: Order) -> None:
+        shift = math.sqrt(math.fsum((pair.copies * pair.shift**2).tolist()))
+        if shift < _LEAST_SHIFT:
+            raise PrecisionError(
+                f"the composition is not known: a noise multiplier above {1.0 / _LEAST_SHIFT:g} is out of reach; take "
+                "less noise"
+            )
+        super().__init__(math.prod(rates), shift, add=order == "add")
+        self.pair, self.rates, self._exact = pair, rates, ExactPair(pair)
+        stay = math.log1p(-self.rate)
+        self.ends = (-math.inf, -stay) if self.add else (stay, math.inf)
+        self.uncertainty, self.size = pair.uncertainty, pair.form.mean
+
+    def reversed(self) -> MeanShift:
+        """Return the law of the other order."""
+        return MeanShift(self.pair, self.rates, "remove" if self.add else "add")
+
+    def enclosed(self) -> MeanShiftBalls:
+        """Return the law in balls."""
+        directions = self._exact.directions()
+        if directions.curved or not directions.flat > 0:
+            raise PrecisionError("a pair of the composition is a mean shift in floats, and perhaps not exactly")
+        return MeanShiftBalls(product(self.rates), directions.flat.sqrt(), remove=not self.add)
 
 
 class _Rule(NamedTuple):
@@ -74,8 +107,8 @@ class _Rule(NamedTuple):
     high: int
 
 
-class ShiftStep:
-    """One sampled mean shift: M in balls at the working precision, and in floats for plans.
+class MeanShiftBalls:
+    """Enclose the moments of one sampled mean shift at the working precision.
 
     Parameters
     ----------
@@ -86,7 +119,7 @@ class ShiftStep:
 
     Examples
     --------
-    >>> step = ShiftStep(arb(0.5), arb(1), remove=True)
+    >>> step = MeanShiftBalls(arb(0.5), arb(1), remove=True)
     >>> step.moment(1.0, 30.0).contains((arb(1).exp() + 3) / 4)  # E[(½ + ½w)²]
     True
     """
@@ -95,6 +128,7 @@ class ShiftStep:
         self.rate, self.shift, self.remove = rate, shift, remove
         self.q, self.mu = float(rate), float(shift)
         self.log_stay = float((-rate).log1p())
+        self.limit = math.inf
 
     # ------------------------------------------------------------------ floats, for plans only
 
@@ -110,7 +144,7 @@ class ShiftStep:
             return np.where(big, v + math.log(self.q), inner)
         return np.logaddexp(self.log_stay, math.log(self.q) + v)
 
-    def _grid(self, c: float) -> Vector:
+    def _grid(self, c: float) -> Floats:
         r = self._power(c)
         if r > 0:
             low, high = -_MARGIN, r * self.mu + _MARGIN
@@ -142,42 +176,12 @@ class ShiftStep:
         total = float(np.exp(log_terms - top).sum()) * (x[1] - x[0]) / math.sqrt(2.0 * math.pi)
         return float(np.logaddexp(top + math.log(total), far))
 
-    def log_delta(self, epsilon: float) -> float:
-        """log δ(ε) of one step for ε ≥ 0, roughly; −inf for the add order, where no plan needs it."""
-        if not self.remove:
-            return -math.inf
-        inner = epsilon - math.log(self.q) if epsilon > 30.0 else math.log1p(math.expm1(epsilon) / self.q)
-        z = inner / self.mu - 0.5 * self.mu
-        return math.log(self.q) + float(log_ndtr(-z)) + math.log(self.mu / max(z + self.mu, self.mu))
+    def log_ceiling(self, c: float, y: float) -> float:
+        """Return the logarithm of the smallest ceiling found for |M(c + iy)|, less log M(c), in floats."""
+        return self._best_angle(c, y)[0]
 
-    def body_variance(self) -> float:
-        """Variance of the loss without its far right tail, roughly."""
-        x = np.linspace(-5.0, 5.0, 101)
-        weight, loss = np.exp(-0.5 * x * x), self._log_ratio(x)
-        weight = weight / weight.sum()
-        return float((weight * loss**2).sum() - (weight * loss).sum() ** 2)
-
-    def body_mean(self, epsilon: float) -> float:
-        """Mean of the losses below ε/2 with the record, roughly."""
-        x = np.linspace(-9.0, 9.0 + self.mu, 2001)
-        loss = self._log_ratio(x)
-        weight = np.exp(loss - 0.5 * x * x) * (loss < 0.5 * epsilon)
-        return float((weight * loss).sum() * (x[1] - x[0])) / math.sqrt(2.0 * math.pi)
-
-    def tail(self, reach: float, need: float) -> tuple[float, float]:
-        """(the loss that is exceeded with probability e^−need, −d log P(loss)/d loss there or at `reach`), roughly."""
-        low, high = 0.0, 60.0 + self.mu
-        while high - low > 1e-3:
-            x = 0.5 * (low + high)
-            tail = np.logaddexp(self.log_stay + log_ndtr(-x), math.log(self.q) + log_ndtr(self.mu - x))
-            low, high = (x, high) if tail > -need else (low, x)
-        top = float(self._log_ratio(np.array([high]))[0])
-        jump = min(reach, top)
-        x = (math.log1p(math.expm1(min(jump, 600.0)) / self.q) + 0.5 * self.mu**2) / self.mu
-        return top, max(x - self.mu, 1.0) / (self.mu * -math.expm1(self.log_stay - jump))
-
-    def best_angle(self, c: float, y: float) -> tuple[float, float]:
-        """(log of the smallest ceiling found for |M(c + iy)| − log M(c), the line θ it belongs to), in floats."""
+    def _best_angle(self, c: float, y: float) -> tuple[float, float]:
+        """Return (log of the smallest ceiling found for |M(c + iy)| − log M(c), the line θ it belongs to)."""
         r, x = self._power(c), self._grid(c)
         base = r * self._log_ratio(x) - 0.5 * x * x
         top = float(base.max())
@@ -256,8 +260,8 @@ class ShiftStep:
         error = share * (total + tails) / (1 - share) + tails
         return total + arb(0, error.upper())
 
-    def line(self, c: float, digits: float) -> Line:
-        """The line Re s = c as a sum of geometric sequences, meant to err by e^−digits of M(c)."""
+    def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
+        """Enclose M(c + ik·step), from one rule on Im x = θ for all k: a sum of geometric sequences."""
         rule, a = self._rule(c, digits, None)
         damping = (2 * arb.pi() * arb(a) / rule.step).exp() - 1
         real = self.moment(c, digits)
@@ -271,11 +275,27 @@ class ShiftStep:
             else:
                 weights.append(weight)
                 logs.append(log)
-        return Line(weights, logs, (strip + dropped).upper())
+        values = geometric(weights, logs, (strip + dropped).upper(), step, count)
+        return values if self.remove else [value.conjugate() for value in values]  # e = −s in the add order
 
-    def ceiling(self, c: float, y: float, theta: float, digits: float) -> Ball:
-        """Upper bound of |M(c + iy')| for all |y'| ≥ y, from the line θ."""
-        real = self.moment(c, digits)
+    def ends(self) -> tuple[Ball, Ball]:
+        """Enclose the least and the largest loss: log(1−q) bounds log g from below."""
+        stay = (-self.rate).log1p()
+        return (stay, arb.pos_inf()) if self.remove else (arb.neg_inf(), -stay)
+
+    def delta(self, epsilon: float) -> Ball:
+        """Enclose δ(ε) of one step (thm:poisson-sampling), with the closed form of a mean shift (thm:mean-shift)."""
+        inside = sampled_view(self.rate, epsilon, remove=self.remove)
+        if not isinstance(inside, tuple):
+            return inside
+        weight, inner = inside
+        root = self.shift * arb(2).sqrt()
+        near, far = (inner - self.shift**2 / 2) / root, (inner + self.shift**2 / 2) / root
+        return weight * (near.erfc() - inner.exp() * far.erfc()) / 2
+
+    def ceiling(self, c: float, y: float, digits: float) -> Ball:
+        """Bound |M(c + iy')| for all |y'| ≥ y, from the line θ that promises most."""
+        real, theta = self.moment(c, digits), self._best_angle(c, y)[1]
         if theta == 0.0:
             return real.upper()
         rule, a = self._rule(c, digits, theta)

@@ -1,0 +1,384 @@
+"""The moment of one Poisson-sampled step of any Gaussian pair, by the Mellin–Barnes form, in float64.
+
+Let w be the likelihood ratio of the unsampled pair, Q the law without the record, q the rate and ρ = q/(1−q). Write
+e = 1 + s in the remove order, e = −s in the add order, and κ(z) = log E_Q w^z, which is closed for every Gaussian pair.
+Theorem thm:mellin-moment (docs/theory.md) states for every a that is no real part of a pole
+
+    M = E_Q (1 − q + q w)^e = Σ_{k<a} C(e,k) (1−q)^{e−k} q^k e^{κ(k)} + Σ_{j<Re e−a} C(e,j) (1−q)^j q^{e−j} e^{κ(e−j)}
+        + (1/2πi) ∫_{Re z=a} Γ(−z) Γ(z−e)/Γ(−e) (1−q)^e ρ^z e^{κ(z)} dz.
+
+If w is 1, then M is 1. So M − 1 is the same with e^κ − 1 in the place of e^κ, and its digits survive a small rate and a
+small difference of the two laws. The kernel computes both forms. The trapezoid rule on the line Re z = a converges like
+e^{−2πd/h}, where d is the distance to the nearest pole. A few lines keep their tables. For each s the kernel takes the
+line on which the largest term is smallest.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+import numpy as np
+
+from ndis._compile import compiled
+from ndis._validate import Floats
+from ndis.accountant.moment import Complexes
+from ndis.accountant.shift import log1p, log_excess
+from ndis.errors import PrecisionError
+from ndis.spectrum.contour import exponent
+from ndis.spectrum.loss import half_excess_log
+
+__all__ = ["MellinMoment"]
+
+_UNIT = 2.0**-53
+_DIGITS = 41.0  # e-folds between a term and the error of the trapezoid rule
+_BEYOND = 34.0  # length of a line beyond 0 and beyond Im e on which the Gammas fall by e^-50
+_DEAD = -44.0  # log of a term that ends a line, relative to the largest
+_RIGHT = (*range(9), 10, 12, 16, 20, 26, 34, 46, 60, 80, 110, 150)
+_ADD = (*(-(2.0**k) for k in range(20, -2, -1)), *(k + 0.5 for k in _RIGHT))
+_REMOVE = tuple(k + part for k in (-16, -8, -4, -2, -1, *_RIGHT) for part in (0.25, 0.5, 0.75))
+_NEAREST = 0.2499  # distance of a line from the poles e − j in the remove order
+_NARROWEST = 0.01  # strip between two poles that has a line
+_FAR = 6.0  # lines of the remove order lie no farther right of e
+_MOST_RESIDUES = 4000
+_MOST_NODES = 2_000_000
+_STEP = 1e-9  # of s times a typical loss: the mean is the slope of M at 0
+_APART = 2.0  # of log qw: larger ones are far from the losses of a step without the record
+_STIRLING = tuple(
+    b / (2 * k * (2 * k - 1))
+    for k, b in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510), 1)
+)
+
+
+@compiled()
+def _stirling(z):
+    """log Γ(z) − (z − ½) log z + z − ½ log 2π for |z| ≥ 10, Re z ≥ 0."""
+    y = 1.0 / z
+    square, total = y * y, 0.0j
+    for k in range(len(_STIRLING) - 1, -1, -1):
+        total = total * square + _STIRLING[k]
+    return total * y
+
+
+@compiled()
+def _log_gamma_ratio(b, z):
+    """log Γ(b+z)/Γ(b) up to multiples of 2πi, for Re b > −½; no large terms cancel."""
+    product, under = 1.0 + 0.0j, 1.0 + 0.0j
+    while (
+        b.real < 0.0
+        or b.real + z.real < 0.0
+        or b.real * b.real + b.imag * b.imag < 100.0
+        or (b.real + z.real) ** 2 + (b.imag + z.imag) ** 2 < 100.0
+    ):
+        product *= b
+        under *= b + z
+        b += 1.0
+    top = b + z
+    x = z / b
+    return (b - 0.5) * log1p(x) + z * (cmath.log(top) - 1.0) + _stirling(top) - _stirling(b) + cmath.log(product / under)
+
+
+@compiled()
+def _log_sine(z):
+    """log 2i sin πz up to multiples of πi, for Im z ≥ 0, without the factor e^{−iπz}: log(e^{2πiz} − 1)."""
+    turn = math.exp(-2.0 * math.pi * z.imag)
+    part = z.real - round(z.real)
+    angle = 2.0 * math.pi * part
+    return cmath.log(
+        complex(math.expm1(-2.0 * math.pi * z.imag) - 2.0 * turn * math.sin(0.5 * angle) ** 2, turn * math.sin(angle))
+    )
+
+
+@compiled()
+def _log_gamma(z):
+    """log Γ(z) up to multiples of 2πi."""
+    if z.real < 0.0:
+        if z.imag >= 0.0:
+            return math.log(2.0 * math.pi) + 0.5j * math.pi + 1j * math.pi * z - _log_sine(z) - _log_gamma_right(1.0 - z)
+        z = z.conjugate()
+        log = math.log(2.0 * math.pi) + 0.5j * math.pi + 1j * math.pi * z - _log_sine(z) - _log_gamma_right(1.0 - z)
+        return log.conjugate()
+    return _log_gamma_right(z)
+
+
+@compiled()
+def _log_gamma_right(z):
+    product = 1.0 + 0.0j
+    while z.real * z.real + z.imag * z.imag < 100.0:
+        product *= z
+        z += 1.0
+    return (z - 0.5) * cmath.log(z) - z + 0.5 * math.log(2.0 * math.pi) + _stirling(z) - cmath.log(product)
+
+
+@compiled()
+def _log_front(e, z):
+    """log Γ(z−e)/Γ(−e) up to multiples of 2πi, for Im e ≥ 0."""
+    if e.real < 0.25:
+        return _log_gamma_ratio(-e, z)
+    # Γ(1+e)/Γ(1+e−z) · sin πe/sin π(e−z)
+    rest = e - z
+    out = -_log_gamma_ratio(1.0 + e, -z) + _log_sine(e)
+    if rest.imag >= 0.0:
+        return out - 1j * math.pi * z - _log_sine(rest)
+    return out - 1j * math.pi * (e + rest) - 1j * math.pi - _log_sine(rest.conjugate()).conjugate()
+
+
+@compiled()
+def _kappa(z, mean, t, ratio, nu, quad):
+    """κ(z) = K(z−1) of the unsampled pair."""
+    s = z - 1.0
+    if s.imag >= 0.0:
+        return exponent(s, mean, t, ratio, nu, quad, False)
+    return exponent(s.conjugate(), mean, t, ratio, nu, quad, False).conjugate()
+
+
+@compiled()
+def _fill(a, h, first, log_odds, mean, t, ratio, nu, quad, base, kappa):
+    """log Γ(−z)ρ^z and κ(z) at z = a + ih(first + k)."""
+    for k in range(base.size):
+        z = complex(a, h * (first + k))
+        base[k] = _log_gamma(-z) + z * log_odds
+        kappa[k] = _kappa(z, mean, t, ratio, nu, quad)
+
+
+@compiled()
+def _grown(base, kappa):
+    """e^base (e^κ − 1) and e^{base+κ}."""
+    plain = cmath.exp(base + kappa)
+    size = kappa.real * kappa.real + kappa.imag * kappa.imag
+    if size > 0.25:
+        return plain - cmath.exp(base), plain
+    p = 1.0 + 0.0j
+    for k in range(16, 1, -1):
+        p = 1.0 + kappa * p / k
+    return cmath.exp(base) * kappa * p, plain
+
+
+@compiled()
+def _add(base, kappa, sums):
+    """Add a term to M − 1, M and the errors of both, and return the log of its size.
+
+    A logarithm is as wrong, absolutely, as the power is relatively.
+    """
+    near, plain = _grown(base, kappa)
+    doubt = 2.0 * _UNIT * (4.0 + abs(base) + abs(kappa))
+    sums[0] += near
+    sums[1] += plain
+    sums[2] += abs(near) * doubt
+    sums[3] += abs(plain) * doubt
+    return _height(base, kappa)
+
+
+@compiled()
+def _height(base, kappa):
+    """log of the larger of |e^base (e^κ − 1)| and |e^{base+κ}|, less where κ is small."""
+    return base.real + max(kappa.real, 0.0) + min(math.log(abs(kappa) + 1e-300), 0.0)
+
+
+@compiled()
+def _residues(e, count, right, law, pair, bases, kappas):
+    """Logarithms of the residues: at z = 0, 1, … if `right`, else at z = e, e − 1, … Returns their number."""
+    log_odds, log_rate, log_stay = law
+    mean, t, ratio, nu, quad = pair
+    log_c = 0.0j
+    for k in range(count):
+        if right:
+            bases[k] = log_c + e * log_stay + k * log_odds
+            kappas[k] = exponent(complex(k - 1.0, 0.0), mean, t, ratio, nu, quad, False) if k > 1 else 0.0j
+        else:
+            bases[k] = log_c + k * log_stay + (e - k) * log_rate
+            kappas[k] = _kappa(e - k, mean, t, ratio, nu, quad)
+        if e.imag == 0.0 and k == e.real:  # the binomial series ends
+            return k + 1
+        log_c += cmath.log((e - k) / (k + 1.0))
+    return count
+
+
+@compiled()
+def _counts(e, a):
+    """The numbers of residues left of a line at 0, 1, …, and right of it at e, e − 1, …"""
+    return max(math.ceil(a), 0), max(math.ceil(e.real - a), 0)
+
+
+@compiled()
+def _choose(s, add, lines, law, pair, best):
+    """The line for each s on which the largest term is smallest; −1 if there is none.
+
+    `lines` has the place, the step, and the least distance from the poles e − j.
+    """
+    bases, kappas = np.empty((2, _MOST_RESIDUES), dtype=np.complex128), np.empty((2, _MOST_RESIDUES), dtype=np.complex128)
+    log_odds, _, log_stay = law
+    mean, t, ratio, nu, quad = pair
+    for i in range(s.size):
+        e = complex(-s[i].real, s[i].imag) if add else 1.0 + s[i]
+        highest = min(lines[-1, 0], e.real + _FAR)
+        counts = _counts(e, highest)[0], 0 if add else _counts(e, lines[0, 0])[1]
+        best[i], least = -1, math.inf
+        if max(counts) > _MOST_RESIDUES:
+            continue
+        found = (
+            _residues(e, counts[0], True, law, pair, bases[0], kappas[0]),
+            _residues(e, counts[1], False, law, pair, bases[1], kappas[1]),
+        )
+        for k in range(lines.shape[0]):
+            a, h, gap = lines[k]
+            away = a - e.real
+            if (add and away < gap) or (not add and (away > _FAR or (away if away > 0.0 else abs(away - round(away))) < gap)):
+                continue
+            top, some = -math.inf, _counts(e, a)
+            for side in range(2):
+                for j in range(min(some[side], found[side])):
+                    top = max(top, _height(bases[side, j], kappas[side, j]))
+            for part in (0.0, 0.5, 1.0):
+                z = complex(a, part * e.imag)
+                base = _log_gamma(-z) + z * log_odds + _log_front(e, z) + e * log_stay
+                top = max(top, _height(base, _kappa(z, mean, t, ratio, nu, quad)))
+            top -= 0.5 * math.log(h)
+            if top < least:
+                best[i], least = k, top
+
+
+@compiled()
+def _moments(s, add, a, h, first, base, kappa, law, pair, mean, value, error):
+    """log M(s) − s·mean and its error, from the table of one line."""
+    sums = np.zeros(4, dtype=np.complex128)
+    bases, kappas = np.empty(_MOST_RESIDUES, dtype=np.complex128), np.empty(_MOST_RESIDUES, dtype=np.complex128)
+    for i in range(s.size):
+        e = complex(-s[i].real, s[i].imag) if add else 1.0 + s[i]
+        sums[:] = 0.0
+        scale = math.log(h / (2.0 * math.pi)) + e * law[2]
+        top = -math.inf
+        for side in (1, -1):
+            k, dead = (-first if side > 0 else -first - 1), 0
+            while 0 <= k < base.size and dead < 3:
+                z = complex(a, h * (first + k))
+                height = _add(base[k] + _log_front(e, z) + scale, kappa[k], sums)
+                top = max(top, height)
+                dead = dead + 1 if height < top + _DEAD and (side < 0 or z.imag > e.imag) else 0
+                k += side
+            if dead < 3:
+                sums[2:] += math.exp(height) / h  # the line ended too early
+        sums[2:] += math.exp(top - _DIGITS) / h
+        count = _counts(e, a)
+        for k in range(_residues(e, count[0], True, law, pair, bases, kappas)):
+            _add(bases[k], kappas[k], sums)
+        for k in range(_residues(e, count[1], False, law, pair, bases, kappas)):
+            _add(bases[k], kappas[k], sums)
+        near, plain = sums[0], sums[1]
+        if add:
+            near, plain = near.conjugate(), plain.conjugate()
+        shift = mean * s[i]
+        if abs(near) < 0.5:
+            value[i] = near - shift + log_excess(near)
+            error[i] = sums[2].real / abs(1.0 + near) + 4.0 * _UNIT * abs(shift)
+        else:
+            value[i] = cmath.log(plain) - shift if plain != 0.0 else complex(math.nan, math.nan)
+            error[i] = sums[3].real / max(abs(plain), 1e-300) + 4.0 * _UNIT * abs(shift)
+
+
+class MellinMoment:
+    """log M(s) − s·mean of one step of any Gaussian pair sampled at a rate below 1. The object keeps its tables.
+
+    The excess and the shift are those of the pair in the order of the question.
+
+    >>> step = MellinMoment(0.5, np.array([0.5]), np.zeros(1), np.array([2.0]), add=False)
+    >>> round(float(step.centred(np.ones(1, dtype=complex))[0][0].real) + step.mean, 12)  # E[(½ + ½w)²], E w² = 4/3
+    0.080042707674
+    """
+
+    def __init__(self, rate: float, excess: Floats, shift: Floats, copies: Floats, *, add: bool) -> None:
+        self.rate, self.add = rate, add
+        if add:  # the law with the record is the second one
+            excess, shift = -excess / (1.0 + excess), shift / np.sqrt(1.0 + excess)
+        live = (excess != 0.0) | (shift != 0.0)
+        t, m, copies = excess[live], shift[live], copies[live]
+        ratio = 1.0 + t
+        divergence = math.fsum((copies * (half_excess_log(t, ratio) + 0.5 * m * m)).tolist())
+        self._pair = divergence, t, ratio, np.where(t == 0.0, 0.0, copies), copies * m * m * ratio
+        top, low = float(t.max(initial=0.0)), float(t.min(initial=0.0))
+        self._domain = (1.0 + 1.0 / low if low < 0.0 else -math.inf), (1.0 + 1.0 / top if top > 0.0 else math.inf)
+        self.limit = math.inf if add else self._domain[1] - 1.0
+        self._law = math.log(rate) - math.log1p(-rate), math.log(rate), math.log1p(-rate)
+        self._lines = np.array([line for a in self._places() if (line := self._line(a))])
+        self._tables: dict[int, tuple[int, Complexes, Complexes]] = {}
+        self.mean = 0.0
+        typical = 1.0 + divergence
+        self.mean = float(self.centred(np.array([1j * _STEP / typical]))[0][0].imag) * typical / _STEP
+        # P(L > x) ≤ e^{K(c) − cx}, and E e^{−L} ≤ 1 on the other side
+        c = min(1.0, 0.5 * self.limit)
+        log_moment = float(self.centred(np.array([c + 0.0j]))[0][0].real) + c * self.mean
+        self.largest = max(40.0, (log_moment + 40.0) / c) if math.isfinite(log_moment) else 1e6 / c
+
+    def _places(self) -> list[float]:
+        """The lines of both sides of the poles, inside the domain of κ."""
+        low, high = self._domain
+        inside = [a for a in (_ADD if self.add else _REMOVE) if low < a < high]
+        ends = [0.5 * (math.ceil(high) - 1.0 + high)] if high < math.inf else []
+        if low > -1.0:
+            ends.append(0.5 * low)
+        return sorted({*inside, *ends})
+
+    def _line(self, a: float) -> tuple[float, float, float] | None:
+        """The line at a: place, step, least distance from the poles e − j; None if there is no room."""
+        low, high = self._domain
+        whole = abs(a - round(a)) if a > 0.0 else -a
+        gap = min(whole, high - a, a - low, math.inf if self.add else _NEAREST)
+        if gap < _NARROWEST:
+            return None
+        here, odds, step = self._log_ratio_moment(a), self._law[0], 0.0
+        for share in np.linspace(0.2, 0.98, 18).tolist():
+            g = share * gap
+            rises = [self._log_ratio_moment(a + x) - here + x * odds for x in (-g, g)]
+            step = max(step, 2.0 * math.pi * g / (_DIGITS + max(*rises, 12.0 * g) - math.log1p(-share)))
+        return a, step, min(gap, _NEAREST) if not self.add else gap
+
+    def _log_ratio_moment(self, z: float) -> float:
+        """κ(z) for real z."""
+        return float(_kappa(complex(z), *self._pair).real)
+
+    def _table(self, k: int, y: float) -> tuple[int, Complexes, Complexes]:
+        """log Γ(−z)ρ^z and κ(z) on a line up to Im e = y, and the index of the first node."""
+        a, h, _ = self._lines[k].tolist()
+        beyond = _BEYOND + 10.0 * math.sqrt(abs(a))
+        first, count = -math.ceil(beyond / h), math.ceil((y + 2.0 * beyond) / h)
+        if count > _MOST_NODES:
+            raise PrecisionError(f"a moment of a sampled pair at Im s = {y:.3g} needs too many nodes")
+        if k not in self._tables or self._tables[k][1].size < count:
+            count = math.ceil((2.0 * y + 2.0 * beyond) / h)
+            base, kappa = np.empty((2, count), dtype=np.complex128)
+            _fill(a, h, first, self._law[0], *self._pair, base, kappa)
+            self._tables[k] = first, base, kappa
+        return self._tables[k]
+
+    def far_losses(self, s: float) -> tuple[float, float]:
+        """Share and spread of large losses under the law tilted by s, if they are far from the others; else 0, 0.
+
+        Losses log qw above the others are those of the residue at z = e.
+        """
+        if self.add or not s < self.limit:
+            return 0.0, 0.0
+        step = 1e-3 * min(1.0, self.limit - s)
+        below, here, above = (self._log_ratio_moment(1.0 + s + x) for x in (-step, 0.0, step))
+        log_share = (1.0 + s) * self._law[1] + here
+        log_share -= float(self.centred(np.array([s + 0.0j]))[0][0].real) + s * self.mean
+        if not (log_share < -1.0 and self._law[1] + (above - below) / (2.0 * step) > _APART):
+            return 0.0, 0.0
+        return math.exp(log_share), math.sqrt(max(above + below - 2.0 * here, 0.0)) / step
+
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        """log M(s) − s·mean and its error, at points of the upper half-plane; NaN where it is not known."""
+        value, error = np.full(s.size, complex(math.nan, math.nan)), np.full(s.size, np.inf)
+        good = np.flatnonzero((s.real >= 0.0) & (s.real < self.limit) & np.isfinite(s))
+        best = np.empty(good.size, dtype=np.int64)
+        _choose(s[good], self.add, self._lines, self._law, self._pair, best)
+        for k in sorted(set(best.tolist()) - {-1}):
+            some = good[best == k]
+            v, e = np.empty(some.size, dtype=np.complex128), np.empty(some.size)
+            try:
+                table = self._table(k, float(s.imag[some].max()))
+            except PrecisionError:
+                continue
+            _moments(s[some], self.add, *self._lines[k, :2], *table, self._law, self._pair, self.mean, v, e)
+            known = np.isfinite(v) & np.isfinite(e)
+            value[some[known]], error[some[known]] = v[known], e[known]
+        return value, error
