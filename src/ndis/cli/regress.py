@@ -12,7 +12,6 @@ from ndis._files import check_file, write_file
 from ndis.cli.options import (
     ADJACENCY,
     BUDGET,
-    CALIBRATION,
     COLUMNS,
     DATA,
     HEADER,
@@ -54,7 +53,6 @@ __all__ = ["regress"]
     click.Option(["--intercept/--no-intercept"], default=True, help="Learn an intercept."),
     option("--sketch-size", "Rows of the sketch (100 for every column unless given).", int),
     ADJACENCY,
-    CALIBRATION,
     option("--output -o", "A new file for coefficients and receipt, as JSON.", Path),
     PAYMENT,
     PROGRESS,
@@ -69,7 +67,6 @@ def regress(
     method: str,
     alpha: float,
     sketch_size: int | None,
-    calibration: str,
     output: Path | None,
     progress: bool | None,
     as_json: bool,
@@ -89,7 +86,7 @@ def regress(
         remedy = "write [target] with name, low and high into the file, or name one of its columns with --target"
         raise ParameterError("schema", "have a target", "none", remedy)
     public["fit_intercept"] = public.pop("intercept")
-    model = _model(method, {**public, "schema": stated}, alpha=alpha, sketch_size=sketch_size, calibration=calibration)
+    model = _model(method, {**public, "schema": stated}, alpha=alpha, sketch_size=sketch_size)
     if stated is not None:
         with readable_data(data):
             model.fit_data(data, target=target, columns=names, header=header, progress=progress)
@@ -132,7 +129,7 @@ def _model(method: str, public: dict[str, Any], **sketch: Any) -> Any:
 
     if method == "sketch":
         return PrivateRidge(**public, **sketch)
-    for name, default in (("alpha", 0.0), ("sketch_size", None), ("calibration", "exact")):
+    for name, default in (("alpha", 0.0), ("sketch_size", None)):
         if sketch[name] != default:
             raise ParameterError(name, "be left out with --method rounds", sketch[name])
     return PrivateLinearRegression(**public)

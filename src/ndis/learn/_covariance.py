@@ -54,8 +54,6 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
         Take the mean to be zero.
     store_precision : bool
         Keep the (pseudo-)inverse as `precision_`.
-    calibration : {"exact", "paper", "lsv", "renyi"}
-        The calibration of a sketch; see `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     schema : Schema, optional
@@ -90,7 +88,6 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     method: str = "gram"
     sketch_size: int | None = None
     records: float | None = None
-    calibration: str = "exact"
     assume_centered: bool = False
     store_precision: bool = True
 
@@ -195,8 +192,6 @@ def check_moments(estimator: Any) -> None:
     one_of("method", estimator.method, METHODS)
     if estimator.method == "gram" and estimator.sketch_size is not None:
         raise ParameterError("sketch_size", "be left out with method='gram'", estimator.sketch_size)
-    if estimator.method == "gram" and estimator.calibration != "exact":
-        raise ParameterError("calibration", "be 'exact' with method='gram'", repr(estimator.calibration))
     estimator._row_bound()
     stated_records(estimator)
 

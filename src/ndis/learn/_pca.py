@@ -29,7 +29,7 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     n_components : int or float, optional
         How many components to keep; all by default. A number between 0 and 1 keeps the fewest components that explain
         at least this share of the estimated variance. Noise adds variance to every direction.
-    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, calibration, random_state, ledger, slot
+    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, random_state, ledger, slot
         As in `PrivateCovariance`.
     schema : Schema, optional
         What is public about the table. Components and mean are those of encoded rows, in which every column has the
@@ -61,7 +61,6 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     method: str = "gram"
     sketch_size: int | None = None
     records: float | None = None
-    calibration: str = "exact"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the Gram matrix or a sketch of the rows, and find its components.

@@ -20,7 +20,6 @@ from ndis.learn._records import INTERCEPT_SHARE, stated_bound
 from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.projection import RandomProjection
 from ndis.mechanisms.releases import ProjectionRelease
-from ndis.mechanisms.sketch_law import as_calibration
 from ndis.mechanisms.sketch_size import default_sketch_size
 
 __all__ = ["TARGET_SHARE", "PrivateRidge", "ridge_from_gram", "ridge_from_matrix", "sketching", "stated_records"]
@@ -63,8 +62,6 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         The number of records, if it is public. It is used only for the default sketch size.
     adjacency : {"add-remove", "replace-one"}
         Which data sets are neighbours.
-    calibration : {"exact", "paper", "lsv", "renyi"}
-        See `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     schema : Schema, optional
@@ -109,7 +106,6 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     sketch_size: int | None = None
     records: float | None = None
     adjacency: str = "add-remove"
-    calibration: str = "exact"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release a sketch of rows and targets, and solve with it.
@@ -185,9 +181,8 @@ def sketching(estimator: Any, *, columns: int, **layout: Any) -> RandomProjectio
     budget, size = estimator._budget(), estimator.sketch_size
     if size is None:
         size = default_sketch_size(columns=columns, records=stated_records(estimator), **budget)
-    public = {"adjacency": as_adjacency(estimator.adjacency), "calibration": as_calibration(estimator.calibration)}
-    rows = {"sketch_size": as_size("sketch_size", size), **layout}
-    mechanism: RandomProjection = calibrated(RandomProjection.calibrated, **budget, **public, **rows)
+    public = {"sketch_size": as_size("sketch_size", size), "adjacency": as_adjacency(estimator.adjacency)}
+    mechanism: RandomProjection = calibrated(RandomProjection.calibrated, **budget, **public, **layout)
     return mechanism
 
 
