@@ -12,19 +12,7 @@ from numpy.typing import NDArray
 
 from ndis.data.cells import Cells, Coded, Floats
 
-__all__ = ["arrow_cells", "arrow_chunks", "arrow_kind", "holds_numbers", "type_words"]
-
-
-def holds_numbers(kind: Any) -> bool:
-    """Return whether an Arrow type holds real numbers or booleans.
-
-    >>> import pyarrow as pa
-    >>> holds_numbers(pa.decimal128(5, 2)), holds_numbers(pa.string())
-    (True, False)
-    """
-    import pyarrow.types as t
-
-    return any(is_a(kind) for is_a in (t.is_integer, t.is_floating, t.is_boolean, t.is_decimal))
+__all__ = ["arrow_cells", "arrow_chunks", "arrow_kind"]
 
 
 def arrow_kind(kind: Any) -> str:
@@ -43,24 +31,11 @@ def arrow_kind(kind: Any) -> str:
         ("number", (t.is_integer, t.is_floating, t.is_decimal)),
         ("text", (t.is_string, t.is_large_string, t.is_string_view)),
         ("date", (t.is_date, t.is_timestamp)),
-        ("cells", (t.is_null,)),
+        ("objects", (t.is_null,)),
     ):
         if any(test(kind) for test in tests):
             return name
-    return type_words(kind)
-
-
-def type_words(kind: Any) -> str:
-    """Name a type in printable words; the width of the codes of a dictionary would tell how many values it has.
-
-    >>> import pyarrow as pa
-    >>> type_words(pa.dictionary(pa.int8(), pa.string()))
-    'type dictionary of string'
-    """
-    import pyarrow.types as t
-
-    words = f"dictionary of {kind.value_type}" if t.is_dictionary(kind) else str(kind)
-    return "type " + "".join(c if c.isprintable() else "?" for c in words)  # fields of a struct have names
+    return "type " + "".join(c if c.isprintable() else "?" for c in str(kind))  # fields of a struct have names
 
 
 def arrow_chunks(array: Any, start: int, count: int) -> list[Any]:

@@ -233,28 +233,31 @@ def _number_words(cells: NDArray[Any], codes: Mapping[str, float]) -> Floats:
 
 
 def _arrow_words(cells: Any, codes: Mapping[str, float], lower: bool) -> Floats:
-    """Look the texts of an Arrow array up among the words, all bytes as they stand."""
+    """Look the texts of an Arrow array up among the words, all bytes as they stand; the others without their spaces."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    def look_up(texts: Any) -> NDArray[np.int64]:
-        place = pc.index_in(texts.cast(pa.large_binary()), value_set=listed)
-        return np.asarray(place.fill_null(len(codes)).to_numpy(zero_copy_only=False), dtype=np.int64)
-
     listed = pa.array([word.encode("utf-8", "surrogateescape") for word in codes], pa.large_binary())
     values = np.array([*codes.values(), UNKNOWN])
-    texts = pc.ascii_trim(_as_text(cells), characters=_SPACE)
-    if lower:
-        texts = pc.ascii_lower(texts)
-    coded = values[look_up(texts)]
     digits = np.array([*(bool(_INTEGER.fullmatch(word)) for word in codes), False])
-    if digits.any():  # of the public words; "3.0" is "3"
-        short = pc.ascii_rtrim(texts, characters="0")
-        whole = np.asarray(pc.ends_with(short, ".").fill_null(False).to_numpy(zero_copy_only=False))
-        cut = pc.replace_substring(short, pattern=".", replacement="", max_replacements=1)
-        place = look_up(cut)
-        coded = np.where(whole & digits[place], values[place], coded)
+
+    def look_up(texts: Any) -> NDArray[Any]:
+        place = pc.index_in(texts.cast(pa.large_binary()), value_set=listed)
+        return np.asarray(place.fill_null(len(codes)).to_numpy(zero_copy_only=False))
+
+    place = look_up(cells)
+    coded = values[place]
     coded[np.asarray(cells.is_null().to_numpy(zero_copy_only=False))] = np.nan
+    others = np.flatnonzero(coded == UNKNOWN)
+    if others.size:
+        texts = pc.ascii_trim(_as_text(cells.take(pa.array(others))), characters=_SPACE)
+        texts = pc.ascii_lower(texts) if lower else texts
+        coded[others] = values[look_up(texts)]
+        if digits.any():  # of the public words; "3.0" is "3"
+            short = pc.ascii_rtrim(texts, characters="0")
+            whole = np.asarray(pc.ends_with(short, ".").to_numpy(zero_copy_only=False))
+            place = look_up(pc.replace_substring(short, pattern=".", replacement="", max_replacements=1))
+            coded[others] = np.where(whole & digits[place], values[place], coded[others])
     return coded
 
 

@@ -29,7 +29,8 @@ def memory_columns(data: Any, *, names: Sequence[str | None]) -> Columns:
         for block in table.cells(tuple((called.index(name), numeric) for name, numeric in wanted)):
             yield [plain_cells(column) for column in block]
 
-    return Columns(dict(zip(called, table.kinds, strict=False)), read)
+    kinds = [frozenset("cells" if k == "objects" else k for k in kind) for kind in table.kinds]
+    return Columns(dict(zip(called, kinds, strict=False)), read)
 
 
 def plain_cells(cells: Cells) -> Any:
@@ -47,7 +48,7 @@ def series_cells(column: Any, *, numeric: bool) -> tuple[str, Any] | None:
     if series_table(column) is None:
         return None
     table = column_table(column)
-    (kind,) = table.kinds[0]
+    (kind,) = ("cells" if k == "objects" else k for k in table.kinds[0])
     module = type(column).__module__.partition(".")[0]
     if not numeric and kind in ("number", "boolean"):
         if module == "pandas" and isinstance(column.dtype, np.dtype):

@@ -21,6 +21,7 @@ number of rows at most, so memory is bounded: about 3·`LONGEST` bytes for one r
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,7 +33,7 @@ from ndis.data.cells import Cells, number
 from ndis.data.table import Wanted
 from ndis.errors import ParameterError
 
-__all__ = ["LONGEST", "cells_of", "first_line", "given_names", "header_names", "line_blocks", "line_cells"]
+__all__ = ["LONGEST", "first_line", "given_names", "header_names", "line_blocks", "line_cells"]
 
 LONGEST = 1 << 23  # bytes of a line that can be a row
 _BLOCK = 1 << 22  # bytes of one read
@@ -40,31 +41,6 @@ _LF, _CR, _QUOTE, _COMMA = 10, 13, 34, 44
 _NONE, _PLAIN, _RARE = 0, 1, 2  # no number; one that cannot leave the range of floats; any other
 _PLAIN_BYTES = 40
 _MARK = b"\xef\xbb\xbf"
-
-
-def cells_of(line: bytes) -> list[bytes] | None:
-    """Return the cells of a line without its end; None if its quotes do not pair.
-
-    >>> cells_of(b'a,"b,c",'), cells_of(b'a,"b'), cells_of(b'a,"b"c')
-    ([b'a', b'b,c', b''], None, None)
-    """
-    cells, at = [], 0
-    while True:
-        if line[at : at + 1] == b'"':
-            end = line.find(b'"', at + 1)
-            while end >= 0 and line[end + 1 : end + 2] == b'"':
-                end = line.find(b'"', end + 2)
-            if end < 0 or line[end + 1 : end + 2] not in (b",", b""):
-                return None
-            cells.append(line[at + 1 : end].replace(b'""', b'"'))
-            at = end + 1
-        else:
-            end = line.find(b",", at)
-            cells.append(line[at:] if end < 0 else line[at:end])
-            at = len(line) if end < 0 else end
-        if at >= len(line):
-            return cells
-        at += 1
 
 
 def first_line(file: BinaryIO) -> bytes | None:
@@ -118,10 +94,9 @@ def header_names(path: Path, where: str) -> tuple[str, ...]:
     """Return the names in the first line. Every fault has the same message: the line may be a record after all."""
     with path.open("rb") as file:
         line = first_line(file)
-    cells = None if line is None else cells_of(line)
     try:
-        names = [] if cells is None else [cell.decode("utf-8") for cell in cells]
-    except UnicodeDecodeError:
+        names = next(csv.reader([line.decode("utf-8")], strict=True), []) if line else []
+    except (UnicodeDecodeError, csv.Error):
         names = []
     if not _are_names(names):
         rule = "begin with a line of different printable column names in UTF-8, none of them empty or a number"

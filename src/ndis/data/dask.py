@@ -59,7 +59,7 @@ def dask_table(data: Any) -> Table:
     def rows(groups: Groups) -> Iterator[Parts]:
         return partitions.each_in_turn(lambda table: list(table.read(groups)))
 
-    return Table(declared.kinds, cells, rows, declared.names, declared.refused, partitions=partitions)
+    return Table(declared.kinds, cells, rows, declared.names, partitions=partitions)
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 
 from ndis._npy import npy_blocks, npy_header
-from ndis.data.arrow import arrow_cells, arrow_kind, holds_numbers, type_words
+from ndis.data.arrow import arrow_cells, arrow_kind
 from ndis.data.cells import Cells, kind_of
 from ndis.data.csv import first_line, given_names, header_names, line_blocks, line_cells
 from ndis.data.paths import files_of, kind_of_files, shown
 from ndis.data.reading import ahead, fixed_steps, readable, stamps, unchanged
-from ndis.data.table import Groups, Parts, Table, Wanted, check_names, matrix_width, rows_per_read, stacked
+from ndis.data.table import Table, Wanted, check_names, matrix_width, rows_per_read
 from ndis.errors import ParameterError
 
 __all__ = ["file_table"]
 
 _PAGES = 1 << 20  # bytes of a Parquet column that are read at a time
+_KIND = {"csv": "cells", "npy": "number"}
 Blocks = Iterator[tuple[list[Cells], float]]  # columns of cells, with the share of the file that is done
 
 
@@ -77,32 +78,9 @@ def file_table(data: Any, *, columns: Any = None, header: bool = False, progress
                 show(share)
             unchanged(paths, before, where)
 
-    def rows(groups: Groups) -> Iterator[Parts]:
-        for block in cells(tuple((i, True) for group in groups for i in group)):
-            columns = iter(block)
-            yield tuple(stacked([next(columns) for _ in group]) for group in groups)
-
-    unread = frozenset(i for i, name in enumerate(names) if kind == "csv" and not name)
-    types = [{file.types[i] for file in files} for i in range(len(files[0].types))]
-    refused = {i: " and ".join(sorted(words)) for i, each in enumerate(types) if (words := _refused(kind, each))}
-    return Table(
-        tuple(frozenset(_kind(kind, each) for each in one) for one in types),
-        cells,
-        rows,
-        names,
-        refused | dict.fromkeys(unread, "a column without a name"),
-        unread=unread,
-        named=given is not None,
-        quotable=kind != "csv",
-    )
-
-
-def _kind(files: str, kind: Any) -> str:
-    return "cells" if files == "csv" else "number" if files == "npy" else arrow_kind(kind)
-
-
-def _refused(files: str, types: set[Any]) -> set[str]:
-    return set() if files in ("csv", "npy") else {type_words(kind) for kind in types if not holds_numbers(kind)}
+    types = ({file.types[i] for file in files} for i in range(len(files[0].types)))
+    kinds = tuple(frozenset(_KIND.get(kind) or arrow_kind(each) for each in one) for one in types)
+    return Table(kinds, cells, None, names, named=given is not None, quotable=kind != "csv")
 
 
 # ---------------------------------------------------------------------- one file of each kind

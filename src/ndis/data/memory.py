@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.arrow import arrow_cells, arrow_chunks, arrow_kind, holds_numbers, type_words
+from ndis.data.arrow import arrow_cells, arrow_chunks, arrow_kind
 from ndis.data.cells import Cells, Coded, is_nested, kind_of, objects
 from ndis.data.table import (
     Groups,
@@ -30,8 +30,8 @@ from ndis.errors import ParameterError
 
 __all__ = ["check_array", "memory_table", "pair_table", "pandas_cells", "pandas_kind"]
 
-_KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}
-_TEXT = {"U": "cells", "S": "cells", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
+_TEXT = {"U": "objects", "S": "objects", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
+_KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"} | _TEXT
 
 
 def memory_table(data: Any) -> Table:
@@ -121,9 +121,7 @@ def pair_table(x: Any, y: Any) -> Table:
         yield from map(tuple, together([left.read((groups[0],)), right.read((targets,))], *unequal))
 
     names = left.names + (right.names or ("",) * right.width) if left.names else ()
-    return Table(
-        table.kinds, table.cells, rows, names, table.refused, target_width=right.width, device=left.device
-    )  # fmt: skip
+    return Table(table.kinds, table.cells, rows, names, target_width=right.width, device=left.device)
 
 
 # ---------------------------------------------------------------------- arrays
@@ -139,10 +137,7 @@ def _array(x: NDArray[Any]) -> Table:
     check_array(x)
     width = matrix_width(x.shape)
     plain = np.asarray(x)
-    kind = (_KINDS | _TEXT).get(plain.dtype.kind, kind_of(plain.dtype))
-    typed = plain.dtype.kind in "fiub" and plain.dtype.itemsize <= 8
-    if plain.dtype.itemsize > 8 and plain.dtype.kind == "f":
-        kind = kind_of(plain.dtype)
+    kind = _numpy_kind(plain.dtype)
 
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
         columns = (plain[:, i] for i, _ in wanted)
@@ -151,8 +146,11 @@ def _array(x: NDArray[Any]) -> Table:
     def rows(groups: Groups) -> Iterator[Parts]:
         yield tuple(pick(plain, group) for group in groups)
 
-    refused = {} if typed or plain.dtype.kind == "O" else dict.fromkeys(range(width), kind_of(plain.dtype))
-    return Table((frozenset({kind}),) * width, cells, rows if typed else None, refused=refused)
+    return Table((frozenset({kind}),) * width, cells, rows if kind in ("number", "boolean") else None)
+
+
+def _numpy_kind(dtype: np.dtype[Any]) -> str:
+    return kind_of(dtype) if dtype.kind == "f" and dtype.itemsize > 8 else _KINDS.get(dtype.kind, kind_of(dtype))
 
 
 def _sparse(x: Any) -> Table:
@@ -172,7 +170,7 @@ def _sparse(x: Any) -> Table:
         for start in range(0, csr.shape[0], step):
             yield from _array(csr[start : start + step].toarray()).read(groups)
 
-    return Table(dense.kinds, cells, rows, refused=dense.refused)
+    return Table(dense.kinds, cells, rows)
 
 
 def _torch(tensor: Any) -> Table:
@@ -206,7 +204,7 @@ def _mapping(data: Mapping[Any, Any]) -> Table:
     if any(column.width != 1 for column in columns):
         raise ParameterError("data", "have columns of one dimension", "several")
     table = side_by_side(columns, "have columns of equal length", "different lengths")
-    return Table(table.kinds, table.cells, names=names, refused=table.refused)
+    return Table(table.kinds, table.cells, names=names)
 
 
 # ---------------------------------------------------------------------- frames
@@ -225,20 +223,7 @@ def _pandas(frame: Any) -> Table:
             columns = [iter([[c] for c in pandas_cells(block.iloc[:, i], numeric)]) for i, numeric in wanted]
             yield from together(columns, "have columns of equal length", "different lengths")
 
-    types = list(frame.dtypes)
-    refused = {i: f"dtype {dtype}" for i, dtype in enumerate(types) if not _numeric_dtype(dtype)}
-    return Table(tuple(frozenset({pandas_kind(dtype)}) for dtype in types), cells, names=names, refused=refused)
-
-
-def _numeric_dtype(dtype: Any) -> bool:
-    """Return whether a type of pandas holds plain real numbers or booleans."""
-    import pandas as pd
-    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
-
-    if isinstance(dtype, pd.ArrowDtype):
-        return holds_numbers(dtype.pyarrow_dtype)
-    plain = (is_numeric_dtype(dtype) or is_bool_dtype(dtype)) and not is_complex_dtype(dtype)
-    return plain and not isinstance(dtype, pd.CategoricalDtype) and getattr(dtype, "itemsize", 8) <= 8
+    return Table(tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes), cells, names=names)
 
 
 def pandas_kind(dtype: Any) -> str:
@@ -255,10 +240,10 @@ def pandas_kind(dtype: Any) -> str:
         return pandas_kind(dtype.subtype)
     if isinstance(dtype, pd.DatetimeTZDtype):
         return "date"
-    kind = getattr(dtype, "kind", "")
-    if kind == "O":
-        return "cells" if dtype == np.dtype(object) else f"dtype {dtype}"
-    return f"dtype {dtype}" if kind == "f" and dtype.itemsize > 8 else _KINDS.get(kind, f"dtype {dtype}")
+    if dtype == np.dtype(object):
+        return "objects"
+    kind = "" if getattr(dtype, "kind", "") == "O" else _numpy_kind(dtype)
+    return kind or f"dtype {dtype}"
 
 
 def pandas_cells(series: Any, numeric: bool) -> list[Cells]:
@@ -291,7 +276,7 @@ def _polars(frame: Any) -> Table:
 
     def kind(dtype: Any) -> str:
         if dtype == pl.Object:
-            return "cells"
+            return "objects"
         if dtype.is_integer():  # Arrow has no integers of 128 bits
             return "number"
         if dtype.is_nested():
@@ -312,11 +297,7 @@ def _polars(frame: Any) -> Table:
             block = frame.slice(start, step)
             yield [read(block.get_column(names[i]), numeric) for i, numeric in wanted]
 
-    # The base type, for the type of categories would list them.
-    refused = {
-        i: f"dtype {t.base_type()}" for i, t in enumerate(frame.dtypes) if not (t.is_numeric() or t == pl.Boolean)
-    }
-    return Table(tuple(frozenset({kind(dtype)}) for dtype in frame.dtypes), cells, names=names, refused=refused)
+    return Table(tuple(frozenset({kind(dtype)}) for dtype in frame.dtypes), cells, names=names)
 
 
 def _arrow(table: Any) -> Table:
@@ -332,6 +313,4 @@ def _arrow(table: Any) -> Table:
         for batch in batches.to_batches(max_chunksize=rows_per_read(len(names))):
             yield [arrow_cells(batch.column(i), numeric) for i, numeric in wanted]
 
-    types = list(table.schema.types)
-    refused = {i: type_words(kind) for i, kind in enumerate(types) if not holds_numbers(kind)}
-    return Table(tuple(frozenset({arrow_kind(kind)}) for kind in types), cells, names=names, refused=refused)
+    return Table(tuple(frozenset({arrow_kind(kind)}) for kind in table.schema.types), cells, names=names)

@@ -22,4 +22,4 @@ class Source(Table):
         device: str | None = None,
     ) -> None:
         kinds = (frozenset({"number"}),) * width
-        super().__init__(kinds, lambda wanted: iter(()), read, names, refused or {}, target_width, device)
+        super().__init__(kinds, lambda wanted: iter(()), read, names, target_width, device)

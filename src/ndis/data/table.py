@@ -10,8 +10,8 @@ here looks at a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,9 @@ __all__ = [
 Groups = tuple[tuple[int, ...], ...]  # column numbers of the features, then of the targets if there are any
 Parts = tuple[Any, ...]  # one matrix per group
 Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its numbers suffice as float64
-KINDS = ("number", "boolean", "text", "date", "cells")  # "cells" may be anything, cell by cell
+# "cells" may be anything, one by one: lists, arrays of objects, CSV. "objects" are the same in a frame that has types.
+KINDS = ("number", "boolean", "text", "date", "cells", "objects")
+_NUMBERS = frozenset({"number", "boolean", "cells"})
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
 _EXACT = 1 << 53  # whole numbers below it are floats
 
@@ -52,15 +54,11 @@ class Table:
         ``rows(groups)`` yields blocks of rows: for every group of column numbers a matrix with those columns. By
         default the cells, read as numbers.
     names : tuple of str
-        Names of the columns, or empty; "" for a column without a name.
-    refused : mapping
-        Column number → type, in words, of the columns that do not hold real numbers, and so give no matrix.
+        Names of the columns, or empty; "" for a column without a name, which is not read.
     target_width : int
         How many of the last columns came as separate targets.
     device : str, optional
         The torch device that holds the rows.
-    unread : set of int
-        Columns that are features only if they are chosen.
     named : bool
         Whether the caller's `columns` named all columns, and so choose none.
     quotable : bool
@@ -73,10 +71,8 @@ class Table:
     cells: Callable[[Wanted], Iterator[list[Cells]]]
     rows: Callable[[Groups], Iterator[Parts]] | None = None
     names: tuple[str, ...] = ()
-    refused: Mapping[int, str] = field(default_factory=dict)
     target_width: int = 0
     device: str | None = None
-    unread: frozenset[int] = frozenset()
     named: bool = False
     quotable: bool = True
     partitions: Partitions | None = None
@@ -85,6 +81,18 @@ class Table:
     def width(self) -> int:
         """The number of columns."""
         return len(self.kinds)
+
+    @property
+    def refused(self) -> dict[int, str]:
+        """The columns that give no matrix, with their types in words."""
+        types = {i: sorted(_WORDS.get(kind, kind) for kind in kinds - _NUMBERS) for i, kinds in enumerate(self.kinds)}
+        unread = {} if self.target_width else dict.fromkeys(self.unread, "a column without a name")
+        return {i: " and ".join(words) for i, words in types.items() if words} | unread
+
+    @property
+    def unread(self) -> frozenset[int]:
+        """The columns of a CSV file that the caller left without a name."""
+        return frozenset(i for i, name in enumerate(self.names) if not name)
 
     def read(self, groups: Groups) -> Iterator[Parts]:
         """Yield blocks of rows: for every group of column numbers a matrix."""
@@ -282,7 +290,6 @@ def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:
         tuple(kind for table in tables for kind in table.kinds),
         cells,
         names=names,
-        refused={a + i: kind for a, table in zip(cuts, tables, strict=False) for i, kind in table.refused.items()},
     )
 
 
@@ -295,13 +302,12 @@ def choose_columns(table: Table, columns: Any, targets: Any) -> Groups:
     >>> choose_columns(Table((frozenset({"number"}),) * 4, lambda wanted: iter(())), None, [2])
     ((0, 1, 3), (2,))
     """
-    groups = _groups(table, columns, targets)
-    for i in (i for group in groups for i in group):
-        if i in table.refused:
-            if not table.names:
-                raise ParameterError("data", "hold real numbers of at most 64 bits", table.refused[i])
-            rule, remedy = "hold real numbers", "choose columns without it"
-            raise ParameterError(f"column {table.names[i]!r}", rule, table.refused[i], remedy)
+    groups, refused = _groups(table, columns, targets), table.refused
+    for i in (i for group in groups for i in group if i in refused):
+        if not table.names:
+            raise ParameterError("data", "hold real numbers of at most 64 bits", refused[i])
+        label, rule = f"column {table.names[i]!r}", "hold real numbers"
+        raise ParameterError(label, rule, refused[i], "choose columns without it")
     return groups
 
 

@@ -88,7 +88,7 @@ class TestData:
         named = json.loads(passed(*options, "rows.csv", "--header"))
         plain = json.loads(passed(*options, "plain.csv", "--columns", "a,b,c"))
         assert plain["witness"] == named["witness"]
-        assert refused(*options, "rows.csv").startswith("--columns must name all columns of a CSV file")
+        assert refused(*options, "rows.csv").startswith("columns must name all columns of a CSV file")
         claim = {"claim": CLAIM, "algorithm": "model.py:dense", "data": "rows.csv"}
         assert json.loads(passed(write({**claim, "header": True}), "--json"))["witness"] == named["witness"]
         assert refused(write(claim)).startswith("columns must name all columns of a CSV file")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ndis.data.cells import number
-from ndis.data.csv import LONGEST, cells_of, line_blocks, line_cells
+from ndis.data.csv import LONGEST, line_blocks, line_cells
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
 
@@ -28,6 +28,27 @@ LINE = st.one_of(
 )
 MARK = b"\xef\xbb\xbf"
 PLAIN = [b"0.25,0.5,-0.125", b"0.1,0.2,0.3", b"1e-3,2,.5"]
+
+
+def cells_of(line: bytes) -> list[bytes] | None:
+    """Return the cells of a line without its end; None if its quotes do not pair."""
+    cells, at = [], 0
+    while True:
+        if line[at : at + 1] == b'"':
+            end = line.find(b'"', at + 1)
+            while end >= 0 and line[end + 1 : end + 2] == b'"':
+                end = line.find(b'"', end + 2)
+            if end < 0 or line[end + 1 : end + 2] not in (b",", b""):
+                return None
+            cells.append(line[at + 1 : end].replace(b'""', b'"'))
+            at = end + 1
+        else:
+            end = line.find(b",", at)
+            cells.append(line[at:] if end < 0 else line[at:end])
+            at = len(line) if end < 0 else end
+        if at >= len(line):
+            return cells
+        at += 1
 
 
 def rows_by_line(data: bytes, width: int, wanted: tuple[int, ...], *, longest: int = LONGEST) -> np.ndarray:

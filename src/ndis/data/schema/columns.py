@@ -130,7 +130,7 @@ class Number(_Range):
     high: float
     fill: float | None = None
 
-    kinds = ("number", "boolean", "cells")
+    kinds = ("number", "boolean", "cells", "objects")
     numeric = True
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ class Boolean(_AnyColumn):
 
     fill: bool | None = None
 
-    kinds = ("number", "boolean", "text", "cells")
+    kinds = ("number", "boolean", "text", "cells", "objects")
     centre = 0.5
     half_width = 0.5
     values = (False, True)
@@ -212,7 +212,7 @@ class Date(_Range):
     high: date
     fill: date | None = None
 
-    kinds = ("date", "text", "cells")
+    kinds = ("date", "text", "cells", "objects")
 
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
@@ -255,7 +255,7 @@ class Category(_AnyColumn):
     values: tuple[Any, ...]
     fill: Any = None
 
-    kinds = ("number", "boolean", "text", "cells")
+    kinds = ("number", "boolean", "text", "cells", "objects")
 
     def __post_init__(self) -> None:
         given: Any = self.values
@@ -292,10 +292,12 @@ class Category(_AnyColumn):
 
     def encode_values(self, values: Floats) -> Floats:
         """One column per value; a row of zeros where a cell is not listed, of NaN where it is missing without fill."""
+        count = len(self.values)
+        rows = np.concatenate([np.eye(count), np.zeros((1, count)), np.full((1, count), np.nan)])
         filled = self._filled(values)
-        found = np.asarray(filled[:, None] == np.arange(len(self.values)), dtype=np.float64)
-        found[np.isnan(filled)] = np.nan
-        return found
+        return np.asarray(
+            rows[np.where(np.isnan(filled), count + 1, np.where(filled < 0, count, filled)).astype(np.intp)]
+        )
 
     def codes(self, values: Floats) -> Floats:
         """The number of the category from what `read` found; NaN where it is not listed, or missing without fill."""
