@@ -1,4 +1,4 @@
-"""Certified enclosures of δ(ε) for a composition of any laws (`ndis.accountant.laws`).
+"""This module encloses δ(ε) of a composition of any laws (`ndis.accountant.laws`), with a proof.
 
 Write K(s) for the sum of the log-moments of all releases in one order. Theorem thm:period-sum (docs/theory.md) encloses
 δ(ε) by a sum of e^{K(s) − sε}/(s(s+1)) over s_k = c + 2πik/p, and by moments at three real places.
@@ -51,10 +51,10 @@ Parts = list[tuple[BallLaw, int]]
 _ATTEMPTS = 6
 _BOUND_BITS = 320
 _EDGE_BITS = (256, 2048)
-_MOST_NODES = 60_000  # of one sum and one law: about five seconds
+_MOST_NODES = 60_000  # in one sum over one law: about five seconds
 _SHORT = 3000
-_PLACES = 400  # of a stand-in
-_SUM_WIDTH = 2e-3  # of the sums for stand-ins, which are about as far apart
+_PLACES = 400  # at which a stand-in touches the profile
+_SUM_WIDTH = 2e-3  # the stand-ins themselves are about as far apart
 _CLOSE = 0.01  # relative width of a sum that needs no stand-in
 _ORDERS = np.geomspace(0.05, 500.0, 25).tolist()  # for Chernoff's bound
 
@@ -164,9 +164,9 @@ class Certifier:
                 reason = f" ({error})"
                 break
             guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
-            found = float((2 * ball.rad() / ball.lower()).upper()) if ball > 0 else math.inf
-            if found < reached or (reached == math.inf and ball.upper() < best.upper()):
-                best, reached = ball, found
+            relative = float((2 * ball.rad() / ball.lower()).upper()) if ball > 0 else math.inf
+            if relative < reached or (reached == math.inf and ball.upper() < best.upper()):
+                best, reached = ball, relative
                 if reached <= width:
                     break
         return best, reached, reason

@@ -95,7 +95,7 @@ def two_steps(first: tuple[float, float], second: tuple[float, float], e: float,
         near, far = (-36.0 if add else -12.0), 12.0 + 2.0 * mu
         if not add and e > 0.0:
             far = max(far, min((np.logaddexp(0.0, e - math.log(q)) + 0.5 * mu * mu) / mu + 8.0, 60.0 + 2.0 * mu))
-        end = -math.log1p(-inner[0]) if inner[0] < 1.0 else 0.0  # of the inner loss
+        end = -math.log1p(-inner[0]) if inner[0] < 1.0 else 0.0  # where the inner loss ends
         scales = np.concatenate([inner[0] * _SCALES, [-end]])
         at = -scales - e if add else e - scales
         grown = np.expm1(np.minimum(at, 600.0))

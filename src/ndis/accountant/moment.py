@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from typing import Protocol
+
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ from ndis.accountant.shift import (
     terms_range,
 )
 
-__all__ = ["Complexes", "ShiftMoment", "Step", "log_excess", "second_order_exponential"]
+__all__ = ["Complexes", "ShiftMoment", "log_excess", "second_order_exponential"]
 
 Complexes = NDArray[np.complex128]
 
