@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -30,8 +31,7 @@ from ndis._validate import (
     single,
     warn_caller,
 )
-from ndis.accountant import groups as kernel
-from ndis.accountant.groups import Step
+from ndis.accountant.groups import SAMPLED_WIDTH, WIDTH, Steps, worst_log_delta
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
@@ -263,7 +263,7 @@ class PrivacyProfile:
         True
         """
         x = single("epsilon", as_floats("epsilon", epsilon))
-        usual = kernel.SAMPLED_WIDTH if self.composed else kernel.WIDTH
+        usual = SAMPLED_WIDTH if self.composed else WIDTH
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
@@ -425,7 +425,7 @@ class PrivacyProfile:
         """Return log δ(ε). A value that is known to lie below `floor` may be −inf."""
         x = as_floats("epsilon", epsilon)
         if self.composed and order == "worst":
-            values = kernel.worst_log_delta(self._steps("remove"), self._steps("add"), x.ravel(), floor)
+            values = worst_log_delta(self._steps["remove"], self._steps["add"], x.ravel(), floor)
         else:
             values = np.maximum.reduce([self._log_delta(one, x.ravel(), floor) for one in orders_of(order)])
         if self.failure_probability:
@@ -433,13 +433,15 @@ class PrivacyProfile:
         return shaped(values, x.shape)
 
     def _log_delta(self, order: Order, epsilon: Floats, floor: float) -> Floats:
-        return kernel.log_delta(self._steps(order), order, epsilon, floor)
+        return self._steps[order].log_delta(epsilon, floor)
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
-        return kernel.certify(self._steps(order), order, epsilon, relative_width=relative_width)
+        return self._steps[order].certify(epsilon, relative_width)
 
-    def _steps(self, order: Order) -> list[Step]:
-        return [group.step(order) for group in self.groups]
+    @cached_property
+    def _steps(self) -> dict[Order, Steps]:
+        """Return the groups as the kernels take them. They keep their tables from one ε to the next."""
+        return {order: Steps([group.step(order) for group in self.groups], order) for order in orders_of("worst")}
 
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
         """Return the smallest safe ε for the δ `target`; a guess only saves time."""
@@ -449,19 +451,19 @@ class PrivacyProfile:
                 return math.inf
         epsilon = 0.0
         for order in orders_of(choice):
-            epsilon = kernel.smallest_epsilon(self._steps(order), order, target, start=epsilon, guess=guess)
+            epsilon = self._steps[order].smallest_epsilon(target, start=epsilon, guess=guess)
         return epsilon
 
     def _certified_epsilon_of_composition(self, target: float, order: Choice) -> float:
         """Return `certified_epsilon`. It aims below `target` by the width of the certificate, and by more if needed."""
-        left, aim = down(Fraction(target) - Fraction(self.failure_probability)), 1.0 - 2.0 * kernel.SAMPLED_WIDTH
+        left, aim = down(Fraction(target) - Fraction(self.failure_probability)), 1.0 - 2.0 * SAMPLED_WIDTH
         for _ in range(_CERTIFICATES_PER_EPSILON):
             if not left > 0.0:
                 return math.inf
             try:
                 x = self._smallest_epsilon(self.failure_probability + aim * left, order)
             except PrecisionError:  # floats fail here, certificates may not
-                return max(kernel.certified_epsilon(self._steps(one), one, left) for one in orders_of(order))
+                return max(self._steps[one].composition.certified_epsilon(left) for one in orders_of(order))
             upper = self.certify(x, order=order).upper
             if upper <= target:
                 return x

@@ -1,7 +1,7 @@
 """δ(ε) and ε(δ) of a composition of Poisson-sampled Gaussian pairs, in one order, in float64.
 
 The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
-`sampled_pair`), and steps at rate 1 the closed form of `ndis.spectrum.loss`. The integral is that of `sampled_contour`. Where
+`sampled_pair`), and steps at rate 1 the closed form of `ndis.spectrum.loss`. The integral is that of `contour`. Where
 rare large losses spoil it, `sampled_sums` adds up densities (`sampled_mixed` if there are plain releases, or losses on
 both sides of their ends). In the remove order δ
 may also come from the add order at −ε, where that loses few digits. A negative ε is turned into a positive one of the

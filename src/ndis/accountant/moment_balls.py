@@ -38,9 +38,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from flint import acb, arb
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from ndis._balls import Ball
 from ndis.errors import PrecisionError
@@ -148,7 +148,7 @@ class ShiftStep:
             return -math.inf
         inner = epsilon - math.log(self.q) if epsilon > 30.0 else math.log1p(math.expm1(epsilon) / self.q)
         z = inner / self.mu - 0.5 * self.mu
-        return math.log(self.q) + float(log_ndtr(-z)) + math.log(self.mu / max(z + self.mu, self.mu))
+        return math.log(self.q) + float(scipy.special.log_ndtr(-z)) + math.log(self.mu / max(z + self.mu, self.mu))
 
     def body_variance(self) -> float:
         """Variance of the loss without its far right tail, roughly."""
@@ -169,7 +169,8 @@ class ShiftStep:
         low, high = 0.0, 60.0 + self.mu
         while high - low > 1e-3:
             x = 0.5 * (low + high)
-            tail = np.logaddexp(self.log_stay + log_ndtr(-x), math.log(self.q) + log_ndtr(self.mu - x))
+            own, moved = scipy.special.log_ndtr(-x), scipy.special.log_ndtr(self.mu - x)
+            tail = np.logaddexp(self.log_stay + own, math.log(self.q) + moved)
             low, high = (x, high) if tail > -need else (low, x)
         top = float(self._log_ratio(np.array([high]))[0])
         jump = min(reach, top)
@@ -228,7 +229,7 @@ class ShiftStep:
 
         def reach(log_mass: float) -> float:
             k = math.sqrt(max(2.0 * (log_mass - floor), 1.0))
-            while log_ndtr(-k) + log_mass > floor:
+            while scipy.special.log_ndtr(-k) + log_mass > floor:
                 k += 0.25
             return k
 

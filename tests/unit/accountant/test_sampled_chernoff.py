@@ -9,12 +9,11 @@ from flint import arb
 import ndis
 from ndis.accountant.certified_parts import SampledGroup
 from ndis.accountant.chernoff import chernoff_upper
-from ndis.accountant.composition import Composition
 from ndis.spectrum.directions import Directions
 
 
 def law(groups, order):
-    return Composition(ndis.PrivacyProfile(groups=groups)._steps(order), order)
+    return ndis.PrivacyProfile(groups=groups)._steps[order].composition
 
 
 def group(rate, ratios, shift, count):
