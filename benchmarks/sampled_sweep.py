@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 import ndis
-from ndis.accountant.composition import Composition
 from ndis.errors import PrecisionError
 
 ACCURACY = 1e-10  # of log δ, relative to 1 + |log δ|
@@ -116,7 +115,7 @@ def compare(profile: ndis.PrivacyProfile, order: ndis.profile.Choice, target: fl
     watch = _Stopwatch(found)
     found.epsilon = epsilon = profile.epsilon(target, order=order)
     watch.lap("epsilon")
-    law = Composition(profile._steps(order), order)
+    law = profile._evaluators[order]
     x = np.array([epsilon])
     try:
         found.value, found.error = (float(a[0]) for a in law.law.log_delta(x))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+import scipy
 
 from ndis._validate import Floats, as_probability, as_scalar
 from ndis.errors import BudgetError, ParameterError, PrecisionError
@@ -178,8 +178,9 @@ def least_point(f: Callable[[float], float], low: float, high: float, *, width: 
     (2.0, 1.0)
     """
     with np.errstate(all="ignore"):  # f may be infinite at an end
-        found = minimize_scalar(f, bounds=(low, high), method="bounded", options={"xatol": width, "maxiter": 100})
-    return float(found.x), float(found.fun)
+        options = {"xatol": width, "maxiter": 100}
+        least = scipy.optimize.minimize_scalar(f, bounds=(low, high), method="bounded", options=options)
+    return float(least.x), float(least.fun)
 
 
 def least_type_two(delta: Callable[[Floats], Floats], alpha: Floats, reach: float) -> Floats:
@@ -235,7 +236,7 @@ def _edge(
             seen[u] = 0.0 if near else math.log(-target) - math.log(min(max(-value, _TINY), 1.0 / _TINY))
         return seen[u]
 
-    u = brentq(excess, *_bracket(excess, u, first), xtol=settled)
+    u = scipy.optimize.brentq(excess, *_bracket(excess, u, first), xtol=settled)
     step, slope = _FIRST_STEP, 0.0
     while step <= _LAST_STEP:
         upper = certified(u - step)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import barycentric_interpolate
 
 from ndis._groups import Group, as_noise_multiplier, as_rate, noise_pair
 from ndis._json import loads, only_keys
@@ -261,8 +260,7 @@ class DPSGD:
             near = sorted(found, key=lambda other: abs(math.log(other / n)))[:_NEAR]
             guess = None
             if len(near) > 1:
-                places, answers = np.log(near), [found[other] for other in near]
-                middle = float(barycentric_interpolate(places, answers, math.log(n)))
+                middle = _interpolated(np.log(near), [found[other] for other in near], math.log(n))
                 below = max(answer for other, answer in found.items() if other < n)  # ε grows with the steps
                 guess = min(max(middle, below), min(answer for other, answer in found.items() if other > n))
             profile = PrivacyProfile(groups=(stage.group(taken) for stage, taken in self._taken(n)))
@@ -397,3 +395,10 @@ class DPSGD:
             raise ParameterError("stages", "be a list", f"{found['stages']!r:.80}")
         keys = ("noise_multiplier", "sampling_rate", "steps")
         return cls.from_schedule(Stage(**only_keys("stage", item, keys)) for item in found["stages"])
+
+
+def _interpolated(places: Floats, values: list[float], x: float) -> float:
+    """Return the polynomial through some values, at a point between their places (Lagrange)."""
+    gaps = places[:, None] - places + np.eye(places.size)
+    factors = (x - places + np.eye(places.size) * (1.0 - x + places)) / gaps
+    return float(np.prod(factors, axis=1) @ values)

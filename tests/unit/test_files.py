@@ -16,14 +16,12 @@ import pytest
 from typer.testing import CliRunner
 
 import ndis
-from ndis._files import check_file, check_new_folder, open_to_append, write_file, write_folder
-from ndis.auditing.journal import Journal
+from ndis._files import check_file, check_new_folder, write_file, write_folder
 from ndis.cli import app
 from ndis.errors import ParameterError
 
 SOURCE = str(Path(ndis.__file__).parents[1])
 PAIRS = {"claim": {"epsilon": 9.0, "delta": 0.5}, "pairs": [{"variance_ratio": 1.001}]}
-MODEL = "def law(data):\n    return data.sum(axis=0), [900.0]\n"
 PUBLIC = ("--epsilon", "1", "--delta", "1e-6", "--row-norm-bound", "1")
 
 WRITERS = [lambda p: write_file(p, b"1"), lambda p: write_folder(p, {"a": b"1"}), check_file, check_new_folder]
@@ -38,7 +36,6 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "pairs.json").write_text(json.dumps(PAIRS))
-    (tmp_path / "law_of_files.py").write_text(MODEL)
     np.save("rows.npy", np.full((4, 1), 0.5))
     np.save("xy.npy", np.full((4, 2), 0.5))
     before = os.umask(0o022)
@@ -52,11 +49,6 @@ OUTPUTS = {
     "report": ("r.html", lambda p: ["audit", "pairs.json", "--report", p]),
     "json report": ("r.json", lambda p: ["audit", "pairs.json", "-o", p]),
     "regress": ("f.json", lambda p: ["regress", "xy.npy", "--target", "1", *PUBLIC, "--target-bound", "1", "-o", p]),
-    "journal": (
-        "j.jsonl",
-        lambda p: ["audit", "rows.npy", "--algorithm", "law_of_files:law", "--epsilon", "9", "--delta", "0.5",
-                   "--journal", p],
-    ),
 }  # fmt: skip
 each_output = pytest.mark.parametrize("kind", OUTPUTS)
 
@@ -133,7 +125,7 @@ def test_a_link_to_a_regular_file_is_followed(here, kind):
     (here / name).symlink_to(real)
     assert run(kind, name).exit_code == 0
     assert (here / name).is_symlink()
-    assert real.stat().st_ino == old[0] if kind == "journal" else real.stat().st_ino != old[0]
+    assert real.stat().st_ino != old[0]
 
 
 @pytest.mark.parametrize("target", ["dangling", "exists", "file", "nowhere", "long"])
@@ -181,20 +173,12 @@ def test_an_error_is_told_even_if_the_clean_up_fails_too(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "open", read_only)
     with pytest.raises(ParameterError, match=r"output must be a file that can be written; got .*Read-only file system"):
         write_file(tmp_path / "a", b"1")
-    with pytest.raises(ParameterError, match="Read-only file system"):
-        open_to_append(tmp_path / "a")
 
 
 def test_null_characters():
-    for use in (*WRITERS, open_to_append):
+    for use in WRITERS:
         with pytest.raises(ParameterError, match="null characters"):
             use("a\0b")
-
-
-def test_a_journal_never_waits_for_a_pipe(tmp_path):
-    os.mkfifo(tmp_path / "j")
-    with pytest.raises(ParameterError, match=r"journal must be a file that can be written; got .*not a regular file"):
-        Journal(tmp_path / "j", {}, 1)
 
 
 # --- parts that a killed process leaves behind -----------------------------------------------------
@@ -229,24 +213,12 @@ def start(kind: str, target: Path, what: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-@pytest.mark.parametrize("then", WRITERS, ids=["file", "folder", "check", "check folder"])
-def test_the_next_run_removes_what_a_killed_one_left(tmp_path, kind, then):
+def test_a_killed_process_leaves_no_half_of_the_target(tmp_path, kind):
     killed = start(kind, tmp_path / "first", "os.kill(os.getpid(), signal.SIGKILL)")
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
-    left = list(tmp_path.glob("*.part"))
-    assert len(left) == 1
-    assert mode(left[0]) == (0o600 if kind == "file" else 0o700)
-    (tmp_path / "mine.part").write_text("not ours")
-    then(tmp_path / "second")
-    assert [p.name for p in tmp_path.glob("*.part")] == ["mine.part"]
-
-
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_another_process_is_writing_is_left_alone(tmp_path, kind):
-    other = start(kind, tmp_path / "first", "sys.stdin.readline()")
+    (left,) = tmp_path.iterdir()
+    assert left.name.endswith(".ndis.part")
+    assert mode(left) == 0o700
     write_file(tmp_path / "second", b"1")
-    assert len(list(tmp_path.glob("first.*.part"))) == 1
-    other.communicate("\n" * 3)
-    assert other.returncode == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["first", "second"]
+    assert (tmp_path / "second").read_bytes() == b"1"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+import scipy
 
 from ndis._validate import Floats
 
@@ -28,8 +28,9 @@ def log_delta_shift(e: Floats, mu: float) -> Floats:
     a, b = size / mu - 0.5 * mu, size / mu + 0.5 * mu
     far = np.maximum(a, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        tail = np.log(0.5 * (erfcx(far / math.sqrt(2.0)) - erfcx(b / math.sqrt(2.0)))) - 0.5 * far * far
-        near = np.log(ndtr(-a) - np.exp(np.minimum(size - 0.5 * b * b, 700.0)) * 0.5 * erfcx(b / math.sqrt(2.0)))
+        beyond = scipy.special.erfcx(b / math.sqrt(2.0))
+        tail = np.log(0.5 * (scipy.special.erfcx(far / math.sqrt(2.0)) - beyond)) - 0.5 * far * far
+        near = np.log(scipy.special.ndtr(-a) - np.exp(np.minimum(size - 0.5 * b * b, 700.0)) * 0.5 * beyond)
         log_delta = np.where(a > 0.0, tail, near)
         negative = np.logaddexp(np.log(-np.expm1(-size)), log_delta - size)
     return np.asarray(np.where(e >= 0.0, log_delta, negative))

@@ -18,7 +18,6 @@ import os
 from types import TracebackType
 from typing import IO, Any
 
-from ndis._files import lock, open_to_append
 from ndis._json import loads
 from ndis.errors import ParameterError
 
@@ -51,7 +50,7 @@ class Journal:
         self._file: IO[bytes] | None = None
         if path is None:
             return
-        self._file = open_to_append(path, name="journal")
+        self._file = open(path, "a+b")  # noqa: SIM115 - closed by `__exit__`
         try:
             _lock(self._file)
             self._resume(self._file)
@@ -142,7 +141,9 @@ class Journal:
 def _lock(file: IO[bytes]) -> None:
     """Keep other audits out, if the system can."""
     try:
-        lock(file)
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ParameterError("journal", "not be in use", "one that another audit holds") from None
 

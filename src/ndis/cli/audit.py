@@ -98,7 +98,7 @@ def audit(
     for path in report or []:
         _check_report(path)
     if journal is not None:
-        check_file(journal, name="journal", append=True)
+        check_file(journal, name="journal")
     request = read_request(file, targets=targets, columns=columns, schema=schema)
     options = {
         "--algorithm": algorithm,

@@ -28,8 +28,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import arb, arb_mat, fmpq, fmpq_mat
-from scipy.linalg import LinAlgError, eigh
+from numpy.linalg import LinAlgError
 
 from ndis._balls import Ball, cholesky
 from ndis._validate import Floats
@@ -140,7 +141,7 @@ def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
         return np.array([[float(arb(m[i, j])) * scale[i] * scale[j] for j in range(d)] for i in range(d)])
 
     try:
-        _, v = eigh(scaled(difference), scaled(sigma_q))
+        _, v = scipy.linalg.eigh(scaled(difference), scaled(sigma_q))
     except LinAlgError:
         v = np.eye(d)
     return [[arb(scale[i]) * arb(float(v[i, j])) for j in range(d)] for i in range(d)]

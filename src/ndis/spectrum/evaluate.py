@@ -13,6 +13,7 @@ from ndis._search import newton_epsilon
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import certify_log
+from ndis.spectrum.closed_forms import mean_shift_tail
 from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, derivatives, evaluate, exponent, tail
 from ndis.spectrum.invariants import Invariants
 from ndis.spectrum.loss import LogMoment
@@ -55,7 +56,10 @@ def contour_tail(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats,
 def _with_rounding(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
     """`evaluate_form` with the rounding of the linear term, mean − x or edge − x, in its error."""
     lin, near = form.linear(x)
-    value, slope, error = evaluate_form(form, x, kind, (lin, near))
+    if form.distance and kind <= COMPLEMENT:
+        value, slope, error = mean_shift_tail(x, form.distance, complement=kind == COMPLEMENT)
+    else:
+        value, slope, error = evaluate_form(form, x, kind, (lin, near))
     rounded = math.fabs(form.mean) + np.abs(x)
     if form.side:
         rounded = np.where(near, np.abs(lin), rounded)
@@ -144,7 +148,7 @@ def log_delta_at(pair: Invariants, epsilon: float) -> float:
             return float(spectrum(pair, np.array([epsilon]), complement=False).log_delta[0])
         if near:
             lin, rounded = gap, math.fabs(gap)
-    if not form.constant:
+    if not form.constant and not form.distance:
         value, slope, error = tail(lin, form.t, form.ratio, form.nu, form.q, near, DELTA)
         error += 2.0**-52 * math.fabs(slope) * rounded
         if error <= _TOLERANCE * (1.0 + math.fabs(value)) and value <= NEAR_ONE:
@@ -204,6 +208,8 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
 
     It lies beyond the quantile and near it. Newton's method in the logarithm of the tail meets no cliff from there.
     """
+    if form.distance:
+        return math.sqrt(-2.0 * goal) * (form.distance if upper else -form.distance)
     groups = (form.t, form.ratio, form.nu, form.q, about_edge)
     sign, end = (1.0, form.domain[1]) if upper else (-1.0, -form.domain[0])
     s = math.sqrt(-2.0 * goal / _variance(form))

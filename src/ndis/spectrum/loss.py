@@ -47,6 +47,11 @@ class LogMoment:
         return self.t.size == 0
 
     @cached_property
+    def distance(self) -> float:
+        """Return the Mahalanobis distance of two laws that differ only in their means; 0 for other laws."""
+        return math.sqrt(float(self.q[0])) if self.t.size == 1 and self.t[0] == 0.0 else 0.0
+
+    @cached_property
     def side(self) -> int:
         """−1 if the support is bounded above (every t < 0), +1 if it is bounded below (every t > 0), else 0."""
         return -int((self.t < 0).all()) + int((self.t > 0).all()) if self.t.size else 0

@@ -22,9 +22,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from flint import arb, arb_mat
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from ndis._balls import Ball
 
@@ -135,7 +135,7 @@ def _correction(r: Matrix, h: Any, goal: float) -> Matrix:
         own = np.diagonal(inner)
         off = np.abs(inner - np.diag(own)).max()
         if off > 1e-6 * spread:
-            _, rotation = eigh(0.5 * (inner + inner.T) / spread)
+            _, rotation = scipy.linalg.eigh(0.5 * (inner + inner.T) / spread)
             turns.append((members, rotation))
         else:
             apart[place] = own[None, :] - own[:, None]

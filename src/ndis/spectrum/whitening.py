@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh
-from scipy.linalg.blas import dtrsm
+import scipy
+from numpy.linalg import LinAlgError
 
 from ndis._validate import Floats
 from ndis.errors import ParameterError
@@ -39,7 +39,7 @@ class Whitened(NamedTuple):
 def _solve(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats:
     """L⁻¹ B or L⁻ᵀ B, by the BLAS routine that does not start threads for small matrices."""
     matrix = right.reshape(factor.shape[0], -1)
-    solution: Floats = dtrsm(1.0, factor, matrix, lower=1, trans_a=int(transposed))
+    solution: Floats = scipy.linalg.blas.dtrsm(1.0, factor, matrix, lower=1, trans_a=int(transposed))
     return solution.reshape(right.shape)
 
 
@@ -53,7 +53,7 @@ def scaling(cov: Floats) -> Floats:
 
 def semidefinite_spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float]:
     """Eigenvalues, eigenvectors and rank threshold of a scaled covariance; it must be positive semidefinite."""
-    values, vectors = eigh(cov)
+    values, vectors = scipy.linalg.eigh(cov)
     threshold = cov.shape[0] * _RANK * max(values[-1], 0.0)
     if not values[0] >= -threshold:
         raise ParameterError(
@@ -71,7 +71,7 @@ def _factor(name: str, cov: Floats) -> tuple[Floats, float] | None:
     if not values[0] > threshold:
         return None
     try:
-        return cholesky(cov, lower=True), float(values[-1] / values[0])
+        return scipy.linalg.cholesky(cov, lower=True), float(values[-1] / values[0])
     except LinAlgError:
         return None
 
@@ -121,7 +121,7 @@ def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
     (factor_q, condition), (factor_p, _) = found_q, found_p
     half = _solve(factor_q, cov_p - cov_q)
     a_matrix = _solve(factor_q, half.T)
-    t, v = eigh(0.5 * (a_matrix + a_matrix.T))
+    t, v = scipy.linalg.eigh(0.5 * (a_matrix + a_matrix.T))
     m = v.T @ _solve(factor_q, shift)
     w = _solve(factor_q, v, transposed=True)
     direct = np.sum((factor_p.T @ (w / b[:, None])) ** 2, axis=0)
@@ -164,7 +164,7 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
 def _own_factor(cov: Floats) -> Floats:
     """Cholesky factor of a positive definite matrix with diagonal of order one; no eigenproblem."""
     try:
-        factor: Floats = cholesky(cov, lower=True)
+        factor: Floats = scipy.linalg.cholesky(cov, lower=True)
     except LinAlgError:
         factor = np.zeros_like(cov)
     pivots = np.diagonal(factor)

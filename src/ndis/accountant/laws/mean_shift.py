@@ -41,8 +41,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from flint import acb, arb
-from scipy.special import log_ndtr
 
 from ndis._balls import Ball
 from ndis._validate import Floats, Order
@@ -234,7 +234,7 @@ class MeanShiftBalls:
 
         def reach(log_mass: float) -> float:
             k = math.sqrt(max(2.0 * (log_mass - floor), 1.0))
-            while log_ndtr(-k) + log_mass > floor:
+            while scipy.special.log_ndtr(-k) + log_mass > floor:
                 k += 0.25
             return k
 
