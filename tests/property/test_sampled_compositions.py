@@ -8,7 +8,7 @@ import pytest
 import ndis
 from ndis.accountant.floats import SampledComposition, SampledGroup
 from ndis.accountant.moment import ShiftMoment
-from ndis.accountant.pair import PairMoment
+from ndis.accountant.laws.mellin import MellinMoment
 
 
 def shift(rate, mu, count):
@@ -145,7 +145,7 @@ def test_epsilon_meets_its_delta():
 @pytest.mark.parametrize("s", [0.5, 2.0 + 3.0j, 1.5 + 40.0j])
 def test_both_ways_to_a_moment_agree_on_a_shift(add, s):
     """The trapezoid on a tilted line and the Mellin–Barnes integral."""
-    line, barnes = ShiftMoment(0.05, 0.7, add=add), PairMoment(0.05, np.zeros(1), np.array([0.7]), np.ones(1), add=add)
+    line, barnes = ShiftMoment(0.05, 0.7, add=add), MellinMoment(0.05, np.zeros(1), np.array([0.7]), np.ones(1), add=add)
     point = np.array([s], dtype=complex)
     a, b = (m.centred(point)[0][0] + m.mean * s for m in (line, barnes))
     assert abs(a - b) <= 1e-12 * abs(a)
@@ -161,7 +161,7 @@ def test_moments_of_a_pair_are_those_of_a_direct_sum(add, t, m):
     with np.errstate(divide="ignore", invalid="ignore"):
         mixed = own * np.exp((-s if add else 1 + s) * np.log((1 - rate) + rate * other / own))
     want = np.nansum(mixed) * 0.002 / math.sqrt(2 * math.pi)
-    moment = PairMoment(rate, np.array([t]), np.array([m]), np.ones(1), add=add)
+    moment = MellinMoment(rate, np.array([t]), np.array([m]), np.ones(1), add=add)
     got = np.exp(moment.centred(np.array([s]))[0][0] + moment.mean * s)
     assert abs(got - want) <= 1e-10 * abs(want)
 
@@ -174,7 +174,7 @@ def test_moments_of_a_sketch_are_those_of_a_chi_square(s):
     law = np.exp((r / 2 - 1) * np.log(x / 2) - x / 2 - math.lgamma(r / 2)) / 2
     ratio = np.exp(-0.5 * r * math.log1p(t) + 0.5 * t / (1 + t) * x)
     want = (law * ((1 - rate + rate * ratio) ** (1 + s))).sum() * 0.01
-    moment = PairMoment(rate, np.array([t]), np.zeros(1), np.array([float(r)]), add=False)
+    moment = MellinMoment(rate, np.array([t]), np.zeros(1), np.array([float(r)]), add=False)
     got = np.exp(moment.centred(np.array([s], dtype=complex))[0][0] + moment.mean * s)
     assert abs(got - want) <= 1e-10 * abs(want)
 

@@ -26,13 +26,13 @@ import numpy as np
 from ndis._search import newton_epsilon
 from ndis._validate import Floats
 from ndis.accountant.contour import TOLERANCE, Saddle, find_saddle, integrate
+from ndis.accountant.laws.mellin import MellinMoment
 from ndis.accountant.mixed import MixedSums
 from ndis.accountant.moment import Complexes, ShiftMoment, Step
-from ndis.accountant.laws.mellin import MellinMoment
 from ndis.accountant.pair import PlainMoment, log_ratio_range
 from ndis.accountant.shapes import Shape, ShiftShape
 from ndis.accountant.sums import LossSums
-from ndis.accountant.two import log_delta_shift, one_step, two_steps
+from ndis.accountant.two import PairStep, log_delta_shift, one_step, two_pairs, two_steps
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -112,18 +112,23 @@ class SampledComposition:
         self.largest = max((m.largest for m, _ in self.parts), default=0.0) or 1e-300
 
     @cached_property
-    def _few_shifts(self) -> tuple[tuple[float, float], ...]:
-        """Rate and shift of each step, if the composition is one or two steps of mean shifts; else nothing."""
-        if not 1 <= sum(n for _, n in self.parts) <= 2 or not all((g.excess == 0.0).all() for g in self.groups):
+    def _few_steps(self) -> tuple[tuple[float, float], ...] | tuple[PairStep, ...]:
+        """The steps, if there are one or two: rate and shift of each if all are mean shifts; else nothing."""
+        if not 1 <= sum(n for _, n in self.parts) <= 2:
             return ()
-        steps = [(g.rate, math.sqrt(float((g.copies * g.shift**2).sum()))) for g in self.groups for _ in range(g.count)]
-        return tuple(step for step in steps if step[1] > 0.0)
+        live = [g for g in self.groups for _ in range(g.count) if ((g.excess != 0.0) | (g.shift != 0.0)).any()]
+        if all((g.excess == 0.0).all() for g in live):
+            return tuple((g.rate, math.sqrt(float((g.copies * g.shift**2).sum()))) for g in live)
+        if len(live) == 1:  # the contour serves one step
+            return ()
+        laws = [g.reversed() if self.order == "add" else g for g in live]
+        return tuple(PairStep(g.rate, g.excess, g.shift, g.copies) for g in laws)
 
     def _few(self, epsilon: float) -> tuple[float, float]:
-        add = self.order == "add"
-        if len(self._few_shifts) == 1:
-            return one_step(self._few_shifts[0], epsilon, add=add)
-        return two_steps(self._few_shifts[0], self._few_shifts[1], epsilon, add=add)
+        add, steps = self.order == "add", self._few_steps
+        if isinstance(steps[0], PairStep):
+            return two_pairs(*steps, epsilon, add=add)
+        return one_step(steps[0], epsilon, add=add) if len(steps) == 1 else two_steps(*steps, epsilon, add=add)
 
     @property
     def few(self) -> bool:
@@ -184,7 +189,7 @@ class SampledComposition:
         todo = np.flatnonzero(~negative & (epsilon < self.most))
         if todo.size and not self.parts:
             todo = todo[:0]
-        if self._few_shifts:
+        if self._few_steps:
             for i in todo.tolist():
                 value[i], error[i] = self._few(float(epsilon[i]))
                 # δ is smooth and falls: a difference is enough for the slope, which only steers a search
@@ -253,7 +258,7 @@ class SampledComposition:
 
     @cached_property
     def _shapes(self) -> tuple[tuple[tuple[Shape, int], ...], float]:
-        """The sampled steps, and the shift of the plain releases together; () if some are no mean shifts, or too many."""
+        """The sampled steps, and the shift of all plain releases; () if some are no mean shifts, or too many."""
         found: list[tuple[Shape, int]] = []
         plain: list[float] = []
         for g in self.groups:
