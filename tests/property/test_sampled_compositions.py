@@ -7,8 +7,8 @@ import pytest
 
 import ndis
 from ndis.accountant.floats import SampledComposition, SampledGroup
-from ndis.accountant.moment import ShiftMoment
 from ndis.accountant.laws.mellin import MellinMoment
+from ndis.accountant.moment import ShiftMoment
 
 
 def shift(rate, mu, count):
@@ -145,7 +145,8 @@ def test_epsilon_meets_its_delta():
 @pytest.mark.parametrize("s", [0.5, 2.0 + 3.0j, 1.5 + 40.0j])
 def test_both_ways_to_a_moment_agree_on_a_shift(add, s):
     """The trapezoid on a tilted line and the Mellin–Barnes integral."""
-    line, barnes = ShiftMoment(0.05, 0.7, add=add), MellinMoment(0.05, np.zeros(1), np.array([0.7]), np.ones(1), add=add)
+    line = ShiftMoment(0.05, 0.7, add=add)
+    barnes = MellinMoment(0.05, np.zeros(1), np.array([0.7]), np.ones(1), add=add)
     point = np.array([s], dtype=complex)
     a, b = (m.centred(point)[0][0] + m.mean * s for m in (line, barnes))
     assert abs(a - b) <= 1e-12 * abs(a)

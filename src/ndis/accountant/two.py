@@ -240,7 +240,7 @@ def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[f
     edges = np.unique(np.concatenate(cuts))
     edges = edges[edges * outer.form.side >= 0.0]
     todo = np.stack([edges[:-1], edges[1:]], axis=1)
-    whole, off = panels(todo)
+    whole = panels(todo)[0]
     value, error = -math.inf, -math.inf
     for _ in range(_MAX_SPLITS):
         middle = 0.5 * todo.sum(1)

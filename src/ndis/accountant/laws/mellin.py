@@ -24,7 +24,6 @@ from ndis._compile import compiled
 from ndis._validate import Floats
 from ndis.accountant.moment import Complexes
 from ndis.accountant.shift import log1p, log_excess
-from ndis.errors import PrecisionError
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.loss import half_excess_log
 
@@ -42,7 +41,7 @@ _NEAREST = 0.2499  # distance of a line from the poles e − j in the remove ord
 _NARROWEST = 0.01  # strip between two poles that has a line
 _FAR = 6.0  # lines of the remove order lie no farther right of e
 _MOST_RESIDUES = 4000
-_MOST_NODES = 60_000
+_MOST_NODES = 60_000  # between 0 and Im e
 _STEP = 1e-9  # of s times a typical loss: the mean is the slope of M at 0
 _APART = 2.0  # of log qw: larger ones are far from the losses of a step without the record
 _STIRLING = tuple(
@@ -351,8 +350,6 @@ class MellinMoment:
         a, h, _ = self._lines[k].tolist()
         beyond = _BEYOND + 10.0 * math.sqrt(abs(a))
         first, count = -math.ceil(beyond / h), math.ceil((y + 2.0 * beyond) / h)
-        if count > _MOST_NODES:
-            raise PrecisionError(f"a moment of a sampled pair at Im s = {y:.3g} needs too many nodes")
         if k not in self._tables or self._tables[k][1].size < count:
             count = math.ceil((2.0 * y + 2.0 * beyond) / h)
             base, kappa = np.empty((2, count), dtype=np.complex128)
@@ -382,12 +379,11 @@ class MellinMoment:
         best = np.empty(good.size, dtype=np.int64)
         _choose(s[good], self.add, self._lines, self._law, self._pair, best)
         for k in sorted(set(best.tolist()) - {-1}):
-            some = good[best == k]
-            v, e = np.empty(some.size, dtype=np.complex128), np.empty(some.size)
-            try:
-                table = self._table(k, float(s.imag[some].max()))
-            except PrecisionError:
+            some = good[(best == k) & (s.imag[good] <= _MOST_NODES * self._lines[k, 1])]
+            if not some.size:
                 continue
+            v, e = np.empty(some.size, dtype=np.complex128), np.empty(some.size)
+            table = self._table(k, float(s.imag[some].max()))
             _moments(s[some], self.add, *self._lines[k, :2], *table, self._law, self._pair, self.mean, v, e)
             known = np.isfinite(v) & np.isfinite(e)
             value[some[known]], error[some[known]] = v[known], e[known]
