@@ -53,6 +53,7 @@ bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 
 sweep: $(VENV)/.dev  ## 2 000 random compositions of sampled releases: float, error estimate and certificate agree
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc)
+	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc) --kind curved
 
 ledger-race: $(VENV)/.dev  ## 200 rounds of 64 processes that race for one ledger and are killed
 	nice -n 10 $(RUN) -m benchmarks.ledger_race --rounds 200

@@ -23,10 +23,11 @@ from ndis._search import newton_epsilon
 from ndis._validate import Floats, Order
 from ndis.accountant.contour import TOLERANCE, Saddle, find_saddle, integrate
 from ndis.accountant.densities import LossSums, MixedSums, Shape
-from ndis.accountant.few import log_delta_shift, one_step, two_steps
+from ndis.accountant.few import PairStep, log_delta_shift, one_step, two_pairs, two_steps
 from ndis.accountant.laws import Complexes, Law
 from ndis.accountant.laws.mean_shift import MeanShift
 from ndis.accountant.laws.plain import Plain
+from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -69,18 +70,23 @@ class FloatComposition:
         self._sums: LossSums | MixedSums | None = None
 
     @cached_property
-    def _few_shifts(self) -> tuple[tuple[float, float], ...]:
-        """Rate and shift of each step, if the composition is one or two steps of mean shifts; else nothing."""
+    def _few_steps(self) -> tuple[tuple[float, float], ...] | tuple[PairStep, ...]:
+        """The steps are listed if there are one or two: rate and shift of each if all are mean shifts; else nothing."""
         if not 1 <= sum(n for _, n in self.parts) <= 2:
             return ()
-        result = [(_as_shift(law), n) for law, n in self.parts]
-        return tuple(shift for shift, n in result for _ in range(n) if shift) if all(s for s, _ in result) else ()
+        laws = [law for law, n in self.parts for _ in range(n)]
+        shifts = [shift for shift in map(_as_shift, laws) if shift]
+        if len(shifts) == len(laws):
+            return tuple(shifts)
+        if len(laws) == 1 or not all(isinstance(law, Plain | MeanShift | SampledPair) for law in laws):
+            return ()  # the contour serves one step
+        return tuple(_as_pair(law, self.order) for law in laws)
 
     def _few(self, epsilon: float) -> tuple[float, float]:
-        add = self.order == "add"
-        if len(self._few_shifts) == 1:
-            return one_step(self._few_shifts[0], epsilon, add=add)
-        return two_steps(self._few_shifts[0], self._few_shifts[1], epsilon, add=add)
+        add, steps = self.order == "add", self._few_steps
+        if isinstance(steps[0], PairStep):
+            return two_pairs(*steps, epsilon, add=add)
+        return one_step(steps[0], epsilon, add=add) if len(steps) == 1 else two_steps(*steps, epsilon, add=add)
 
     @property
     def few(self) -> bool:
@@ -142,7 +148,7 @@ class FloatComposition:
         todo = np.flatnonzero(~negative & (epsilon < self.most))
         if todo.size and not self.parts:
             todo = todo[:0]
-        if self._few_shifts:
+        if self._few_steps:
             for i in todo.tolist():
                 value[i], error[i] = self._few(float(epsilon[i]))
                 # δ is smooth and falls: a difference is enough for the slope, which only steers a search
@@ -309,3 +315,10 @@ def _as_shift(law: Law) -> tuple[float, float] | None:
     if isinstance(law, Plain) and (law.pair.excess == 0.0).all():
         return 1.0, math.sqrt(math.fsum((law.pair.copies * law.pair.shift**2).tolist()))
     return None
+
+
+def _as_pair(law: Law, order: Order) -> PairStep:
+    """Return a step as the integral over two steps needs it: with the pair of the remove order."""
+    assert isinstance(law, Plain | MeanShift | SampledPair)
+    pair = law.pair if order == "remove" else law.pair.reversed()
+    return PairStep(1.0 if isinstance(law, Plain) else law.rate, pair.excess, pair.shift, pair.copies)
