@@ -152,10 +152,10 @@ def compare(profile: ndis.PrivacyProfile, order: ndis.profile.Choice, target: fl
     law = profile._evaluators[order]
     x = np.array([epsilon])
     try:
-        found.value, found.error = (float(a[0]) for a in law.law.log_delta(x))
+        found.value, found.error = (float(a[0]) for a in law.floats.log_delta(x))
         found.by_floats = True
     except PrecisionError:
-        found.value, found.error = (float(a[0]) for a in law.log_delta(x))
+        found.value, found.error = (float(a[0]) for a in law.log_delta_and_error(x))
     watch.lap("log_delta")
     value, slack = found.value, ACCURACY * (1.0 + abs(found.value))
     if value > -math.inf:

@@ -170,7 +170,48 @@ def _log_moments(done, s, width, mean, sign, heights, slope, nodes, filled, valu
     return s.size, _SETTLED
 
 
-from typing import Any
+class _Table:
+    """A table holds the nodes on all lines for one range of Re s; `filled` counts the halvings done on each line."""
+
+    def __init__(self, law: ShiftMoment, bucket: int) -> None:
+        ends = np.array([0.0, 0.125 * 2.0**bucket, 0.25 * 2.0**bucket])
+        self.law = law
+        self.low, self.high = terms_range(ends, law.rate, law.shift, law.add)
+        lines = law.heights.size
+        self.nodes = np.empty((lines, (_FIRST << _START_LEVEL) + 1, 3), dtype=np.complex128)
+        self.slope = np.empty((lines, _FIRST + 1), dtype=np.complex128)
+        self.filled = np.full(lines, -1)
+
+    def _places(self, shares: Floats) -> Floats:
+        return self.low + (self.high - self.low) * shares
+
+    def _fill(self, line: int, where: slice, x: Complexes) -> Any:
+        """Write loss, log weight and weight at complex x; return the slope of log(1 + u)."""
+        law = self.law
+        ratio, slope = log_ratio(x, law.rate, law.shift)
+        weight = -0.5 * x * x
+        if not law.add:
+            weight += ratio + log_window(x, law.shift)
+        self.nodes[line, where] = np.stack([-ratio if law.add else ratio, weight, np.exp(weight)], axis=-1)
+        return slope
+
+    def halve(self, line: int) -> None:
+        """Add the first nodes of a line, or those between the nodes that it has."""
+        level = int(self.filled[line]) + 1
+        self.filled[line] = level
+        if level == 0:
+            x = self._places(np.arange(_FIRST + 1) / _FIRST) + 1j * self.law.heights[line]
+            self.slope[line] = self._fill(line, slice(0, _FIRST + 1), x)
+            return
+        start, count = (_FIRST << (level - 1)) + 1, _FIRST << (level - 1)
+        if start + count > self.nodes.shape[1]:
+            more = np.empty((self.nodes.shape[0], start + count, 3), dtype=np.complex128)
+            more[:, : self.nodes.shape[1]] = self.nodes
+            self.nodes = more
+        x = self._places((np.arange(count) + 0.5) / count) + 1j * self.law.heights[line]
+        self._fill(line, slice(start, start + count), x)
+
+
 class ShiftMoment:
     """The log-moment function log M(s) − κs of one step is that of a mean shift μ sampled at the rate q.
 
