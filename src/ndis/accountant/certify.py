@@ -153,7 +153,11 @@ class Certifier:
             with precision(128):
                 parts = make()
                 total = sum(n for _, n in parts)
-                plan = Planner(parts, e, width, guess).plan()
+                try:
+                    plan = Planner(parts, e, width, guess).plan()
+                except (PrecisionError, ArithmeticError, ValueError) as error:
+                    reason = f" ({error})"
+                    break
             if plan.last * len(parts) > _MOST_NODES or (short and (plan.tau > 0.0 or plan.last > _SHORT)):
                 reason = f" (the sum needs {plan.last:.2g} nodes)"
                 break

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ndis.accountant.laws import BallLaw
+from ndis.errors import PrecisionError
 
 __all__ = ["Guess", "Plan", "Planner"]
 
@@ -59,8 +60,11 @@ class Planner:
         self.highest = 0.999 * min((law.limit for law, _ in parts), default=math.inf)
 
     def _exponent(self, b: float) -> float:
-        """Return K(b) − bε."""
-        return -b * self.epsilon + sum(n * law.log_moment(b) for law, n in self.parts)
+        """Return K(b) − bε; inf if a law does not know its moment."""
+        try:
+            return -b * self.epsilon + sum(n * law.log_moment(b) for law, n in self.parts)
+        except PrecisionError:
+            return math.inf
 
     def saddle(self) -> tuple[float, float]:
         """Return the saddle c and log δ there, roughly."""
