@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis._validate import Floats, as_floats
 from ndis.errors import ParameterError
+from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.contour import COMPLEMENT, DELTA, evaluate
 from ndis.spectrum.evaluate import NEAR_ONE, log_delta_at, log_one_minus_exp, lost
-from ndis.spectrum.invariants import LEAST_SHIFT, Invariants
 from ndis.spectrum.loss import half_excess_log
 from ndis.spectrum.origins import ExcessOrigin, Origin, RatioOrigin
 
@@ -112,12 +112,12 @@ def log_delta_batch(
     return out
 
 
-def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) -> Invariants:
+def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) -> GaussianPair:
     """One row as a pair of its own, whose exact input is what the caller gave: the ratios or the excesses."""
     origin: Origin = RatioOrigin((ratio, m, n))
     if not exact_ratio:
         origin = ExcessOrigin((*(np.array([Fraction(x) for x in row], dtype=object) for row in (t, m)), n))
-    return Invariants(ratio, m, n, int(n.sum()), t, origins=(origin,))
+    return GaussianPair(ratio, m, n, int(n.sum()), t, origins=(origin,))
 
 
 def checked_rows(

@@ -82,7 +82,7 @@ def best_exponent(pair: Invariants, epsilon: float) -> tuple[float, float]:
     (1.92, -2.9134)
     """
     s = _least_exponent(pair, epsilon, chernoff_factor)[0]
-    return s, 0.0 if pair.mutually_singular else min(0.0, pair.form.value(s) - s * epsilon + chernoff_factor(s))
+    return s, 0.0 if pair.mutually_singular else min(0.0, float(pair.form.value(s) - s * epsilon + chernoff_factor(s)))
 
 
 def _least_exponent(pair: Invariants, epsilon: float, weight: Curve) -> tuple[float, float]:

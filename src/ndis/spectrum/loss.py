@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from ndis._validate import Floats
 from ndis.spectrum.contour import exponent
+from ndis.spectrum.origins import Origin, exact_edge
 
-__all__ = ["LogMoment", "half_excess_log", "log_moment", "supremum"]
+__all__ = ["LogMoment", "canonical_form", "half_excess_log", "log_moment", "supremum"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,3 +153,24 @@ def supremum(form: LogMoment) -> float:
     high, low = form.edge
     end = high if low <= 0.0 else math.nextafter(high, math.inf)
     return end + 4.0 * math.fabs(end) * form.edge_error
+
+
+def canonical_form(
+    excess: Floats, ratio: Floats, shift: Floats, copies: Floats, origins: tuple[Origin, ...]
+) -> LogMoment:
+    """Return the canonical log-moment function of the loss under p.
+
+    Equal groups are merged, and directions on which the laws agree are dropped.
+    """
+    m2, flat = shift**2, excess == 0
+    pure = math.fsum((copies * m2)[flat])  # directions that differ in mean only add up to one
+    rows = np.stack([excess, ratio, m2])[:, ~flat]
+    key, where = np.unique(rows, axis=1, return_inverse=True)
+    n: Floats = np.bincount(where.ravel(), weights=copies[~flat], minlength=key.shape[1]).astype(np.float64)
+    order = np.argsort(n, kind="stable")  # the kernel takes logarithms of equal multiplicities together
+    (t, tau, m2), n = key[:, order], n[order]
+    mean = math.fsum(n * half_excess_log(t, tau)) + 0.5 * math.fsum(n * m2) + 0.5 * pure
+    nu, q = n, n * m2 * tau
+    if pure != 0:
+        t, tau, nu, q = (np.append(a, v) for a, v in ((t, 0.0), (tau, 1.0), (nu, 0.0), (q, pure)))
+    return LogMoment(mean, t, tau, nu, q, (lambda: exact_edge(origins)) if origins else None)

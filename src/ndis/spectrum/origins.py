@@ -19,6 +19,7 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from ndis._balls import Ball, climb, exact_ball
+from ndis._rounding import away_from_zero
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls
@@ -41,6 +42,7 @@ __all__ = [
 
 _EDGE_BITS = (192, 448, 1024, 2400)
 _ROUNDING_BITS = (160, 320, 640, 1280)
+_ROUNDED_INVARIANTS = 2.0**-50  # relative error of a loss whose invariants were rounded to floats, at most
 EXACT_SIZE = 24  # dense pairs up to this size are whitened again in balls if floats may have lost digits
 
 
@@ -49,6 +51,22 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     copy = np.array(array)
     copy.setflags(write=False)
     return copy
+
+
+class Rounded(NamedTuple):
+    """The invariants of a pair are rounded to floats; `error` bounds the relative error of the loss by whitening."""
+
+    t: Floats
+    ratio: Floats
+    shift: Floats
+    copies: Floats
+    mutually_singular: bool = False
+    error: float = 0.0
+
+    @classmethod
+    def singular(cls) -> Rounded:
+        """Return what stands for two laws on different subspaces."""
+        return cls(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1), mutually_singular=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +152,14 @@ class ExcessOrigin(_RowOrigin):
     def excess(value: Fraction) -> Ball:
         return exact_ball(value)
 
+    def rounded(self) -> Rounded:
+        """Return the invariants as floats, the shift rounded away from 0."""
+        t, m, n = self.arrays
+        floats, ratio = (np.array([float(x) for x in row]) for row in (t, 1 + t))
+        shift = np.array([away_from_zero(x) for x in m])
+        exact = all(Fraction(x) == y for x, y in zip([*floats, *shift], [*t, *m], strict=True))
+        return Rounded(floats, ratio, shift, n, error=0.0 if exact else _ROUNDED_INVARIANTS)
+
 
 @dataclass(frozen=True, eq=False)
 class DiagonalOrigin(Origin):
@@ -153,16 +179,6 @@ class DiagonalOrigin(Origin):
             if v_q != 0:
                 found.append(((arb(v_p) - arb(v_q)) / arb(v_q), (arb(mu_p) - arb(mu_q)) ** 2 / arb(v_q), 1))
         return _sorted_out(found)
-
-
-class Rounded(NamedTuple):
-    """Invariants that are correct to about the last digit of a float, or the news of mutually singular laws."""
-
-    t: Floats
-    ratio: Floats
-    shift: Floats
-    copies: Floats
-    mutually_singular: bool = False
 
 
 class MatrixOrigin(Origin):
@@ -200,8 +216,7 @@ class MatrixOrigin(Origin):
         if found is None:
             return None
         if found.mutually_singular:
-            empty = np.zeros(0)
-            return Rounded(empty, empty, empty, empty, mutually_singular=True)
+            return Rounded.singular()
         total = found.flat + sum((m2 * n for _, m2, n in found.curved), arb(0))
         fine = all(
             t.rel_accuracy_bits() >= 60 and (1 + t).rel_accuracy_bits() >= 60 and m2.rad() <= total.lower() * 2.0**-80

@@ -10,9 +10,17 @@ import scipy
 from numpy.linalg import LinAlgError
 
 from ndis._validate import Floats
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum.origins import EXACT_SIZE, DenseOrigin, DiagonalOrigin, LowRankOrigin, Rounded
 
-__all__ = ["Whitened", "scaling", "semidefinite_spectrum", "whiten", "whiten_low_rank"]
+__all__ = [
+    "invariants_of_diagonal",
+    "invariants_of_low_rank",
+    "invariants_of_moments",
+    "scaling",
+    "semidefinite_spectrum",
+    "whiten",
+]
 
 _SMALL = 24  # up to this size a rank-deficient factor is examined exactly
 _DIGITS = 2.0**-50  # rounding of one step of whitening, with room
@@ -34,6 +42,72 @@ class Whitened(NamedTuple):
     doubtful: bool
     singular: bool
     error: float
+
+
+def invariants_of_diagonal(origin: DiagonalOrigin) -> Rounded:
+    """Return the invariants of two Gaussians with independent coordinates."""
+    mu_p, v_p, mu_q, v_q = origin.arrays
+    fixed = (v_p == 0) & (v_q == 0) & (mu_p == mu_q)
+    if (((v_p == 0) | (v_q == 0)) & ~fixed).any():
+        return Rounded.singular()
+    v_p, v_q = np.where(fixed, 1.0, v_p), np.where(fixed, 1.0, v_q)
+    ratio = v_p / v_q
+    t = np.where((ratio > 0.5) & (ratio < 2.0), (v_p - v_q) / v_q, ratio - 1.0)
+    return Rounded(t, ratio, (mu_p - mu_q) / np.sqrt(v_q), np.ones(ratio.size))
+
+
+def invariants_of_moments(origin: DenseOrigin) -> Rounded:
+    """Return the invariants of two Gaussians given by means and covariances.
+
+    If floats may have lost digits that matter, the exact binary inputs decide. Floats decide then only if rounding made
+    those inputs no covariances.
+    """
+    mu_p, sigma_p, mu_q, sigma_q = origin.arrays
+    d = mu_p.size
+    with np.errstate(over="ignore"):
+        shift = mu_p - mu_q
+    floats = whiten(shift, sigma_p, sigma_q)
+    if d <= EXACT_SIZE and (floats is None or floats.doubtful):
+        exact = origin.rounded()
+        if exact is not None:
+            return exact
+    elif floats is None or floats.singular:
+        keep = origin.common_coordinates()
+        if keep is None:
+            return Rounded.singular()
+        if len(keep) == d:
+            raise PrecisionError(
+                "a covariance is singular to working precision, though not exactly; give independent coordinates"
+            )
+        block = np.ix_(keep, keep)
+        floats = whiten(shift[keep], sigma_p[block], sigma_q[block])
+        if floats is None or floats.singular:
+            raise PrecisionError("a covariance is singular to working precision on its independent coordinates")
+    if floats is None:
+        return Rounded.singular()
+    return Rounded(floats.t, floats.ratio, floats.shift, np.ones(floats.t.size), error=floats.error)
+
+
+def invariants_of_low_rank(origin: LowRankOrigin, cholesky_q: Floats | None) -> Rounded:
+    """Return the invariants of a pair whose covariances differ by a matrix of low rank."""
+    mu_p, mu_q, sigma_q, factor, sign = origin.arrays
+    d = mu_p.size
+    with np.errstate(over="ignore"):
+        shift = mu_p - mu_q
+    floats = whiten_low_rank(shift, factor, sigma_q, int(sign), cholesky_q)
+    if floats.doubtful:
+        exact = origin.rounded() if d <= EXACT_SIZE else None
+        if exact is None:
+            raise ParameterError(
+                "factor", "leave cov_q − F Fᵀ positive definite", "a matrix singular to working precision"
+            )
+        return exact
+    t, ratio, m, n = floats.t, floats.ratio, floats.shift, np.ones(floats.t.size)
+    if d > t.size:  # the other directions, on which the laws agree
+        t, ratio, m, n = (
+            np.append(a, v) for a, v in ((t, 0.0), (ratio, 1.0), (m, 0.0), (n, float(d - t.size)))
+        )
+    return Rounded(t, ratio, m, n, error=floats.error)
 
 
 def _solve(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats:
