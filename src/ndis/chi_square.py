@@ -30,8 +30,9 @@ from ndis._validate import (
 )
 from ndis.errors import ParameterError
 from ndis.spectrum.chi_square import ChiSquareLaw, quadratic_form, weighted_sum
+from ndis.spectrum.invariants import Invariants
 
-__all__ = ["GeneralizedChiSquare"]
+__all__ = ["GeneralizedChiSquare", "loss_laws"]
 
 
 def _points(name: str, value: ArrayLike) -> Floats:
@@ -375,3 +376,18 @@ class GeneralizedChiSquare:
 def _exp(log_values: float | Floats) -> float | Floats:
     values: Any = np.exp(log_values)
     return float(values) if values.ndim == 0 else values
+
+
+def loss_laws(pair: Invariants) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
+    """Return the laws of the privacy loss of a pair under p and under q (thm:ndis-two-genchi2-cdf).
+
+    The formula stands in `ndis.paper.two_cdf`, which takes δ from the two laws.
+    """
+    flat = pair.excess == 0
+    t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))
+    kappa = -0.5 * math.fsum(n * (np.log(tau) + m2 / t))
+    sigma2 = math.fsum((pair.copies * pair.shift**2)[flat])
+    sigma = math.sqrt(sigma2)
+    under_p = GeneralizedChiSquare(t / 2, n, n * m2 * tau / t**2, sigma=sigma, shift=kappa + 0.5 * sigma2)
+    under_q = GeneralizedChiSquare(t / (2 * tau), n, n * m2 / t**2, sigma=sigma, shift=kappa - 0.5 * sigma2)
+    return under_p, under_q

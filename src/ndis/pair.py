@@ -322,7 +322,7 @@ class GaussianPair:
         -45015.43172
         """
         number: object = epsilon
-        if isinstance(number, float) and math.isfinite(given):  # the checks below take longer than the integral
+        if isinstance(number, float) and math.isfinite(number):  # the checks below take longer than the integral
             return evaluate.log_delta_at(self, float(number))
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel(), complement=False).log_delta, x.shape)

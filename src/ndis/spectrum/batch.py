@@ -29,8 +29,9 @@ def delta_batch(
     epsilon: ArrayLike = 0.0,
     *,
     excess: ArrayLike | None = None,
+    log: bool = False,
 ) -> Floats:
-    """δ(ε) of n pairs N(shift, diag variance_ratio) against N(0, I), on all cores.
+    """Return δ(ε) of n pairs N(shift, diag variance_ratio) against N(0, I), on all cores.
 
     Parameters
     ----------
@@ -40,6 +41,8 @@ def delta_batch(
     epsilon : scalar or array of shape (n,)
     excess : array, instead of `variance_ratio`
         Ratios − 1. Give these if you know them better than the ratios, because neighbours differ little.
+    log : bool
+        True for log δ, which is accurate far below the smallest float.
 
     Returns
     -------
@@ -50,8 +53,11 @@ def delta_batch(
     >>> import numpy as np, ndis
     >>> ndis.delta_batch([1.5, 2.0, 4.0], epsilon=1.0).round(6)
     array([0.008643, 0.045612, 0.196711])
+    >>> ndis.delta_batch([1.0], shift=[0.01], epsilon=3.0, log=True).round(3)
+    array([-45015.432])
     """
-    return np.exp(log_delta_batch(variance_ratio, shift, copies, epsilon, excess=excess))
+    values = log_delta_batch(variance_ratio, shift, copies, epsilon, excess=excess)
+    return values if log else np.exp(values)
 
 
 def log_delta_batch(
@@ -62,12 +68,7 @@ def log_delta_batch(
     *,
     excess: ArrayLike | None = None,
 ) -> Floats:
-    """log δ(ε) of many pairs; see `delta_batch`.
-
-    >>> import ndis
-    >>> log_delta_batch([1.0], shift=[0.01], epsilon=3.0).round(3)
-    array([-45015.432])
-    """
+    """Return log δ(ε) of many pairs; see `delta_batch`."""
     ratio, t, m, n, eps = checked_rows(variance_ratio, shift, copies, epsilon, excess)
     out = np.full(eps.size, np.nan)
     flat = t == 0
