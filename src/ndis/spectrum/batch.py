@@ -99,7 +99,7 @@ def log_delta_batch(
         lin = np.where(near, gap, about_mean)[rows]
         a, b, c, d = (np.ascontiguousarray(x[rows]).ravel() for x in (t, ratio, nu, q))
         value, slope, error = evaluate(lin, first, first + k, (a, b, c, d), near[rows], kind)
-        rounded = np.where(near[rows], np.abs(lin), np.abs(mean[rows]) + np.abs(eps[rows]))  # of the linear term
+        rounded = np.where(near[rows], np.abs(lin), np.abs(mean[rows]) + np.abs(eps[rows]))  # bounds the linear term
         return np.where(
             lost(value, error + 2.0**-52 * np.abs(slope) * rounded), np.nan, value
         )  # computed again below, on its own
@@ -124,7 +124,7 @@ def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) ->
 def checked_rows(
     variance_ratio: ArrayLike | None, shift: ArrayLike, copies: ArrayLike, epsilon: ArrayLike, excess: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Validated (ratio, t, shift, copies) of shape (n, k) and ε of shape (n,)."""
+    """Return validated (ratio, t, shift, copies) of shape (n, k) and ε of shape (n,)."""
     if (variance_ratio is None) == (excess is None):
         raise ParameterError("variance_ratio", "be given, or excess instead of it", "both or neither")
     if variance_ratio is not None:

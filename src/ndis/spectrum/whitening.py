@@ -118,7 +118,7 @@ def _solve(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats
 
 
 def scaling(cov: Floats) -> Floats:
-    """Powers of two that bring the variances to order one, exactly.
+    """Return powers of two that bring the variances to order one, exactly.
 
     So the answer does not depend on the units of a coordinate.
     """
@@ -166,7 +166,7 @@ def _restrict(shift: Floats, cov_p: Floats, cov_q: Floats) -> tuple[Floats, Floa
 
 
 def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
-    """(t, τ, m) of N(shift, cov_p) against N(0, cov_q), or None if the laws seem mutually singular.
+    """Return (t, τ, m) of N(shift, cov_p) against N(0, cov_q), or None if the laws seem mutually singular.
 
     Σ_q = CCᵀ,  C⁻¹(Σ_p − Σ_q)C⁻ᵀ = V diag(t) Vᵀ,  m = Vᵀ C⁻¹ shift. A ratio below ½ is
     τ = ‖C_pᵀ C⁻ᵀ v‖² instead, which keeps its own relative accuracy.
@@ -206,7 +206,7 @@ def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
 
 
 def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cholesky_q: Floats | None) -> Whitened:
-    """(t, τ, m) of the pair with cov_p = cov_q + sign·F Fᵀ: the k directions it changes, then the rest of the shift.
+    """Return (t, τ, m) of the pair with cov_p = cov_q + sign·F Fᵀ: the directions it changes, then the other shift.
 
     With C⁻¹F = U diag(s) Wᵀ the ratios are 1 ± s²; the part of C⁻¹·shift outside U has ratio one.
     """
@@ -225,9 +225,9 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
     if not (ratio > -1e-9).all():
         raise ParameterError("factor", "leave cov_q − F Fᵀ positive definite", f"a variance ratio of {ratio.min():.3g}")
     m = u.T @ y
-    rest = float(np.linalg.norm(y - u @ m))
-    if u.shape[1] < shift.size and rest > 0:
-        t, ratio, m = np.append(t, 0.0), np.append(ratio, 1.0), np.append(m, rest)
+    others = float(np.linalg.norm(y - u @ m))
+    if u.shape[1] < shift.size and others > 0:
+        t, ratio, m = np.append(t, 0.0), np.append(ratio, 1.0), np.append(m, others)
     pivots = np.diagonal(chol)
     condition = shift.size * float(pivots.max() / pivots.min()) ** 2
     deficient = bool(((s > 0) & (s < 1e-6 * s.max(initial=0.0))).any()) and shift.size <= _SMALL
@@ -236,7 +236,7 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
 
 
 def _own_factor(cov: Floats) -> Floats:
-    """Cholesky factor of a positive definite matrix with diagonal of order one; no eigenproblem."""
+    """Return the Cholesky factor of a positive definite matrix with diagonal of order one; no eigenproblem."""
     try:
         factor: Floats = scipy.linalg.cholesky(cov, lower=True)
     except LinAlgError:
@@ -248,7 +248,7 @@ def _own_factor(cov: Floats) -> Floats:
 
 
 def _given_factor(factor: Floats, cov: Floats) -> Floats:
-    """The caller's factor, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
+    """Return the caller's factor, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
     z = np.cos(np.arange(1.0, cov.shape[0] + 1.0))
     lower = not np.triu(factor, 1).any() and (np.diagonal(factor) > 0).all()
     if not (
