@@ -58,38 +58,12 @@ if TYPE_CHECKING:
     from ndis.spectrum.batch import delta_batch
 
 __all__ = [
-    "DPSGD",
-    "BudgetError",
-    "Claim",
-    "Enclosure",
-    "GaussianMechanism",
-    "GaussianPair",
-    "GeneralizedChiSquare",
-    "GramMechanism",
-    "Ledger",
-    "LedgerError",
-    "LiftedMechanism",
-    "NdisError",
-    "NotPrivateWarning",
-    "PTRProjection",
-    "ParameterError",
-    "PoissonProjection",
-    "PrecisionError",
-    "PrivacyProfile",
-    "RandomProjection",
-    "Schema",
-    "__version__",
-    "audit",
-    "auditing",
-    "delta_batch",
-    "exact_array",
-    "interop",
-    "learn",
-    "lift",
-    "models",
-    "plotting",
-    "testing",
-]
+    "DPSGD", "BudgetError", "Claim", "Enclosure", "GaussianMechanism", "GaussianPair", "GeneralizedChiSquare",
+    "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError", "NotPrivateWarning", "PTRProjection",
+    "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile", "RandomProjection", "Schema",
+    "__version__", "audit", "auditing", "delta_batch", "exact_array", "interop", "learn", "lift", "models",
+    "plotting", "testing",
+]  # fmt: skip
 
 # Python imports these names when a program first asks for them, so that `import ndis` stays light. An interrupt then
 # finds the command already running.
