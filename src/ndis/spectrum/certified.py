@@ -3,7 +3,7 @@
 Two laws that differ only in their means have a closed form (prop:ndis-mean-analytic-form), which balls evaluate at a
 precision that outlasts its cancellation.
 
-All others take the trapezoid rule of `ndis.spectrum.contour`, with every error bounded by proof. The float64 kernel only
+Others take the trapezoid rule of `ndis.spectrum.contour`, with every error bounded by proof. The float64 kernel only
 proposes the path, the step and the width of the strip below. The proof does not need the proposals to be good. Write
 Φ(u) = F(s(u)) s'(u) with F(s) = e^{K(s)−sε}/(s(s+1)) and s(u) = c + bw(cosh u − 1) + iw sinh u. By conjugate symmetry
 2πi δ = ∫Φ du over the whole path. The code encloses it as
