@@ -60,9 +60,9 @@ def composition(seed: int) -> tuple[ndis.PrivacyProfile, ndis.profile.Choice, fl
     groups = []
     for _ in range(int(rng.integers(1, 4))):
         rate = 1.0 if rng.random() < 0.1 else between(1e-6, 0.999)
-        groups.append(ndis.Group(pair(), rates=(rate,), count=int(between(1.0, 1e6))))
+        groups.append(ndis.profile.Group(pair(), rates=(rate,), count=int(between(1.0, 1e6))))
     if all(not group.sampled for group in groups) or (len(groups) == 1 and groups[0].count == 1):
-        groups.append(ndis.Group(pair(), rates=(0.01,), count=100))
+        groups.append(ndis.profile.Group(pair(), rates=(0.01,), count=100))
     order: ndis.profile.Choice = "remove" if rng.integers(2) else "add"
     return ndis.PrivacyProfile(groups=groups), order, 10.0 ** -rng.uniform(0.05, 100.0)
 

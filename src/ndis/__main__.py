@@ -1,6 +1,6 @@
 """`python -m ndis` is the command `ndis`.
 
-Nothing heavy is imported before `main` runs, so an interrupt finds somebody to answer it, however early it comes.
+Nothing heavy is imported before `main` runs, so an interrupt finds its handler in place, however early it comes.
 """
 
 import os

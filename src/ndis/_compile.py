@@ -1,9 +1,9 @@
 """Compile functions with numba when they are first called, and keep the code in numba's cache on disk.
 
-numba itself is imported with the first call, which takes a third of a second. It keeps compiled code beside the source,
-or in the user's cache if that folder cannot be written. Without a place for it, every process compiles again. One
-process at a time reads and writes the cache: numba numbers the files of a function's signatures from an index that it
-reads first, so two processes at once could give one number to two signatures.
+The first call imports numba, which takes a third of a second. numba keeps compiled code next to the source, or in the
+user's cache if that folder cannot be written. Without a place for it, every process compiles again. One process at a
+time reads and writes the cache: numba numbers the files of a function's signatures from an index that it reads first,
+so two processes at once could give one number to two signatures.
 """
 
 from __future__ import annotations

@@ -34,11 +34,11 @@ def write_file(path: Name, content: bytes, *, name: str = "output", new: bool = 
     ...     [(p.name, p.read_bytes(), oct(p.stat().st_mode & 0o777)) for p in Path(folder).iterdir()]
     [('a.txt', b'all', '0o600')]
     """
-    with _part(path, name, _FILE, new=new) as (part, target):
-        _fill(part / "content", content)
+    with _part(path, name, _FILE, new=new) as (piece, target):
+        _fill(piece / "content", content)
         if target.exists():
-            (part / "content").chmod(stat.S_IMODE(target.stat().st_mode) & 0o777)
-        (part / "content").replace(target)
+            (piece / "content").chmod(stat.S_IMODE(target.stat().st_mode) & 0o777)
+        (piece / "content").replace(target)
 
 
 def write_folder(path: Name, files: Mapping[str, bytes], *, name: str = "folder") -> None:
@@ -50,10 +50,10 @@ def write_folder(path: Name, files: Mapping[str, bytes], *, name: str = "folder"
     ...     sorted(p.name for p in Path(place, "new").iterdir())
     ['a', 'b']
     """
-    with _part(path, name, _FOLDER, new=True) as (part, target):
+    with _part(path, name, _FOLDER, new=True) as (piece, target):
         for each, content in files.items():
-            _fill(part / each, content)
-        part.rename(target)
+            _fill(piece / each, content)
+        piece.rename(target)
 
 
 def check_file(path: Name, *, name: str = "output", new: bool = False) -> None:
@@ -94,11 +94,11 @@ def _part(path: Name, name: str, rule: str, *, new: bool) -> Iterator[tuple[Path
         target = Path(os.path.realpath(path))
         with suppress(FileNotFoundError):
             os.lstat(target)  # a name that is too long is refused here
-        part = Path(tempfile.mkdtemp(".ndis.part", "", target.parent))
+        piece = Path(tempfile.mkdtemp(".ndis.part", "", target.parent))
         try:
-            yield part, target
+            yield piece, target
         finally:
-            shutil.rmtree(part, ignore_errors=True)
+            shutil.rmtree(piece, ignore_errors=True)
     except (OSError, ValueError) as error:
         if isinstance(error, ParameterError):
             raise

@@ -28,7 +28,7 @@ from ndis.accountant.shift import quiet
 __all__ = ["TOLERANCE", "Law", "Saddle", "find_saddle", "integrate"]
 
 _UNIT = 2.0**-53
-TOLERANCE = 1e-11  # of log δ, relative to 1 + |log δ|
+TOLERANCE = 1e-11  # error of log δ, relative to 1 + |log δ|
 _DEAD = -41.0  # e^-41: below the rounding of the sum
 _DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
 _LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
@@ -48,7 +48,7 @@ _Values = tuple[Complexes, Complexes, Complexes, Floats]  # s, ds/du, K − s·m
 
 
 class Law(Protocol):
-    """A law of the privacy loss: its mean, the end of the domain of K, and K(s) − s·mean with its error.
+    """A law of the privacy loss has a mean, the end of the domain of K, and K(s) − s·mean with its error.
 
     No step of it has a loss above `largest` that counts.
     """
@@ -188,12 +188,12 @@ def integrate(law: Law, epsilon: Floats, pivot: int, saddle: Saddle) -> tuple[Fl
         seen = []
         for slope in slopes:
             if slope not in tried:
-                found = _look(law, (c, w, slope), lin, growth, limit)
-                if found is not None:
-                    seen.append((slope, found))
+                nodes = _look(law, (c, w, slope), lin, growth, limit)
+                if nodes is not None:
+                    seen.append((slope, nodes))
                     tried.add(slope)
-        for slope, found in sorted(seen, key=lambda pair: pair[1][0].size):
-            got = _along(law, epsilon, pivot, (c, w, slope), found)
+        for slope, nodes in sorted(seen, key=lambda pair: pair[1][0].size):
+            got = _along(law, epsilon, pivot, (c, w, slope), nodes)
             if not got[2][pivot] >= best[2][pivot]:
                 best = got
             if best[2][pivot] <= 0.1 * TOLERANCE * (1.0 + abs(best[0][pivot])):
@@ -201,12 +201,12 @@ def integrate(law: Law, epsilon: Floats, pivot: int, saddle: Saddle) -> tuple[Fl
     return best
 
 
-def _along(law: Law, epsilon: Floats, pivot: int, path: Path, found: _Values) -> tuple[Floats, Floats, Floats]:
+def _along(law: Law, epsilon: Floats, pivot: int, path: Path, nodes: _Values) -> tuple[Floats, Floats, Floats]:
     """Apply the trapezoid rule along one path, for every ε: return log δ, the mean of s, the estimated error."""
     (c, w, _), lin = path, law.mean - epsilon
-    count, v0 = found[0].size - 1, float(found[2][0].real)
+    count, v0 = nodes[0].size - 1, float(nodes[2][0].real)
     scale = v0 + lin * c - math.log(c) - math.log1p(c) + math.log(w)
-    h, values, share = _LOOK, found, 0.5  # the first node lies on the real axis and counts by half
+    h, values, share = _LOOK, nodes, 0.5  # the first node lies on the real axis and counts by half
     total = moment = size = doubt = previous = end = np.zeros(epsilon.size)
     change = np.full(epsilon.size, np.inf)
     for level in range(_MAX_HALVINGS + 1):

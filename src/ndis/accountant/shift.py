@@ -39,7 +39,7 @@ CUT = 46.0  # terms below e^-46 of the largest are left out
 _SCAN = 128  # intervals of the scan for the places where terms count
 FAR, FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
 _LARGE = 30.0  # log w above which the ratio is taken out of the logarithm
-_EVEN = tuple(1.0 / math.factorial(k) for k in range(14, 0, -2))  # of (e^z − 1 − z)/z², highest power first
+_EVEN = tuple(1.0 / math.factorial(k) for k in range(14, 0, -2))  # (e^z − 1 − z)/z² by powers, highest first
 _ODD = tuple(1.0 / math.factorial(k) for k in range(15, 1, -2))
 
 

@@ -13,13 +13,11 @@ leaves out equal covariances, for which the loss is Gaussian. Here the number of
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import Floats, as_floats
-from ndis.chi_square import GeneralizedChiSquare
+from ndis.chi_square import loss_laws
 from ndis.pair import GaussianPair
 
 __all__ = ["loss_laws", "two_cdf_delta"]
@@ -59,15 +57,3 @@ def two_cdf_delta(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
         under_p, under_q = loss_laws(pair)
         values = np.asarray(under_p.sf(points) - np.exp(points) * under_q.sf(points))
     return float(values) if values.ndim == 0 else values
-
-
-def loss_laws(pair: GaussianPair) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
-    """The laws of the loss under p and under q."""
-    flat = pair.excess == 0
-    t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))
-    kappa = -0.5 * math.fsum(n * (np.log(tau) + m2 / t))
-    sigma2 = math.fsum((pair.copies * pair.shift**2)[flat])
-    sigma = math.sqrt(sigma2)
-    under_p = GeneralizedChiSquare(t / 2, n, n * m2 * tau / t**2, sigma=sigma, shift=kappa + 0.5 * sigma2)
-    under_q = GeneralizedChiSquare(t / (2 * tau), n, n * m2 / t**2, sigma=sigma, shift=kappa - 0.5 * sigma2)
-    return under_p, under_q

@@ -1,4 +1,4 @@
-"""δ(ε) of two Gaussians with the same covariance, in closed form.
+"""Two Gaussians with the same covariance have δ(ε) in closed form.
 
 δ(ε) = E_X (1 − e^{ε−L})₊ (lemma: ndis) is an integral against the density f of the loss,
 
@@ -24,11 +24,11 @@ from ndis.errors import ParameterError
 __all__ = ["mean_shift_ball", "mean_shift_delta", "mean_shift_log_delta", "mean_shift_tail"]
 
 _NODES, _WEIGHTS = leggauss(12)
-_ROUNDING = 2.0**-50  # of a closed form, relative to 1 + |log δ| + |ε/μ|
+_ROUNDING = 2.0**-50  # rounding of a closed form, relative to 1 + |log δ| + |ε/μ|
 
 
 def mean_shift_delta(epsilon: ArrayLike, distance: ArrayLike) -> float | Floats:
-    """δ(ε) of two Gaussians with the same covariance: the Gaussian mechanism (prop:ndis-mean-analytic-form).
+    """Return δ(ε) of two Gaussians with the same covariance: the Gaussian mechanism (prop:ndis-mean-analytic-form).
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ def law(groups, order):
 
 
 def group(rate, ratios, shift, count):
-    return ndis.Group(ndis.GaussianPair.from_ratios(ratios, shift=shift), rates=(rate,), count=count)
+    return ndis.profile.Group(ndis.GaussianPair.from_ratios(ratios, shift=shift), rates=(rate,), count=count)
 
 
 @pytest.mark.parametrize("order", ["remove", "add"])

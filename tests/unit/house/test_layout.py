@@ -25,6 +25,7 @@ LAYERS = (
     ("ndis.spectrum",),
     ("ndis.accountant",),
     ("ndis.pair", "ndis.chi_square"),
+    ("ndis.spectrum.batch",),
     ("ndis.plotting", "ndis._groups", "ndis._pair_json"),
     ("ndis.paper",),
     ("ndis.profile",),
