@@ -1,7 +1,7 @@
 """The moment of one Poisson-sampled step of any Gaussian pair, enclosed at all places of a line by one product.
 
-The letters are those of `ndis.accountant.laws.mellin`. Theorem thm:mellin-moment (docs/theory.md) has the form of M, the
-error of its trapezoid rule and the bound of its ends. On the lattice z = a + ihj, e = r₀ + ihrk the sum over j is
+The letters are those of `ndis.accountant.laws.mellin`. Theorem thm:mellin-moment (docs/theory.md) has the form of M,
+the error of its trapezoid rule and the bound of its ends. On the lattice z = a + ihj, e = r₀ + ihrk the sum over j is
 
     S_k = Σ_j u_j g_{j−rk},      u_j = Γ(−z) ρ^z e^{κ(z) + πv/2},   g_i = Γ(a − r₀ + ihi) e^{−πhi/2},
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ _MOST_NODES = 400_000
 _NARROWEST = 0.02  # cell between two poles
 _RIGHTMOST = 24  # cells to the right of 0 that are tried
 _SPARE = 3.0  # e-folds
+_ROUNDED = 1e-9  # more than the rounding of a power; a larger one is right too
 
 
 class _Line(NamedTuple):
@@ -107,11 +109,11 @@ class MellinStep:
         else:
             poles = {float(k) for k in range(_RIGHTMOST)} | {r0, 0.5 * r0, 0.25 * r0}
         inside = sorted(pole for pole in poles if low < pole < high)
-        if low > -math.inf:
+        if low > (-4.0 if self.remove else r0):
             inside.insert(0, low)
-        if high < math.inf:
+        if high < _RIGHTMOST - 1.0:
             inside.append(high)
-        for x, y in zip(inside, inside[1:], strict=False):
+        for x, y in pairwise(inside):
             if y - x > _NARROWEST and (self.remove or x >= r0):
                 yield x, y
 
@@ -167,6 +169,7 @@ class MellinStep:
         ratio = math.ceil(float(spacing) / line.step) if count > 1 else 1
         h = spacing / ratio if count > 1 else arb(line.step)
         a, r0 = arb(line.place), arb(c) + 1 if self.remove else -arb(c)
+        self._check(a - arb(line.strip), a + arb(line.strip), r0)
         beyond = math.ceil(line.reach / float(h))
         first, last = -beyond, ratio * (count - 1) + beyond
         if 2 * (last - first) > _MOST_NODES:
@@ -177,7 +180,8 @@ class MellinStep:
         for j in range(first, last + 1):
             z = acb(a, h * j)
             left.append((-z).gamma() * (z * log_odds + self._kappa(z) + turn * h * j).exp())
-        right = [acb(a - r0, h * i).gamma() * (-turn * h * i).exp() for i in range(beyond, first - ratio * (count - 1) - 1, -1)]
+        differences = range(beyond, first - ratio * (count - 1) - 1, -1)
+        right = [acb(a - r0, h * i).gamma() * (-turn * h * i).exp() for i in differences]
         product = acb_poly(left) * acb_poly(right)
         bounds = [self._constant(line.place + x, r0, log_odds, log_stay) for x in (-line.strip, line.strip, 0.0)]
         damping = (2 * arb.pi() * arb(line.strip) / h).exp() - 1
@@ -191,6 +195,14 @@ class MellinStep:
             out.append(value + self._residues(e, line.place, log_stay, log_odds) + acb(unknown, unknown))
         return out
 
+    def _check(self, low: Ball, high: Ball, r0: Ball) -> None:
+        """Refuse a strip that may hold a pole or leave the domain of κ, and an e outside that domain."""
+        above, below = max(math.ceil(float(low)), 0), max(math.ceil(float(r0 - high)), 0)
+        free = above > high and above - 1 < low and below > r0 - low and below - 1 < r0 - high
+        ends = (low, high, r0) if self.remove else (low, high)
+        if not (free and all(1 - (z - 1) * t > 0 for z in ends for t, _, _ in self.curved)):
+            raise PrecisionError("a line of the moment of a sampled pair meets a pole")
+
     def _kappa(self, z: Any) -> Any:
         """κ(z) is the log-moment of the unsampled pair at z − 1."""
         s = z - 1
@@ -202,13 +214,13 @@ class MellinStep:
         return total
 
     def _constant(self, b: float, r0: Ball, log_odds: Ball, log_stay: Ball) -> tuple[Ball, float]:
-        """The factor of |F| on the line b that does not depend on v and e, without 1/|Γ(−e)|, and the power of cos θ."""
+        """Bound the factor of |F| on the line b that depends on neither v nor e; return the power of cos θ too."""
         exact = arb(b)
         gammas = abs((-exact).gamma()) * abs((exact - r0).gamma())
         size = gammas * (r0 * log_stay + exact * log_odds + self._kappa(exact)).exp()
         if not size.is_finite():
             raise PrecisionError("a line of the moment of a sampled pair meets a pole")
-        return size.upper(), _gamma_power(-b) + _gamma_power(b - float(r0))
+        return size.upper(), _gamma_power(-b) + _gamma_power(b - float(r0)) + _ROUNDED
 
     @staticmethod
     def _error(
