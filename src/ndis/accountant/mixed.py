@@ -93,8 +93,8 @@ class MixedSums:
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log δ, −d log δ/dε and the error."""
         v, table = self._rest(epsilon), self._sums.table
-        found, slopes = self._profile.mean(np.array([v]), self._sums.side, table)
-        value, slope = float(found[0]), float(slopes[0])
+        logs, slopes = self._profile.mean(np.array([v]), self._sums.side, table)
+        value, slope = float(logs[0]), float(slopes[0])
         if not -math.inf < value < _ONE:
             return math.nan, math.nan, math.inf
         size = max(1.0, abs(v), table.scale * math.exp(table.edges[-1]))

@@ -62,5 +62,5 @@ class PlainMoment:
         return value, error
 
     def far_losses(self, s: float) -> tuple[float, float]:
-        """None: the path is that of a closed form."""
+        """Return zeros, because a closed form needs no other path."""
         return 0.0, 0.0

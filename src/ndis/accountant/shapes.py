@@ -23,7 +23,7 @@ _POINTS = 1200
 
 
 class Shape(Protocol):
-    """One step: where its loss ends and the law of the distance V from there, without the record."""
+    """A step knows where its loss ends and the law of the distance V from there, without the record."""
 
     @property
     def sign(self) -> int:
@@ -36,8 +36,8 @@ class Shape(Protocol):
     def end(self) -> Ball:
         """The end of ℓ, at the working precision."""
 
-    def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
-        """Some V in order, and the log of the mass near each; `reach` is in standard deviations of the noise."""
+    def grid(self, deviations: float, *, remove: bool) -> tuple[Floats, Floats]:
+        """Some V in order, and the log of the mass near each; `deviations` is in standard deviations of the noise."""
 
     def log_density(self, lams: Floats, log_scale: float) -> Floats:
         """log of the density of λ = log V − log_scale."""
@@ -61,8 +61,8 @@ class ShiftShape:
     def end(self) -> Ball:
         return (-arb(self.rate)).log1p()
 
-    def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
-        x = np.linspace(-reach, reach + self.shift if remove else reach, _POINTS)
+    def grid(self, deviations: float, *, remove: bool) -> tuple[Floats, Floats]:
+        x = np.linspace(-deviations, deviations + self.shift if remove else deviations, _POINTS)
         v = np.logaddexp(0.0, self.log_scale + self.shift * x - 0.5 * self.shift**2)
         return v, -0.5 * x * x + math.log(float(x[1] - x[0]) / math.sqrt(2.0 * math.pi))
 

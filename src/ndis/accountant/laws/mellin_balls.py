@@ -1,4 +1,4 @@
-"""The moment of one Poisson-sampled step of any Gaussian pair, enclosed at all places of a line by one product.
+"""Enclose the moments of one Poisson-sampled step of any Gaussian pair at all places of a line by one product.
 
 The letters are those of `ndis.accountant.laws.mellin`. Theorem thm:mellin-moment (docs/theory.md) has the form of M,
 the error of its trapezoid rule and the bound of its ends. On the lattice z = a + ihj, e = r₀ + ihrk the sum over j is
@@ -31,22 +31,22 @@ _LEAST_ANGLE = 1.2
 _MOST_NODES = 400_000
 _NARROWEST = 0.02  # cell between two poles
 _RIGHTMOST = 24  # cells to the right of 0 that are tried
-_SPARE = 3.0  # e-folds
+_SPARE = 3.0  # in log units
 _ROUNDED = 1e-9  # more than the rounding of a power; a larger one is right too
 
 
 class _Line(NamedTuple):
-    """A line Re z = a, its strip of half the width d, the step, its reach beyond 0 and Im e, and lost e-folds."""
+    """A line Re z = a has a strip of half the width d, a step, a length beyond 0 and Im e, and cancellation."""
 
     place: float
     strip: float
     step: float
-    reach: float
+    beyond: float
     lost: float
 
 
 class MellinStep:
-    """One sampled step of any pair: M in balls at the working precision, and in floats for plans.
+    """One sampled step of any pair gives M in balls at the working precision, and in floats for plans.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class MellinStep:
         if len(highs) + len(lows) < len(curved):
             raise PrecisionError("the sign of a variance ratio less 1 is not known")
         self._domain = 1.0 + max(lows, default=-math.inf), 1.0 + min(highs, default=math.inf)
-        self.limit = min(highs, default=math.inf) if remove else math.inf  # of c with a finite M(c)
+        self.limit = min(highs, default=math.inf) if remove else math.inf  # M(c) is finite below
         t, m2, c = (np.array([float(x) for x in row]) for row in zip(*curved, (0.0, flat, 1), strict=True))
         if not remove:  # floats take the pair of the order
             t, m2 = -t / (1.0 + t), m2 / (1.0 + t)
@@ -140,8 +140,8 @@ class MellinStep:
                     continue
                 step = 2.0 * math.pi * d / max(need, 1.0)
                 if best is None or step > best.step:
-                    reach = max(aim + here + 4.0, 4.0) / (2.0 * _LEAST_ANGLE) + 1.0
-                    best = _Line(a, d, step, reach, max(here - self.log_moment(c), 0.0))
+                    beyond = max(aim + here + 4.0, 4.0) / (2.0 * _LEAST_ANGLE) + 1.0
+                    best = _Line(a, d, step, beyond, max(here - self.log_moment(c), 0.0))
         if best is None:
             raise PrecisionError(f"the moment of a sampled pair at order {c:.3g} has no line between its poles")
         return best
@@ -170,7 +170,7 @@ class MellinStep:
         h = spacing / ratio if count > 1 else arb(line.step)
         a, r0 = arb(line.place), arb(c) + 1 if self.remove else -arb(c)
         self._check(a - arb(line.strip), a + arb(line.strip), r0)
-        beyond = math.ceil(line.reach / float(h))
+        beyond = math.ceil(line.beyond / float(h))
         first, last = -beyond, ratio * (count - 1) + beyond
         if 2 * (last - first) > _MOST_NODES:
             raise PrecisionError(f"the moments of a sampled pair at order {c:.3g} need too many nodes")
@@ -209,8 +209,8 @@ class MellinStep:
         both = s * z
         total = self.flat * both / 2
         for t, m2, n in self.curved:
-            rest = 1 - s * t
-            total += n * (m2 * both / rest - s * (1 + t).log() - rest.log()) / 2
+            factor = 1 - s * t
+            total += n * (m2 * both / factor - s * (1 + t).log() - factor.log()) / 2
         return total
 
     def _constant(self, b: float, r0: Ball, log_odds: Ball, log_stay: Ball) -> tuple[Ball, float]:
@@ -224,7 +224,7 @@ class MellinStep:
 
     @staticmethod
     def _error(
-        bounds: list[tuple[Ball, float]], inverse: Ball, y: Ball, h: Ball, reach: Ball, damping: Ball
+        bounds: list[tuple[Ball, float]], inverse: Ball, y: Ball, h: Ball, beyond: Ball, damping: Ball
     ) -> Ball:
         """Bound the trapezoid rule on the strip between the first two lines, and its ends on the third."""
         total = arb(0)
@@ -234,7 +234,7 @@ class MellinStep:
             if i < 2:
                 total += size * (y + 1 / theta) / damping
             else:
-                total += size * 2 * h * (-2 * theta * reach).exp() / (1 - (-2 * theta * h).exp())
+                total += size * 2 * h * (-2 * theta * beyond).exp() / (1 - (-2 * theta * h).exp())
         return total
 
     def _residues(self, e: Any, a: float, log_stay: Ball, log_odds: Ball) -> Any:
@@ -254,7 +254,7 @@ class MellinStep:
 
 
 def _gamma_power(x: float) -> float:
-    """The least x + m ≥ ½ with a whole m ≥ 0."""
+    """Return the least x + m ≥ ½ with a whole m ≥ 0."""
     return x if x >= 0.5 else x + math.ceil(0.5 - x)
 
 
