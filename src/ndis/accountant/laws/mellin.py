@@ -169,7 +169,7 @@ def _add(base, kappa, burden, sums):
     if base.real + max(kappa.real, 0.0) < _NOTHING:  # 1/Γ(−e) is 0 for a whole e ≥ 0
         return -math.inf
     near, plain = _grown(base, kappa)
-    doubt = 2.0 * _UNIT * (8.0 + abs(base) + abs(kappa) + burden)
+    doubt = 4.0 * _UNIT * (8.0 + abs(base) + abs(kappa) + burden)
     sums[0] += near
     sums[1] += plain
     sums[2] += abs(near) * doubt

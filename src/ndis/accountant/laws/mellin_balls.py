@@ -198,9 +198,10 @@ class MellinStep:
     def _check(self, low: Ball, high: Ball, r0: Ball) -> None:
         """Refuse a strip that may hold a pole or leave the domain of κ, and an e outside that domain."""
         above, below = max(math.ceil(float(low)), 0), max(math.ceil(float(r0 - high)), 0)
-        free = above > high and above - 1 < low and below > r0 - low and below - 1 < r0 - high
+        right = above > high and (above == 0 or above - 1 < low)
+        left = below > r0 - low and (below == 0 or below - 1 < r0 - high)
         ends = (low, high, r0) if self.remove else (low, high)
-        if not (free and all(1 - (z - 1) * t > 0 for z in ends for t, _, _ in self.curved)):
+        if not (left and right and all(1 - (z - 1) * t > 0 for z in ends for t, _, _ in self.curved)):
             raise PrecisionError("a line of the moment of a sampled pair meets a pole")
 
     def _kappa(self, z: Any) -> Any:
