@@ -1,4 +1,4 @@
-"""δ(ε) of one or two sampled steps: δ₂(ε) = E_P δ₁(ε − L) has positive terms only, and δ₁ is closed.
+"""Compute δ(ε) of one or two sampled steps: δ₂(ε) = E_P δ₁(ε − L) has positive terms only, and δ₁ is closed.
 
 For one step (see `ndis.accountant.one_release`) δ₁(ε) = a δ₀(ε'), e^ε' − 1 = (e^ε − 1)/a, with a = q in the remove
 order and a = q − (1−q)(e^ε − 1) in the add order. δ₀ is the profile of the unsampled pair: a closed form for a mean
@@ -109,7 +109,7 @@ def two_steps(first: tuple[float, float], second: tuple[float, float], e: float,
         near, far = (-36.0 if add else -12.0), 12.0 + 2.0 * mu
         if not add and e > 0.0:
             far = max(far, min((np.logaddexp(0.0, e - math.log(q)) + 0.5 * mu * mu) / mu + 8.0, 60.0 + 2.0 * mu))
-        end = -math.log1p(-inner[0]) if inner[0] < 1.0 else 0.0  # where the inner loss ends
+        end = -math.log1p(-inner[0]) if inner[0] < 1.0 else 0.0  # the inner loss ends here
         scales = np.concatenate([inner[0] * _SCALES, [-end]])
         at = -scales - e if add else e - scales
         grown = np.expm1(np.minimum(at, 600.0))
@@ -180,8 +180,8 @@ class PairStep:
 
     def ends(self) -> list[float]:
         """Return the values of ℓ at which δ₁ is not smooth."""
-        found = [] if self.rate == 1.0 else [math.log1p(-self.rate)]
-        return found if self.smooth else [*found, float(self.log_mixture(np.array([self.edge]))[0])]
+        known = [] if self.rate == 1.0 else [math.log1p(-self.rate)]
+        return known if self.smooth else [*known, float(self.log_mixture(np.array([self.edge]))[0])]
 
 
 def _form(t: Floats, m: Floats, c: Floats) -> LogMoment:
@@ -205,9 +205,9 @@ def two_pairs(first: PairStep, second: PairStep, e: float, *, add: bool) -> tupl
     best = (math.nan, math.inf)
     for outer, inner in ((first, second), (second, first)):
         with np.errstate(all="ignore"):  # what is not finite has no value
-            found = _over_pair(outer, inner, e, add)
-        if found[1] < best[1]:
-            best = found
+            known = _over_pair(outer, inner, e, add)
+        if known[1] < best[1]:
+            best = known
         if best[1] < 1e-12 * (1.0 + abs(best[0])):
             break
     return best
@@ -246,8 +246,8 @@ def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[f
     for _ in range(_MAX_SPLITS):
         middle = 0.5 * todo.sum(1)
         halves = np.concatenate([np.stack([todo[:, 0], middle], axis=1), np.stack([middle, todo[:, 1]], axis=1)])
-        found, wrong = panels(halves)
-        both = np.logaddexp(*np.split(found, 2))
+        known, wrong = panels(halves)
+        both = np.logaddexp(*np.split(known, 2))
         total = np.logaddexp(value, np.logaddexp.reduce(both))
         change = np.where(both > -math.inf, np.abs(np.expm1(np.minimum(whole - both, 700.0))), 0.0)
         done = (np.log(change) + both < total + math.log(1e-16)) | (both < total + _DEAD)
@@ -255,7 +255,7 @@ def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[f
         share = np.max(np.split(wrong, 2), axis=0) + change
         error = np.logaddexp(error, np.logaddexp.reduce((np.log(share) + both)[done], initial=-math.inf))
         keep = np.concatenate([~done, ~done])
-        todo, whole = halves[keep], found[keep]
+        todo, whole = halves[keep], known[keep]
         if not todo.size:
             return float(value), float(np.exp(error - value)) + 16.0 * _UNIT * (4.0 + abs(float(value)))
     return math.nan, math.inf

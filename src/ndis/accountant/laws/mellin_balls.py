@@ -1,7 +1,7 @@
-"""The moment of one Poisson-sampled step of any Gaussian pair, enclosed at all places of a line by one product.
+"""Enclose the moments of one Poisson-sampled step of any Gaussian pair at all places of a line by one product.
 
-The letters are those of `ndis.accountant.laws.mellin`. Theorem thm:mellin-moment (docs/theory.md) has the form of M, the
-error of its trapezoid rule and the bound of its ends. On the lattice z = a + ihj, e = r₀ + ihrk the sum over j is
+The letters are those of `ndis.accountant.laws.mellin`. Theorem thm:mellin-moment (docs/theory.md) has the form of M,
+the error of its trapezoid rule and the bound of its ends. On the lattice z = a + ihj, e = r₀ + ihrk the sum over j is
 
     S_k = Σ_j u_j g_{j−rk},      u_j = Γ(−z) ρ^z e^{κ(z) + πv/2},   g_i = Γ(a − r₀ + ihi) e^{−πhi/2},
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,21 +31,22 @@ _LEAST_ANGLE = 1.2
 _MOST_NODES = 400_000
 _NARROWEST = 0.02  # cell between two poles
 _RIGHTMOST = 24  # cells to the right of 0 that are tried
-_SPARE = 3.0  # e-folds
+_SPARE = 3.0  # in log units
+_ROUNDED = 1e-9  # more than the rounding of a power; a larger one is right too
 
 
 class _Line(NamedTuple):
-    """A line Re z = a, its strip of half the width d, the step, its reach beyond 0 and Im e, and lost e-folds."""
+    """A line Re z = a has a strip of half the width d, a step, a length beyond 0 and Im e, and cancellation."""
 
     place: float
     strip: float
     step: float
-    reach: float
+    beyond: float
     lost: float
 
 
 class MellinStep:
-    """One sampled step of any pair: M in balls at the working precision, and in floats for plans.
+    """One sampled step of any pair gives M in balls at the working precision, and in floats for plans.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ class MellinStep:
         if len(highs) + len(lows) < len(curved):
             raise PrecisionError("the sign of a variance ratio less 1 is not known")
         self._domain = 1.0 + max(lows, default=-math.inf), 1.0 + min(highs, default=math.inf)
-        self.limit = min(highs, default=math.inf) if remove else math.inf  # of c with a finite M(c)
+        self.limit = min(highs, default=math.inf) if remove else math.inf  # M(c) is finite below
         t, m2, c = (np.array([float(x) for x in row]) for row in zip(*curved, (0.0, flat, 1), strict=True))
         if not remove:  # floats take the pair of the order
             t, m2 = -t / (1.0 + t), m2 / (1.0 + t)
@@ -86,18 +88,6 @@ class MellinStep:
             raise PrecisionError(f"the moment of a sampled pair at order {c:.3g} is out of the range of floats")
         return value
 
-    def log_delta(self, epsilon: float) -> float:
-        """Return −inf: no plan needs the profile of this step."""
-        return -math.inf
-
-    def body_variance(self) -> float:
-        """Return the variance of the loss, roughly."""
-        return max(float(self._floats.centred(np.array([1e-3 + 1e-3j]))[0][0].imag) / 1e-6, 0.0)
-
-    def best_angle(self, c: float, y: float) -> tuple[float, float]:
-        """Return no ceiling below M(c)."""
-        return 0.0, 0.0
-
     def _cells(self, r0: float) -> Iterator[tuple[float, float]]:
         """Yield neighbouring poles between which a line may lie, inside the domain of κ."""
         low, high = self._domain
@@ -107,11 +97,11 @@ class MellinStep:
         else:
             poles = {float(k) for k in range(_RIGHTMOST)} | {r0, 0.5 * r0, 0.25 * r0}
         inside = sorted(pole for pole in poles if low < pole < high)
-        if low > -math.inf:
+        if low > (-4.0 if self.remove else r0):
             inside.insert(0, low)
-        if high < math.inf:
+        if high < _RIGHTMOST - 1.0:
             inside.append(high)
-        for x, y in zip(inside, inside[1:], strict=False):
+        for x, y in pairwise(inside):
             if y - x > _NARROWEST and (self.remove or x >= r0):
                 yield x, y
 
@@ -138,8 +128,8 @@ class MellinStep:
                     continue
                 step = 2.0 * math.pi * d / max(need, 1.0)
                 if best is None or step > best.step:
-                    reach = max(aim + here + 4.0, 4.0) / (2.0 * _LEAST_ANGLE) + 1.0
-                    best = _Line(a, d, step, reach, max(here - self.log_moment(c), 0.0))
+                    beyond = max(aim + here + 4.0, 4.0) / (2.0 * _LEAST_ANGLE) + 1.0
+                    best = _Line(a, d, step, beyond, max(here - self.log_moment(c), 0.0))
         if best is None:
             raise PrecisionError(f"the moment of a sampled pair at order {c:.3g} has no line between its poles")
         return best
@@ -153,10 +143,6 @@ class MellinStep:
         """Enclose M(c) for real c, meant to be known to e^−digits."""
         return self.values(c, arb(1), 1, digits)[0].real
 
-    def ceiling(self, c: float, y: float, theta: float, digits: float) -> Ball:
-        """Bound |M(c + iy')| for every y' by M(c)."""
-        return self.moment(c, digits).upper()
-
     def values(self, c: float, spacing: Ball, count: int, digits: float) -> list[Any]:
         """Enclose M at Im e = 0, spacing, 2 spacing, …, meant to err by e^−digits of M(c)."""
         line = self._line(c, float(spacing) * (count - 1), digits)
@@ -167,7 +153,8 @@ class MellinStep:
         ratio = math.ceil(float(spacing) / line.step) if count > 1 else 1
         h = spacing / ratio if count > 1 else arb(line.step)
         a, r0 = arb(line.place), arb(c) + 1 if self.remove else -arb(c)
-        beyond = math.ceil(line.reach / float(h))
+        self._check(a - arb(line.strip), a + arb(line.strip), r0)
+        beyond = math.ceil(line.beyond / float(h))
         first, last = -beyond, ratio * (count - 1) + beyond
         if 2 * (last - first) > _MOST_NODES:
             raise PrecisionError(f"the moments of a sampled pair at order {c:.3g} need too many nodes")
@@ -177,7 +164,8 @@ class MellinStep:
         for j in range(first, last + 1):
             z = acb(a, h * j)
             left.append((-z).gamma() * (z * log_odds + self._kappa(z) + turn * h * j).exp())
-        right = [acb(a - r0, h * i).gamma() * (-turn * h * i).exp() for i in range(beyond, first - ratio * (count - 1) - 1, -1)]
+        differences = range(beyond, first - ratio * (count - 1) - 1, -1)
+        right = [acb(a - r0, h * i).gamma() * (-turn * h * i).exp() for i in differences]
         product = acb_poly(left) * acb_poly(right)
         bounds = [self._constant(line.place + x, r0, log_odds, log_stay) for x in (-line.strip, line.strip, 0.0)]
         damping = (2 * arb.pi() * arb(line.strip) / h).exp() - 1
@@ -191,28 +179,37 @@ class MellinStep:
             out.append(value + self._residues(e, line.place, log_stay, log_odds) + acb(unknown, unknown))
         return out
 
+    def _check(self, low: Ball, high: Ball, r0: Ball) -> None:
+        """Refuse a strip that may hold a pole or leave the domain of κ, and an e outside that domain."""
+        above, below = max(math.ceil(float(low)), 0), max(math.ceil(float(r0 - high)), 0)
+        right = above > high and (above == 0 or above - 1 < low)
+        left = below > r0 - low and (below == 0 or below - 1 < r0 - high)
+        ends = (low, high, r0) if self.remove else (low, high)
+        if not (left and right and all(1 - (z - 1) * t > 0 for z in ends for t, _, _ in self.curved)):
+            raise PrecisionError("a line of the moment of a sampled pair meets a pole")
+
     def _kappa(self, z: Any) -> Any:
         """κ(z) is the log-moment of the unsampled pair at z − 1."""
         s = z - 1
         both = s * z
         total = self.flat * both / 2
         for t, m2, n in self.curved:
-            rest = 1 - s * t
-            total += n * (m2 * both / rest - s * (1 + t).log() - rest.log()) / 2
+            factor = 1 - s * t
+            total += n * (m2 * both / factor - s * (1 + t).log() - factor.log()) / 2
         return total
 
     def _constant(self, b: float, r0: Ball, log_odds: Ball, log_stay: Ball) -> tuple[Ball, float]:
-        """The factor of |F| on the line b that does not depend on v and e, without 1/|Γ(−e)|, and the power of cos θ."""
+        """Bound the factor of |F| on the line b that depends on neither v nor e; return the power of cos θ too."""
         exact = arb(b)
         gammas = abs((-exact).gamma()) * abs((exact - r0).gamma())
         size = gammas * (r0 * log_stay + exact * log_odds + self._kappa(exact)).exp()
         if not size.is_finite():
             raise PrecisionError("a line of the moment of a sampled pair meets a pole")
-        return size.upper(), _gamma_power(-b) + _gamma_power(b - float(r0))
+        return size.upper(), _gamma_power(-b) + _gamma_power(b - float(r0)) + _ROUNDED
 
     @staticmethod
     def _error(
-        bounds: list[tuple[Ball, float]], inverse: Ball, y: Ball, h: Ball, reach: Ball, damping: Ball
+        bounds: list[tuple[Ball, float]], inverse: Ball, y: Ball, h: Ball, beyond: Ball, damping: Ball
     ) -> Ball:
         """Bound the trapezoid rule on the strip between the first two lines, and its ends on the third."""
         total = arb(0)
@@ -222,7 +219,7 @@ class MellinStep:
             if i < 2:
                 total += size * (y + 1 / theta) / damping
             else:
-                total += size * 2 * h * (-2 * theta * reach).exp() / (1 - (-2 * theta * h).exp())
+                total += size * 2 * h * (-2 * theta * beyond).exp() / (1 - (-2 * theta * h).exp())
         return total
 
     def _residues(self, e: Any, a: float, log_stay: Ball, log_odds: Ball) -> Any:
@@ -242,7 +239,7 @@ class MellinStep:
 
 
 def _gamma_power(x: float) -> float:
-    """The least x + m ≥ ½ with a whole m ≥ 0."""
+    """Return the least x + m ≥ ½ with a whole m ≥ 0."""
     return x if x >= 0.5 else x + math.ceil(0.5 - x)
 
 

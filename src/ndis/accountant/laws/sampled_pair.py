@@ -1,4 +1,8 @@
-"""Interim law of any other sampled pair, until the Mellin–Barnes form replaces it."""
+"""The law of one Poisson-sampled step of any Gaussian pair that is no mean shift.
+
+Floats take the Mellin–Barnes form of the moments (`ndis.accountant.laws.mellin`). Balls take a line in the chi-square
+variable if the pair has one variance ratio (`ndis.accountant.curved_balls`), and the Mellin–Barnes form else.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,12 @@ from ndis.accountant.laws.mellin_balls import MellinStep
 from ndis.spectrum.directions import Directions, reverse_direction
 from ndis.spectrum.invariants import Invariants
 
+__all__ = ["SampledPair"]
+
 
 class SampledPair(MellinMoment):
+    """Evaluate the moments of one sampled step of a pair; `pair` is that of the order."""
+
     def __init__(self, pair: Invariants, rates: tuple[float, ...], order: Order) -> None:
         super().__init__(math.prod(rates), pair.excess, pair.shift, pair.copies, add=order == "add")
         self.pair, self.rates, self._exact = pair, rates, ExactPair(pair)
@@ -31,6 +39,7 @@ class SampledPair(MellinMoment):
         self.uncertainty, self.size = pair.uncertainty, pair.form.mean
 
     def reversed(self) -> SampledPair:
+        """Return the law of the other order."""
         return SampledPair(self.pair.reversed(), self.rates, "remove" if self.add else "add")
 
     def enclosed(self) -> BallLaw:
@@ -75,7 +84,7 @@ class SampledPairBalls(MellinStep):
         values = self.values(c, step, count, digits)
         return values if self.remove else [v.conjugate() for v in values]
 
-    def ceiling(self, c: float, y: float, digits: float) -> Ball:  # type: ignore[override]
+    def ceiling(self, c: float, y: float, digits: float) -> Ball:
         """Bound the moments on the line by M(c)."""
         return self.moment(c, digits).upper()
 
