@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -186,11 +187,11 @@ class Certifier:
             if mass not in self._stand_ins:
                 self._stand_ins[mass] = _stand_ins(parts, mass)
             above, below, lost = self._stand_ins[mass]
-            top, _, _ = self._search(lambda: list(zip(above, counts, strict=True)), epsilon, width)
+            top, _, _ = self._search(partial(_counted, above, counts), epsilon, width)
             if lost <= width * top or mass < 1e-200:
                 bottom = arb(0)
                 if below is not None:
-                    bottom, _, _ = self._search(lambda: list(zip(below, counts, strict=True)), epsilon, width)
+                    bottom, _, _ = self._search(partial(_counted, below, counts), epsilon, width)
                 with precision(_BOUND_BITS):
                     return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
             goal = max(0.3 * width * float(top.lower()) / steps, 1e-290)
@@ -212,6 +213,11 @@ def _beyond_the_ends(make: Callable[[], Parts], epsilon: float) -> Ball | None:
             if least < e < most:
                 break
     return None
+
+
+def _counted(laws: list[BallLaw], counts: list[int]) -> Parts:
+    """Return the laws with their counts."""
+    return list(zip(laws, counts, strict=True))
 
 
 def _stand_ins(parts: Parts, mass: float) -> _Pair:

@@ -24,8 +24,8 @@ from ndis.accountant.contour import find_saddle
 from ndis.accountant.floats import FloatComposition
 from ndis.accountant.laws import Law, Release
 from ndis.accountant.laws.mean_shift import MeanShift
-from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.accountant.laws.plain import Plain
+from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
@@ -136,7 +136,8 @@ class Composition:
             return self.floats.log_delta(epsilon)
         except PrecisionError:
             if epsilon.size > 1:
-                value, error = zip(*(self.log_delta_and_error(x, floor) for x in np.split(epsilon, epsilon.size)), strict=True)
+                each = (self.log_delta_and_error(x, floor) for x in np.split(epsilon, epsilon.size))
+                value, error = zip(*each, strict=True)
                 return np.concatenate(value), np.concatenate(error)
             if self.below(float(epsilon[0]), floor) or self._is_nothing(float(epsilon[0])):
                 return np.array([-math.inf]), np.zeros(1)

@@ -2,8 +2,8 @@
 
 The loss of a step lies on one side of its end ±log(1−q), at the distance V = log(1 + r w) > 0 with r = q/(1−q). So the
 sum V of the distances of all steps decides everything. Let f be its density in λ = log(V/R) under the first law of the
-order. R grows with the number of steps, so that λ is near 0 where most of the mass is. Then f of one step is closed, and
-for two independent parts a and b
+order. R grows with the number of steps, so that λ is near 0 where most of the mass is. Then f of one step is closed,
+and for two independent parts a and b
 
     f_{a+b}(V) = ∫ f_a(V/(1+e^−t)) f_b(V/(1+e^t)) dt,
 
@@ -102,7 +102,7 @@ class Shape:
         return (-arb(self.rate)).log1p()
 
     def grid(self, deviations: float, *, remove: bool) -> tuple[Floats, Floats]:
-        """Return some V in order, and the log of the mass near each; `deviations` says how far, in standard deviations."""
+        """Return some V in order, up to this many standard deviations, and the log of the mass near each."""
         x = np.linspace(-deviations, deviations + self.shift if remove else deviations, _POINTS)
         v = np.logaddexp(0.0, self.log_scale + self.shift * x - 0.5 * self.shift**2)
         return v, -0.5 * x * x + math.log(float(x[1] - x[0]) / math.sqrt(2.0 * math.pi))

@@ -1,7 +1,7 @@
 """This module computes δ(ε) and ε(δ) of a composition of any laws, in one order, in float64.
 
-The laws of a composition add their K (`ndis.accountant.laws`). The integral is that of `ndis.accountant.contour`. One or
-two mean shifts have a closed form (`ndis.accountant.few`). Where rare large losses spoil the integral,
+The laws of a composition add their K (`ndis.accountant.laws`). The integral is that of `ndis.accountant.contour`. Two
+steps have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
 `ndis.accountant.densities` adds up densities of mean shifts. In the remove order δ may also come from the add order at
 −ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order,
 
@@ -85,8 +85,10 @@ class FloatComposition:
     def _few(self, epsilon: float) -> tuple[float, float]:
         add, steps = self.order == "add", self._few_steps
         if isinstance(steps[0], PairStep):
-            return two_pairs(*steps, epsilon, add=add)
-        return one_step(steps[0], epsilon, add=add) if len(steps) == 1 else two_steps(*steps, epsilon, add=add)
+            return two_pairs(steps[0], steps[1], epsilon, add=add)  # type: ignore[arg-type]  # both are of one kind
+        if len(steps) == 1:
+            return one_step(steps[0], epsilon, add=add)
+        return two_steps(steps[0], steps[1], epsilon, add=add)  # type: ignore[arg-type]
 
     @property
     def few(self) -> bool:
@@ -189,9 +191,9 @@ class FloatComposition:
         return value, slope, error
 
     def _resolved(self, saddle: Saddle) -> Saddle:
-        """The saddle with a width at which the path resolves what few large losses add to the integrand.
+        """Return the saddle with a width at which the path resolves what few large losses add to the integrand.
 
-        They add a bump at the saddle. The wider their losses are spread, the narrower it is compared with all other parts.
+        They add a bump at the saddle. The wider their losses are spread, the narrower the bump is.
         """
         c, width, bend, bound = saddle
         for m, n in self.parts:
@@ -225,7 +227,7 @@ class FloatComposition:
         return steps, math.sqrt(math.fsum(n * shift[1] ** 2 for shift, n in result if shift and shift[0] == 1.0))
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
-        """Integrate along the contour. The moments of mean shifts leave out large x; their part of δ counts as an error."""
+        """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
         cut = [(m, n) for m, n in self.parts if isinstance(m, MeanShift) and not m.add]
         if cut and float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:

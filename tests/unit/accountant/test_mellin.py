@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 from flint import acb, arb
+from ndis.accountant.two import PairStep, two_pairs
 
 import ndis
 from ndis._balls import precision
 from ndis.accountant.composition import Composition
 from ndis.accountant.laws.mellin import MellinMoment
 from ndis.accountant.laws.mellin_balls import MellinStep
-from ndis.accountant.two import PairStep, two_pairs
 
 
 def plane(rate, excess, shift, s, *, add):

@@ -16,9 +16,9 @@ from ndis._formulas import log_mixture, log_mixture_ball
 from ndis._validate import Order
 from ndis.accountant.curved_balls import CurvedStep
 from ndis.accountant.laws import BallLaw, geometric, product, sampled_view
-from ndis.accountant.laws.plain import ExactPair, PlainBalls, delta_of_pair, log_ratio_range
 from ndis.accountant.laws.mellin import MellinMoment
 from ndis.accountant.laws.mellin_balls import MellinStep
+from ndis.accountant.laws.plain import ExactPair, PlainBalls, delta_of_pair, log_ratio_range
 from ndis.spectrum.directions import Directions, reverse_direction
 from ndis.spectrum.invariants import Invariants
 
