@@ -85,10 +85,10 @@ class FloatComposition:
     def _few(self, epsilon: float) -> tuple[float, float]:
         add, steps = self.order == "add", self._few_steps
         if isinstance(steps[0], PairStep):
-            return two_pairs(steps[0], steps[1], epsilon, add=add)  # type: ignore[arg-type]  # both are of one kind
+            return two_pairs(steps[0], steps[1], epsilon, add=add)
         if len(steps) == 1:
             return one_step(steps[0], epsilon, add=add)
-        return two_steps(steps[0], steps[1], epsilon, add=add)  # type: ignore[arg-type]
+        return two_steps(steps[0], steps[1], epsilon, add=add)
 
     @property
     def few(self) -> bool:
