@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -22,6 +23,8 @@ _SAID: list[str] = []  # the notice is written once per process
 class compiled:  # noqa: N801 - a decorator
     """Decorate a function that numba compiles without the interpreter's lock; `options` are numba's.
 
+    Python itself runs the function for the first `patience` seconds: one answer takes less time than a compiler.
+
     >>> @compiled()
     ... def twice(x):
     ...     return 2 * x
@@ -29,21 +32,29 @@ class compiled:  # noqa: N801 - a decorator
     6
     """
 
-    def __init__(self, **options: Any) -> None:
-        self.options = options
+    def __init__(self, *, patience: float = 0.0, **options: Any) -> None:
+        self.patience, self.options = patience, options
 
     def __call__(self, function: Callable[..., Any]) -> Any:
-        return _Later(function, self.options)
+        return _Later(function, self.patience, self.options)
 
 
 class _Later:
     """A function that is given to numba with its first call, together with the compiled functions that it calls."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], patience: float, options: dict[str, Any]) -> None:
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
-        self.__wrapped__, self.options = function, options
+        self.__wrapped__, self.left, self.options = function, patience, options
 
     def __call__(self, *arguments: Any) -> Any:
+        if self.left > 0.0:
+            begun = time.thread_time()
+            try:
+                return self.__wrapped__(*arguments)
+            except (ArithmeticError, ValueError):  # a number beyond the floats, which compiled code carries on with
+                self.left = 0.0
+            finally:
+                self.left -= time.thread_time() - begun
         return self.dispatcher()(*arguments)
 
     def dispatcher(self) -> Any:

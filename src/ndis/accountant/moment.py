@@ -61,7 +61,7 @@ _ROOT = math.sqrt(2.0 * math.pi)
 _SETTLED = -1  # a place that is no line: the kernel has come to the end
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", patience=0.8)
 def _log_moments(done, s, width, mean, sign, heights, slope, nodes, filled, value, error):
     """Compute log M(s) − κs and its estimated absolute error, for points s with Im s ≥ 0, from the place `done` on.
 
@@ -162,8 +162,10 @@ def _log_moments(done, s, width, mean, sign, heights, slope, nodes, filled, valu
             value[i] = second * step + (log - near)
             wrong /= math.sqrt(1.0 + grown)
         else:
-            moment = math.hypot(plain.real, plain.imag) * step
-            log = complex(math.log(moment) if moment > 0.0 else -745.0, math.atan2(plain.imag, plain.real))
+            most, least = max(abs(plain.real), abs(plain.imag)), min(abs(plain.real), abs(plain.imag))
+            moment = math.hypot(most, least) * step
+            size = math.log(most * step) + 0.5 * math.log1p((least / most) ** 2) if most > 0.0 else -745.0
+            log = complex(size, math.atan2(plain.imag, plain.real))
             value[i] = log - mean * s[i]
             wrong /= max(moment, 1e-300)
         error[i] = wrong + 16.0 * _UNIT * mean * (abs(a) + abs(b))  # the rounding of κ
