@@ -125,10 +125,14 @@ class SampledComposition:
         return tuple(PairStep(g.rate, g.excess, g.shift, g.copies) for g in laws)
 
     def _few(self, epsilon: float) -> tuple[float, float]:
-        add, steps = self.order == "add", self._few_steps
-        if isinstance(steps[0], PairStep):
-            return two_pairs(*steps, epsilon, add=add)
-        return one_step(steps[0], epsilon, add=add) if len(steps) == 1 else two_steps(*steps, epsilon, add=add)
+        add, first, last = self.order == "add", self._few_steps[0], self._few_steps[-1]
+        if isinstance(first, PairStep) and isinstance(last, PairStep):
+            return two_pairs(first, last, epsilon, add=add)
+        assert isinstance(first, tuple)
+        assert isinstance(last, tuple)
+        if len(self._few_steps) == 1:
+            return one_step(first, epsilon, add=add)
+        return two_steps(first, last, epsilon, add=add)
 
     @property
     def few(self) -> bool:
