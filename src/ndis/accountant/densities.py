@@ -15,9 +15,10 @@ If the loss lies above its end E, the sum of the ends, then
 and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε. With plain releases that are mean shifts,
 whose profile δ_G is closed, δ(ε) = E δ_G(ε − E ∓ V) by thm:loss-sides (docs/theory.md).
 
-No term cancels, so that relative errors add up: those of the two parts, and that of the new series. After each sum ∫ f and ∫ e^{κV} f are known, and f is
-scaled to one of them. The errors that are left have a mean near zero under the law itself, so that the next sum
-averages over them. The estimate lets them grow like those of independent parts, with the root of the number of steps.
+No term cancels, so that relative errors add up: those of the two parts, and that of the new series. After each sum
+∫ f and ∫ e^{κV} f are known, and f is scaled to one of them. The errors that are left have a mean near zero under the
+law itself, so that the next sum averages over them. The estimate lets them grow like those of independent parts, with
+the root of the number of steps.
 """
 
 from __future__ import annotations
