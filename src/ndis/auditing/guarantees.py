@@ -55,7 +55,7 @@ _OWN = {
     "GaussianMechanism": "the query changes by at most the stated sensitivity between any two neighbours",
     "GaussianRounds": "no more rounds are released than the mechanism was made for",
     "LiftedMechanism": "the model's declared sensitivity holds, for its numbers as they are rounded too; "
-    "ndis.check_sensitivity can look for a violation",
+    "ndis.auditing.sensitivity.check_sensitivity can look for a violation",
     "ProjectionLaw": "the system draws an ideal Gaussian sketch with this ridge and clips rows to the stated bounds",
 }
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ndis._digits import MINUS, few, subscript
 from ndis._json import only_keys
 from ndis._validate import as_scalar, as_vector
-from ndis.chi_square import GeneralizedChiSquare
+from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError, PrecisionError
 from ndis.pair import GaussianPair
@@ -39,7 +39,6 @@ __all__ = [
     "Witness",
     "best_event",
     "curve_of",
-    "loss_laws",
 ]
 
 Side = Literal["remove", "add"]
@@ -389,15 +388,3 @@ def _floor(claimed: list[float], top: float) -> float:
     if not claimed:
         return 1e-12 * top
     return min(_SHOWN_BELOW * min(claimed), 1e-3 * top if top > 0 else 1.0)
-
-
-def loss_laws(pair: GaussianPair) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
-    """Return the laws of the loss under p and under q (`ndis.paper.two_cdf`, thm:ndis-two-genchi2-cdf)."""
-    flat = pair.excess == 0
-    t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))
-    kappa = -0.5 * math.fsum(n * (np.log(tau) + m2 / t))
-    sigma2 = math.fsum((pair.copies * pair.shift**2)[flat])
-    sigma = math.sqrt(sigma2)
-    under_p = GeneralizedChiSquare(t / 2, n, n * m2 * tau / t**2, sigma=sigma, shift=kappa + 0.5 * sigma2)
-    under_q = GeneralizedChiSquare(t / (2 * tau), n, n * m2 / t**2, sigma=sigma, shift=kappa - 0.5 * sigma2)
-    return under_p, under_q

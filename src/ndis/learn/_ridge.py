@@ -236,7 +236,7 @@ def ridge_from_gram(
     >>> sketching = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=4000, row_norm_bound=1.6)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sketching.release(rows).save(f"{folder}/sketch.npz")
-    ...     loaded = ndis.ProjectionRelease.load(f"{folder}/sketch.npz")
+    ...     loaded = ndis.mechanisms.releases.ProjectionRelease.load(f"{folder}/sketch.npz")
     >>> weights, penalty = ridge_from_gram(loaded, target=2)
     >>> bool(np.abs(weights.ravel() - [0.5, -0.25]).max() < 0.05), penalty
     (True, 0.0)

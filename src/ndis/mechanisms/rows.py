@@ -200,7 +200,7 @@ def clipped_count(
     --------
     >>> import ndis
     >>> schema = ndis.Schema({"age": (18, 90)})
-    >>> release = ndis.clipped_count({"age": [30, 95, 40, 12] * 1000}, schema, epsilon=1.0, delta=1e-6)
+    >>> release = ndis.mechanisms.rows.clipped_count({"age": [30, 95, 40, 12] * 1000}, schema, epsilon=1.0, delta=1e-6)
     >>> bool(1900 < release.values[0] < 2100), release.receipt.private
     (True, True)
     """

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import Floats, as_floats
-from ndis.auditing.witness import loss_laws
+from ndis.chi_square import loss_laws
 from ndis.pair import GaussianPair
 
 __all__ = ["two_cdf_delta"]

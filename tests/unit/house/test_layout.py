@@ -28,6 +28,7 @@ LAYERS = (
     ("ndis.spectrum",),
     ("ndis.accountant",),
     ("ndis.pair", "ndis.chi_square"),
+    ("ndis.spectrum.batch",),
     ("ndis.plotting", "ndis._groups", "ndis._pair_json"),
     ("ndis.profile",),
     ("ndis.worst_case",),

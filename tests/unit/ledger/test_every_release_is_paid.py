@@ -145,7 +145,7 @@ def test_commands(
     public: dict[str, Any] = {"schema": SCHEMA} if with_schema else BOUNDS
     if command == "sketch":
         assert run(*words, "-o", "free").exit_code == 0
-        mechanism: Any = ndis.ProjectionRelease.load("free").mechanism
+        mechanism: Any = ndis.mechanisms.releases.ProjectionRelease.load("free").mechanism
     else:
         kind = learn.PrivateLinearRegression if name == "rounds" else partial(learn.PrivateRidge, **SIZE)
         rows = (frame(),) if with_schema else (frame()[["age", "height"]], frame()["spend"])

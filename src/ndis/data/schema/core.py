@@ -253,7 +253,8 @@ class Schema:
     def preview(self, rows: Any, *, columns: Any = None, header: bool = False) -> Preview:
         """Show the effect of the schema on **public or synthetic** rows: shares clipped, missing, unknown; norms.
 
-        A preview of private rows leaks them. `ndis.clipped_count` counts clipped rows of private data with noise.
+        A preview of private rows leaks them. `ndis.mechanisms.rows.clipped_count` counts clipped rows of private data
+        with noise.
 
         >>> found = Schema({"age": (18, 90)}).preview({"age": [17, 20, 50, None]})
         >>> found.columns[0].clipped, found.columns[0].missing
