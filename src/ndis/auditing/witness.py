@@ -30,8 +30,17 @@ from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
 __all__ = [
-    "AS_GIVEN", "EXCHANGED", "SIDES", "WITH_RECORD", "DrawnCurve", "Side", "Witness", "best_event", "curve_of", "loss_laws",
-]  # fmt: skip
+    "AS_GIVEN",
+    "EXCHANGED",
+    "SIDES",
+    "WITH_RECORD",
+    "DrawnCurve",
+    "Side",
+    "Witness",
+    "best_event",
+    "curve_of",
+    "loss_laws",
+]
 
 Side = Literal["remove", "add"]
 Point = tuple[float, float]  # (ε, δ)

@@ -59,7 +59,7 @@ def calibrate_projection(schema: Path | None, as_json: bool, **given: Any) -> No
     public = _public(read_schema(schema), **given)
     mechanism = sketch_mechanism(public)
     values: dict[str, Any] = {"mechanism": type(mechanism).__name__}
-    values |= {key: getattr(mechanism, key) if value is None else value for key, value in public.items()}
+    values |= {key: mechanism.arguments()[key] for key in public}
     values |= {key: getattr(mechanism, key) for key in ("joint_norm_bound", "ridge", "leverage")}
     values["certified_delta"] = mechanism.profile().certify(mechanism.target_epsilon).upper
     if given["ptr"]:

@@ -183,9 +183,8 @@ def sketching(estimator: Any, *, columns: int, **layout: Any) -> RandomProjectio
     budget, size = estimator._budget(), estimator.sketch_size
     if size is None:
         size = default_sketch_size(columns=columns, records=stated_records(estimator), **budget)
-    adjacency = as_adjacency(estimator.adjacency)
-    rows = {"sketch_size": as_size("sketch_size", size), **layout}
-    mechanism: RandomProjection = calibrated(RandomProjection.calibrated, **budget, adjacency=adjacency, **rows)
+    public = {"sketch_size": as_size("sketch_size", size), "adjacency": as_adjacency(estimator.adjacency), **layout}
+    mechanism: RandomProjection = calibrated(RandomProjection.calibrated, **budget, **public)
     return mechanism
 
 

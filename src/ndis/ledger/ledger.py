@@ -16,6 +16,7 @@ from ndis.ledger.filters import Renyi, Shifts
 from ndis.ledger.plan import Plan, Slot
 from ndis.ledger.report import LedgerReport, curve_of, releases_of
 from ndis.ledger.store import Entry, Store
+from ndis.mechanisms.mechanism import CertifiedMechanism
 from ndis.mechanisms.receipt import Receipt
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
@@ -54,12 +55,11 @@ class Charge:
     def _checked(self, receipt: Receipt) -> Receipt:
         if not receipt.private:
             raise ParameterError("release", "be private to be paid by a ledger", "one that a seed made")
-        stated = {name: getattr(self._mechanism, f"target_{name}", None) for name in ("epsilon", "delta")}
-        stated["adjacency"] = getattr(self._mechanism, "adjacency", None)
-        for name, value in stated.items():
-            if value is not None and value != getattr(receipt, name):
+        for name, own in (("epsilon", "target_epsilon"), ("delta", "target_delta"), ("adjacency", "adjacency")):
+            value, stated = getattr(self._mechanism, own, None), getattr(receipt, name)
+            if value not in (None, stated):
                 rule = f"be that of the mechanism that was charged, with {name} {value!r}"
-                raise ParameterError("release", rule, repr(getattr(receipt, name)))
+                raise ParameterError("release", rule, repr(stated))
         return receipt
 
 
@@ -96,14 +96,11 @@ def pay(
         if slot is not None:
             raise ParameterError("slot", "come with a ledger", repr(slot), "pass ledger= as well")
         return release()
-    if not random_bits(random_state).private:
-        raise ParameterError("random_state", "be None for a release that a ledger pays", "a seed")
-    with Ledger(ledger).charge(slot, mechanism) as charge:
-        return charge.seal(release())
+    return Ledger(ledger)._pay(slot, mechanism, release, random_state)
 
 
 class Ledger:
-    """A budget for one data set, kept in one file.
+    """A ledger keeps the budget of one data set in one file.
 
     Open an existing ledger with ``Ledger(path)``, or make one with `create`. Any number of processes may use the file
     at once. A release is reserved before data is read and committed after it. A reservation without a commit counts as
@@ -130,6 +127,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = Store(path)
         self._account = self._opened(self._store.about)
+        self._last: tuple[Any, Request | None] = (None, None)
 
     def _opened(self, about: Mapping[str, Any]) -> Account:
         """Return the account of the file. The profile of a slot is read when it is first needed, and kept."""
@@ -178,14 +176,8 @@ class Ledger:
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
         account = _new_account(*budget(epsilon, delta), plan=plan, kind=kind, order=order, adjacency=relation)
-        about = {
-            "kind": account.kind,
-            "epsilon": float(epsilon),
-            "delta": float(delta),
-            "adjacency": relation,
-            "data_name": data_name,
-            **account.about(),
-        }
+        about = {"kind": account.kind, "epsilon": float(epsilon), "delta": float(delta), "adjacency": relation}
+        about |= {"data_name": data_name, **account.about()}
         slots = account.slots.values() if isinstance(account, Plan) else ()
         Store.create(path, about, {slot.digest: slot.declared.text for slot in slots})
         return cls(path)
@@ -204,12 +196,12 @@ class Ledger:
 
     @property
     def target_epsilon(self) -> float:
-        """Return ε of the whole budget."""
+        """Return the budget's ε."""
         return float(self._store.about["epsilon"])
 
     @property
     def target_delta(self) -> float:
-        """Return δ of the whole budget."""
+        """Return the budget's δ."""
         return float(self._store.about["delta"])
 
     @property
@@ -248,10 +240,13 @@ class Ledger:
 
     def release(self, slot: str | None, mechanism: Any, data: Any, **how: Any) -> Any:
         """Reserve, release and commit. The data is not read if the budget does not cover the release."""
-        if not random_bits(how.get("random_state")).private:
+        return self._pay(slot, mechanism, lambda: mechanism.release(data, **how), how.get("random_state"))
+
+    def _pay(self, slot: str | None, mechanism: Any, release: Callable[[], T], random_state: Any) -> T:
+        if not random_bits(random_state).private:
             raise ParameterError("random_state", "be None for a release that a ledger pays", "a seed")
         with self.charge(slot, mechanism) as charge:
-            return charge.seal(mechanism.release(data, **how))
+            return charge.seal(release())
 
     def reserve(self, slot: str | None, request: Any, *, details: Mapping[str, Any] | None = None) -> Entry:
         """Reserve the cost of a request, or raise BudgetError. It counts as spent from here on.
@@ -265,7 +260,7 @@ class Ledger:
         details : mapping, optional
             Public values to keep with the entry, such as the name of the mechanism.
         """
-        asked = Request.of(request)
+        asked = self._asked(request)
         if asked.profile.adjacency != self.adjacency:
             rule = f"have adjacency {self.adjacency!r}, like the ledger"
             raise ParameterError("request", rule, repr(asked.profile.adjacency))
@@ -343,8 +338,7 @@ class Ledger:
         ...     "Privacy budget of visits" in ledger.report().to_html()
         True
         """
-        smallest, epsilon, delta = self.max_records, self.target_epsilon, self.target_delta
-        plan = self.plan().items()
+        smallest, epsilon, delta, plan = self.max_records, self.target_epsilon, self.target_delta, self.plan().items()
         neighbours = {"add-remove": "present or absent", "replace-one": "exchanged"}[self.adjacency]
         condition = f"The guarantee holds for tables with at most {smallest} records." if smallest is not None else ""
         return LedgerReport.of(
@@ -441,6 +435,15 @@ class Ledger:
     def _totals(self) -> dict[str, Any]:
         last = self._store.last()
         return self._start() if last is None else dict(last.totals)
+
+    def _asked(self, source: Any) -> Request:
+        """Describe a request. That of the last mechanism is kept, unless a model inside it may change."""
+        known, request = self._last
+        if request is None or source is not known:
+            request = Request.of(source)
+            fixed = isinstance(source, CertifiedMechanism) and not hasattr(source, "model")
+            self._last = (source, request) if fixed else (None, None)
+        return request
 
     def _request(self, digest: str) -> Request:
         """Read a profile of the file by its digest."""

@@ -34,7 +34,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Plan:
-    """Named slots with declared profiles. A request must be dominated by its slot in each order (thm:plan).
+    """A plan has named slots with declared profiles. A request must be dominated by its slot in each order (thm:plan).
 
     The composed profile of all slots is certified when the ledger is made.
     """

@@ -1,4 +1,4 @@
-"""Private random projection: a sketch with the law of DᵀG and a public ridge (def:grp, alg::RP mechanism).
+"""Release a random projection: a sketch with the law of DᵀG and a public ridge (def:grp, alg::RP mechanism).
 
 The r rows of the sketch are independent draws from N(0, DᵀD + λI). Rows of the data are clipped to norm l, and the
 ridge λ is public. This is the law of L·Z with LLᵀ = DᵀD + λI: one pass over the data, then d·r normals.
@@ -33,7 +33,7 @@ _CALIBRATIONS = ("exact", "given", "paper", "lsv", "renyi")  # how a ridge was f
 
 @dataclass(frozen=True, kw_only=True)
 class SketchMechanism(RowMechanism[ProjectionRelease]):
-    """What the three projections share: the public parameters of a sketch, a certified budget, and the release."""
+    """The three projections share the public parameters of a sketch, a certified budget, and the release."""
 
     sketch_size: int
     row_norm_bound: float
@@ -60,7 +60,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         )
 
     def _own(self, law: ProjectionLaw) -> dict[str, Any]:
-        """The checked parameters that only this kind of projection has."""
+        """Return the checked parameters that only this kind of projection has."""
         return {}
 
     @classmethod
@@ -105,12 +105,12 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     @classmethod
     def _chosen(cls, public: dict[str, Any], own: dict[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
-        """The parameters that only this kind has, as given or as chosen from public numbers."""
+        """Return the parameters that only this kind has, as given or as chosen from public numbers."""
         return own
 
     @classmethod
     def with_ridge(cls, *, ridge: float, delta: float, **public: Any) -> Self:
-        """The mechanism with this ridge. Its `target_epsilon` is what the certified profile gives at `delta`.
+        """Make the mechanism with this ridge. Its `target_epsilon` is what the certified profile gives at `delta`.
 
         >>> import ndis
         >>> mechanism = ndis.RandomProjection.with_ridge(ridge=20.0, delta=1e-6, sketch_size=100, row_norm_bound=1.0)
@@ -126,7 +126,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     @property
     def law(self) -> ProjectionLaw:
-        """The law of the sketch, which the auditor asks for."""
+        """Return the law of the sketch, which the auditor asks for."""
         return self._law_of({**self._parameters(), "delta": self.target_delta})
 
     def _parameters(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     @classmethod
     def _law_of(cls, values: Mapping[str, Any]) -> ProjectionLaw:
-        """The law of a mechanism with these parameters, all but the budget needed."""
+        """Return the law of a mechanism with these parameters, all but the budget needed."""
         names = {one.name: one.default is MISSING for one in fields(cls) if one.init} | {"delta": True}
         missing = [name for name, needed in names.items() if needed and name not in values]
         unknown = [name for name in values if name not in names]
@@ -146,15 +146,15 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     @property
     def leverage(self) -> float:
-        """h = l²/λ: the most that one record may have against all others. The paper's p is h/(1+h) (def: leverage)."""
+        """Return h = l²/λ, the most that one record may have. The paper's p is h/(1+h) (def: leverage)."""
         return float(self.law.squared_bound) / self.ridge
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee at every ε, exactly: the worst neighbours are known (thm:RP-mech-DP)."""
+        """Return the guarantee at every ε, exactly: the worst neighbours are known (thm:RP-mech-DP)."""
         return self.law.profile()
 
     def attained(self) -> tuple[Attained, ...]:
-        """Neighbours on which the output has these exact profiles; see `ProjectionLaw.attained`."""
+        """List neighbours on which the output has these exact profiles; see `ProjectionLaw.attained`."""
         return self.law.attained()
 
     # ------------------------------------------------------------------ the release
@@ -165,7 +165,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         return draw_release(self, gram, ridge=self.ridge, bits=bits, released=stated, progress=progress)
 
     def ridge_in(self, released: Mapping[str, Any]) -> float:
-        """The ridge of a release, from the values in its receipt that came out with the sketch."""
+        """Return the ridge of a release, from the values in its receipt that came out with the sketch."""
         only_keys("parameters of the receipt", released, ("released_ridge",))
         return self.ridge
 
@@ -185,13 +185,13 @@ _LAW = (
 
 _CLOSE = 1.1  # a bound within 10 % of the best on the table counts as good
 _ROWS_PER_COLUMN = 100  # the least: sampling then adds about one per cent to the squared error
-_ENTRIES = 1 << 16  # of a sketch by default: a second or two
-_MOST_ENTRIES = 1 << 18  # of a sketch, if the number of records is known and is as large: some seconds
+_ENTRIES = 1 << 16  # entries of a sketch by default: a second or two
+_MOST_ENTRIES = 1 << 18  # entries of a sketch, if the number of records is known and is as large: some seconds
 
 
 @dataclass(frozen=True)
 class SketchSizeRow:
-    """One choice.
+    """A row of the table is one choice.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class SketchSizeRow:
 
 @dataclass(frozen=True)
 class SketchSizes:
-    """A table of choices, smallest sketch first, and the recommended one.
+    """The table lists choices, smallest sketch first, and the recommended one.
 
     Attributes
     ----------
@@ -227,7 +227,7 @@ class SketchSizes:
     recommended: int
 
     def to_rows(self) -> list[dict[str, float]]:
-        """The table as plain values, one dictionary per row."""
+        """Return the table as plain values, one dictionary per row."""
         return [vars(row).copy() for row in self.rows]
 
     def __repr__(self) -> str:
@@ -256,7 +256,7 @@ class SketchSizes:
 
 
 def default_sketch_size(*, columns: int, epsilon: float, delta: float, records: float | None = None) -> int:
-    """How many rows an estimator's sketch has if nobody says, from public numbers only.
+    """Choose the rows of an estimator's sketch if the user does not, from public numbers only.
 
     Least squares on a sketch of r rows has at least the noise of least squares on r records. So more rows than records
     serve little. The privacy noise of an entry of the Gram matrix is about l²κ for every large r, with κ = 1/(√2·μ) and
@@ -293,7 +293,7 @@ def default_sketch_size(*, columns: int, epsilon: float, delta: float, records: 
 @loadable
 @dataclass(frozen=True, kw_only=True)
 class RandomProjection(SketchMechanism):
-    """A sketch of r synthetic rows with the second moments of the data, (ε, δ)-private (thm:RP-mech-DP).
+    """Releases a sketch of r synthetic rows with the second moments of the data, (ε, δ)-private (thm:RP-mech-DP).
 
     Make one with `calibrated`, which finds the smallest ridge for a budget. Or use `with_ridge`, which finds the budget
     of a ridge. The constructor refuses a ridge that does not meet its ε and δ with a certificate.
@@ -392,10 +392,11 @@ class RandomProjection(SketchMechanism):
         if not sizes:
             raise ParameterError("sketch_sizes", "name at least one size", "none")
 
-        public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "target_bound": target_bound, "intercept": intercept}
+        public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "target_bound": target_bound}
+        public |= {"intercept": intercept, "adjacency": adjacency, "epsilon": epsilon, "delta": delta}
 
         def row(r: int) -> SketchSizeRow:
-            mechanism = cls.calibrated(epsilon=epsilon, delta=delta, sketch_size=r, adjacency=adjacency, **public)
+            mechanism = cls.calibrated(sketch_size=r, **public)
             eta = math.sqrt(d / r) + math.sqrt(2.0 * math.log(2.0 / beta) / r)
             paper = mechanism.ridge * (1.0 + mechanism.leverage)  # l²/p* = λ + l²
             error = (2.0 * eta + eta**2) * (norm + mechanism.ridge)
@@ -414,7 +415,7 @@ class RandomProjection(SketchMechanism):
 @loadable
 @dataclass(frozen=True, kw_only=True)
 class PoissonProjection(SketchMechanism):
-    """The projection of a Poisson sample: each record enters on its own with probability `rate`.
+    """Projects a Poisson sample: each record enters on its own with probability `rate`.
 
     Sampling makes the ridge smaller, and the sample makes the estimates noisier (alg:subsampled-wrapper-rp). The
     profile is exact in both orders (`PrivacyProfile.subsampled`, thm:subsampling RP-mech-DP, thm:poisson-sampling). A

@@ -50,7 +50,7 @@ from ndis.profile import PrivacyProfile
 
 __all__ = ["PTRProjection", "least_eigenvalue_floor"]
 
-_STEPS = 1 << 12  # of the eigenvalue's grid in l²
+_STEPS = 1 << 12  # steps of the eigenvalue's grid in l²
 _LEAST_RIDGE = Fraction(1, 1 << 10)  # in l²: keeps every covariance positive definite, whatever the test said
 _NOISE_BITS = 400  # the noise of the test lies between 2^-400 and 2^400
 
@@ -112,7 +112,7 @@ class PTRProjection(SketchMechanism):
 
     @classmethod
     def _chosen(cls, public: dict[str, Any], own: dict[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
-        """The noise and the failure probability of the test; refused if the test spends the whole budget."""
+        """Choose the noise and the failure probability of the test; refused if the test spends the whole budget."""
         noise, share = (own.pop(name, None) for name in ("test_noise_std", "failure_probability"))
         own["failure_probability"] = delta / 3 if share is None else share
 
@@ -141,7 +141,7 @@ class PTRProjection(SketchMechanism):
 
     @property
     def profitable_eigenvalue(self) -> float:
-        """The λ_min at which, half of the time, the ridge is as large as that of a plain projection; public.
+        """Return the λ_min at which, half of the time, the ridge is as large as that of a plain projection; public.
 
         It is τ·Φ⁻¹(1−δ_ptr) + l² + λ − λ_plain. The printed proposition (prop:ptr-profitability) forgets that λ̃ is
         noisy.
@@ -157,10 +157,10 @@ class PTRProjection(SketchMechanism):
         return self.test_noise_std * _quantile(self.failure_probability) + bound + self.ridge - plain.ridge
 
     def attained(self) -> tuple[Attained, ...]:
-        """Neighbours whose output is at least as easy to tell apart as these profiles say.
+        """List neighbours whose output is at least as easy to tell apart as these profiles say.
 
         The output is λ̃ and the sketch (the receipt has λ̃). The ridge in use is a function of λ̃ and never above λ.
-        Whoever knows λ̃ can add the noise that is missing to λ. So the output tells no less than at ridge λ. Two kinds
+        A reader of λ̃ can add the noise that is missing to λ. So the output tells no less than at ridge λ. Two kinds
         of neighbours move the test by all of l². In one column, a row at the bound joins no rows. In two columns, a
         row at the bound replaces the second of two equal rows. The sketch then moves by h in one direction and by
         l²/(λ + l²) in the other. The share δ_ptr of the guarantee need not be attained.
@@ -185,14 +185,14 @@ class PTRProjection(SketchMechanism):
         return draw_release(self, gram, ridge=ridge, bits=bits, released=released, progress=progress)
 
     def _test(self, gram: Gram, bits: RandomBits) -> float:
-        """λ̃ as it is given out: drawn on its grid, then rounded down to a float."""
+        """Draw λ̃ on its grid, rounded down to a float; this value is given out."""
         floor = least_eigenvalue_floor(gram, step=self.law.squared_bound / _STEPS)
         grid = grid_for(self.test_noise_std)
         noisy = exact_normal(floor, noise_std=self.test_noise_std, grid=grid, random_state=bits)
         return down(int(noisy.integers) * Fraction(grid))
 
     def _ridge_after(self, noisy_eigenvalue: float) -> float:
-        """max(λ − max(λ_lb − l², 0), least ridge), rounded up: a function of λ̃ and public numbers only."""
+        """Compute max(λ − max(λ_lb − l², 0), least ridge), rounded up: a function of λ̃ and public numbers only."""
         squared, ridge = self.law.squared_bound, Fraction(self.ridge)
         half_step = Fraction(grid_for(self.test_noise_std)) / 2  # by which rounding to the grid may have lifted λ̃
         margin = Fraction(self.test_noise_std) * Fraction(_quantile(self.failure_probability))
@@ -200,34 +200,34 @@ class PTRProjection(SketchMechanism):
         return up(max(ridge - max(bound - squared, Fraction(0)), min(ridge, _LEAST_RIDGE * squared)))
 
     def ridge_in(self, released: Mapping[str, Any]) -> float:
-        """The ridge of a release, from the outcome of the test in its receipt."""
+        """Return the ridge of a release, from the outcome of the test in its receipt."""
         name = "noisy_eigenvalue"
-        found = only_keys("parameters of the receipt", released, ("released_ridge", name))[name]
-        return self._ridge_after(as_scalar(name, found))
+        outcome = only_keys("parameters of the receipt", released, ("released_ridge", name))[name]
+        return self._ridge_after(as_scalar(name, outcome))
 
 
 def _best_noise(law: ProjectionLaw, epsilon: float, delta: float) -> float:
-    """A search over log τ, in floats. Every τ is sound, and the mechanism certifies the one that is returned."""
-    rest, quantile = delta - law.failure_probability, _quantile(law.failure_probability)
+    """Search over log τ, in floats. Every τ is sound, and the mechanism certifies the one that is returned."""
+    left, quantile = delta - law.failure_probability, _quantile(law.failure_probability)
     squared = float(law.squared_bound)
 
     def cost(u: float) -> float:
-        """The least useful λ_min, up to a constant."""
+        """Compute the least useful λ_min, up to a constant."""
         tested = replace(law, test_shift=squared / math.exp(u), failure_probability=0.0)
-        ridge = _trusting(lambda x: float(tested.at(x).profile().log_delta(epsilon)), rest, 10.0 * squared)
+        ridge = _trusting(lambda x: float(tested.at(x).profile().log_delta(epsilon)), left, 10.0 * squared)
         return math.exp(u) * quantile + ridge
 
-    least = _trusting(lambda noise: float(mean_shift(squared / noise).log_delta(epsilon)), rest, squared)
+    least = _trusting(lambda noise: float(mean_shift(squared / noise).log_delta(epsilon)), left, squared)
     return math.exp(least_point(cost, math.log(1.05 * least), math.log(30.0 * least), width=0.02)[0])
 
 
 def _trusting(log_delta: Callable[[float], float], delta: float, start: float) -> float:
-    """`smallest_safe` without a certificate, for numbers that no guarantee rests on."""
+    """Call `smallest_safe` without a certificate, for numbers that no guarantee rests on."""
     return smallest_safe(log_delta, lambda x: 0.0, delta=delta, start=start)
 
 
 def _quantile(failure: float) -> float:
-    """Φ⁻¹(1 − δ_ptr) = √2·erfc⁻¹(2·δ_ptr), rounded up."""
+    """Compute Φ⁻¹(1 − δ_ptr) = √2·erfc⁻¹(2·δ_ptr), rounded up."""
     with precision(128):
         return outward(arb(2).sqrt() * (2 * arb(failure)).erfcinv()).upper
 
@@ -275,13 +275,13 @@ def least_eigenvalue_floor(gram: Gram, *, step: Fraction) -> Fraction:
         return k == 0 or below(k)  # no Gram matrix has an eigenvalue below −o
 
     low = high = max(int((_guess(gram) + offset) // step), 0)
-    reach = 1
+    stride = 1
     if fits(low):
-        while fits(high := low + reach):
-            low, reach = high, 2 * reach
+        while fits(high := low + stride):
+            low, stride = high, 2 * stride
     else:
-        while not fits(low := max(high - reach, 0)):
-            high, reach = low, 2 * reach
+        while not fits(low := max(high - stride, 0)):
+            high, stride = low, 2 * stride
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -296,7 +296,7 @@ def _guess(gram: Gram) -> Fraction:
 
 
 def _power_below(value: Fraction) -> Fraction:
-    """The largest power of two not above a positive rational."""
+    """Return the largest power of two not above a positive rational."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     power = Fraction(2) ** exponent
     return power if power <= value else power / 2

@@ -19,7 +19,7 @@ __all__ = ["calibrated_projection"]
 def calibrated_projection(
     calibration: str, kind: type[SketchMechanism] = RandomProjection, *, epsilon: float, delta: float, **public: Any
 ) -> SketchMechanism:
-    """Make a projection with the ridge that an analysis of the literature gives. Its profile is exact all the same.
+    """Make a projection with the ridge of an analysis of the literature (fig:leverage-ratio); its profile is exact.
 
     Parameters
     ----------
