@@ -14,17 +14,15 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ndis._validate import as_scalar
-from ndis.data.columns import memory_columns, objects
-from ndis.data.dask import is_dask, open_dask
-from ndis.data.opening import open_source
+from ndis.data import Rows, open_table
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
-from ndis.data.source import Groups, choose_columns
+from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
-from ndis.learn._base import Floats, in_memory_only, private_rows, private_targets, stated_bound
+from ndis.learn._records import Floats, in_memory_only, private_rows, private_targets, stated_bound
 from ndis.ledger import pay
 
-__all__ = ["PrivateEstimator", "calibrated", "in_memory", "one_of"]
+__all__ = ["PrivateEstimator", "calibrated", "one_of"]
 
 
 @lru_cache(maxsize=64)
@@ -111,67 +109,55 @@ class PrivateEstimator:
         """Return private rows in memory as the release engine reads them; set the number and names of features."""
         schema = self._schema()
         in_memory_only("X", X)
-        if schema is None:
-            return private_rows(self, X)
-        kept = self._kept_columns(schema)
-        self._set_features([schema.feature_names[i] for i in kept])
-        return schema.encode(X)[:, kept]
+        return private_rows(self, X) if schema is None else self._encoded(schema, X, target=False).arrays()[0]
 
-    def _fitted_targets(self, X: Any, y: Any) -> Floats:
-        """Return private targets in memory; a schema encodes them, and finds them in X if `y` is left out."""
+    def _fitted_records(self, X: Any, y: Any, read: Callable[[Any, Any], Any] = private_targets) -> tuple[Any, Any]:
+        """Return private rows and targets in memory; without a schema `read` reads the targets.
+
+        A schema encodes both, and finds the targets in X if `y` is left out.
+        """
         schema = self._schema()
+        in_memory_only("X", X)
         in_memory_only("y", y)
         if schema is None:
-            return private_targets(self, y)
-        return schema.encode_target(X) if y is None else schema.encode_target_cells(_target_cells(schema, y))
+            return private_rows(self, X), read(self, y)
+        rows, targets = self._encoded(schema, X if y is None else (X, y), target=True).arrays()
+        return rows, targets[:, 0]
 
-    def _fitted_records(self, X: Any, y: Any) -> tuple[Any, Floats, bool]:
-        """Return rows, targets as columns, and True if there is one target without a second dimension."""
-        rows, targets = self._fitted_rows(X), self._fitted_targets(X, y)
-        one = targets.ndim == 1
-        return rows, targets[:, None] if one else targets, one
-
-    def _opened(
-        self,
-        data: Any,
-        *,
-        columns: Any,
-        header: bool,
-        progress: bool | None,
-        target: Any = None,
-        with_target: bool = True,
-    ) -> tuple[Any, Groups]:
+    def _opened(self, data: Any, *, target: Any = None, with_target: bool = True, **how: Any) -> Rows:
         """Open files, folders, frames or dask collections by their types; set the number and names of features.
 
-        The release engine takes the data that are returned, with the numbers of the columns that it reads. `target`
-        names one column, or a list of columns.
+        `how` are the arguments of `open_table`. `target` names one column, or a list of columns.
         """
         schema = self._schema()
         if schema is not None:
             if with_target and target not in (None, schema.target_name):
                 rule = f"be left out, or {schema.target_name!r} as the schema says"
                 raise ParameterError("target", rule, repr(target))
-            data = schema.table(data, target=with_target, columns=columns, header=header)
-            target, header = schema.target_name, False
-            columns = [schema.feature_names[i] for i in self._kept_columns(schema)]
-        elif with_target and target is None:
+            return self._encoded(schema, data, target=with_target, **how)
+        if with_target and target is None:
             raise ParameterError("target", "name the target column", None, "or state a schema with a target")
-        how = {"columns": columns, "header": header, "progress": progress}
-        opened = open_dask(data)[0] if is_dask(data) else open_source(data, **how)
         targets = None if not with_target else list(target) if isinstance(target, list | tuple) else [target]
-        groups = choose_columns(opened, columns, targets)
-        if len(groups) != 1 + with_target:
+        rows = open_table(data, **how).matrix(how["columns"], targets)
+        if len(rows.groups) != 1 + with_target:
             raise ParameterError("data", "be rows without targets", "a pair (X, y)")
-        self._set_features([opened.names[i] for i in groups[0]] if opened.names else len(groups[0]))
-        return data if is_dask(data) else opened, groups
+        names, features = rows.table.names, rows.groups[0]
+        self._set_features([names[i] for i in features] if names else len(features))
+        return rows
 
-    def _changed_rows(self, data: Any, y: Any, **how: Any) -> int:
+    def _encoded(self, schema: Schema, data: Any, *, target: bool, **how: Any) -> Rows:
+        """Open data once, and return the encoded rows to learn from, with the target last if `target` is true."""
+        table = open_for(schema, data, **how).encoded(schema, target=target)
+        kept = tuple(self._kept_columns(schema))
+        self._set_features([schema.feature_names[i] for i in kept])
+        groups = (kept, (len(schema.feature_names),)) if target else (kept,)
+        return Rows(table, groups, tuple(table.names[i] for group in groups for i in group))
+
+    def _changed_rows(self, data: Any, **how: Any) -> int:
         """Count the rows that the schema changes. **Private**: release the count only with noise."""
         schema = self._schema()
         assert schema is not None
-        targets = None if y is None else _target_cells(schema, y)
-        bound, kept = self._row_bound(), self._kept_columns(schema)
-        return changed_rows(schema, data, targets=targets, row_norm_bound=bound, kept=kept, **how)
+        return changed_rows(schema, data, row_norm_bound=self._row_bound(), kept=self._kept_columns(schema), **how)
 
     def _set_features(self, names: list[str] | int) -> None:
         if isinstance(names, int):
@@ -233,32 +219,3 @@ class PrivateEstimator:
         offsets = weights[features] if len(weights) > features else np.zeros(theta.shape[1])
         slopes = np.asarray(weights[:features].T)
         return (slopes[0], float(offsets[0])) if one else (slopes, np.asarray(offsets))
-
-
-def _target_cells(schema: Schema, y: Any) -> Any:
-    """Return the cells of separate targets, in a type that fits the schema."""
-    name = schema.needed_target()
-    if hasattr(y, "columns") or getattr(y, "ndim", 1) == 2:
-        column = memory_columns(y, names=[name])
-        name = next(iter(column.kinds))
-    else:
-        column = memory_columns({name: objects(y) if isinstance(y, list | tuple) else y}, names=())
-    kinds, target = column.kinds[name], schema.target
-    if len(column.kinds) != 1 or target is None or not kinds <= set(target.kinds):
-        raise ParameterError("y", "be one column of the type that the schema says", ", ".join(sorted(kinds)))
-    blocks = [block[0] for block in column.read(((name, target.numeric),))]
-    return np.concatenate(blocks) if blocks else np.empty(0, dtype=object)
-
-
-def in_memory(data: Any, groups: Groups, *, most: int | None = None) -> tuple[Floats, Floats]:
-    """Read the first `most` records of opened data with one target, as arrays."""
-    blocks: list[tuple[Floats, Floats]] = []
-    count = 0
-    for block in (open_dask(data)[0] if is_dask(data) else data).read(groups):
-        with np.errstate(all="ignore"):  # a warning would reveal something about the values
-            rows, targets = (np.asarray(a.cpu() if hasattr(a, "cpu") else a, np.float64) for a in block)
-        left = None if most is None else max(most - count, 0)
-        blocks.append((rows[:left], targets[:left, 0]))
-        count += len(blocks[-1][0])
-    x = np.concatenate([np.empty((0, len(groups[0]))), *(rows for rows, _ in blocks)])
-    return x, np.concatenate([np.empty(0), *(values for _, values in blocks)])

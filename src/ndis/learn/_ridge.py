@@ -12,12 +12,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
-from ndis.data.dask import is_dask, open_dask
-from ndis.data.opening import open_source
-from ndis.data.source import Groups, Parts, Source, choose_columns
+from ndis.data import Rows, Table, open_rows
+from ndis.data.table import Groups, Parts, Wanted
 from ndis.errors import ParameterError
-from ndis.learn._base import INTERCEPT_SHARE, stated_bound
 from ndis.learn._estimator import PrivateEstimator, calibrated
+from ndis.learn._records import INTERCEPT_SHARE, stated_bound
 from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.projection import RandomProjection, default_sketch_size
 from ndis.mechanisms.releases import ProjectionRelease
@@ -118,9 +117,8 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
             The private targets. With a schema it may be left out if X has the target among its columns.
         """
         scale = self._check()
-        rows, targets, one = self._fitted_records(X, y)
-        source = open_source((rows, targets))
-        return self._learn(source, choose_columns(source, None, None), scale=scale, one=one)
+        rows, targets = self._fitted_records(X, y)
+        return self._learn(open_rows((rows, targets)), scale=scale, one=targets.ndim == 1)
 
     def fit_data(
         self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
@@ -135,11 +133,10 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
             The target column. Leave it out with a schema, which names it.
         """
         scale = self._check()
-        opened, groups = self._opened(data, target=target, columns=columns, header=header, progress=progress)
-        if len(groups[1]) != 1:
-            raise ParameterError("target", "name one column", f"{len(groups[1])} columns")
-        source = open_dask(opened)[0] if is_dask(opened) else opened
-        return self._learn(source, groups, scale=scale, one=True, progress=progress)
+        rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
+        if rows.widths[1] != 1:
+            raise ParameterError("target", "name one column", f"{rows.widths[1]} columns")
+        return self._learn(rows, scale=scale, one=True, progress=progress)
 
     def _check(self) -> float:
         """Check the public parameters before any private value is read, and return the scale of the targets."""
@@ -150,13 +147,13 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         stated_records(self)
         return scale
 
-    def _learn(self, source: Source, groups: Groups, *, scale: float, one: bool, progress: bool | None = None) -> Self:
+    def _learn(self, rows: Rows, *, scale: float, one: bool, progress: bool | None = None) -> Self:
         bound = self._row_bound()
-        features, targets = len(groups[0]), len(groups[1])
+        features, targets = rows.widths
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
         layout = {"row_norm_bound": bound, "target_bound": TARGET_SHARE * bound, "intercept": intercept}
         mechanism = sketching(self, columns=features + targets + (intercept is not None), **layout)
-        scaled = _scaled(source, groups, scale)
+        scaled = _scaled(rows, scale)
         how = {"progress": progress, "random_state": self.random_state}
         release = self._keep(mechanism, lambda: mechanism.release(scaled, **how))
         noise = release.ridge / math.sqrt(len(release.sketch))
@@ -188,17 +185,21 @@ def sketching(estimator: Any, *, columns: int, **layout: Any) -> RandomProjectio
     return mechanism
 
 
-def _scaled(source: Source, groups: Groups, scale: float) -> Source:
-    """Make a source of the chosen features, and of the chosen targets times a public number."""
+def _scaled(rows: Rows, scale: float) -> Rows:
+    """Return the same rows, with targets times a public number."""
 
     def read(_: Groups) -> Iterator[Parts]:
-        for rows, values in source.read(groups):
+        for features, values in rows.blocks():
             with np.errstate(all="ignore"):  # a warning would reveal something about the values
                 scaled = np.asarray(values, dtype=np.float64) * scale
-            yield rows, scaled
+            yield features, scaled
 
-    names = tuple(source.names[i] for group in groups for i in group) if source.names else ()
-    return Source(sum(map(len, groups)), read, names, target_width=len(groups[1]), device=source.device)
+    def cells(wanted: Wanted) -> Iterator[list[Any]]:
+        for block in map(np.hstack, read(rows.groups)):
+            yield [block[:, i] for i, _ in wanted]
+
+    kinds = (frozenset({"number"}),) * sum(rows.widths)
+    return Table(kinds, cells, read, rows.names, target_width=rows.widths[1], device=rows.device).matrix()
 
 
 def ridge_from_gram(

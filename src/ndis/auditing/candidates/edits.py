@@ -82,8 +82,8 @@ class DataSet:
         target = self.schema is not None and self.schema.target is not None
         arrays = self.open(target=target, progress=progress).arrays()
         if encoded:  # a row with a missing cell is zeros for every mechanism, target included
-            empty = np.isnan(np.concatenate(arrays, axis=1)).any(axis=1)
-            arrays = tuple(np.where(empty[:, None], 0.0, one) for one in arrays)
+            empty = np.isnan(np.concatenate(arrays, axis=1)).any(axis=1, keepdims=True)
+            arrays = tuple(np.where(empty, 0.0, one) for one in arrays)
         return with_targets("data", *arrays)
 
 

@@ -1,4 +1,4 @@
-"""Private rows, targets and weights as an estimator is given them, and bounds that are stated.
+"""Read private rows, targets and weights as an estimator is given them, and check bounds that are stated.
 
 Types and shapes are checked, and no check looks at a value.
 """
@@ -14,24 +14,14 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from ndis._validate import STATE_A_BOUND, Floats
+from ndis.data import open_rows, open_table
 from ndis.data.cells import kind_of, listed_rows, nested_cells, read_cells
 from ndis.data.columns import objects, series_cells, series_table
 from ndis.data.dask import is_dask
-from ndis.data.opening import open_source
 from ndis.data.paths import is_paths
-from ndis.data.source import choose_columns
 from ndis.errors import ParameterError
 
-__all__ = [
-    "INTERCEPT_SHARE",
-    "Floats",
-    "check_given",
-    "in_memory_only",
-    "private_rows",
-    "private_targets",
-    "stated_bound",
-    "weighted_records",
-]
+__all__ = ["INTERCEPT_SHARE", "check_given", "in_memory_only", "private_rows", "private_targets", "stated_bound"]
 
 # The constant column is this multiple of `row_norm_bound`. A larger one adds noise to the features, and a smaller one
 # loses the mean in noise. Between 0.4 and 0.7 the errors measured on real data hardly change.
@@ -39,7 +29,7 @@ INTERCEPT_SHARE = 0.5
 
 
 def stated_bound(name: str, value: Any, *, clipped: str = "rows", instead: str | None = None) -> float:
-    """A public bound. It must be a number: a bound from the data would leak them. `clipped` names what it clips.
+    """Return a public bound. It must be a number: a bound from the data would leak them. `clipped` says what it clips.
 
     `instead` names what may be stated in its place.
 
@@ -79,12 +69,12 @@ def in_memory_only(name: str, data: Any) -> None:
 
 
 def private_rows(estimator: Any, X: Any) -> Any:
-    """The rows in a form that the release engine reads. Sets `n_features_in_` and `feature_names_in_`.
+    """Return the rows in a form that the release engine reads. Set `n_features_in_` and `feature_names_in_`.
 
     Types and shapes are checked, and no check looks at a value. A cell that is not a number becomes NaN, and the engine
     turns its row into zeros.
     """
-    rows = listed_rows("X", X) if isinstance(X, list | tuple) else _by_schema("X", X)
+    rows = listed_rows("X", X) if isinstance(X, list | tuple) else _by_type("X", X)
     shape = getattr(rows, "shape", None)
     if shape is not None and len(shape) != 2:
         remedy = "Reshape your data: one feature is X.reshape(-1, 1)"
@@ -99,26 +89,25 @@ def private_rows(estimator: Any, X: Any) -> Any:
 def check_given(estimator: Any, y: Any) -> None:
     """Refuse targets that were left out, in the words of scikit-learn, and those in a dask collection."""
     if y is None:
-        raise ParameterError(
-            "y", "be given", None, f"{type(estimator).__name__} requires y to be passed, but the target y is None"
-        )
+        remedy = f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        raise ParameterError("y", "be given", None, remedy)
     in_memory_only("y", y)
 
 
 def private_targets(estimator: Any, y: Any) -> Floats:
-    """The targets as a float64 vector or matrix. Cells that are not numbers become NaN; a text type is refused."""
+    """Return the targets as a float64 vector or matrix. Other cells than numbers become NaN; a text type is refused."""
     check_given(estimator, y)
     with np.errstate(all="ignore"):  # a warning would reveal something about the values
-        found = _typed_targets(y)
-        if found is None:
-            found = _by_schema("y", y if isinstance(y, list | tuple) else np.asarray(y)).astype(np.float64)
-    if found.ndim not in (1, 2):
-        raise ParameterError("y", "have one or two dimensions", f"{found.ndim} dimension(s)")
-    return np.asarray(found)
+        targets = _typed_targets(y)
+        if targets is None:
+            targets = _by_type("y", y if isinstance(y, list | tuple) else np.asarray(y)).astype(np.float64)
+    if targets.ndim not in (1, 2):
+        raise ParameterError("y", "have one or two dimensions", f"{targets.ndim} dimension(s)")
+    return np.asarray(targets)
 
 
 def _typed_targets(y: Any) -> Floats | None:
-    """Targets in a container whose columns have types, which are public; None if it has none.
+    """Read targets in a container whose columns have types, which are public; None if it has none.
 
     Another type than numbers and booleans is refused before a cell is read. Lists and arrays of objects are read cell
     by cell.
@@ -133,19 +122,18 @@ def _typed_targets(y: Any) -> Floats | None:
     series = series_table(y)
     if series is None and (not hasattr(y, "columns") or len(y.shape) != 2):
         return None
-    frame = open_source(y if series is None else series)
+    frame = open_table(y if series is None else series)
     for kind in frame.refused.values():
         _refuse_target_type(kind)
-    blocks = [part for (part,) in frame.read((tuple(range(frame.width)),))]
-    found = np.concatenate([np.empty((0, frame.width)), *blocks])
-    return found if series is None else found[:, 0]
+    (targets,) = frame.matrix().arrays()
+    return targets if series is None else targets[:, 0]
 
 
 def _refuse_target_type(kind: str) -> None:
     raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
 
 
-def _by_schema(name: str, data: Any) -> Any:
+def _by_type(name: str, data: Any) -> Any:
     """Read sequences and arrays of objects or text cell by cell: no record changes how another one is read."""
     if isinstance(data, list | tuple):
         return nested_cells(name, data)
@@ -164,7 +152,7 @@ def _by_schema(name: str, data: Any) -> Any:
 def weighted_records(
     rows: Any, targets: Floats, weights: Any, *, bound: float, constant: float | None
 ) -> tuple[Floats, Floats]:
-    """Rows (with the constant as a last column) and targets, times √weight; NaN where a weight is not positive.
+    """Return rows (with the constant as a last column) and targets, times √weight; NaN where a weight is not positive.
 
     Every operation is elementwise, so a record's numbers depend on that record only.
 
@@ -172,16 +160,12 @@ def weighted_records(
     >>> x.tolist(), y.tolist()
     ([[2.0, 1.0], [nan, nan]], [[2.0], [nan]])
     """
-    source = open_source((rows, targets))
-    blocks = list(source.read(choose_columns(source, None, None)))
-    with np.errstate(all="ignore"):  # a warning would tell of the values
+    x, y = open_rows((rows, targets)).arrays()
+    with np.errstate(all="ignore"):  # a warning would reveal something about the values
         given = _numbers(weights)
-        x = np.concatenate([np.asarray(block[0], dtype=np.float64) for block in blocks])
-        y = np.concatenate([np.asarray(block[1], dtype=np.float64) for block in blocks])
         if given.shape not in ((len(x),), ()):
-            raise ParameterError(
-                "sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)"
-            )
+            rule = "have one weight per row, in one dimension"
+            raise ParameterError("sample_weight", rule, f"{given.ndim} dimension(s)")
         given = np.broadcast_to(given, (len(x),))
         root = np.sqrt(np.where(given > 0, np.minimum(given, bound), np.nan))[:, None]
         if constant is not None:
@@ -190,7 +174,7 @@ def weighted_records(
 
 
 def _numbers(weights: Any) -> Floats:
-    """Weights as float64, each cell read on its own; NaN where one is no number. Only a type can be refused."""
+    """Return weights as float64, each cell read on its own; NaN where one is no number. Only a type can be refused."""
     series = series_cells(weights, numeric=True)
     if series is not None and series[0] not in ("number", "boolean", "cells"):
         raise ParameterError("sample_weight", "hold real numbers", series[0])
