@@ -13,7 +13,7 @@ from ndis._validate import Adjacency, as_adjacency
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.ledger.accounts import Account, Request
 from ndis.ledger.filters import Renyi, Shifts
-from ndis.ledger.plan import Plan, Slot
+from ndis.ledger.plan import Slot, SlotPlan
 from ndis.ledger.report import LedgerReport, curve_of, releases_of
 from ndis.ledger.store import Entry, Store
 from ndis.mechanisms.mechanism import CertifiedMechanism
@@ -132,9 +132,9 @@ class Ledger:
     def _opened(self, about: Mapping[str, Any]) -> Account:
         """Return the account of the file. The profile of a slot is read when it is first needed, and kept."""
         kind, target = about["kind"], (about["epsilon"], about["delta"])
-        if kind == Plan.kind:
+        if kind == SlotPlan.kind:
             slots = about["slots"].items()
-            return Plan(*target, {name: Slot(one["profile"], one["count"], self._request) for name, one in slots})
+            return SlotPlan(*target, {name: Slot(one["profile"], one["count"], self._request) for name, one in slots})
         if kind == Shifts.kind:
             return Shifts(*target, int(about["units"], 16))
         if kind == Renyi.kind:
@@ -178,7 +178,7 @@ class Ledger:
         account = _new_account(*budget(epsilon, delta), plan=plan, kind=kind, order=order, adjacency=relation)
         about = {"kind": account.kind, "epsilon": float(epsilon), "delta": float(delta), "adjacency": relation}
         about |= {"data_name": data_name, **account.about()}
-        slots = account.slots.values() if isinstance(account, Plan) else ()
+        slots = account.slots.values() if isinstance(account, SlotPlan) else ()
         Store.create(path, about, {slot.digest: slot.declared.text for slot in slots})
         return cls(path)
 
@@ -308,11 +308,11 @@ class Ledger:
     @property
     def failure_probability(self) -> float | None:
         """Add up the failure probabilities of all requests so far; None for a filter, which refuses them."""
-        return self._account.failure(self._totals()["spent"]) if isinstance(self._account, Plan) else None
+        return self._account.failure(self._totals()["spent"]) if isinstance(self._account, SlotPlan) else None
 
     def plan(self) -> dict[str, tuple[PrivacyProfile, int]]:
         """Return the slots of a plan with their profiles and counts; empty for a filter."""
-        slots = self._account.slots if isinstance(self._account, Plan) else {}
+        slots = self._account.slots if isinstance(self._account, SlotPlan) else {}
         return {name: (slot.declared.profile, slot.count) for name, slot in slots.items()}
 
     def history(self) -> list[Entry]:
@@ -457,14 +457,14 @@ def _new_account(
     epsilon: float, delta: float, *, plan: Any, kind: str | None, order: float | None, adjacency: Adjacency
 ) -> Account:
     """Make the account of a new ledger."""
-    kinds = (Plan.kind, Shifts.kind, Renyi.kind)
-    chosen = kind or (None if plan is None else Plan.kind)
+    kinds = (SlotPlan.kind, Shifts.kind, Renyi.kind)
+    chosen = kind or (None if plan is None else SlotPlan.kind)
     if chosen not in kinds:
         raise ParameterError("kind", f"be {', '.join(map(repr, kinds[1:]))}, or come with a plan", repr(kind))
-    if (plan is not None) != (chosen == Plan.kind):
+    if (plan is not None) != (chosen == SlotPlan.kind):
         raise ParameterError("plan", "be given for a ledger of kind 'plan', and only then", f"kind {chosen!r}")
     if order is not None and chosen != Renyi.kind:
         raise ParameterError("order", "be given only for a ledger of kind 'renyi'", order)
-    if chosen == Plan.kind:
-        return Plan.of(epsilon, delta, plan, adjacency)
+    if chosen == SlotPlan.kind:
+        return SlotPlan.of(epsilon, delta, plan, adjacency)
     return Shifts.of(epsilon, delta) if chosen == Shifts.kind else Renyi.of(epsilon, delta, order)
