@@ -63,7 +63,7 @@ def audit(file: Path | None, report: list[Path], workers: int, as_json: bool, **
     import ndis
 
     _check_reports(report)
-    given = {key: value for key, value in options.items() if value not in (None, (), False)}
+    given = {key: value for key, value in options.items() if value is not None and value is not False and value != ()}
     request = _read_claim_file(file, given)
     claim = _claim(request)
     verdict = ndis.audit(claim, **_arguments(request, claim), workers=workers)
@@ -127,6 +127,9 @@ def _read_claim_file(file: Path | None, given: dict[str, Any]) -> dict[str, Any]
     """Return the values of a claim file; options take their place. Relative paths in the file start at its folder."""
     stated = {} if file is None else only_keys("file", read_object("file", file), (), _KEYS)
     folder = Path() if file is None else file.parent
+    for key, kind in (("title", str), ("data_name", str), ("schema", str), ("header", bool)):
+        if not isinstance(stated.get(key, kind()), kind):
+            raise ParameterError(key, "be text" if kind is str else "be true or false", type(stated[key]).__name__)
     for key in ("data", "schema", "candidates"):
         if isinstance(stated.get(key), str):
             stated[key] = folder / stated[key]

@@ -139,8 +139,8 @@ def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path
     if isinstance(data, Path) and not header and kind_of_files(files_of(data)) == "csv":
         click.echo(_BY_ORDER, err=True)
         names = names or [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
-    target, *more = [targets] if isinstance(targets, str) else [*targets, None]
-    if more not in ([], [None]):
+    target, *more = (targets if isinstance(targets, list | tuple) else [targets]) or [None]
+    if more:
         raise ParameterError("targets", "be one column with a schema", ", ".join(map(str, targets)))
     return {
         "columns": names,

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ndis._files import check_new_folder
+from ndis.cli.files import read_schema, table_options
 from ndis.cli.options import (
     ADJACENCY,
     BUDGET,
-    COLUMNS,
     DATA,
-    HEADER,
     JSON,
     NULL_JSON,
-    PAYMENT,
-    PROGRESS,
+    READING,
     ROW_BOUND,
     SCHEMA,
     Commands,
@@ -26,9 +24,8 @@ from ndis.cli.options import (
     command,
     flag,
     option,
-)
+)  # fmt: skip
 from ndis.cli.output import print_values
-from ndis.cli.tables import read_schema, readable_data, reading, schema_for
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -102,12 +99,8 @@ calibrate = Commands(
     DATA,
     _PUBLIC,
     option("--output -o", "A new folder for sketch.npz and receipt.json.", Path, required=True),
-    COLUMNS,
-    HEADER,
     option("--target", "Target columns, which get a bound of their own.", str, multiple=True, metavar="NAMES"),
-    PAYMENT,
-    PROGRESS,
-    NULL_JSON,
+    READING,
 )
 def sketch(
     data: Path,
@@ -133,19 +126,9 @@ def sketch(
     from ndis.ledger import pay
 
     check_new_folder(output)
-    if schema is not None and len(target) > 1:
-        raise ParameterError("--target", "be one column with a schema", ", ".join(target))
-    stated, names = schema_for(schema, data, target=target[0] if target else None, columns=columns, header=header)
-    mechanism = sketch_mechanism(_public(stated, **given))
-    how: dict[str, Any] = {"header": header, "progress": progress}
-    if stated is not None:
-        how |= {"schema": stated, "columns": names}
-        with readable_data(data):
-            release = pay(mechanism, lambda: mechanism.release(data, **how), ledger=ledger, slot=slot)
-    else:
-        with reading(data, columns=columns, header=header) as records:
-            how |= {"columns": records.features(columns), "targets": records.columns(target)}
-            release = pay(mechanism, lambda: mechanism.release(records.rows, **how), ledger=ledger, slot=slot)
+    how = table_options(data, columns=columns, targets=target, header=header, schema=schema)
+    mechanism = sketch_mechanism(_public(how.get("schema"), **given))
+    release = pay(mechanism, lambda: mechanism.release(data, **how, progress=progress), ledger=ledger, slot=slot)
     release.save(output)
     if as_json:
         click.echo(release.receipt.to_json())
