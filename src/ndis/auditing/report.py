@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike
 
 from ndis._files import write_file
 from ndis._json import loads, only_keys
-from ndis._pages import framed
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
 from ndis.auditing import page
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
 from ndis.auditing.witness import DrawnCurve, Witness, curve_of
 from ndis.errors import ParameterError
+from ndis.pages.environment import framed
 from ndis.profile import PrivacyProfile
 
 __all__ = ["AuditReport"]
