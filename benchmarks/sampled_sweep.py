@@ -85,10 +85,10 @@ def curved(seed: int) -> tuple[ndis.PrivacyProfile, ndis.profile.Choice, float]:
         ratios = np.exp(rng.uniform(-1.0, 1.0, count) * math.log(widest))
         return ndis.GaussianPair.from_ratios(ratios, shift=rng.uniform(0.0, 1.0, count) * (rng.random() < 0.5))
 
-    groups = [ndis.Group(pair(), rates=(between(1e-6, 0.9),), count=int(between(2.0, 1000.0)))]
+    groups = [ndis.profile.Group(pair(), rates=(between(1e-6, 0.9),), count=int(between(2.0, 1000.0)))]
     for _ in range(int(rng.integers(0, 3))):
         rates = () if rng.random() < 0.5 else (between(1e-6, 0.9),)
-        groups.append(ndis.Group(pair(), rates=rates, count=int(between(1.0, 300.0))))
+        groups.append(ndis.profile.Group(pair(), rates=rates, count=int(between(1.0, 300.0))))
     order: ndis.profile.Choice = "remove" if rng.integers(2) else "add"
     return ndis.PrivacyProfile.from_groups(groups), order, float(rng.choice([1.0, 1e-3, 1e-8]))
 

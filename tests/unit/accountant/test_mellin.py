@@ -136,7 +136,7 @@ def shift(mu):
     return ndis.PrivacyProfile.from_noise_multiplier(1.0 / mu).remove
 
 
-Group = ndis.Group
+Group = ndis.profile.Group
 # Floats disagreed with these certificates: the panels of the likelihood ratio ended between its two scales.
 CLASHES = [
     (
