@@ -36,8 +36,8 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/.dev
 demo: $(VENV)/.demo  ## the main job, pictures in out/
 	$(RUN) examples/demo.py
 
-test: $(VENV)/.dev $(VENV)/.browser  ## the whole test suite, doctests included
-	$(RUN) -m pytest -q
+test: $(VENV)/.dev $(VENV)/.browser  ## the test suite on all cores, doctests included; `make sweep` has more cases
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal
 
 lint: $(VENV)/.dev  ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -51,7 +51,9 @@ api: $(VENV)/.dev  ## the public names and signatures, after a change that is me
 bench: $(VENV)/.bench  ## speed and accuracy beside other packages
 	$(RUN) -m benchmarks
 
-sweep: $(VENV)/.dev  ## 2 000 random compositions of sampled releases: float, error estimate and certificate agree
+sweep: $(VENV)/.dev  ## many random cases: floats, error estimates and certificates agree (part of the release check)
+	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m pytest -q -n auto --dist worksteal -m sweep tests
+	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.golden compare --only cases
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc)
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc) --kind curved
 

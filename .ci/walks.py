@@ -1,9 +1,10 @@
-"""Count the files of the package that four everyday walks touch.
+"""Count the files of the package that everyday walks touch.
 
     python .ci/walks.py [--names]
 
-Each walk runs in a fresh interpreter. `imported` counts the modules of the package that Python loads. `run` counts the
-files of which a function runs, the module body not counted. With --names, the files that run are listed.
+Each walk runs twice in a fresh interpreter. `imported` counts the modules of the package that Python loads. `run`
+counts the files of which a function runs in the second run, when everything is loaded and calibrations are kept. With
+--names, the files that run are listed.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ WALKS = {
 import ndis
 ndis.GaussianPair.from_ratios([1.5, 0.8], shift=[0.0, 0.7]).delta(1.0)
 """,
+    "epsilon of DP-SGD": """
+import ndis
+ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062).epsilon(1e-5)
+""",
     "calibrate and release a Parquet folder": """
 import numpy, os, pyarrow, pyarrow.parquet
-os.mkdir("rows")
+os.makedirs("rows", exist_ok=True)
 rows = numpy.random.default_rng(0).normal(size=(50, 3))
 for i in range(2):
     pyarrow.parquet.write_table(pyarrow.table({name: rows[:, j] for j, name in enumerate("abc")}), f"rows/{i}.parquet")
@@ -36,6 +41,23 @@ ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, **public).release("row
 import ndis
 model = ndis.models.BohningLogistic(l2_penalty=30.0, row_norm_bound=1.0)
 ndis.lift(model, epsilon=1.0, delta=1e-6).release(([[0.6, 0.8], [1.0, 0.0]], [1, -1]))
+""",
+    "regression with a schema": """
+import numpy, pandas, ndis
+age = numpy.random.default_rng(0).uniform(18, 90, 500)
+frame = pandas.DataFrame({"age": age, "region": ["N", "S"] * 250, "spend": 10 * age})
+schema = ndis.Schema({"age": (18, 90), "region": ["N", "S"]}, target=("spend", 0, 1000))
+ndis.learn.PrivateLinearRegression(schema=schema).fit(frame)
+""",
+    "a charged release": """
+import sys, types, ndis
+kept = sys.modules.get("kept")
+if kept is None:
+    kept = sys.modules["kept"] = types.SimpleNamespace()
+    kept.mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    kept.ledger = ndis.Ledger.create("budget.db", epsilon=3.0, delta=1e-6, plan={"weekly": (kept.mechanism, 4)})
+with kept.ledger.charge("weekly", kept.mechanism) as charge:
+    charge.seal(kept.mechanism.release(3.0))
 """,
     "ndis audit FILE": """
 import json, sys
@@ -57,10 +79,12 @@ ran = set()
 def watch(frame, event, argument):
     if event == "call" and frame.f_code.co_name not in ("<module>", "<lambda>") and frame.f_code.co_flags & 2:
         ran.add(frame.f_code.co_filename)
+code = compile(open(sys.argv.pop(1)).read(), "walk", "exec")
+exec(code, {"__name__": "walk"})
 sys.setprofile(watch)
 threading.setprofile(watch)
 try:
-    exec(compile(open(sys.argv.pop(1)).read(), "walk", "exec"), {"__name__": "walk"})
+    exec(code, {"__name__": "walk"})
 finally:
     sys.setprofile(None)
     imported = sorted(name for name in sys.modules if name == "ndis" or name.startswith("ndis."))

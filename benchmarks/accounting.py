@@ -52,7 +52,7 @@ def profile_of(case: Case) -> PrivacyProfile:
     for g in case["groups"]:
         pair = GaussianPair.from_ratios(1.0 + g.get("excess", 0.0), shift=g["shift"], copies=g.get("copies", 1))
         groups.append(Group(pair, rates=(g["rate"],), count=g["steps"]))
-    return PrivacyProfile.from_groups(groups)
+    return PrivacyProfile(groups=groups)
 
 
 def peer_law(parts: Iterable[tuple[float, float, int]]) -> Any:

@@ -65,7 +65,7 @@ def composition(seed: int) -> tuple[ndis.PrivacyProfile, ndis.profile.Choice, fl
     if all(not group.sampled for group in groups) or (len(groups) == 1 and groups[0].count == 1):
         groups.append(ndis.Group(pair(), rates=(0.01,), count=100))
     order: ndis.profile.Choice = "remove" if rng.integers(2) else "add"
-    return ndis.PrivacyProfile.from_groups(groups), order, 10.0 ** -rng.uniform(0.05, 100.0)
+    return ndis.PrivacyProfile(groups=groups), order, 10.0 ** -rng.uniform(0.05, 100.0)
 
 
 def curved(seed: int) -> tuple[ndis.PrivacyProfile, ndis.profile.Choice, float]:

@@ -54,11 +54,48 @@ def draw_contour(pair: ndis.GaussianPair, epsilon: float, where: Path) -> None:
     figure.savefig(where, dpi=160)
 
 
+def draw_accountant(where: Path) -> None:
+    """Draw the ways of the accountant: from the releases to a float, and to a certificate."""
+    figure = Figure(figsize=(8.4, 4.6), layout="constrained")
+    ax = figure.subplots()
+    ax.set(xlim=(0, 100), ylim=(0, 60))
+    ax.axis("off")
+    colours = {"both": "#f1f3f5", "float": "#e3f0fb", "ball": "#fdebdd"}
+
+    def box(x: float, y: float, text: str, kind: str) -> None:
+        style = {"boxstyle": "round,pad=0.35", "fc": colours[kind], "ec": "0.45", "lw": 0.8}
+        ax.text(x, y, text, ha="center", va="center", fontsize=8.5, bbox=style)
+
+    def arrow(start: tuple[float, float], end: tuple[float, float]) -> None:
+        ax.annotate("", xy=end, xytext=start, arrowprops={"arrowstyle": "-|>", "color": "0.35", "lw": 1.0})
+
+    box(9, 30, "releases\nsampled or plain,\nin groups", "both")
+    box(31, 30, "one law per group\nlog-moment K(s),\nends of the loss", "both")
+    box(55, 52, "1 or 2 steps\nclosed integral", "float")
+    box(55, 40, "contour\nΣ n K(s), or its mirror", "float")
+    box(55, 28, "densities\nrare mean shifts", "float")
+    box(55, 16, "period sum\nin balls, or its mirror", "ball")
+    box(55, 5, "stand-ins, then Chernoff", "ball")
+    box(88, 43, "δ(ε) and its\nerror estimate", "float")
+    box(88, 12, "certificate\nlower ≤ δ(ε) ≤ upper", "ball")
+    arrow((17.5, 30), (22.5, 30))
+    for y in (52, 40, 28, 16, 5):
+        arrow((39.5, 30), (45.0, y))
+    for y in (52, 40, 28):
+        arrow((65.0, y), (80.0, 43 + (y - 40) / 8))
+    for y in (16, 5):
+        arrow((65.0, y), (78.0, 12 + (y - 10) / 8))
+    arrow((88, 18), (88, 37))
+    ax.text(89, 27.5, "stands in if no\nestimate is sound", fontsize=7.2, color="0.3")
+    figure.savefig(where, dpi=160)
+
+
 def main() -> None:
     pair = ndis.GaussianPair.from_moments(**DEMO["two_gaussians"]())
     (HERE / "img").mkdir(exist_ok=True)
     DEMO["draw_curve"](pair, HERE / "img" / "curve.png")
     draw_contour(pair, 1.0, HERE / "img" / "contour.png")
+    draw_accountant(HERE / "img" / "accountant.png")
     import paper_figure
     import private_regression
 

@@ -28,6 +28,7 @@ from sklearn.model_selection import train_test_split
 import ndis
 from ndis._files import write_file
 from ndis.learn import PrivateLogisticRegression
+from ndis.paper.sensitivities import AsInPaper
 
 # radius, texture, perimeter, area, smoothness, compactness, concavity, concave points, symmetry, fractal dimension;
 # each as mean of the cells, as standard error and as worst
@@ -90,8 +91,11 @@ class Comparison:
 
     def accuracies(self, epsilon: float, release: str, bound: str) -> tuple[float, Any, float]:
         """The noise variance, the accuracies of the releases, and what their mean tends to."""
-        mean, covariance = (part.to_float() for part in self.models[release].distribution((self.x, self.y)))
-        mechanism = ndis.lift(self.models[release], epsilon=epsilon, delta=DELTA, bound=bound)
+        model = self.models[release]
+        if bound == "paper":
+            model = Remembered(AsInPaper(model.model))
+        mean, covariance = (part.to_float() for part in model.distribution((self.x, self.y)))
+        mechanism = ndis.lift(model, epsilon=epsilon, delta=DELTA, bound=bound)
         v = mechanism.noise_variance
         draws = [mechanism.release((self.x, self.y)).values for _ in range(self.repeats)]
         found = np.array([np.mean(np.sign(self.x_test @ w) == self.y_test) for w in draws])

@@ -15,7 +15,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process.kernels import RBF
 
 import ndis
-from ndis.learn._gp import prediction_weights
+from ndis.learn._gaussian_process import prediction_weights
 from ndis.models.gp import Analysis
 from ndis.models.mean import Release
 

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
 from sklearn.linear_model import BayesianRidge
 
 import ndis
-from ndis.auditing import AddRows, RemoveEach
+from ndis.auditing import AddRows, RemoveEach, Search
 
 CLAIM = ndis.Claim(epsilon=1.0, delta=1e-5)
 PEOPLE, ROW_NORM_BOUND, TARGET_BOUND = 100, 4.0, 200.0
@@ -61,19 +61,19 @@ def exhibit() -> Exhibit:
     data = load()
     weakest = np.linalg.eigh(data[0].T @ data[0])[1][:, :1].T
     one_more = AddRows((ROW_NORM_BOUND * np.repeat(weakest, 2, axis=0), np.array([TARGET_BOUND, -TARGET_BOUND])))
-    removals = ndis.audit(CLAIM, algorithm=posterior, data=data, neighbours=[RemoveEach()])
+    removals = ndis.audit(CLAIM, algorithm=posterior, data=data, search=Search(neighbours=[RemoveEach()]))
     lifted = ndis.lift(public_model(PEOPLE + 1), epsilon=CLAIM.epsilon, delta=CLAIM.delta, bound="exact")
 
     def released(data: Data) -> tuple[np.ndarray, np.ndarray]:
         mean, covariance = public_posterior(data)
         return mean, covariance + lifted.noise_variance * np.eye(4)
 
-    bare = ndis.audit(CLAIM, algorithm=posterior, data=data, neighbours=[RemoveEach(), one_more])
+    bare = ndis.audit(CLAIM, algorithm=posterior, data=data, search=Search(neighbours=[RemoveEach(), one_more]))
     return Exhibit(
         "sklearn-bayesian-ridge",
         "A posterior draw of scikit-learn's BayesianRidge",
         bare,
-        ndis.audit(CLAIM, algorithm=released, data=data, neighbours=[RemoveEach(), one_more]),
+        ndis.audit(CLAIM, algorithm=released, data=data, search=Search(neighbours=[RemoveEach(), one_more])),
         {
             "shift by the record, in standard deviations": f"{np.linalg.norm(bare.witness.pair.shift):.4g}",
             "largest ε refuted by removals": f"{removals.epsilon_refuted:.6g}",

@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 import ndis
-from ndis.auditing import AddRows, AuditReport, RemoveEach
+from ndis.auditing import AddRows, AuditReport, RemoveEach, Search
 
 CLAIM = ndis.Claim(epsilon=1.0, delta=1e-5)
 QUERY = np.array([[-1.0], [0.0], [1.0], [2.0]])
@@ -35,7 +35,7 @@ def audit(noise_variance: float, *neighbours: object) -> AuditReport:
         mean, covariance = fitted.predict(QUERY, return_cov=True)
         return mean, covariance + noise_variance * np.eye(len(QUERY))
 
-    return ndis.audit(CLAIM, algorithm=draw, data=load(), neighbours=neighbours)
+    return ndis.audit(CLAIM, algorithm=draw, data=load(), search=Search(neighbours=neighbours))
 
 
 def exhibit() -> Exhibit:

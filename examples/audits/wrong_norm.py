@@ -11,7 +11,7 @@ import numpy as np
 from gallery import Exhibit, show
 
 import ndis
-from ndis.auditing import AddRows, AuditReport, RemoveEach
+from ndis.auditing import AddRows, AuditReport, RemoveEach, Search
 
 CLAIM = ndis.Claim(epsilon=1.0, delta=1e-6)
 COLUMNS = 3  # answers between −1 and 1, and a target between −1 and 1
@@ -45,7 +45,7 @@ def exhibit() -> Exhibit:
             mean = statistics(data)
             return mean, np.full(mean.size, noise_std**2)
 
-        return ndis.audit(CLAIM, algorithm=algorithm, data=data, neighbours=neighbours)
+        return ndis.audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=neighbours))
 
     return Exhibit(
         "wrong-norm",

@@ -48,16 +48,15 @@ if TYPE_CHECKING:
     from ndis.dpsgd import DPSGD
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
-    from ndis.ledger.charging import odometer
     from ndis.ledger.ledger import Ledger
-    from ndis.mechanisms.clipping import clipped_count
+    from ndis.ledger.odometer import odometer
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.gram import GramMechanism, GramRelease
     from ndis.mechanisms.lifted import LiftedMechanism, lift
-    from ndis.mechanisms.projection import PoissonProjection, RandomProjection
+    from ndis.mechanisms.projection import PoissonProjection, RandomProjection, choose_sketch_size
     from ndis.mechanisms.ptr import PTRProjection
-    from ndis.mechanisms.release import ProjectionRelease
-    from ndis.mechanisms.sketch_size import choose_sketch_size
+    from ndis.mechanisms.releases import ProjectionRelease
+    from ndis.mechanisms.rows import clipped_count
     from ndis.pair import GaussianPair
     from ndis.profile import Group, PrivacyProfile
     from ndis.spectrum.batch import delta_batch, log_delta_batch
@@ -124,13 +123,12 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "ndis.dominance": ("dominates",),
     "ndis.ledger": ("Ledger", "odometer"),
     "ndis.auditing.sensitivity": ("check_sensitivity",),
-    "ndis.mechanisms.clipping": ("clipped_count",),
+    "ndis.mechanisms.rows": ("clipped_count",),
     "ndis.mechanisms.gaussian": ("GaussianMechanism",),
     "ndis.mechanisms.gram": ("GramMechanism", "GramRelease"),
     "ndis.mechanisms.lifted": ("LiftedMechanism", "lift"),
-    "ndis.mechanisms.projection": ("PoissonProjection", "RandomProjection"),
+    "ndis.mechanisms.projection": ("PoissonProjection", "RandomProjection", "choose_sketch_size"),
     "ndis.mechanisms.ptr": ("PTRProjection", "ProjectionRelease"),  # all three mechanisms, so that `load` knows them
-    "ndis.mechanisms.sketch_size": ("choose_sketch_size",),
     "ndis.pair": ("GaussianPair",),
     "ndis.profile": ("Group", "PrivacyProfile"),
     "ndis.schema": ("Schema",),

@@ -1,6 +1,6 @@
-"""`python -m ndis` is the command `ndis`.
+"""Run the command `ndis`, as `python -m ndis` too.
 
-Nothing heavy is imported before `main` runs, so an interrupt finds somebody to answer it, however early it comes.
+Nothing heavy is imported before `main` runs, so it answers an interrupt that comes while Python imports the rest.
 """
 
 import os
@@ -10,7 +10,8 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Entry point of the command; an interrupt ends it with one line and status 130."""
+    """Run the command; an interrupt ends it with one line and status 130."""
+    os.environ.setdefault("PYTHONSAFEPATH", "1")  # the workers of an audit do not search the current folder either
     try:
         from ndis.cli import main as run
 

@@ -16,6 +16,7 @@ from ndis.errors import ParameterError
 Floats = NDArray[np.float64]
 Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
 Adjacency = Literal["add-remove", "replace-one"]
+Order = Literal["remove", "add"]  # p has the record and q has not, or the reverse
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
 # The remedy for a bound that was not stated.

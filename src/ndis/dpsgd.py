@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import barycentric_interpolate
 
-from ndis._groups import Group, as_noise_multiplier, as_rate
+from ndis._groups import Group, as_noise_multiplier, as_rate, noise_pair
 from ndis._json import loads, only_keys
 from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, Floats, Vector, as_count, as_counts, as_floats, as_one_probability, shaped
 from ndis._version import __version__
-from ndis.accountant.groups import SAMPLED_WIDTH
-from ndis.accountant.two import shift_for
+from ndis.accountant.composition import SAMPLED_WIDTH
+from ndis.accountant.few import shift_for
 from ndis.errors import BudgetError, ParameterError, PrecisionError
-from ndis.mechanisms.base import Attained
+from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile
 
@@ -58,7 +58,7 @@ class Stage:
         object.__setattr__(self, "noise_multiplier", noise)
         object.__setattr__(self, "sampling_rate", as_rate(self.sampling_rate, name="sampling_rate"))
         object.__setattr__(self, "steps", as_count("steps", self.steps))
-        object.__setattr__(self, "_pair", PrivacyProfile.from_noise_multiplier(noise).remove)
+        object.__setattr__(self, "_pair", noise_pair(noise))
 
     def group(self, steps: int) -> Group:
         """So many steps of the stage."""
@@ -171,7 +171,7 @@ class DPSGD:
         >>> box.width <= 1e-6 * box.upper
         True
         """
-        return PrivacyProfile.from_groups(stage.group(stage.steps) for stage in self.stages)
+        return PrivacyProfile(groups=(stage.group(stage.steps) for stage in self.stages))
 
     @overload
     def epsilon(self, delta: float) -> float: ...
@@ -265,7 +265,7 @@ class DPSGD:
                 middle = float(barycentric_interpolate(places, answers, math.log(n)))
                 below = max(answer for other, answer in found.items() if other < n)  # ε grows with the steps
                 guess = min(max(middle, below), min(answer for other, answer in found.items() if other > n))
-            profile = PrivacyProfile.from_groups(stage.group(taken) for stage, taken in self._taken(n))
+            profile = PrivacyProfile(groups=(stage.group(taken) for stage, taken in self._taken(n)))
             found[n] = profile._smallest_epsilon(delta, "worst", guess)
         return [found[n] for n in ends]
 

@@ -1,4 +1,4 @@
-"""The guarantee of a mechanism: the worse of its two ordered pairs, and what composition and sampling make of it."""
+"""The guarantee of a mechanism is the worse of its two ordered pairs, composed and sampled exactly."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._groups import Choice, Group, Releases, as_noise_multiplier, as_rate, canonical, orders_of, total_failure
+from ndis._groups import Choice, Group, as_noise_multiplier, as_rate, canonical, noise_pair, orders_of, total_failure
 from ndis._pair_json import profile_from_json, profile_to_json
-from ndis._rounding import up
+from ndis._rounding import down, up
 from ndis._search import least_type_two
 from ndis._validate import (
     Adjacency,
     Floats,
+    Order,
     Vector,
     as_adjacency,
     as_count,
@@ -27,9 +28,10 @@ from ndis._validate import (
     as_scalar,
     shaped,
     single,
+    warn_caller,
 )
-from ndis.accountant import groups as kernel
-from ndis.accountant.groups import Order
+from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, Step, certified_epsilon, evaluator, worse
+from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -37,14 +39,14 @@ from ndis.plotting import plot_profile
 
 __all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
 
-_FARTHEST = 690.0  # e^ε is a float up to there
-_NEGLIGIBLE = 1e-16  # beyond the ε with this δ a trade-off curve does not change in a float
-_ZERO = -800.0  # a δ below e^-800 is the float 0
+_MAX_EPSILON = 690.0  # e^ε is a float up to this ε
+_NEGLIGIBLE_DELTA = 1e-16  # a δ below it does not change a trade-off curve in floats
+_LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class PrivacyProfile(Releases):
-    """How private a mechanism is for one record: δ at every ε, the worse of both orders.
+class PrivacyProfile:
+    """A profile says how private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters
     ----------
@@ -55,11 +57,12 @@ class PrivacyProfile(Releases):
     sampling_rates : tuple of float
         Rates of Poisson sampling, one after the other; use `subsampled`.
     failure_probability : float
-        Probability that the pairs say nothing, for example because a private test errs. Every δ here includes it.
+        Probability that the pairs say nothing, for example because a private test errs. Every δ of a profile includes
+        it.
     adjacency : str
         Which data sets are neighbours: "add-remove" or "replace-one".
     groups : tuple of Group
-        The releases, in place of `remove`, `add` and `sampling_rates`; use `from_groups`. Releases without sampling
+        The releases of all groups together, in place of `remove`, `add` and `sampling_rates`. Releases without sampling
         are kept as one group, which comes first.
 
     Examples
@@ -108,7 +111,7 @@ class PrivacyProfile(Releases):
 
     @classmethod
     def from_pair(cls, pair: GaussianPair, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
-        """The guarantee if one pair, and its reverse, is the worst case of both orders.
+        """Return the guarantee of a mechanism whose worst case is one pair, in both orders.
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile.from_pair(ndis.GaussianPair.from_ratios(0.5))
@@ -121,20 +124,13 @@ class PrivacyProfile(Releases):
     def from_groups(
         cls, groups: Iterable[Group], *, adjacency: Adjacency = "add-remove", failure_probability: float = 0.0
     ) -> PrivacyProfile:
-        """The guarantee of all releases of all groups together.
-
-        >>> import ndis
-        >>> from ndis.profile import Group
-        >>> pair = ndis.GaussianPair.from_ratios(1.0, shift=0.5)
-        >>> profile = ndis.PrivacyProfile.from_groups([Group(pair), Group(pair, count=3)])
-        >>> len(profile.groups), profile.remove.dimension
-        (1, 4)
-        """
+        """Use `PrivacyProfile(groups=...)`; this name is deprecated and goes with the next version."""
+        warn_caller("PrivacyProfile.from_groups is deprecated; use PrivacyProfile(groups=...)", DeprecationWarning)
         return PrivacyProfile(groups=groups, adjacency=adjacency, failure_probability=failure_probability)
 
     @classmethod
     def from_noise_multiplier(cls, sigma: float, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
-        """The guarantee of Gaussian noise whose standard deviation is `sigma` times the sensitivity.
+        """Return the guarantee of Gaussian noise whose standard deviation is `sigma` times the sensitivity.
 
         It is a mean shift of 1/sigma. Certificates use that rational exactly; floats round it up.
 
@@ -142,8 +138,53 @@ class PrivacyProfile(Releases):
         >>> round(ndis.PrivacyProfile.from_noise_multiplier(2.0).epsilon(1e-6), 9)
         2.25408465
         """
-        noise = as_noise_multiplier("sigma", sigma)
-        return PrivacyProfile(GaussianPair.from_excess(0, 1 / Fraction(noise)), adjacency=adjacency)
+        return PrivacyProfile(noise_pair(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
+
+    # ------------------------------------------------------------------ its releases
+
+    def _only(self) -> Group:
+        """Return the group of a profile that has one group with one release; others are refused."""
+        if self.composed:
+            raise ParameterError(
+                "profile",
+                "be one release to have one pair per order",
+                f"{sum(g.count for g in self.groups)} releases, some of them sampled",
+                "read its groups",
+            )
+        return self.groups[0]
+
+    @property
+    def remove(self) -> GaussianPair:
+        """Return the pair of the output with the record from the output without it, before sampling.
+
+        Profiles of several groups have no such pair and are refused.
+        """
+        return self._only().remove
+
+    @property
+    def add(self) -> GaussianPair:
+        """Return the pair of the output without the record from the output with it, as `remove` does."""
+        return self._only().add
+
+    @property
+    def sampling_rates(self) -> tuple[float, ...]:
+        """Return the rates of Poisson sampling, one after the other. Profiles of several groups are refused."""
+        return self._only().rates
+
+    @property
+    def sampling_rate(self) -> float:
+        """Return the probability with which a record enters the mechanism; 1 unless subsampled."""
+        return self._only().rate
+
+    @property
+    def sampled(self) -> bool:
+        """Say if some release sees only a sample."""
+        return any(group.sampled for group in self.groups)
+
+    @property
+    def composed(self) -> bool:
+        """Say if there are several releases, some of them sampled. Then no single pair per order exists."""
+        return len(self.groups) > 1 or self.groups[0].count > 1
 
     # ------------------------------------------------------------------ the guarantee
 
@@ -152,7 +193,7 @@ class PrivacyProfile(Releases):
     @overload
     def log_delta(self, epsilon: Vector, *, order: Choice = ...) -> Floats: ...
     def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
-        """log δ(ε), accurate far below the smallest float. Broadcasts over `epsilon`, which may be negative.
+        """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
         >>> round(ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=0.01)).log_delta(3.0), 6)
@@ -165,14 +206,14 @@ class PrivacyProfile(Releases):
     @overload
     def delta(self, epsilon: Vector, *, order: Choice = ...) -> Floats: ...
     def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
-        """δ(ε): the larger of the two orders, or the one asked for. Broadcasts; ε may be negative.
+        """Return δ(ε): the larger of the two orders, or the one asked for. It broadcasts; ε may be negative.
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(2.0))
         >>> round(profile.delta(1.0), 12), round(profile.delta(1.0, order="add"), 12)
         (0.045611619893, 0.0)
         """
-        value: Any = np.exp(self._logs(epsilon, order, _ZERO))
+        value: Any = np.exp(self._logs(epsilon, order, _LOG_OF_ZERO))
         return float(value) if value.ndim == 0 else value
 
     @overload
@@ -180,7 +221,7 @@ class PrivacyProfile(Releases):
     @overload
     def epsilon(self, delta: Vector, *, order: Choice = ...) -> Floats: ...
     def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> float | Floats:
-        """The smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side; 0 if that holds at 0 already. Broadcasts.
+        """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
@@ -191,10 +232,10 @@ class PrivacyProfile(Releases):
         return shaped(np.array([self._smallest_epsilon(d, order) for d in target.ravel().tolist()]), target.shape)
 
     def certify(self, epsilon: float, *, relative_width: float | None = None, order: Choice = "worst") -> Enclosure:
-        """A rigorous enclosure of δ(ε), from the exact inputs.
+        """Return a rigorous enclosure of δ(ε), from the exact inputs.
 
-        A failure probability counts only in the upper end: a guarantee must include it, but nobody has shown that a
-        mechanism uses it up.
+        A failure probability counts only in the upper end. A guarantee must include it, but no mechanism is known to
+        use it up.
 
         Parameters
         ----------
@@ -202,15 +243,15 @@ class PrivacyProfile(Releases):
             May be negative.
         relative_width : float, optional
             Width of the enclosure relative to δ: 1e-10 unless given, and 1e-6 for compositions of sampled releases.
-            A composition of sampled releases whose width is out of reach gets the narrowest enclosure found. For
-            sampled pairs with different variance ratios that compose, the ends are about a percent apart, and no
-            width is promised. Both ends are certain in every case.
+            A composition of sampled releases that cannot be enclosed to this width gets the narrowest enclosure that
+            was computed. For compositions of sampled pairs with different variance ratios the ends are about a percent
+            apart, and no width is promised. Both ends are certain in every case.
         order : {"worst", "remove", "add"}
 
         Raises
         ------
         PrecisionError
-            If the enclosure of one release does not reach that width, or no enclosure is found.
+            If the enclosure of one release does not reach that width, or if there is no enclosure.
 
         Examples
         --------
@@ -221,7 +262,7 @@ class PrivacyProfile(Releases):
         True
         """
         x = single("epsilon", as_floats("epsilon", epsilon))
-        usual = kernel.SAMPLED_WIDTH if self.composed else kernel.WIDTH
+        usual = SAMPLED_WIDTH if self.composed else WIDTH
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
@@ -230,7 +271,7 @@ class PrivacyProfile(Releases):
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
-        """An ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits if needed.
+        """Return an ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits if needed.
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
@@ -239,7 +280,9 @@ class PrivacyProfile(Releases):
         """
         target = as_one_probability("delta", delta)
         if self.composed:
-            return self._certified_epsilon_of_composition(target, order)
+            left = down(Fraction(target) - Fraction(self.failure_probability))
+            both = [Composition(self._steps(one), one) for one in orders_of(order)]
+            return certified_epsilon(both, left) if left > 0.0 else math.inf
         start = x = self._smallest_epsilon(target, order)
         step = 2.0**-48 * max(start, 2.0**-1000)
         while math.isfinite(x) and not self.certify(x, relative_width=1e-13, order=order).upper <= target:
@@ -251,10 +294,10 @@ class PrivacyProfile(Releases):
     @overload
     def tradeoff(self, alpha: Vector) -> Floats: ...
     def tradeoff(self, alpha: ArrayLike) -> float | Floats:
-        """The least type II error of a test with type I error `alpha` that tells neighbours apart. Broadcasts.
+        """Return the least type II error of a test between neighbours with type I error `alpha`. It broadcasts.
 
         This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff). So it is
-        exact for compositions too. Every ε gives a lower bound, and the best one found is returned.
+        exact for compositions too. Every ε gives a lower bound, and the search returns the largest.
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile.from_noise_multiplier(1.0)
@@ -264,15 +307,15 @@ class PrivacyProfile(Releases):
         level = as_floats("alpha", alpha)
         if not ((level >= 0) & (level <= 1)).all():
             raise ParameterError("alpha", "lie between 0 and 1", alpha)
-        reach = replace(self, failure_probability=0.0).epsilon(_NEGLIGIBLE)
-        return shaped(least_type_two(self.delta, level.ravel(), min(reach, _FARTHEST)), level.shape)
+        end = replace(self, failure_probability=0.0).epsilon(_NEGLIGIBLE_DELTA)
+        return shaped(least_type_two(self.delta, level.ravel(), min(end, _MAX_EPSILON)), level.shape)
 
     # ------------------------------------------------------------------ new guarantees from old
 
     def compose(self, *others: PrivacyProfile) -> PrivacyProfile:
-        """The guarantee of all mechanisms together, each with its own randomness.
+        """Return the guarantee of all mechanisms together, each with its own randomness.
 
-        Later ones may depend on the outputs of earlier ones. Each order composes on its own; the worse order is taken
+        Later ones may depend on the outputs of earlier ones. Each order composes separately; the worse order is taken
         at the end. Sampled releases compose exactly too: each draws its own Poisson sample. A lifted model enters with
         the one Gaussian pair that dominates its envelope. The accuracy promised is then that of the dominating pair.
 
@@ -298,31 +341,31 @@ class PrivacyProfile(Releases):
                     repr(p.adjacency),
                     "a guarantee for one relation between data sets says nothing about the other",
                 )
-        return PrivacyProfile.from_groups(
-            (group for p in profiles for group in p.groups),
+        return PrivacyProfile(
+            groups=(group for p in profiles for group in p.groups),
             adjacency=self.adjacency,
             failure_probability=total_failure([p.failure_probability for p in profiles]),
         )
 
     def repeat(self, times: int) -> PrivacyProfile:
-        """The guarantee of `times` runs in all. If the runs are sampled, each draws its own sample.
+        """Return the guarantee of `times` runs. If the runs are sampled, each draws its own sample.
 
         >>> import ndis
         >>> ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.1)).repeat(10).remove.dimension
         10
         """
         times = as_count("times", times)
-        return PrivacyProfile.from_groups(
-            (replace(group, count=group.count * times) for group in self.groups),
+        return PrivacyProfile(
+            groups=(replace(group, count=group.count * times) for group in self.groups),
             adjacency=self.adjacency,
             failure_probability=total_failure([self.failure_probability], times=times),
         )
 
     def subsampled(self, rate: float) -> PrivacyProfile:
-        """The guarantee if each record enters on its own with probability `rate` (Poisson sampling), exactly.
+        """Return the guarantee if each record enters independently with probability `rate` (Poisson sampling), exactly.
 
         All releases of the profile see one sample. Sampling a sample multiplies the rates. A failure probability stays
-        as it is, though sampling would make it smaller. Two cases are refused: releases that draw a sample each, and
+        unchanged, though sampling would make it smaller. Two cases are refused: releases that draw a sample each, and
         "replace-one" neighbours.
 
         >>> import ndis
@@ -341,8 +384,8 @@ class PrivacyProfile(Releases):
                 "sample each release before you compose",
             )
         (group,) = self.groups
-        return PrivacyProfile.from_groups(
-            [replace(group, rates=(*group.rates, q))],
+        return PrivacyProfile(
+            groups=[replace(group, rates=(*group.rates, q))],
             adjacency=self.adjacency,
             failure_probability=self.failure_probability,
         )
@@ -354,7 +397,7 @@ class PrivacyProfile(Releases):
         return plot_profile(self, ax=ax, **options)
 
     def to_json(self) -> str:
-        """The profile as JSON text, from the exact inputs of its pairs.
+        """Write the profile as JSON text, from the exact inputs of its pairs.
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.02, copies=100))
@@ -365,7 +408,7 @@ class PrivacyProfile(Releases):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> PrivacyProfile:
-        """The profile that `to_json` wrote; anything else is refused.
+        """Read the profile that `to_json` wrote; anything else is refused.
 
         Format 1 did not name the adjacency. Its profiles are read as "add-remove".
 
@@ -380,10 +423,10 @@ class PrivacyProfile(Releases):
     # ------------------------------------------------------------------ one order at a time
 
     def _logs(self, epsilon: ArrayLike, order: Choice, floor: float) -> float | Floats:
-        """log δ(ε); −inf may stand for a value that is known to lie below `floor`."""
+        """Return log δ(ε). A value that is known to lie below `floor` may be −inf."""
         x = as_floats("epsilon", epsilon)
         if self.composed and order == "worst":
-            values = kernel.worst_log_delta(self._steps("remove"), self._steps("add"), x.ravel(), floor)
+            values = worse([Composition(self._steps(one), one) for one in orders_of(order)], x.ravel(), floor)
         else:
             values = np.maximum.reduce([self._log_delta(one, x.ravel(), floor) for one in orders_of(order)])
         if self.failure_probability:
@@ -391,7 +434,25 @@ class PrivacyProfile(Releases):
         return shaped(values, x.shape)
 
     def _log_delta(self, order: Order, epsilon: Floats, floor: float) -> Floats:
-        return kernel.log_delta(self._steps(order), order, epsilon, floor)
+        return self._evaluator(order).log_delta(epsilon, floor)
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
-        return kernel.certify(self._steps(order), order, epsilon, relative_width=relative_width)
+        return self._evaluator(order).certify(epsilon, relative_width)
+
+    def _steps(self, order: Order) -> list[Step]:
+        return [group.step(order) for group in self.groups]
+
+    def _evaluator(self, order: Order) -> Composition | OneRelease:
+        return evaluator(self._steps(order), order)
+
+    def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
+        """Return the smallest safe ε for the δ `target`; a guess only saves time."""
+        if self.failure_probability:
+            target = down(Fraction(target) - Fraction(self.failure_probability))
+            if not target > 0.0:
+                return math.inf
+        epsilon = 0.0
+        for order in orders_of(choice):
+            if epsilon < math.inf:
+                epsilon = self._evaluator(order).smallest_epsilon(target, epsilon, guess)
+        return epsilon

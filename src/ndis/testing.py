@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndis.auditing import AuditReport, Claim, ClaimedCurve, Witness, audit
+from ndis.auditing import AuditReport, Claim, Witness, audit
 
 __all__ = ["assert_not_refuted", "assert_refuted"]
 
 
-def assert_not_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> AuditReport:
+def assert_not_refuted(claim: Claim, **audit_arguments: Any) -> AuditReport:
     """Audit a claim and fail if it is refuted. A test that passes proves nothing about pairs that were not tested.
 
     Parameters
     ----------
-    claim : Claim or ClaimedCurve
+    claim : Claim
         The claim of the mechanism.
     **audit_arguments
         As for `ndis.audit`: `pairs`, or `algorithm` with `data`, or `mechanism`.
@@ -58,7 +58,7 @@ def assert_not_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> A
     return report
 
 
-def assert_refuted(claim: Claim | ClaimedCurve, **audit_arguments: Any) -> AuditReport:
+def assert_refuted(claim: Claim, **audit_arguments: Any) -> AuditReport:
     """Audit a claim and fail unless it is refuted. Use it to test that a claim is tight or a known flaw is found.
 
     >>> import ndis

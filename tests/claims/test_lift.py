@@ -14,9 +14,9 @@ import pytest
 import ndis
 from ndis import GaussianPair
 from ndis._search import smallest_safe
+from ndis.paper.sensitivities import printed_bound_not_private
 from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 from ndis.worst_case.profile import certified_worst_delta, worst_log_delta
-from ndis.worst_case.split import printed_bound_not_private
 
 
 class Logistic:

@@ -10,9 +10,9 @@ import pytest
 
 import ndis
 from ndis._exact import exact_array
-from ndis.auditing import AddAdversarial, Claim, ProjectionLaw, audit
+from ndis.auditing import AddAdversarial, Claim, ProjectionLaw, Search, audit
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import Mechanism
+from ndis.mechanisms.mechanism import Mechanism
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.pair import GaussianPair
 
@@ -98,7 +98,7 @@ def test_a_lone_row_attains_the_guarantee_of_a_projection():
     row = np.array([[1.0, 0.0, 0.0]])
     claim = Claim(1.0, 1e-6)
     assert not audit(claim, mechanism=exact, data=row).refuted
-    from ndis.auditing.projection import projection_neighbours
+    from ndis.auditing.candidates.projection import projection_neighbours
 
     (removal, _), _, _ = projection_neighbours(ProjectionLaw(100, 0.99 * exact.ridge, 1.0), row)
     assert audit(claim, pairs=[removal.profile]).refuted
@@ -122,11 +122,11 @@ def test_a_lifted_model_on_its_data(lifted_logistic):
     data = (x, np.where(x[:, 0] > 0, 1.0, -1.0))
     claim = Claim(1.0, 1e-5)
     rules = [AddAdversarial(row_norm_bound=1.0, target_values=(-1.0, 1.0), generations=2, offspring=3, starts=1)]
-    report = audit(claim, mechanism=lifted_logistic, data=data, neighbours=rules)
+    report = audit(claim, mechanism=lifted_logistic, data=data, search=Search(neighbours=rules))
     assert not report.refuted
     assert report.pairs_tried > 6
     # the model by itself, with a hundredth of the noise
-    from ndis.auditing.guarantees import Lifted
+    from ndis.auditing.candidates.mechanism import Lifted
 
     bare = Lifted(lifted_logistic.model, 0.01 * lifted_logistic.noise_variance)
     report = audit(claim, algorithm=bare, data=data)

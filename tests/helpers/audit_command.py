@@ -1,4 +1,4 @@
-"""`ndis audit` in this process, and the requests that its tests write."""
+"""`ndis audit` in this process, and the claim files that its tests write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def convicted(*args: object) -> str:
     return result.stdout
 
 
-def write(content: object, name: str = "audit.json") -> str:
+def write(content: object, name: str = "claim.json") -> str:
     with open(name, "w") as file:
         json.dump(content, file)
     return name

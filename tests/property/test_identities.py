@@ -135,16 +135,16 @@ def test_epsilon_is_safe_and_tight(pair: GaussianPair, delta: float) -> None:
         assert pair.delta(epsilon * (1 - 1e-9)) >= delta
 
 
-@quick
+@settings(max_examples=30, deadline=None)
 @given(pairs, st.floats(0.001, 0.999))
 def test_tradeoff_meets_its_supporting_lines(pair: GaussianPair, alpha: float) -> None:
     # f(α) = sup_ε 1 − δ_QP(ε) − e^ε α over real ε: no line lies above, and one touches
     beta = pair.tradeoff(alpha)
-    grid = np.linspace(-12, 12, 4001)
+    grid = np.linspace(-12, 12, 1001)
     lines = 1 - pair.reversed().delta(grid) - np.exp(grid) * alpha
     assert lines.max() <= beta + 1e-9
     if lines.max() > 0:
-        assert lines.max() >= beta - 1e-3
+        assert lines.max() >= beta - 1e-2
 
 
 @pytest.mark.parametrize("order", [0.3, 0.9, 1.0, 1.1, 2.0, 7.5])

@@ -6,17 +6,20 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.accountant.floats import SampledComposition, SampledGroup
-from ndis.accountant.laws.mellin import MellinMoment
-from ndis.accountant.moment import ShiftMoment
-
-
-def shift(rate, mu, count):
-    return SampledGroup(rate, np.zeros(1), np.array([mu]), np.ones(1), count)
+from helpers.compositions import in_floats, releases
+from helpers.compositions import shifts as shift
+from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.sampled_pair import SampledPair
+from ndis.pair import GaussianPair
 
 
 def log_delta(groups, order, *epsilon):
-    return SampledComposition(groups, order).log_delta(np.array(epsilon))[0]
+    return in_floats(groups, order).log_delta(np.array(epsilon))[0]
+
+
+def moment(rate, t, m, copies, order):
+    pair = GaussianPair.from_ratios(1.0 + t, shift=m, copies=copies)
+    return SampledPair(pair, (rate,), order)  # the pair is that of the order
 
 
 def brute_force(rate, mu, count, epsilon, order):
@@ -62,7 +65,7 @@ def random_case(seed):
 @pytest.mark.parametrize("seed", range(50))
 def test_brute_force_agrees(seed):
     rate, mu, count, epsilon, order = random_case(seed)
-    (got,), (error,) = SampledComposition([shift(rate, mu, count)], order).log_delta(np.array([epsilon]))
+    (got,), (error,) = in_floats([shift(rate, mu, count)], order).log_delta(np.array([epsilon]))
     want = brute_force(rate, mu, count, epsilon, order)
     assert abs(got - want) <= 1e-9 * (1 + abs(want)), (rate, mu, count, epsilon, order)
     assert error <= 1e-11 * (1 + abs(got))
@@ -105,7 +108,7 @@ def test_delta_grows_with_rate_steps_and_shift_and_falls_with_epsilon():
 
 
 def test_many_epsilon_on_shared_paths_are_those_of_one_at_a_time():
-    composition = SampledComposition([shift(0.02, 0.8, 2000)], "remove")
+    composition = in_floats([shift(0.02, 0.8, 2000)], "remove")
     epsilon = np.linspace(-1.0, 12.0, 40)
     together, _ = composition.log_delta(epsilon)
     alone = [composition.log_delta(np.array([e]))[0][0] for e in epsilon]
@@ -122,48 +125,48 @@ def test_beyond_the_end_of_the_loss_delta_is_exactly_zero():
 def test_two_steps_far_out_in_the_add_order():
     """Near the end of the loss δ comes from the far left; it is small there and not zero."""
 
-    class Contour(SampledComposition):
-        _few_shifts = ()
-
     groups = [shift(0.0129600985, 0.0420466, 1), shift(7.96265763e-05, 0.21039414, 1)]
-    got, want = (c(groups, "add").log_delta(np.array([0.006777468711]))[0][0] for c in (SampledComposition, Contour))
+    (got,), _ = in_floats(groups, "add").log_delta(np.array([0.006777468711]))
+    contour = in_floats(groups, "add")
+    contour.__dict__["_few_shifts"] = ()
+    (want,), _ = contour.log_delta(np.array([0.006777468711]))
     assert -168 < want < -167
     assert got == pytest.approx(want, rel=1e-11)
 
 
 def test_epsilon_meets_its_delta():
     for order in ("remove", "add"):
-        e = SampledComposition([shift(256 / 60000, 1 / 1.1, 14062)], order).epsilon(1e-5)
+        e = in_floats([shift(256 / 60000, 1 / 1.1, 14062)], order).epsilon(1e-5)
         assert log_delta([shift(256 / 60000, 1 / 1.1, 14062)], order, e)[0] <= math.log(1e-5)
         assert log_delta([shift(256 / 60000, 1 / 1.1, 14062)], order, e * (1 - 1e-9))[0] > math.log(1e-5)
-    assert SampledComposition([shift(256 / 60000, 1 / 1.1, 14062)], "remove").epsilon(1e-5) == pytest.approx(
+    assert in_floats([shift(256 / 60000, 1 / 1.1, 14062)], "remove").epsilon(1e-5) == pytest.approx(
         2.38159692, abs=1e-8
     )
 
 
-@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("order", ["remove", "add"])
 @pytest.mark.parametrize("s", [0.5, 2.0 + 3.0j, 1.5 + 40.0j])
-def test_both_ways_to_a_moment_agree_on_a_shift(add, s):
+def test_both_ways_to_a_moment_agree_on_a_shift(order, s):
     """The trapezoid on a tilted line and the Mellin–Barnes integral."""
-    line = ShiftMoment(0.05, 0.7, add=add)
-    barnes = MellinMoment(0.05, np.zeros(1), np.array([0.7]), np.ones(1), add=add)
+    pair = GaussianPair.from_ratios(1.0, shift=0.7)
+    line, barnes = MeanShift(pair, (0.05,), order), SampledPair(pair, (0.05,), order)
     point = np.array([s], dtype=complex)
     a, b = (m.centred(point)[0][0] + m.mean * s for m in (line, barnes))
     assert abs(a - b) <= 1e-12 * abs(a)
 
 
-@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("order", ["remove", "add"])
 @pytest.mark.parametrize(("t", "m"), [(0.4, 0.3), (-0.4, 0.3), (0.4, 0.0)])
-def test_moments_of_a_pair_are_those_of_a_direct_sum(add, t, m):
-    rate, s = 0.1, 1.2 + 6.0j
+def test_moments_of_a_pair_are_those_of_a_direct_sum(order, t, m):
+    add, rate, s = order == "add", 0.1, 1.2 + 6.0j
     x = np.arange(-40.0, 40.0, 0.002)
     p, q = np.exp(-0.5 * (x - m) ** 2 / (1 + t)) / math.sqrt(1 + t), np.exp(-0.5 * x * x)
     own, other = (p, q) if add else (q, p)
     with np.errstate(divide="ignore", invalid="ignore"):
         mixed = own * np.exp((-s if add else 1 + s) * np.log((1 - rate) + rate * other / own))
     want = np.nansum(mixed) * 0.002 / math.sqrt(2 * math.pi)
-    moment = MellinMoment(rate, np.array([t]), np.array([m]), np.ones(1), add=add)
-    got = np.exp(moment.centred(np.array([s]))[0][0] + moment.mean * s)
+    law = moment(rate, t, m, 1, order)
+    got = np.exp(law.centred(np.array([s]))[0][0] + law.mean * s)
     assert abs(got - want) <= 1e-10 * abs(want)
 
 
@@ -175,17 +178,15 @@ def test_moments_of_a_sketch_are_those_of_a_chi_square(s):
     law = np.exp((r / 2 - 1) * np.log(x / 2) - x / 2 - math.lgamma(r / 2)) / 2
     ratio = np.exp(-0.5 * r * math.log1p(t) + 0.5 * t / (1 + t) * x)
     want = (law * ((1 - rate + rate * ratio) ** (1 + s))).sum() * 0.01
-    moment = MellinMoment(rate, np.array([t]), np.zeros(1), np.array([float(r)]), add=False)
-    got = np.exp(moment.centred(np.array([s], dtype=complex))[0][0] + moment.mean * s)
+    sketch = moment(rate, t, 0.0, r, "remove")
+    got = np.exp(sketch.centred(np.array([s], dtype=complex))[0][0] + sketch.mean * s)
     assert abs(got - want) <= 1e-10 * abs(want)
 
 
 @pytest.mark.parametrize("order", ["remove", "add"])
 def test_a_sampled_sketch_composes(order):
     """Splitting changes nothing, and many steps at a small rate are near the Gaussian law of their variance."""
-    sketch = SampledGroup(0.01, np.array([1 / 35.54]), np.zeros(1), np.array([100.0]), 2000)
-    sketch = sketch.reversed() if order == "add" else sketch
-    half = SampledGroup(sketch.rate, sketch.excess, sketch.shift, sketch.copies, 1000)
+    sketch, half = (releases(0.01, 1 / 35.54, 0.0, n, 100) for n in (2000, 1000))
     whole = log_delta([sketch], order, 0.1, 0.3)
     np.testing.assert_allclose(log_delta([half, half], order, 0.1, 0.3), whole, rtol=1e-11)
     ratio = (1 - (1 / 35.54) ** 2) ** -50  # E w² under the law without the record
@@ -196,7 +197,7 @@ def test_a_sampled_sketch_composes(order):
 
 @pytest.mark.parametrize("guess", [1e-9, 0.5, 2.3815969, 2.3816, 40.0, -1.0])
 def test_a_guess_does_not_change_epsilon(guess):
-    law = SampledComposition([shift(256 / 60000, 1 / 1.1, 14062)], "remove")
+    law = in_floats([shift(256 / 60000, 1 / 1.1, 14062)], "remove")
     got = law.epsilon(1e-5, guess)
     assert got == pytest.approx(law.epsilon(1e-5), rel=1e-12)
     assert law.log_delta(np.array([got]))[0][0] <= math.log(1e-5)

@@ -55,7 +55,7 @@ class TestCompositions:
         assert plain.subsampled(1.0).repeat(20).remove.dimension == 20
         nearly = Group(plain.remove, rates=(1.0 - 2.0**-53,), count=20)
         x = np.array([-1.0, 0.5, 3.0])
-        close(PrivacyProfile.from_groups([nearly]).log_delta(x), plain.repeat(20).log_delta(x), rel=1e-8)
+        close(PrivacyProfile(groups=[nearly]).log_delta(x), plain.repeat(20).log_delta(x), rel=1e-8)
 
     def test_several_steps_are_repeats(self):
         assert STEP.repeat(6).delta(0.4) == STEP.repeat(2).repeat(3).delta(0.4) == STEP.compose(*[STEP] * 5).delta(0.4)
@@ -120,7 +120,7 @@ class TestCompositions:
         assert profile.epsilon(delta) <= e <= profile.epsilon(delta) * (1 + 1e-5)
 
     def test_a_failure_probability_counts(self):
-        profile = PrivacyProfile.from_groups(STEP.repeat(100).groups, failure_probability=1e-7)
+        profile = PrivacyProfile(groups=STEP.repeat(100).groups, failure_probability=1e-7)
         assert profile.delta(0.5) == pytest.approx(STEP.repeat(100).delta(0.5) + 1e-7, rel=1e-12)
         e = profile.certified_epsilon(1e-6)
         assert profile.certify(e).upper <= 1e-6

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import ndis
 from ndis._files import check_file, check_new_folder, open_to_append, write_file, write_folder
-from ndis.auditing.journal import Journal
 from ndis.cli import app
 from ndis.errors import ParameterError
 
@@ -52,11 +51,6 @@ OUTPUTS = {
     "report": ("r.html", lambda p: ["audit", "pairs.json", "--report", p]),
     "json report": ("r.json", lambda p: ["audit", "pairs.json", "-o", p]),
     "regress": ("f.json", lambda p: ["regress", "xy.npy", "--target", "1", *PUBLIC, "--target-bound", "1", "-o", p]),
-    "journal": (
-        "j.jsonl",
-        lambda p: ["audit", "rows.npy", "--algorithm", "law_of_files:law", "--epsilon", "9", "--delta", "0.5",
-                   "--journal", p],
-    ),
 }  # fmt: skip
 each_output = pytest.mark.parametrize("kind", OUTPUTS)
 
@@ -79,7 +73,7 @@ def no_data(monkeypatch):
     def read(*_: object, **__: object) -> None:
         raise AssertionError("data were read before the output was checked")
 
-    for name in ("audit.read_request", "projection.reading", "spectrum.profile_from"):
+    for name in ("audit.read_object", "sketch.table_options", "regress.table_options", "spectrum._profile"):
         monkeypatch.setattr(f"ndis.cli.{name}", read)
 
 
@@ -133,7 +127,7 @@ def test_a_link_to_a_regular_file_is_followed(here, kind):
     (here / name).symlink_to(real)
     assert run(kind, name).exit_code == 0
     assert (here / name).is_symlink()
-    assert real.stat().st_ino == old[0] if kind == "journal" else real.stat().st_ino != old[0]
+    assert real.stat().st_ino != old[0]
 
 
 @pytest.mark.parametrize("target", ["dangling", "exists", "file", "nowhere", "long"])
@@ -189,12 +183,6 @@ def test_null_characters():
     for use in (*WRITERS, open_to_append):
         with pytest.raises(ParameterError, match="null characters"):
             use("a\0b")
-
-
-def test_a_journal_never_waits_for_a_pipe(tmp_path):
-    os.mkfifo(tmp_path / "j")
-    with pytest.raises(ParameterError, match=r"journal must be a file that can be written; got .*not a regular file"):
-        Journal(tmp_path / "j", {}, 1)
 
 
 # --- parts that a killed process leaves behind -----------------------------------------------------

@@ -111,4 +111,4 @@ class TestPlot:
 
 
 def test_the_picture_spans_the_profile_without_its_failure_probability():
-    assert epsilon_grid(TESTED.profile())[-1] > TESTED.profile().epsilon(TESTED.delta)
+    assert epsilon_grid(TESTED.profile())[-1] > TESTED.profile().epsilon(TESTED.target_delta)

@@ -203,7 +203,7 @@ class TestGroups:
         for call in (
             lambda: profile.subsampled(0.1),
             lambda: PrivacyProfile(WIDE, sampling_rates=(0.1,), adjacency="replace-one"),
-            lambda: PrivacyProfile.from_groups([Group(WIDE, rates=(0.1,))], adjacency="replace-one"),
+            lambda: PrivacyProfile(groups=[Group(WIDE, rates=(0.1,))], adjacency="replace-one"),
         ):
             with pytest.raises(ParameterError, match=message):
                 call()
@@ -212,8 +212,8 @@ class TestGroups:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: PrivacyProfile.from_groups([]), "^groups must hold at least one group; got none"),
-            (lambda: PrivacyProfile.from_groups([WIDE]), "^groups must be Group values; got GaussianPair"),
+            (lambda: PrivacyProfile(groups=[]), "^groups must hold at least one group; got none"),
+            (lambda: PrivacyProfile(groups=[WIDE]), "^groups must be Group values; got GaussianPair"),
             (lambda: PrivacyProfile(WIDE, groups=[Group(WIDE)]), "^groups must stand in place of remove"),
             (lambda: Group(WIDE, count=0), "^count must be whole numbers of at least 1; got "),
             (lambda: Group(WIDE, count=math.nan), "^count must be finite; got nan"),

@@ -1,8 +1,9 @@
-"""A composition of sampled releases in one order: fast floats, and the certificate where floats refuse.
+"""δ(ε) of the releases of a profile in one order: the one place that decides how it is evaluated.
 
-`ndis.accountant.floats` evaluates δ in milliseconds with an error estimate, and refuses if the estimate is too large.
-For pairs with one variance ratio `ndis.accountant.certified` then encloses log δ to ten digits, in about a
-second. Its middle is taken. A certificate of the remove order comes from the add order where that loses few digits.
+A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose.
+`ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if the estimate is too
+large. Then `ndis.accountant.certify` encloses log δ to ten digits, in about a second, and the middle is taken. A
+certificate of the remove order comes from the add order if that loses few digits.
 """
 
 from __future__ import annotations
@@ -11,25 +12,28 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from flint import arb
 
-from ndis._balls import climb, outward, precision
-from ndis._validate import Floats
-from ndis.accountant import certified as sampled_certified
-from ndis.accountant import floats as sampled
-from ndis.accountant.chernoff import chernoff_upper
+from ndis._balls import outward, precision
+from ndis._validate import Floats, Order
+from ndis.accountant.certify import Certifier
 from ndis.accountant.contour import find_saddle
-from ndis.accountant.one_release import Order
+from ndis.accountant.floats import FloatComposition
+from ndis.accountant.laws import Law, Release
+from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.plain import Plain
+from ndis.accountant.laws.sampled_pair import SampledPair
+from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.invariants import Invariants
-from ndis.spectrum.origins import enclose
 
-__all__ = ["SAMPLED_WIDTH", "Composition", "Step", "worse"]
+__all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "Step", "certified_epsilon", "evaluator", "worse"]
 
+WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
@@ -38,96 +42,101 @@ _NOTHING = 1e15  # of −log δ: more has no number
 _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # of e^ε δ'(−ε) that δ(ε) must be, for a certificate from the other order
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
-_BITS = (256, 512, 1024, 2048)
 _MOVES = 120
+_AIMS = 24  # certificates tried for one ε
 _TOO_LITTLE_NOISE = (
     "the composition is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add "
     "noise"
 )
 _LEAST_RATE = 1e-15  # of a step that composes
-_LEAST_SHIFT, _MOST_SHIFT = 1e-8, 50.0  # of a sampled step that composes
+_MOST_SHIFT = 50.0  # of a sampled step that composes
 _PLACES = np.geomspace(0.05, 500.0, 16)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """`count` equal releases of one order; a record enters each with the product of the rates."""
+    """Describe `count` equal releases of one pair; a record enters each with the product of the rates.
+
+    The pair is that of the order in which the step is asked for its law.
+    """
 
     pair: Invariants
     rates: tuple[float, ...]
     count: int
 
-    @property
-    def curved(self) -> bool:
-        """True for a sampled pair with different variance ratios, which has no certificate of a given width."""
-        ratios = self.pair.excess[(self.pair.excess != 0.0) | (self.pair.shift != 0.0)]
-        return bool(self.rates) and not (ratios == ratios[:1]).all()
-
-
-class Composition:
-    """Several releases, with a sample among them, in one order.
-
-    >>> import ndis
-    >>> step = Step(ndis.GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), 1000)
-    >>> round(float(Composition([step], "remove").log_delta(np.array([1.5]))[0][0]), 6)
-    -9.121818
-    """
-
-    def __init__(self, steps: Sequence[Step], order: Order) -> None:
-        if any(step.pair.mutually_singular for step in steps):
+    def law(self, order: Order) -> Law:
+        """Return the law of one release."""
+        pair = self.pair
+        if pair.mutually_singular:
             raise ParameterError(
                 "pairs of a composition with sampling",
                 "not be mutually singular",
                 "two laws on different subspaces",
                 "such a release hides nothing about a record in its sample",
             )
-        _in_reach(steps)
-        self.steps, self.order = steps, order
-        self._stand_ins: dict[float, sampled_certified.StandIns] = {}
+        if not self.rates or not ((pair.excess != 0.0) | (pair.shift != 0.0)).any():
+            return Plain(pair)
+        if not (rate := math.prod(self.rates)) >= _LEAST_RATE:
+            raise PrecisionError(
+                f"the composition is not known: a sampling rate of {rate:.3g} is out of reach; rates from "
+                f"{_LEAST_RATE:g} on are accounted"
+            )
+        return (MeanShift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
+
+
+def evaluator(steps: Sequence[Step], order: Order) -> Composition | OneRelease:
+    """Return what evaluates the releases of one order: log_delta, certify and smallest_epsilon."""
+    if len(steps) > 1 or steps[0].count > 1:
+        return Composition(steps, order)
+    return OneRelease(steps[0].pair, steps[0].rates, order)
+
+
+class Composition:
+    """Compose several releases in one order.
+
+    >>> import ndis
+    >>> step = Step(ndis.GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), 1000)
+    >>> round(float(Composition([step], "remove").log_delta(np.array([1.5]))[0]), 6)
+    -9.121818
+    """
+
+    def __init__(self, releases: Sequence[Release], order: Order) -> None:
+        self.order = order
+        self.parts = [(release.law(order), release.count) for release in releases if release.count > 0]
+        shifts = [law for law, _ in self.parts if isinstance(law, MeanShift)]
+        if any(law.shift > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
+            raise PrecisionError(_TOO_LITTLE_NOISE)
+        self.floats = FloatComposition(self.parts, order)
+        self.certifier = Certifier(lambda: [(law.enclosed(), n) for law, n in self.parts])
 
     @cached_property
-    def law(self) -> sampled.SampledComposition:
-        """The law of the loss, as the float kernel takes it."""
-        return sampled.SampledComposition(
-            [
-                sampled.SampledGroup(math.prod(s.rates), s.pair.excess, s.pair.shift, s.pair.copies, s.count)
-                for s in self.steps
-            ],
-            self.order,
-        )
+    def _same_pair(self) -> bool:
+        """True if every law is a mean shift, which has the same pair in both orders."""
+        return all(isinstance(law, MeanShift) or _is_shift(law) for law, _ in self.parts)
 
-    @cached_property
-    def enclosed(self) -> list[sampled_certified.SampledGroup]:
-        """The groups with their exact invariants, as the certificate takes them."""
-        found = []
-        for step in self.steps:
-            origins = step.pair.origins
-            invariants = climb(partial(enclose, origins), _BITS) if origins else None
-            if invariants is None:
-                raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
-            found.append(sampled_certified.SampledGroup(step.rates, invariants, step.count))
-        return found
-
-    def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
-        """log δ at each entry of a vector ε, and its error.
+    def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> Floats:
+        """Return log δ at each entry of a vector ε.
 
         −inf stands for a value known to lie below `floor`, and for one that is not worth a number.
         """
-        curved = any(step.curved for step in self.steps)
-        if epsilon.size == 1 and not curved and not self.law.few:  # a short certificate takes less time than densities
+        return self.log_delta_and_error(epsilon, floor)[0]
+
+    def log_delta_and_error(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
+        """Return `log_delta` and its error."""
+        if epsilon.size == 1 and not self.floats.few:  # a short certificate takes less time than densities
             with suppress(PrecisionError):
-                return self.law.log_delta(epsilon, densities=False)
+                return self.floats.log_delta(epsilon, densities=False)
             with suppress(PrecisionError):
                 return self._certified_log(float(epsilon[0]), short=True)
         try:
-            return self.law.log_delta(epsilon)
+            return self.floats.log_delta(epsilon)
         except PrecisionError:
             if epsilon.size > 1:
-                value, error = zip(*(self.log_delta(x, floor) for x in np.split(epsilon, epsilon.size)), strict=True)
+                value, error = zip(*(self.log_delta_and_error(x, floor) for x in np.split(epsilon, epsilon.size)), strict=True)
                 return np.concatenate(value), np.concatenate(error)
             if self.below(float(epsilon[0]), floor) or self._is_nothing(float(epsilon[0])):
                 return np.array([-math.inf]), np.zeros(1)
-            if curved or self.below(float(epsilon[0]), _TINY):
+            if self.below(float(epsilon[0]), _TINY):
                 raise
             return self._certified_log(float(epsilon[0]))
 
@@ -135,48 +144,34 @@ class Composition:
         """The middle of a certificate of ten digits, and its width as the error."""
         if self.below(epsilon, _TINY):
             raise PrecisionError("delta is too small for a certificate in the place of floats")
-        box = sampled_certified.certify_sampled_log(
-            self.enclosed, epsilon, order=self.order, relative_width=_CLOSE, short=short
-        )
+        box = self.certifier.certify_log(epsilon, _CLOSE, short=short)
         if box.upper == -math.inf:
             return np.array([-math.inf]), np.zeros(1)
         return np.array([0.5 * (box.lower + box.upper)]), np.array([box.width + 2.0**-52 * math.fabs(box.upper)])
 
     def _is_nothing(self, epsilon: float) -> bool:
         """True for mean shifts whose log δ is below −10¹⁵ even without sampling, by the tail of a Gaussian loss."""
-        if any((step.pair.excess != 0.0).any() for step in self.steps):
+        if not self._same_pair:
             return False
-        square = math.fsum(s.count * float((s.pair.copies * s.pair.shift**2).sum()) for s in self.steps)
+        square = math.fsum(2.0 * n * law.size for law, n in self.parts)  # the mean loss of a shift μ is μ²/2
         return epsilon - 0.5 * square > math.sqrt(2.0 * _NOTHING * square) > 0.0
 
     def below(self, epsilon: float, level: float) -> bool:
         """True if Chernoff's bound shows that log δ(ε) < level."""
         aim = level - _CLEARLY
-        return level > -math.inf and find_saddle(self.law, self.law.mean - epsilon, aim)[3] < aim
+        return level > -math.inf and find_saddle(self.floats, self.floats.mean - epsilon, aim)[3] < aim
 
     def certify(self, epsilon: float, relative_width: float) -> Enclosure:
-        """A certified enclosure of δ(ε). It has this relative width if that is within reach, or is wider.
-
-        For sampled pairs with different variance ratios no width is promised. If nothing else is within reach, the
-        enclosure is 0 and the bound of thm:sampled-chernoff.
-        """
-        curved = any(step.curved for step in self.steps)
-        if not curved and (place := self._place_below(epsilon, 1.1 * _ZERO)):
-            with suppress(PrecisionError):
-                upper = sampled_certified.bound_sampled(self.enclosed, epsilon, order=self.order, place=place)
-                if upper <= _LEAST_FLOATS:  # no enclosure in floats is narrower
-                    return Enclosure(0.0, upper)
+        """Enclose δ(ε). The enclosure has this relative width if a sum of moments can have it, or is wider."""
+        with suppress(PrecisionError):
+            if (place := self._place_below(epsilon, 1.1 * _ZERO)) and (
+                upper := self.certifier.upper(epsilon, place)
+            ) <= _LEAST_FLOATS:  # no enclosure in floats is narrower
+                return Enclosure(0.0, upper)
         with suppress(PrecisionError):
             if (box := self._reflected(epsilon, relative_width)) is not None:
                 return box
-        box = Enclosure(0.0, 1.0)
-        with suppress(PrecisionError):
-            box = sampled_certified.bounds_sampled(
-                self.enclosed, epsilon, order=self.order, relative_width=relative_width, made=self._stand_ins
-            )
-        if box.lower > 0.0 or box.upper == 0.0:
-            return box
-        return Enclosure(0.0, min(box.upper, chernoff_upper(self.enclosed, epsilon, order=self.order)))
+        return self.certifier.bounds(epsilon, relative_width)
 
     def _reflected(self, epsilon: float, relative_width: float) -> Enclosure | None:
         """δ(ε) = e^ε δ'(−ε) − (e^ε − 1) from a certificate of the add order, which is quick; None if δ is too small.
@@ -184,15 +179,14 @@ class Composition:
         The moments of the add order do not explode, so that its sum is short even for few steps at a small rate. A mean
         shift is the same pair in both orders.
         """
-        if self.order != "remove" or not epsilon >= 0.0 or any((step.pair.excess != 0.0).any() for step in self.steps):
+        if self.order != "remove" or not epsilon >= 0.0 or not self._same_pair:
             return None
-        log_delta, grown = float(self.law.log_delta(np.array([epsilon]))[0][0]), math.expm1(min(epsilon, 700.0))
+        log_delta, grown = float(self.floats.log_delta(np.array([epsilon]))[0][0]), math.expm1(min(epsilon, 700.0))
         share = 1.0 / (1.0 + grown * math.exp(min(-log_delta, 700.0)))  # for the plan only
         if not share > _LEAST_SHARE:
             return None
-        box = sampled_certified.certify_sampled(
-            self.enclosed, -epsilon, order="add", relative_width=0.4 * relative_width * share
-        )
+        other = Certifier(lambda: [(law.reversed().enclosed(), n) for law, n in self.parts])
+        box = other.certify(-epsilon, 0.4 * relative_width * share)
         with precision(128):
             factor, less = arb(epsilon).exp(), arb(epsilon).expm1()
             low, high = outward(factor * arb(box.lower) - less).lower, outward(factor * arb(box.upper) - less).upper
@@ -200,10 +194,10 @@ class Composition:
 
     def _place_below(self, epsilon: float, level: float) -> float:
         """The first of some orders for which Chernoff's bound in floats is below this level; 0 if there is none."""
-        s = _PLACES[0.9 * self.law.limit > _PLACES]
+        s = _PLACES[0.9 * self.floats.limit > _PLACES]
         with np.errstate(over="ignore", invalid="ignore"):
-            k, _ = self.law.centred(s.astype(np.complex128))
-            good = np.flatnonzero(k.real + s * (self.law.mean - epsilon) < level)
+            k, _ = self.floats.centred(s.astype(np.complex128))
+            good = np.flatnonzero(k.real + s * (self.floats.mean - epsilon) < level)
         return float(s[good[0]]) if good.size else 0.0
 
     def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:
@@ -211,23 +205,23 @@ class Composition:
         # Rounding moved the loss by about `doubt` of its own size. A loss that moves by r changes δ(ε) to at most
         # e^r δ(ε − r).
         goal = math.log(target)
-        doubt = 4.0 * max(step.pair.uncertainty for step in self.steps)
-        mean = math.fsum(s.count * s.pair.form.mean for s in self.steps) if doubt > 0.0 else 0.0
+        doubt = 4.0 * max((law.uncertainty for law, _ in self.parts), default=0.0)
+        mean = math.fsum(n * law.size for law, n in self.parts) if doubt > 0.0 else 0.0
         if start > 0.0:  # the answer of the other order: one value tells whether this order asks for more
             moved = doubt * (mean + start)
             if self.below(start - moved, goal - moved):
                 return start
-            value, error = self.log_delta(np.array([start - moved]))
+            value, error = self.log_delta_and_error(np.array([start - moved]))
             if value[0] + 2.0 * error[0] <= goal - moved:
                 return start
-        reach = 2.0 * max(start, self.law.guess(goal) if guess is None else guess)
+        reach = 2.0 * max(start, self.floats.guess(goal) if guess is None else guess)
         while True:
             moved = doubt * (mean + reach)
             if not moved < math.inf:
                 raise PrecisionError("epsilon of steps with next to no noise is not known; one step alone may have one")
             found = self._epsilon(target * math.exp(-moved), guess)
             if found == 0.0 and moved > 0.0:  # δ(0) of the exact law is at most e^moved δ(−moved)
-                value, error = self.log_delta(np.array([-moved]))
+                value, error = self.log_delta_and_error(np.array([-moved]))
                 if value[0] + 2.0 * error[0] + moved <= goal:
                     return start
             if doubt == 0.0 or found <= reach:
@@ -236,16 +230,16 @@ class Composition:
 
     def _reach(self, goal: float) -> float:
         """An ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""
-        s = _PLACES[0.9 * self.law.limit > _PLACES]
+        s = _PLACES[0.9 * self.floats.limit > _PLACES]
         if not s.size:
-            s = np.array([0.5 * self.law.limit])
-        k, _ = self.law.centred(s.astype(np.complex128))
-        found = self.law.mean + (k.real - goal) / s
-        return float(np.min(found[np.isfinite(found)], initial=self.law.most))
+            s = np.array([0.5 * self.floats.limit])
+        k, _ = self.floats.centred(s.astype(np.complex128))
+        found = self.floats.mean + (k.real - goal) / s
+        return float(np.min(found[np.isfinite(found)], initial=self.floats.most))
 
     def _epsilon(self, target: float, guess: float | None) -> float:
         try:
-            return self.law.epsilon(target, guess)
+            return self.floats.epsilon(target, guess)
         except PrecisionError:
             return self._epsilon_by_secants(math.log(target))
 
@@ -253,7 +247,7 @@ class Composition:
         """As the float kernel, with values of `log_delta`; each may be a certificate, so that few are asked for."""
 
         def excess(x: float) -> tuple[float, float]:
-            value, error = (float(a[0]) for a in self.log_delta(np.array([x]), goal - 1.0))
+            value, error = (float(a[0]) for a in self.log_delta_and_error(np.array([x]), goal - 1.0))
             return value - goal, 0.0 if value == -math.inf else 2.0 * error + 2.0**-45 * (1.0 + math.fabs(value))
 
         reach = self._reach(goal)
@@ -273,26 +267,8 @@ class Composition:
         return _smallest(excess, self._reach(goal - 0.1))
 
 
-def _in_reach(steps: Sequence[Step]) -> None:
-    """Refuse sampled steps whose numbers leave the range of floats, or would take for ever."""
-    for step in steps:
-        if not step.rates or step.count == 0:
-            continue
-        if not (rate := math.prod(step.rates)) >= _LEAST_RATE:
-            raise PrecisionError(
-                f"the composition is not known: a sampling rate of {rate:.3g} is out of reach; rates from "
-                f"{_LEAST_RATE:g} on are accounted"
-            )
-        shift = math.sqrt(math.fsum((step.pair.copies * step.pair.shift**2).tolist()))
-        if step.curved or shift == 0.0:
-            continue
-        if shift > _MOST_SHIFT and sum(s.count for s in steps) > 2:
-            raise PrecisionError(_TOO_LITTLE_NOISE)
-        if shift < _LEAST_SHIFT:
-            raise PrecisionError(
-                f"the composition is not known: a noise multiplier above {1.0 / _LEAST_SHIFT:g} is out of reach; take "
-                "less noise"
-            )
+def _is_shift(law: Law) -> bool:
+    return isinstance(law, Plain) and bool((law.pair.excess == 0.0).all())
 
 
 def _smallest(excess: Callable[[float], tuple[float, float]], reach: float) -> float:
@@ -332,7 +308,7 @@ def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf
     """
     if epsilon.size > 1:
         try:
-            return np.maximum(*(one.law.log_delta(epsilon)[0] for one in both))
+            return np.maximum(*(one.floats.log_delta(epsilon)[0] for one in both))
         except PrecisionError:
             pass
     return np.array([_worse(both, x, floor) for x in epsilon.tolist()])
@@ -345,7 +321,7 @@ def _worse(both: Sequence[Composition], epsilon: float, floor: float) -> float:
         if one.below(epsilon, max(worst, floor)):
             continue
         try:
-            worst = max(worst, float(one.log_delta(np.array([epsilon]))[0][0]))
+            worst = max(worst, float(one.log_delta(np.array([epsilon]))[0]))
         except PrecisionError as error:
             if missing is not None:
                 raise
@@ -353,3 +329,24 @@ def _worse(both: Sequence[Composition], epsilon: float, floor: float) -> float:
     if missing is not None and not missing[0].below(epsilon, worst):
         raise missing[1]
     return worst
+
+
+def certified_epsilon(both: Sequence[Composition], target: float) -> float:
+    """Return an ε at which the certified δ of every order is at most `target`.
+
+    Floats propose it: they aim below the target by the width of the certificate, and by more if needed. If they refuse,
+    the search takes certificates only.
+    """
+    aim, upper = 1.0 - 2.0 * SAMPLED_WIDTH, 1.0
+    for _ in range(_AIMS):
+        epsilon = 0.0
+        try:
+            for one in both:
+                epsilon = one.smallest_epsilon(aim * target, epsilon)
+        except PrecisionError:
+            return max(one.certified_epsilon(target) for one in both)
+        upper = max(one.certify(epsilon, SAMPLED_WIDTH).upper for one in both)
+        if upper <= target:
+            return epsilon
+        aim *= (1.0 - 2.0**-20) * target / max(upper, target)
+    raise PrecisionError(f"no certified epsilon was found at delta = {target!r}", reached=upper / target - 1.0)

@@ -21,6 +21,7 @@ from typing import Protocol
 import numpy as np
 
 from ndis._compile import compiled
+from ndis._formulas import chernoff_factor
 from ndis._validate import Floats
 from ndis.accountant.moment import Complexes
 
@@ -125,11 +126,6 @@ def _settle(h, scale, end, sums, previous, change, value, error):
         error[j] = (left + floor + end[j]) / current if value[j] < _ONE else math.inf  # NaN too is no value
 
 
-def _chernoff(value: float, lin: float, c: float) -> float:
-    """log of the bound E(1 − e^{ε−L})₊ ≤ E e^{c(L−ε)} c^c/(1+c)^{1+c}, for any c > 0."""
-    return value + lin * c - math.log1p(c) - c * math.log1p(1.0 / c)
-
-
 def find_saddle(law: Law, lin: float, floor: float = -math.inf, start: float = 0.0) -> Saddle:
     """The saddle c, the width w there, the bend of steepest descent, and Chernoff's bound on log δ.
 
@@ -148,7 +144,7 @@ def find_saddle(law: Law, lin: float, floor: float = -math.inf, start: float = 0
         # the phase of a moment must not turn by π on the way from c to c + 2iη
         eta = min(1e-3 * c, 1e-3 * (law.limit - c), 0.1 * w, 1.0 / law.largest)
         v, _ = law.centred(np.array([c, c + 1j * eta, c + 2j * eta], dtype=np.complex128))
-        bound = _chernoff(v[0].real, lin, c)
+        bound = float(v[0].real + lin * c + chernoff_factor(c))
         if bound < floor or c > _MOST_S:
             return c, 0.0, 0.0, bound
         i1, i2 = v[1].imag, v[2].imag

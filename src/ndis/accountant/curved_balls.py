@@ -34,7 +34,6 @@ from flint import acb, arb, ctx
 
 from ndis._balls import Ball, outward, precision
 from ndis.accountant.curved_floats import CurvedFloats, short, to_line
-from ndis.accountant.moment_balls import Line
 from ndis.errors import PrecisionError
 
 __all__ = ["CurvedStep"]
@@ -46,6 +45,14 @@ _MOVES = 60
 _SPARE_BITS = 40
 _MORE_BITS = 192
 _OPEN = arb.pos_inf(), arb(1)  # a bound that says nothing
+
+
+class Line(NamedTuple):
+    """Sum."""
+
+    weights: list[Any]
+    logs: list[Any]
+    error: Ball
 
 
 class _Rule(NamedTuple):

@@ -1,15 +1,13 @@
-"""δ(ε) and ε(δ) of a composition of Poisson-sampled Gaussian pairs, in one order, in float64.
+"""δ(ε) and ε(δ) of a composition of any laws, in one order, in float64.
 
-The groups of a composition add their K. The steps of a sampled pair contribute n log M (`sampled_moment`,
-`sampled_pair`), and steps at rate 1 the closed form of `ndis.loss`. The integral is that of `sampled_contour`. Where
-rare large losses spoil it, `sampled_sums` adds up densities (`sampled_mixed` if there are plain releases, or losses on
-both sides of their ends). In the remove order δ
-may also come from the add order at −ε, where that loses few digits. A negative ε is turned into a positive one of the
-reversed order,
+The laws of a composition add their K (`ndis.accountant.laws`). The integral is that of `ndis.accountant.contour`. One or
+two mean shifts have a closed form (`ndis.accountant.few`). Where rare large losses spoil the integral,
+`ndis.accountant.densities` adds up densities of mean shifts. In the remove order δ may also come from the add order at
+−ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order,
 
     δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
 
-whose two parts are positive. Every value carries an error estimate, and none is returned where the estimate is above
+whose two parts are positive. Every value carries an error estimate, and none is returned if the estimate is above
 5e-11 (1 + |log δ|).
 """
 
@@ -17,28 +15,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal
 
 import numpy as np
 
 from ndis._search import newton_epsilon
-from ndis._validate import Floats
+from ndis._validate import Floats, Order
 from ndis.accountant.contour import TOLERANCE, Saddle, find_saddle, integrate
-from ndis.accountant.laws.mellin import MellinMoment
-from ndis.accountant.mixed import MixedSums
-from ndis.accountant.moment import Complexes, ShiftMoment, Step
-from ndis.accountant.pair import PlainMoment, log_ratio_range
-from ndis.accountant.shapes import Shape, ShiftShape
-from ndis.accountant.sums import LossSums
-from ndis.accountant.two import PairStep, log_delta_shift, one_step, two_pairs, two_steps
+from ndis.accountant.densities import LossSums, MixedSums, Shape
+from ndis.accountant.few import log_delta_shift, one_step, two_steps
+from ndis.accountant.laws import Complexes, Law
+from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.plain import Plain
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
-__all__ = ["SampledComposition", "SampledGroup"]
+__all__ = ["FloatComposition"]
 
-Order = Literal["remove", "add"]
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 _MOST_SUMS = 10_000_000  # so many steps at most are added up by their densities
 _FEW = 256  # steps
@@ -54,85 +47,40 @@ _LAST = 2.0**-40
 _TOGETHER = 64  # so many ε at most share one path
 
 
-@dataclass(frozen=True, eq=False)
-class SampledGroup:
-    """`count` steps that sample at `rate` and release one Gaussian pair: the pair of the order that is asked about.
-
-    The pair is N(m, diag(1 + t)) against N(0, I), with the excess t, the shift m and the copies of each direction.
-    """
-
-    rate: float
-    excess: Floats
-    shift: Floats
-    copies: Floats
-    count: int
-
-    def reversed(self) -> SampledGroup:
-        """The same steps with the pair read the other way round."""
-        ratio = 1.0 + self.excess
-        return SampledGroup(self.rate, -self.excess / ratio, self.shift / np.sqrt(ratio), self.copies, self.count)
-
-
-class SampledComposition:
-    """The law of the privacy loss of some groups in one order; it keeps its tables between calls.
+class FloatComposition:
+    """Evaluate the privacy loss of some laws, each with its number of steps, in one order. It keeps its tables.
 
     >>> import numpy as np
-    >>> step = SampledGroup(0.01, np.zeros(1), np.ones(1), np.ones(1), 1000)
-    >>> log_delta, _ = SampledComposition([step], "remove").log_delta(np.array([1.5]))
+    >>> from ndis.pair import GaussianPair
+    >>> step = MeanShift(GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")
+    >>> log_delta, _ = FloatComposition([(step, 1000)], "remove").log_delta(np.array([1.5]))
     >>> round(float(log_delta[0]), 6)
     -9.121818
     """
 
-    def __init__(self, groups: Sequence[SampledGroup], order: Order) -> None:
-        self.groups, self.order = tuple(groups), order
-        self.parts: list[tuple[Step, int]] = []
-        self.least, self.most = 0.0, 0.0  # ends of the loss
-        for g in self.groups:
-            if g.count == 0 or not ((g.excess != 0.0) | (g.shift != 0.0)).any():
-                continue
-            low, high = log_ratio_range(g.excess, g.shift, g.copies)
-            if g.rate == 1.0:
-                self.parts.append((PlainMoment(g.excess, g.shift, g.copies), g.count))
-            else:
-                if (g.excess == 0.0).all():
-                    shift = math.sqrt(math.fsum((g.copies * g.shift * g.shift).tolist()))
-                    self.parts.append((ShiftMoment(g.rate, shift, add=order == "add"), g.count))
-                else:
-                    self.parts.append((MellinMoment(g.rate, g.excess, g.shift, g.copies, add=order == "add"), g.count))
-                if order == "add":
-                    low, high = -high, -low
-                low, high = (_mixed(g.rate, low), _mixed(g.rate, high))
-                if order == "add":
-                    low, high = -high, -low
-            self.least += g.count * low
-            self.most += g.count * high
+    def __init__(self, parts: Sequence[tuple[Law, int]], order: Order) -> None:
+        self.order = order
+        self.parts = [(law, n) for law, n in parts if n > 0 and law.ends != (0.0, 0.0)]
+        self.least = math.fsum(n * law.ends[0] for law, n in self.parts)
+        self.most = math.fsum(n * law.ends[1] for law, n in self.parts)
+        self.mean = math.fsum(n * law.mean for law, n in self.parts)
+        self.limit = min((law.limit for law, _ in self.parts), default=math.inf)
+        self.largest = max((law.largest for law, _ in self.parts), default=0.0) or 1e-300
         self._sums: LossSums | MixedSums | None = None
-        self.mean = math.fsum(n * m.mean for m, n in self.parts)
-        self.limit = min((m.limit for m, _ in self.parts), default=math.inf)
-        self.largest = max((m.largest for m, _ in self.parts), default=0.0) or 1e-300
 
     @cached_property
-    def _few_steps(self) -> tuple[tuple[float, float], ...] | tuple[PairStep, ...]:
-        """The steps, if there are one or two: rate and shift of each if all are mean shifts; else nothing."""
+    def _few_shifts(self) -> tuple[tuple[float, float], ...]:
+        """Rate and shift of each step, if the composition is one or two steps of mean shifts; else nothing."""
         if not 1 <= sum(n for _, n in self.parts) <= 2:
             return ()
-        live = [g for g in self.groups for _ in range(g.count) if ((g.excess != 0.0) | (g.shift != 0.0)).any()]
-        if all((g.excess == 0.0).all() for g in live):
-            return tuple((g.rate, math.sqrt(float((g.copies * g.shift**2).sum()))) for g in live)
-        if len(live) == 1:  # the contour serves one step
-            return ()
-        laws = [g.reversed() if self.order == "add" else g for g in live]
-        return tuple(PairStep(g.rate, g.excess, g.shift, g.copies) for g in laws)
+        found = [(_as_shift(law), n) for law, n in self.parts]
+        return tuple(shift for shift, n in found for _ in range(n) if shift) if all(s for s, _ in found) else ()
 
     def _few(self, epsilon: float) -> tuple[float, float]:
-        add, first, last = self.order == "add", self._few_steps[0], self._few_steps[-1]
-        if isinstance(first, PairStep) and isinstance(last, PairStep):
-            return two_pairs(first, last, epsilon, add=add)
-        assert isinstance(first, tuple)
-        assert isinstance(last, tuple)
-        if len(self._few_steps) == 1:
-            return one_step(first, epsilon, add=add)
-        return two_steps(first, last, epsilon, add=add)
+        add = self.order == "add"
+        if len(self._few_shifts) == 1:
+            return one_step(self._few_shifts[0], epsilon, add=add)
+        return two_steps(self._few_shifts[0], self._few_shifts[1], epsilon, add=add)
 
     @property
     def few(self) -> bool:
@@ -145,9 +93,10 @@ class SampledComposition:
         return max(float(self.centred(np.array([1e-3 + 1e-3j]))[0][0].imag) / 1e-6, 0.0)
 
     @cached_property
-    def reverse(self) -> SampledComposition:
+    def reverse(self) -> FloatComposition:
         """The same composition in the other order."""
-        return SampledComposition([g.reversed() for g in self.groups], "add" if self.order == "remove" else "remove")
+        other: Order = "add" if self.order == "remove" else "remove"
+        return FloatComposition([(law.reversed(), n) for law, n in self.parts], other)
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """K(s) − s·mean and its error."""
@@ -193,7 +142,7 @@ class SampledComposition:
         todo = np.flatnonzero(~negative & (epsilon < self.most))
         if todo.size and not self.parts:
             todo = todo[:0]
-        if self._few_steps:
+        if self._few_shifts:
             for i in todo.tolist():
                 value[i], error[i] = self._few(float(epsilon[i]))
                 # δ is smooth and falls: a difference is enough for the slope, which only steers a search
@@ -252,7 +201,7 @@ class SampledComposition:
         as there is comes from a normal law of the same variance, or from one step alone.
         """
         c, _, _, bound = saddle
-        steps = [(m, n) for m, n in self.parts if isinstance(m, ShiftMoment)]
+        steps = [(m, n) for m, n in self.parts if isinstance(m, MeanShift)]
         if not any(0.0 < n * m.far_losses(c)[0] < _RARE for m, n in steps):
             return False
         rough = float(log_delta_shift(np.array([epsilon]), math.sqrt(self.variance))[0])
@@ -262,24 +211,17 @@ class SampledComposition:
 
     @cached_property
     def _shapes(self) -> tuple[tuple[tuple[Shape, int], ...], float]:
-        """The sampled steps, and the shift of all plain releases; () if some are no mean shifts, or too many."""
-        found: list[tuple[Shape, int]] = []
-        plain: list[float] = []
-        for g in self.groups:
-            if g.count > 0 and (g.excess != 0.0).any():
-                return (), 0.0
-            square = math.fsum((g.copies * g.shift * g.shift).tolist())
-            if g.rate == 1.0:
-                plain.append(g.count * square)
-            elif g.count > 0 and square > 0.0:
-                found.append((ShiftShape(g.rate, math.sqrt(square)), g.count))
-        few = sum(n for _, n in found) <= _MOST_SUMS
-        return tuple(found) if few else (), math.sqrt(math.fsum(plain))
+        """The sampled steps, and the shift of the plain releases; no steps if some law is no mean shift."""
+        found = [(_as_shift(law), n) for law, n in self.parts]
+        steps = tuple((Shape(*shift), n) for shift, n in found if shift and shift[0] < 1.0)
+        if not all(shift for shift, _ in found) or sum(n for _, n in steps) > _MOST_SUMS:
+            return (), 0.0
+        return steps, math.sqrt(math.fsum(n * shift[1] ** 2 for shift, n in found if shift and shift[0] == 1.0))
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """The contour integral. The moments of mean shifts leave out large x; their part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
-        cut = [(m, n) for m, n in self.parts if isinstance(m, ShiftMoment) and not m.add]
+        cut = [(m, n) for m, n in self.parts if isinstance(m, MeanShift) and not m.add]
         if cut and float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:
             # of the probability, and of that tilted at the saddle
             places = (0.0, saddle[0])
@@ -312,7 +254,10 @@ class SampledComposition:
         try:
             steps, shift = self._shapes
             add = self.order == "add"
-            self._sums = MixedSums(steps, shift, epsilon, add=add) if shift > 0.0 else LossSums(steps, epsilon, add=add)
+            if shift > 0.0:
+                self._sums = MixedSums(steps, shift, epsilon, add=add)
+            else:
+                self._sums = LossSums(steps, epsilon, add=add)
             return self._sums.log_delta(epsilon)
         except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats
             self._sums = None
@@ -357,8 +302,10 @@ def _alone(way: Callable[[float], tuple[float, float, float]], epsilon: float, s
     return found[0], found[1], found[2]
 
 
-def _mixed(rate: float, log_ratio: float) -> float:
-    """log(1 − q + q w) from log w."""
-    if log_ratio == -math.inf:
-        return math.log1p(-rate)
-    return log_ratio if log_ratio > 700.0 else math.log1p(rate * math.expm1(log_ratio))
+def _as_shift(law: Law) -> tuple[float, float] | None:
+    """Return rate and shift of a mean shift, sampled or not; None for any other law."""
+    if isinstance(law, MeanShift):
+        return law.rate, law.shift
+    if isinstance(law, Plain) and (law.pair.excess == 0.0).all():
+        return 1.0, math.sqrt(math.fsum((law.pair.copies * law.pair.shift**2).tolist()))
+    return None

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import cmath
 import math
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -253,20 +252,6 @@ def _log_moments(done, bucket, s, low, high, heights, q, mu, add, mean, filled, 
             error[i] = wrong / max(abs(moment), 1e-300)
         error[i] += 16.0 * _UNIT * abs(mean * si)  # the rounding of κ
     return s.size
-
-
-class Step(Protocol):
-    """The law of the loss of one step."""
-
-    mean: float
-    limit: float
-    largest: float  # no loss above it counts
-
-    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """log M(s) − s·mean and its error."""
-
-    def far_losses(self, s: float) -> tuple[float, float]:
-        """Share and spread of large losses under the law tilted by s, if they are apart from the others; else 0, 0."""
 
 
 class ShiftMoment:

@@ -21,30 +21,22 @@ increases in ε'. So its value at the lower end of ε' is an upper bound of δ'(
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, climb, outward, precision
-from ndis._validate import Floats
+from ndis._formulas import log_mixture_ball
+from ndis._validate import Floats, Order
+from ndis.accountant.laws import product
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.spectrum import certified
-from ndis.spectrum.evaluate import excess_over, smallest_epsilon, spectrum
+from ndis.spectrum.evaluate import excess_over, log_delta_at, smallest_epsilon, spectrum
 from ndis.spectrum.invariants import Invariants
 
-__all__ = [
-    "Order",
-    "certify",
-    "largest_epsilon",
-    "log_delta",
-    "satisfied",
-    "smallest_epsilon_add",
-    "smallest_epsilon_remove",
-]
-
-Order = Literal["remove", "add"]
+__all__ = ["OneRelease", "largest_epsilon"]
 
 _BITS = 128
 _LADDER = tuple(_BITS << k for k in range(7))
@@ -57,19 +49,11 @@ class _View(NamedTuple):
     inner: Ball | None
 
 
-def _rate(rates: tuple[float, ...]) -> Ball:
-    """The product of the rates, at the working precision."""
-    product = arb(1)
-    for q in rates:
-        product *= arb(q)
-    return product
-
-
 def _view(epsilon: float, rates: tuple[float, ...], order: Order) -> _View:
     """(w, ε') of the module docstring, each to more digits than a float holds."""
 
     def attempt(bits: int) -> _View | None:
-        q, x = _rate(rates), arb(epsilon)
+        q, x = product(rates), arb(epsilon)
         grown = x.expm1()
         weight = q if order == "remove" else q - (1 - q) * grown
         if weight < 0:
@@ -89,89 +73,120 @@ def _view(epsilon: float, rates: tuple[float, ...], order: Order) -> _View:
     return found
 
 
-def log_delta(pair: Invariants, epsilon: Floats, rates: tuple[float, ...], order: Order) -> Floats:
-    """log δ at each entry of a vector ε; `pair` is (X, Y) for remove and (Y, X) for add."""
-    out, inner = np.empty(epsilon.size), np.full(epsilon.size, np.nan)
-    for i, e in enumerate(epsilon.tolist()):
-        view = _view(e, rates, order)
-        out[i] = -math.inf if view.weight == 0 else float(view.weight.log())
-        if view.inner is not None:
-            inner[i] = float(view.inner)
-    inside = ~np.isnan(inner)
-    out[inside] += spectrum(pair, inner[inside], complement=False).log_delta
-    return out
+class OneRelease:
+    """Evaluate one release in one order, on a sample or not.
 
+    Parameters
+    ----------
+    pair : Invariants
+        (X, Y) for remove and (Y, X) for add.
+    rates : tuple of float
+        Rates of Poisson sampling, below 1; none if the release sees all the data.
+    order : str
+        "remove" or "add".
 
-def certify(
-    pair: Invariants, epsilon: float, rates: tuple[float, ...], order: Order, *, relative_width: float
-) -> Enclosure:
-    """Certified enclosure of δ(ε): δ' at the two ends of an enclosure of ε', times an enclosure of w."""
-    view = _view(epsilon, rates, order)
-    if view.inner is None:
-        low, high = outward(view.weight)
-        return Enclosure(low, min(high, 1.0))
-    near, far = outward(view.inner)
-    top = certified.certify(pair, near, relative_width=0.25 * relative_width)
-    bottom = top if near == far else certified.certify(pair, far, relative_width=0.25 * relative_width)
-    with precision(_BITS):
-        top_end = outward(view.weight * arb(top.upper)).upper
-        box = Enclosure(outward(view.weight * arb(bottom.lower)).lower, min(top_end, 1.0))
-    if not box.width <= relative_width * box.upper + 4 * math.ulp(box.upper):
-        reached = box.width / box.upper
-        raise PrecisionError(
-            f"the enclosure of the subsampled delta at epsilon = {epsilon!r} did not shrink to relative width "
-            f"{relative_width:g}; reached {reached:.3g}",
-            reached=reached,
-        )
-    return box
+    Examples
+    --------
+    >>> from ndis.pair import GaussianPair
+    >>> release = OneRelease(GaussianPair.from_ratios(1.0, shift=1.0), (0.5,), "remove")
+    >>> math.exp(float(release.log_delta(np.array([0.5]))[0])) in release.certify(0.5, 1e-9)
+    True
+    """
 
+    def __init__(self, pair: Invariants, rates: tuple[float, ...], order: Order) -> None:
+        self.pair, self.rates, self.order = pair, rates, order
 
-def satisfied(pair: Invariants, epsilon: float, target: float, rates: tuple[float, ...], order: Order) -> bool:
-    """True if δ(ε) ≤ target, with the error of the computation counted against it."""
-    view = _view(epsilon, rates, order)
-    if view.weight <= target:
-        return True
-    if view.inner is None:
-        return False
-    share = outward(arb(target) / view.weight).lower
-    if not share > 0.0:
-        return False
-    h, margin = excess_over(pair, outward(view.inner).lower, share)[:2]
-    return h + margin <= 0.0
+    def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> Floats:
+        """Return log δ at each entry of a vector ε."""
+        if not self.rates:
+            if epsilon.size == 1:
+                return np.array([log_delta_at(self.pair, float(epsilon[0]))])
+            return spectrum(self.pair, epsilon, complement=False).log_delta
+        out, inner = np.empty(epsilon.size), np.full(epsilon.size, np.nan)
+        for i, e in enumerate(epsilon.tolist()):
+            view = _view(e, self.rates, self.order)
+            out[i] = -math.inf if view.weight == 0 else float(view.weight.log())
+            if view.inner is not None:
+                inner[i] = float(view.inner)
+        inside = ~np.isnan(inner)
+        out[inside] += spectrum(self.pair, inner[inside], complement=False).log_delta
+        return out
 
+    def certify(self, epsilon: float, relative_width: float) -> Enclosure:
+        """Enclose δ(ε): δ' at the two ends of an enclosure of ε', times an enclosure of w."""
+        if not self.rates:
+            return certified.certify(self.pair, epsilon, relative_width=relative_width)
+        view = _view(epsilon, self.rates, self.order)
+        if view.inner is None:
+            low, high = outward(view.weight)
+            return Enclosure(low, min(high, 1.0))
+        near, far = outward(view.inner)
+        top = certified.certify(self.pair, near, relative_width=0.25 * relative_width)
+        bottom = top if near == far else certified.certify(self.pair, far, relative_width=0.25 * relative_width)
+        with precision(_BITS):
+            top_end = outward(view.weight * arb(top.upper)).upper
+            box = Enclosure(outward(view.weight * arb(bottom.lower)).lower, min(top_end, 1.0))
+        if not box.width <= relative_width * box.upper + 4 * math.ulp(box.upper):
+            reached = box.width / box.upper
+            raise PrecisionError(
+                f"the enclosure of the subsampled delta at epsilon = {epsilon!r} did not shrink to relative width "
+                f"{relative_width:g}; reached {reached:.3g}",
+                reached=reached,
+            )
+        return box
 
-def smallest_epsilon_remove(pair: Invariants, target: float, rates: tuple[float, ...]) -> float:
-    """Smallest safe ε ≥ 0 for the remove order: δ'(ε') ≤ target/q, then ε = log(1 + q(e^ε' − 1)), rounded safely."""
-    with precision(_BITS):
-        q = _rate(rates)
-        share = outward(arb(target) / q).lower
-    if share >= 1.0:
-        return 0.0
-    share = max(share, math.ulp(0.0))  # target ≤ target/q, and no smaller float is positive
-    inner = smallest_epsilon(pair, share)
-    if inner == 0.0 or inner == math.inf:
-        return inner
-    with precision(_BITS):
-        return outward((q * arb(inner).expm1()).log1p()).upper
+    def smallest_epsilon(self, target: float, start: float = 0.0, guess: float | None = None) -> float:
+        """Return the smallest safe ε ≥ `start` with δ(ε) ≤ target."""
+        if not self.rates:
+            return max(start, smallest_epsilon(self.pair, target))
+        if self.order == "remove":
+            return max(start, self._smallest_of_remove(target))
+        return self._smallest_of_add(target, start)
 
+    def _satisfied(self, epsilon: float, target: float) -> bool:
+        """Return whether δ(ε) ≤ target, with the error of the computation counted against it."""
+        view = _view(epsilon, self.rates, self.order)
+        if view.weight <= target:
+            return True
+        if view.inner is None:
+            return False
+        share = outward(arb(target) / view.weight).lower
+        if not share > 0.0:
+            return False
+        h, margin = excess_over(self.pair, outward(view.inner).lower, share)[:2]
+        return h + margin <= 0.0
 
-def smallest_epsilon_add(pair: Invariants, target: float, rates: tuple[float, ...], start: float) -> float:
-    """Smallest safe ε ≥ `start` for the add order, by bisection. δ = 0 from −log(1−q) on, so the search is bounded."""
-    if satisfied(pair, start, target, rates, "add"):
-        return start
-    low, high = start, largest_epsilon(rates)
-    while high - low > 2.0**-48 * high:
-        middle = low + 0.5 * (high - low)
-        if not low < middle < high:
-            break
-        if satisfied(pair, middle, target, rates, "add"):
-            high = middle
-        else:
-            low = middle
-    return high
+    def _smallest_of_remove(self, target: float) -> float:
+        """Solve δ'(ε') ≤ target/q, then take ε = log(1 + q(e^ε' − 1)), rounded up."""
+        with precision(_BITS):
+            q = product(self.rates)
+            share = outward(arb(target) / q).lower
+        if share >= 1.0:
+            return 0.0
+        share = max(share, math.ulp(0.0))  # target ≤ target/q, and no smaller float is positive
+        inner = smallest_epsilon(self.pair, share)
+        if inner == 0.0 or inner == math.inf:
+            return inner
+        with precision(_BITS):
+            return outward(log_mixture_ball(q, arb(inner))).upper
+
+    def _smallest_of_add(self, target: float, start: float) -> float:
+        """Bisect. δ = 0 from −log(1−q) on, so the search is bounded."""
+        if self._satisfied(start, target):
+            return start
+        low, high = start, largest_epsilon(self.rates)
+        while high - low > 2.0**-48 * high:
+            middle = low + 0.5 * (high - low)
+            if not low < middle < high:
+                break
+            if self._satisfied(middle, target):
+                high = middle
+            else:
+                low = middle
+        return high
 
 
 def largest_epsilon(rates: tuple[float, ...]) -> float:
-    """−log(1−q), rounded up: from there on the add order has δ = 0."""
+    """Return −log(1−q), rounded up: from there on the add order has δ = 0."""
     with precision(_BITS):
-        return outward(-(-_rate(rates)).log1p()).upper
+        return outward(-(-product(rates)).log1p()).upper

@@ -1,4 +1,4 @@
-"""The white-box auditor: it refutes false privacy claims, with proof (rule:audit).
+"""Refute false privacy claims, with proof (rule:audit).
 
 >>> import ndis
 >>> from ndis.auditing import Claim, audit
@@ -9,19 +9,22 @@
 """
 
 from ndis.auditing.audit import audit
-from ndis.auditing.claim import Claim, ClaimedCurve, Proof
-from ndis.auditing.pairs import PairBatch
-from ndis.auditing.projection import ProjectionLaw
-from ndis.auditing.report import AuditReport, Portfolio, portfolio
-from ndis.auditing.rules import (
+from ndis.auditing.candidates.edits import DataSet
+from ndis.auditing.candidates.pairs import PairBatch
+from ndis.auditing.candidates.projection import ProjectionLaw
+from ndis.auditing.candidates.rules import (
     AddAdversarial,
     AddRandom,
     AddRows,
     RemoveEach,
     ReplaceAdversarial,
     ReplaceEach,
+    Search,
 )
-from ndis.auditing.witness import Curve, Witness
+from ndis.auditing.claim import Claim, Proof
+from ndis.auditing.report import AuditReport
+from ndis.auditing.sensitivity import check_sensitivity
+from ndis.auditing.witness import DrawnCurve, Witness
 
 __all__ = [
     "AddAdversarial",
@@ -29,16 +32,16 @@ __all__ = [
     "AddRows",
     "AuditReport",
     "Claim",
-    "ClaimedCurve",
-    "Curve",
+    "DataSet",
+    "DrawnCurve",
     "PairBatch",
-    "Portfolio",
     "ProjectionLaw",
     "Proof",
     "RemoveEach",
     "ReplaceAdversarial",
     "ReplaceEach",
+    "Search",
     "Witness",
     "audit",
-    "portfolio",
+    "check_sensitivity",
 ]

@@ -1,4 +1,4 @@
-"""A claim: one point (ε, δ) or a whole curve, which data sets are neighbours; and a proof of a claim."""
+"""A claim is one point (ε, δ) or a whole curve, with a word for which data sets are neighbours; and its proof."""
 
 from __future__ import annotations
 
@@ -11,29 +11,20 @@ from ndis._json import only_keys
 from ndis._validate import Adjacency, as_adjacency, as_scalar, as_vector
 from ndis.errors import ParameterError
 
-__all__ = ["Claim", "ClaimedCurve", "Proof", "claim_from_dict", "claim_to_dict"]
+__all__ = ["Claim", "Proof", "claim_from_dict", "claim_to_dict"]
 
 Point = tuple[float, float]
 
 
-def _point(epsilon: Any, delta: Any) -> Point:
-    e, d = as_scalar("epsilon", epsilon), as_scalar("delta", delta)
-    if not e >= 0:
-        raise ParameterError("epsilon", "not be negative", e)
-    if not 0 <= d < 1:
-        raise ParameterError("delta", "be at least 0 and below 1", d)
-    return e, d
-
-
 @dataclass(frozen=True)
 class Claim:
-    """A claim of (ε, δ)-differential privacy.
+    """A claim says that an algorithm has (ε, δ)-differential privacy, at one point or at several.
 
     Parameters
     ----------
-    epsilon : float
+    epsilon : float, or tuple of floats
         ε ≥ 0.
-    delta : float
+    delta : float, or as many as `epsilon`
         0 ≤ δ < 1.
     adjacency : str
         "add-remove" or "replace-one": which data sets are neighbours.
@@ -42,26 +33,35 @@ class Claim:
     --------
     >>> print(Claim(epsilon=1, delta=1e-6))
     (ε = 1.0, δ = 1e-06)-differential privacy under add-remove
+    >>> print(Claim.curve([0.5, 1.0], [1e-4, 1e-6]))
+    differential privacy at 2 points, ε from 0.5 to 1.0, under add-remove
     """
 
-    epsilon: float
-    delta: float
+    epsilon: Any
+    delta: Any
     adjacency: Adjacency = "add-remove"
 
     def __post_init__(self) -> None:
-        epsilon, delta = _point(self.epsilon, self.delta)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
+        several = isinstance(self.epsilon, tuple)
+        pairs = zip(self.epsilon, self.delta, strict=True) if several else [(self.epsilon, self.delta)]
+        points = sorted((as_scalar("epsilon", e), as_scalar("delta", d)) for e, d in pairs)
+        for epsilon, delta in points:
+            if not epsilon >= 0:
+                raise ParameterError("epsilon", "not be negative", epsilon)
+            if not 0 <= delta < 1:
+                raise ParameterError("delta", "be at least 0 and below 1", delta)
         as_adjacency(self.adjacency)
+        for name, values in zip(("epsilon", "delta"), zip(*points, strict=True), strict=True):
+            object.__setattr__(self, name, values if several else values[0])
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """The one claimed (ε, δ)."""
-        return ((self.epsilon, self.delta),)
+        """Return all claimed (ε, δ), in order of ε."""
+        return tuple(zip(*map(_as_tuple, (self.epsilon, self.delta)), strict=True))
 
     @staticmethod
-    def curve(epsilons: ArrayLike, deltas: ArrayLike, *, adjacency: Adjacency = "add-remove") -> ClaimedCurve:
-        """A claim of (ε, δ) at several points; the audit refutes it if it refutes one point.
+    def curve(epsilons: ArrayLike, deltas: ArrayLike, *, adjacency: Adjacency = "add-remove") -> Claim:
+        """Make a claim at several points (ε, δ); the audit refutes it if it refutes one point.
 
         >>> Claim.curve([0.5, 1.0], [1e-4, 1e-6]).points
         ((0.5, 0.0001), (1.0, 1e-06))
@@ -69,54 +69,36 @@ class Claim:
         e, d = as_vector("epsilons", epsilons), as_vector("deltas", deltas)
         if e.size != d.size or e.size == 0:
             raise ParameterError("deltas", "be as many as epsilons, at least one", f"{d.size} for {e.size}")
-        return ClaimedCurve(tuple(zip(e.tolist(), d.tolist(), strict=True)), adjacency)
+        return Claim(tuple(e.tolist()), tuple(d.tolist()), adjacency)
 
     def __str__(self) -> str:
-        return f"(ε = {self.epsilon!r}, δ = {self.delta!r})-differential privacy under {self.adjacency}"
+        if not isinstance(self.epsilon, tuple):
+            return f"(ε = {self.epsilon!r}, δ = {self.delta!r})-differential privacy under {self.adjacency}"
+        ends = f"ε from {self.epsilon[0]!r} to {self.epsilon[-1]!r}"
+        return f"differential privacy at {len(self.points)} points, {ends}, under {self.adjacency}"
 
 
-@dataclass(frozen=True)
-class ClaimedCurve:
-    """A claim at several points (ε, δ), made with `Claim.curve`.
-
-    Examples
-    --------
-    >>> print(Claim.curve([0.5, 1.0], [1e-4, 1e-6]))
-    differential privacy at 2 points, ε from 0.5 to 1.0, under add-remove
-    """
-
-    points: tuple[Point, ...]
-    adjacency: Adjacency = "add-remove"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "points", tuple(sorted(_point(*point) for point in self.points)))
-        if not self.points:
-            raise ParameterError("points", "be at least one", "none")
-        as_adjacency(self.adjacency)
-
-    def __str__(self) -> str:
-        low, high = self.points[0][0], self.points[-1][0]
-        return f"differential privacy at {len(self.points)} points, ε from {low!r} to {high!r}, under {self.adjacency}"
+def _as_tuple(value: Any) -> tuple[float, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
-def claim_to_dict(claim: Claim | ClaimedCurve) -> dict[str, Any]:
-    """The claim as plain values."""
+def claim_to_dict(claim: Claim) -> dict[str, Any]:
+    """Return the claim as plain values."""
     return {"adjacency": claim.adjacency, "points": [list(point) for point in claim.points]}
 
 
-def claim_from_dict(found: Any) -> Claim | ClaimedCurve:
-    """The claim that `claim_to_dict` wrote.
+def claim_from_dict(plain: Any) -> Claim:
+    """Read the claim that `claim_to_dict` wrote.
 
     >>> claim_from_dict({"adjacency": "add-remove", "points": [[1.0, 1e-06]]})
     Claim(epsilon=1.0, delta=1e-06, adjacency='add-remove')
     """
-    item = only_keys("claim", found, ("adjacency", "points"))
+    item = only_keys("claim", plain, ("adjacency", "points"))
     points = item["points"]
     if not (isinstance(points, list) and points and all(isinstance(p, list) and len(p) == 2 for p in points)):
         raise ParameterError("points of the claim", "be a list of [epsilon, delta]", repr(points))
-    if len(points) == 1:
-        return Claim(points[0][0], points[0][1], item["adjacency"])
-    return ClaimedCurve(tuple((p[0], p[1]) for p in points), item["adjacency"])
+    epsilon, delta = points[0] if len(points) == 1 else zip(*points, strict=True)
+    return Claim(epsilon, delta, item["adjacency"])
 
 
 @dataclass(frozen=True)
@@ -144,13 +126,13 @@ class Proof:
     assumptions: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {"theorem": self.theorem, "statement": self.statement, "assumptions": list(self.assumptions)}
 
     @classmethod
-    def from_dict(cls, found: Any) -> Proof:
-        """The proof that `to_dict` wrote."""
-        item = only_keys("proof", found, ("theorem", "statement", "assumptions"))
+    def from_dict(cls, plain: Any) -> Proof:
+        """Read the proof that `to_dict` wrote."""
+        item = only_keys("proof", plain, ("theorem", "statement", "assumptions"))
         texts = item["assumptions"]
         values = (item["theorem"], item["statement"], *(texts if isinstance(texts, list) else [None]))
         if not all(isinstance(text, str) for text in values):

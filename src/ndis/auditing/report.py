@@ -1,15 +1,13 @@
-"""The report of an audit as data: the verdict, the witness, the curve, and what was not tested.
+"""The report of an audit holds the verdict, the witness, the curve, and what was not tested, as data.
 
 Everything that the page shows is in the report, so its JSON has it too. The page only renders it.
 """
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -19,36 +17,32 @@ from numpy.typing import ArrayLike
 
 from ndis._files import write_file
 from ndis._json import loads, only_keys
+from ndis._pages import framed
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
 from ndis.auditing import page
-from ndis.auditing.claim import Claim, ClaimedCurve, Proof, claim_from_dict, claim_to_dict
-from ndis.auditing.witness import Curve, Witness, curve_of
+from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
+from ndis.auditing.witness import DrawnCurve, Witness, curve_of
 from ndis.errors import ParameterError
 from ndis.profile import PrivacyProfile
 
-__all__ = ["AuditReport", "Portfolio", "portfolio"]
+__all__ = ["AuditReport"]
 
 _FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 2
-_KINDS: dict[Any, type[Any]] = {
-    "bool": bool,
-    "int": int,
-    "str": str,
-    "tuple[str, ...]": tuple,
-}  # by the annotation of a field
-_OPTIONAL = ("mechanism",)  # some reports of both formats lack it
-_SINCE_2 = ("command", "curve", "data_name", "date", "given_only", "next_steps", "proof", "title")  # not in format 1
+# The types of fields by their annotations.
+_KINDS: dict[Any, type[Any]] = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": tuple}
+_OPTIONAL = ("mechanism",)  # some reports lack it
 
 
 @dataclass(frozen=True, eq=False)
 class AuditReport:
-    """The result of an audit. A claim that is not refuted is not thereby proved.
+    """The report says if the claim is refuted. A claim that is not refuted is not thereby proved.
 
     Attributes
     ----------
-    claim : Claim or ClaimedCurve
+    claim : Claim
     refuted : bool
-        Whether δ of a tested pair is above the claimed δ with certainty.
+        True if δ of a tested pair is above the claimed δ with certainty.
     witness : Witness or None
         The worst pair found; if nothing is refuted, the closest one. None if no pair was tried.
     epsilon_refuted : float or None
@@ -56,19 +50,20 @@ class AuditReport:
     delta_possible : float
         Smallest δ still possible at the claimed ε of the witness, a certified lower end.
     pairs_tried : int
-        How many pairs of neighbours, each in both orders.
+        The number of pairs of neighbours, each in both orders.
     how_chosen, not_tested, notes : tuple of str
         Sentences: where the pairs come from, what they leave out, and what else a reader must know.
     reproduce : str
         How to run the audit again in Python.
     undecided : bool
-        Whether a pair is so close to the claim that no precision tried could tell the two apart.
+        True if a pair is so close to the claim that no precision tried could tell the two apart, or that rounding of
+        the numbers that an algorithm returned may explain the difference.
     version : str
         Version of the package.
     title, data_name, date : str
         Names of the audited system and of the data, and the day of the audit.
     given_only : bool
-        Whether only rows or pairs were tried that the user gave, so that nothing looked for worse ones.
+        True if only rows or pairs were tried that the user gave, so that nothing looked for worse ones.
     next_steps : tuple of str
         Sentences: what the reader can do next.
     proof : Proof or None
@@ -77,7 +72,7 @@ class AuditReport:
         The shell command that made the report, if one did.
     mechanism : str
         The audited mechanism with its public parameters, in words; empty if an algorithm or pairs were audited.
-    computed_curve : Curve or None
+    computed_curve : DrawnCurve or None
         The curve, if it is already known; `drawn` computes it otherwise.
 
     Examples
@@ -91,7 +86,7 @@ class AuditReport:
     True
     """
 
-    claim: Claim | ClaimedCurve
+    claim: Claim
     refuted: bool
     witness: Witness | None
     epsilon_refuted: float | None
@@ -111,7 +106,7 @@ class AuditReport:
     proof: Proof | None = None
     command: str = ""
     mechanism: str = ""
-    computed_curve: Curve | None = None
+    computed_curve: DrawnCurve | None = None
 
     def __post_init__(self) -> None:
         for name, kind in ((one.name, _KINDS[one.type]) for one in fields(self) if one.type in _KINDS):
@@ -152,34 +147,34 @@ class AuditReport:
 
     @property
     def verdict(self) -> str:
-        """One sentence. It reads as a proof of privacy only if there is one."""
+        """Say it in one sentence, which reads as a proof of privacy only if there is one."""
         if self.refuted:
             return "refuted"
         if self.proof is not None:
             return f"proved by {self.proof.theorem}, if its assumptions hold"
         pairs = f"{self.pairs_tried} pair{'' if self.pairs_tried == 1 else 's'}"
-        told = "; one of them lies too close to the claim to decide" if self.undecided else ""
-        return f"not refuted by the {pairs} tested{told}; this is not a proof of privacy"
+        doubt = "; one of them lies too close to the claim to decide" if self.undecided else ""
+        return f"not refuted by the {pairs} tested{doubt}; this is not a proof of privacy"
 
     @property
     def proved(self) -> bool:
-        """Whether a theorem of the package proves the claim, under the assumptions in `proof`."""
+        """Say if a theorem of the package proves the claim, under the assumptions in `proof`."""
         return self.proof is not None
 
     @cached_property
-    def drawn(self) -> Curve | None:
-        """The curve of the witness for the picture, computed once; None without a witness."""
+    def drawn(self) -> DrawnCurve | None:
+        """Compute the curve of the witness for the picture, once; None without a witness."""
         if self.computed_curve is not None or self.witness is None:
             return self.computed_curve
         return curve_of(self.witness, self.claim.points, self.epsilon_refuted)
 
     @property
     def curve(self) -> PrivacyProfile | None:
-        """The two laws of the witness. The page draws `curve.delta(epsilon, order=witness.side)`."""
+        """Return the two laws of the witness. The page draws `curve.delta(epsilon, order=witness.side)`."""
         return None if self.witness is None else self.witness.profile
 
     def certified_curve(self, epsilons: ArrayLike) -> Floats:
-        """Certified lower ends of δ of the witness, one for each ε."""
+        """Certify lower ends of δ of the witness, one for each ε."""
         if self.witness is None:
             raise ParameterError("witness", "be there for a curve", None)
         profile, side = self.witness.profile, self.witness.side
@@ -199,46 +194,26 @@ class AuditReport:
     # ------------------------------------------------------------------ files
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that the page shows, as plain values; `from_dict` reads it back."""
-        return {
-            "format": _FORMAT,
-            "format_version": _FORMAT_VERSION,
-            "version": self.version,
-            "title": self.title,
-            "data_name": self.data_name,
-            "date": self.date,
-            "claim": claim_to_dict(self.claim),
-            "verdict": self.verdict,
-            "refuted": self.refuted,
-            "undecided": self.undecided,
-            "proof": None if self.proof is None else self.proof.to_dict(),
-            "witness": None if self.witness is None else self.witness.to_dict(),
-            "curve": None if self.drawn is None else self.drawn.to_dict(),
-            "epsilon_refuted": "infinity" if self.epsilon_refuted == math.inf else self.epsilon_refuted,
-            "delta_possible": self.delta_possible,
-            "pairs_tried": self.pairs_tried,
-            "given_only": self.given_only,
-            "how_chosen": list(self.how_chosen),
-            "not_tested": list(self.not_tested),
-            "notes": list(self.notes),
-            "next_steps": list(self.next_steps),
-            "reproduce": self.reproduce,
-            "command": self.command,
-            "mechanism": self.mechanism,
-        }
+        """Return everything that the page shows, as plain values; `from_dict` reads it back."""
+        names = ["format", "format_version", "verdict", *self.__dataclass_fields__]
+        plain: dict[str, Any] = {name: getattr(self, name, None) for name in names if name != "computed_curve"}
+        plain |= {name: list(value) for name, value in plain.items() if isinstance(value, tuple)}
+        plain |= {"format": _FORMAT, "format_version": _FORMAT_VERSION, "claim": claim_to_dict(self.claim)}
+        parts = {"proof": self.proof, "witness": self.witness, "curve": self.drawn}
+        plain |= {name: None if value is None else value.to_dict() for name, value in parts.items()}
+        return plain | ({"epsilon_refuted": "infinity"} if self.epsilon_refuted == math.inf else {})
 
     @classmethod
-    def from_dict(cls, found: Any) -> AuditReport:
-        """The report that `to_dict` wrote. Reports of format 1 are read too."""
-        tag, version = (found.get(k) if isinstance(found, dict) else None for k in ("format", "format_version"))
+    def from_dict(cls, plain: Any) -> AuditReport:
+        """Read the report that `to_dict` wrote."""
+        tag, version = (plain.get(k) if isinstance(plain, dict) else None for k in ("format", "format_version"))
         if tag != _FORMAT:
             raise ParameterError("format of the report", f"be {_FORMAT!r}", repr(tag))
-        if type(version) is not int or version not in (1, _FORMAT_VERSION):
-            raise ParameterError("format_version of the report", f"be 1 or {_FORMAT_VERSION}", repr(version))
+        if type(version) is not int or version != _FORMAT_VERSION:
+            raise ParameterError("format_version of the report", f"be {_FORMAT_VERSION}", repr(version))
         own = (name for name in cls.__dataclass_fields__ if name not in ("computed_curve", *_OPTIONAL))
         names = ("curve", *own)
-        names = tuple(name for name in names if version > 1 or name not in _SINCE_2)
-        item = only_keys("report", found, ("format", "format_version", "verdict", *names), _OPTIONAL)
+        item = only_keys("report", plain, ("format", "format_version", "verdict", *names), _OPTIONAL)
         names += tuple(name for name in _OPTIONAL if name in item)
         values: dict[str, Any] = {key: tuple(item[key]) if isinstance(item[key], list) else item[key] for key in names}
         for key in ("delta_possible", "epsilon_refuted"):
@@ -246,7 +221,7 @@ class AuditReport:
         if item["epsilon_refuted"] == "infinity":
             values["epsilon_refuted"] = math.inf
         values["claim"] = claim_from_dict(item["claim"])
-        for key, read in (("witness", Witness.from_dict), ("proof", Proof.from_dict), ("curve", Curve.from_dict)):
+        for key, read in (("witness", Witness.from_dict), ("proof", Proof.from_dict), ("curve", DrawnCurve.from_dict)):
             if values.get(key) is not None:
                 values[key] = read(item[key])
         values["computed_curve"] = values.pop("curve", None)
@@ -256,12 +231,12 @@ class AuditReport:
         return report
 
     def to_json(self) -> str:
-        """JSON text; `from_json` reads it back."""
+        """Write JSON text; `from_json` reads it back."""
         return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> AuditReport:
-        """The report that `to_json` wrote; anything else is refused.
+        """Read the report that `to_json` wrote; anything else is refused.
 
         >>> AuditReport.from_json('{"format": "something else"}')
         Traceback (most recent call last):
@@ -271,12 +246,12 @@ class AuditReport:
         return cls.from_dict(loads("report", text))
 
     def to_html(self) -> str:
-        """A page that needs no other file."""
+        """Write a page that needs no other file."""
         return page.render(self)
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, for notebooks."""
-        return _framed(self.to_html())
+        """Put the page in a frame of its own, for notebooks."""
+        return framed(self.to_html())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the report: a self-contained page if the path ends in .html, JSON if it ends in .json."""
@@ -285,65 +260,3 @@ class AuditReport:
             raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
         text = self.to_html() if ending == ".html" else self.to_json()
         write_file(path, text.encode("utf-8"), name="path")
-
-
-# ---------------------------------------------------------------------- several audits
-
-
-@dataclass(frozen=True, eq=False)
-class Portfolio:
-    """Several audits on one page. Made by `portfolio`.
-
-    Attributes
-    ----------
-    reports : tuple of AuditReport
-    title : str
-    """
-
-    reports: tuple[AuditReport, ...]
-    title: str = ""
-
-    def to_html(self) -> str:
-        """A page that needs no other file: a table of all audits, then one part per audit."""
-        return page.render_portfolio(self)
-
-    def _repr_html_(self) -> str:
-        """The page in a frame of its own, for notebooks."""
-        return _framed(self.to_html())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page; the path must end in .html."""
-        if os.path.splitext(os.fspath(path))[1].lower() != ".html":
-            raise ParameterError("path", "end in .html", repr(os.fspath(path)))
-        write_file(path, self.to_html().encode("utf-8"), name="path")
-
-
-def portfolio(reports: Iterable[AuditReport], *, title: str = "") -> Portfolio:
-    """Put several audits on one page.
-
-    Parameters
-    ----------
-    reports : iterable of AuditReport
-        At least one; give each audit a `title`.
-    title : str
-        Name of the portfolio.
-
-    Examples
-    --------
-    >>> import ndis
-    >>> from ndis.auditing import Claim, audit
-    >>> claim, pairs = Claim(epsilon=1.0, delta=1e-6), [ndis.GaussianPair.from_ratios(1.0, shift=1.0)]
-    >>> page = portfolio([audit(claim, pairs=pairs, title="Survey"), audit(claim, pairs=pairs, title="Census")])
-    >>> "Survey" in page.to_html() and "Census" in page.to_html()
-    True
-    """
-    found = tuple(reports)
-    if not (found and all(isinstance(report, AuditReport) for report in found)):
-        raise ParameterError("reports", "be at least one AuditReport", f"{len(found)} values")
-    if not isinstance(title, str):
-        raise ParameterError("title", "be text", type(title).__name__)
-    return Portfolio(found, title)
-
-
-def _framed(text: str) -> str:
-    return f'<iframe srcdoc="{html.escape(text)}" sandbox style="width: 100%; height: 40rem; border: 0"></iframe>'

@@ -1,4 +1,4 @@
-"""A search for neighbours that break a declared sensitivity: a test of a model, not a proof.
+"""Search for neighbours that break a declared sensitivity: this tests a model, and proves nothing.
 
 Use it on made-up data only: the report quotes the data sets that it found.
 """
@@ -27,7 +27,7 @@ _LEAST_LOG_DELTA = -50.0
 
 
 class Finding(NamedTuple):
-    """One quantity of one pair of neighbours beside what the envelope allows."""
+    """A finding compares one quantity of one pair of neighbours with the value that the envelope allows."""
 
     data: Any
     neighbour: Any
@@ -38,15 +38,13 @@ class Finding(NamedTuple):
 
     @property
     def usage(self) -> float:
-        """value/allowed. Above 1 the declared sensitivity is wrong. If 0 is allowed, the answer is 0 or infinity."""
-        if self.allowed > 0:
-            return self.value / self.allowed
-        return 0.0 if self.value <= _NOISE else math.inf
+        """Return value/allowed. Above 1 the declared sensitivity is wrong; if 0 is allowed, it is 0 or infinity."""
+        return _share(self.value, self.allowed)
 
 
 @dataclass(frozen=True)
 class SensitivityReport:
-    """The result of `check_sensitivity`.
+    """The report says if `check_sensitivity` met a violation.
 
     Attributes
     ----------
@@ -125,18 +123,18 @@ def check_sensitivity(
     def look(v: float, data: Any, neighbour: Any) -> Finding:
         nonlocal pairs
         pairs += 1
-        found = list(_findings(model, data, neighbour, v))
-        for one in found:
+        findings = list(_findings(model, data, neighbour, v))
+        for one in findings:
             if one.quantity not in worst or one.usage > worst[one.quantity].usage:
                 worst[one.quantity] = one
-        return max(found, key=lambda one: one.usage)
+        return max(findings, key=lambda one: one.usage)
 
     for v in variances:
-        found = []
+        findings = []
         for trial in range(count):
             data = data_sets(rng) if callable(data_sets) else data_sets[trial % len(data_sets)]
-            found.append(look(v, data, neighbours(data, rng)))
-        best = max(found, key=lambda one: one.usage)
+            findings.append(look(v, data, neighbours(data, rng)))
+        best = max(findings, key=lambda one: one.usage)
         for _ in range(moves):
             one = look(v, *perturb(best.data, best.neighbour, rng)) if perturb is not None else best
             best = one if one.usage > best.usage else best
@@ -156,16 +154,16 @@ def _findings(model: Any, data: Any, neighbour: Any, v: float) -> Iterator[Findi
 
 
 def _quantities(envelope: Envelope, pair: GaussianPair) -> Iterator[tuple[str, float, float]]:
-    """(name, value, bound) of each quantity that the envelope bounds, in both orders."""
+    """Yield (name, value, bound) of each quantity that the envelope bounds, in both orders."""
     if pair.mutually_singular:
         raise ParameterError("distribution", "return finite moments with a positive semidefinite covariance", "others")
     if isinstance(envelope, DominatingPairs):
         pieces = envelope.pieces or (envelope,)
         for name, one in (("remove", pair), ("add", pair.reversed())):
-            found = one.log_delta(_EPSILONS)
+            logs = one.log_delta(_EPSILONS)
             allowed = np.max([getattr(piece, name).log_delta(_EPSILONS) for piece in pieces], axis=0)
             seen = allowed >= _LEAST_LOG_DELTA
-            excess = float(np.max(found[seen] - allowed[seen], initial=-math.inf))
+            excess = float(np.max(logs[seen] - allowed[seen], initial=-math.inf))
             yield f"delta ({name})", math.exp(excess), 1.0
         return
     t, n = pair.excess, pair.copies

@@ -1,4 +1,4 @@
-"""The witness of an audit: two output laws, the event that tells them apart best, and their curve.
+"""The witness of an audit has two output laws, the event that tells them apart best, and their curve.
 
 By the lemma of Neyman and Pearson the best event is {L > ε}, where L = log dp/dq. If q is standard normal and
 p = N(m, diag τ), then
@@ -20,20 +20,42 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._digits import MINUS, few, subscript
 from ndis._json import only_keys
 from ndis._validate import as_scalar, as_vector
-from ndis.auditing.digits import MINUS, few, subscript
+from ndis.chi_square import GeneralizedChiSquare
 from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.paper.two_cdf import loss_laws
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Curve", "Side", "Witness", "best_event", "curve_of"]
+__all__ = [
+    "AS_GIVEN",
+    "EXCHANGED",
+    "SIDES",
+    "WITH_RECORD",
+    "DrawnCurve",
+    "Side",
+    "Witness",
+    "best_event",
+    "curve_of",
+    "loss_laws",
+]
 
 Side = Literal["remove", "add"]
 Point = tuple[float, float]  # (ε, δ)
-Odds = tuple[float, float] | None  # of the event under p and under q; None if floats do not give them
+Odds = tuple[float, float] | None  # probabilities of the event under p and q; None if floats do not give them
+SIDES: tuple[Side, Side] = ("remove", "add")
+# The words for the two orders of a pair: given by the user, with a record more, or other data.
+AS_GIVEN = ("p and q as given", "p and q exchanged")
+WITH_RECORD = (
+    "p is the output with the record, q the output without it",
+    "p is the output without the record, q the output with it",
+)
+EXCHANGED = (
+    "p is the output on the data, q the output on the neighbour",
+    "p is the output on the neighbour, q the output on the data",
+)
 _RECHECK_WIDTH, _CURVE_WIDTH = 1e-12, 1e-6
 _TERMS = 4  # terms of a quadratic form that are written out
 _NOISE = 1e-12  # a smaller term is only the rounding of a whitening
@@ -45,7 +67,7 @@ _SHOWN_BELOW = 1e-6  # how far below the smallest claimed δ the curve goes, as 
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """Two neighbouring data sets, the order in which their outputs are compared, and how well they are told apart.
+    """A witness names two neighbouring data sets, the order of their outputs, and how well these can be distinguished.
 
     Attributes
     ----------
@@ -79,25 +101,25 @@ class Witness:
 
     @property
     def pair(self) -> GaussianPair | None:
-        """The ordered pair, p from q; None if the laws are mixtures by sampling."""
+        """Return the ordered pair, p from q; None if the laws are mixtures by sampling."""
         if self.profile.sampled:
             return None
         return _ordered(self.profile, self.side)
 
     @property
     def revealing(self) -> bool:
-        """Whether the event has probability exactly 1 under p and exactly 0 under q."""
+        """Say if the event has probability exactly 1 under p and exactly 0 under q."""
         return self.pair is not None and self.pair.mutually_singular
 
     def recheck(self) -> Enclosure:
-        """δ at `epsilon`, certified again from the exact inputs of the pair."""
+        """Certify δ at `epsilon` again from the exact inputs of the pair."""
         width = None if self.profile.composed else _RECHECK_WIDTH
         return self.profile.certify(self.epsilon, relative_width=width, order=self.side)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; fractions are written as text beside the nearest floats."""
-        floats, fractions = _plain(self.profile)
-        found = {
+        """Return plain values; fractions are written as text next to the nearest floats."""
+        floats, fractions = _without_fractions(self.profile)
+        plain = {
             "neighbours": self.neighbours,
             "order": self.order,
             "epsilon": self.epsilon,
@@ -108,40 +130,34 @@ class Witness:
             "profile": json.loads(floats.to_json()),
             "side": self.side,
         }
-        return found if fractions is None else {**found, "fractions": fractions}
+        return plain if fractions is None else {**plain, "fractions": fractions}
 
     @classmethod
-    def from_dict(cls, found: Any) -> Witness:
-        """The witness that `to_dict` wrote."""
+    def from_dict(cls, plain: Any) -> Witness:
+        """Read the witness that `to_dict` wrote."""
         required = tuple(name for name in cls.__dataclass_fields__ if name != "probabilities")
-        item = dict(only_keys("witness", found, required, ("fractions", "probabilities")))
-        box, side = item["enclosure"], item["side"]
-        if not (isinstance(box, list) and len(box) == 2):
-            raise ParameterError("enclosure of the witness", "be two numbers", repr(box))
-        low, high = as_vector("enclosure of the witness", box).tolist()
-        if not 0 <= low <= high <= 1:
-            raise ParameterError("enclosure of the witness", "be in order, between 0 and 1", repr(box))
-        if side not in ("remove", "add"):
-            raise ParameterError("side of the witness", "be 'remove' or 'add'", repr(side))
+        item = dict(only_keys("witness", plain, required, ("fractions", "probabilities")))
+        low, high = _two_probabilities("enclosure", item["enclosure"])
+        if not low <= high:
+            raise ParameterError("enclosure of the witness", "be in order", repr(item["enclosure"]))
+        if item["side"] not in SIDES:
+            raise ParameterError("side of the witness", "be 'remove' or 'add'", repr(item["side"]))
         for key in ("neighbours", "order", "event"):
             if not isinstance(item[key], str):
                 raise ParameterError(f"{key} of the witness", "be text", type(item[key]).__name__)
         for key in ("epsilon", "delta"):
             item[key] = as_scalar(f"{key} of the witness", item[key])
-        item["probabilities"] = _odds_from(item.get("probabilities"))
-        fractions = item.pop("fractions", None)
+        odds, fractions = item.get("probabilities"), item.pop("fractions", None)
+        item["probabilities"] = None if odds is None else _two_probabilities("probabilities", odds)
         profile = PrivacyProfile.from_json(json.dumps(item["profile"]))
-        if fractions is not None:
-            profile = _with_fractions(profile, fractions)
+        profile = profile if fractions is None else _with_fractions(profile, fractions)
         return cls(**{**item, "enclosure": Enclosure(low, high), "profile": profile})
 
 
-def _odds_from(found: Any) -> Odds:
-    if found is None:
-        return None
-    values = as_vector("probabilities of the witness", found).tolist()
+def _two_probabilities(name: str, plain: Any) -> tuple[float, float]:
+    values = as_vector(f"{name} of the witness", plain).tolist()
     if not (len(values) == 2 and all(0 <= x <= 1 for x in values)):
-        raise ParameterError("probabilities of the witness", "be two numbers between 0 and 1", repr(found))
+        raise ParameterError(f"{name} of the witness", "be two numbers between 0 and 1", repr(plain))
     return values[0], values[1]
 
 
@@ -152,8 +168,8 @@ def _ordered(profile: PrivacyProfile, side: Side) -> GaussianPair:
 # ---------------------------------------------------------------------- fractions in JSON
 
 
-def _plain(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[Any] | None]:
-    """The profile with fractions rounded to floats, and the fractions themselves if there are any."""
+def _without_fractions(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[Any] | None]:
+    """Round the fractions of a profile to floats; return the fractions too, if there are any."""
     (*others, origin) = (() if profile.composed else profile.remove.origins) or (None,)
     if others or origin is None or origin.kind != "dense" or not any(a.dtype == object for a in origin.arrays):
         return profile, None
@@ -162,28 +178,24 @@ def _plain(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[Any] | None]:
     return _with_pair(profile, remove), [[str(x) for x in a.flat] for a in origin.arrays]
 
 
-def _with_fractions(profile: PrivacyProfile, found: Any) -> PrivacyProfile:
-    """The profile with the fractions in place of their nearest floats."""
-    name, rule = "fractions of the witness", "be those nearest to the floats of its profile"
-    origins = profile.remove.origins
-    if not (len(origins) == 1 and isinstance(found, list) and len(found) == len(origins[0].arrays)):
-        raise ParameterError(name, rule, "others")
+def _with_fractions(profile: PrivacyProfile, texts: Any) -> PrivacyProfile:
+    """Put the fractions in the place of their nearest floats."""
     arrays = []
-    for texts, floats in zip(found, origins[0].arrays, strict=True):
-        try:
-            exact = np.array([Fraction(text) for text in texts] + [None], dtype=object)[:-1]
-            near = np.array_equal(exact.astype(np.float64), floats.ravel())
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-            near = False
-        if not near:
-            raise ParameterError(name, rule, "others")
-        arrays.append(exact.reshape(floats.shape))
-    remove = replace(profile.remove, origins=(replace(origins[0], arrays=tuple(arrays)),))
-    return _with_pair(profile, remove)
+    try:
+        (origin,) = profile.remove.origins
+        for some, floats in zip(texts, origin.arrays, strict=True):
+            arrays.append(np.array([*map(Fraction, some), None], dtype=object)[:-1].reshape(floats.shape))
+        near = all(map(np.array_equal, (a.astype(np.float64) for a in arrays), origin.arrays))
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        near = False
+    if not near:
+        rule = "be those nearest to the floats of its profile"
+        raise ParameterError("fractions of the witness", rule, "others")
+    return _with_pair(profile, replace(profile.remove, origins=(replace(origin, arrays=tuple(arrays)),)))
 
 
 def _with_pair(profile: PrivacyProfile, remove: GaussianPair) -> PrivacyProfile:
-    """The profile with another pair, used in both orders."""
+    """Give the profile another pair, used in both orders."""
     (group,) = profile.groups
     return replace(profile, groups=(replace(group, remove=remove, add=remove.reversed()),))
 
@@ -192,7 +204,7 @@ def _with_pair(profile: PrivacyProfile, remove: GaussianPair) -> PrivacyProfile:
 
 
 def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str, Odds]:
-    """The best distinguishing event at ε, in words and numbers, and its two probabilities.
+    """Describe the best distinguishing event at ε in words and numbers, and return its two probabilities.
 
     >>> import ndis
     >>> print(best_event(PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=2.0)), "remove", 1.0)[0])
@@ -211,12 +223,14 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
     if pair.form.constant:
         return "None: the two laws are equal.", None
     odds = _odds(pair, epsilon)
-    told = "" if odds is None else f"\nIt happens with probability {_odd(odds[0])} under p and {_odd(odds[1])} under q."
-    return f"{opening} In coordinates in which q is standard normal: {_region(pair, epsilon)}.{told}", odds
+    happens = (
+        "" if odds is None else f"\nIt happens with probability {_odd(odds[0])} under p and {_odd(odds[1])} under q."
+    )
+    return f"{opening} In coordinates in which q is standard normal: {_region(pair, epsilon)}.{happens}", odds
 
 
 def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Odds]:
-    """One law is (1 − rate)·Y + rate·X and the other is Y; X is the output with the record in the sample."""
+    """Describe the event for laws (1 − rate)·Y + rate·X and Y; X is the output with the record in the sample."""
     rate = profile.sampling_rate
     if not _ordered(profile, side).mutually_singular:
         mixture = f"One of the two laws is a mixture: the record is in the sample with probability {few(rate)}."
@@ -233,7 +247,7 @@ def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Od
 
 
 def _odds(pair: GaussianPair, epsilon: float) -> Odds:
-    """Probability of {L > ε} under p and under q, in floats; None if floats do not give them."""
+    """Return the probability of {L > ε} under p and under q, in floats; None if floats do not give them."""
     try:
         p, q = (float(law.sf(epsilon)) for law in loss_laws(pair))
     except NdisError:
@@ -270,7 +284,7 @@ def _region(pair: GaussianPair, epsilon: float) -> str:
 
 
 def _counts(pair: GaussianPair) -> NDArray[np.bool_]:
-    """Which directions are worth a word; all that differ if none stands out."""
+    """Choose the directions that are worth a word; all that differ if none stands out."""
     differs = (pair.excess != 0) | (pair.shift != 0)
     clear = (np.abs(pair.excess) > _NOISE) | (np.abs(pair.shift) > _NOISE)
     return clear if clear.any() else differs
@@ -285,7 +299,7 @@ def _sum(i: int, copies: float) -> str:
 
 
 def _odd(x: float) -> str:
-    """A probability; if floats round it to 0, it is below their range and not 0."""
+    """Write a probability; if floats round it to 0, it is below their range and not 0."""
     return few(x, 4) if x > 1e-300 else f"less than {few(1e-300)}"
 
 
@@ -293,15 +307,15 @@ def _odd(x: float) -> str:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """δ of the witness against ε, for the picture.
+class DrawnCurve:
+    """The picture shows these points: δ of the witness against ε.
 
     Attributes
     ----------
     points : tuple of (ε, δ)
         In order of ε.
     certified : bool
-        Whether every δ is a certified lower end; else δ is computed in floats.
+        True if every δ is a certified lower end; else δ is computed in floats.
     right : float
         An ε up to which the picture goes.
     """
@@ -311,17 +325,17 @@ class Curve:
     right: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {"points": [list(point) for point in self.points], "certified": self.certified, "right": self.right}
 
     @classmethod
-    def from_dict(cls, found: Any) -> Curve:
-        """The curve that `to_dict` wrote.
+    def from_dict(cls, plain: Any) -> DrawnCurve:
+        """Read the curve that `to_dict` wrote.
 
-        >>> Curve.from_dict({"points": [[0.0, 0.5]], "certified": True, "right": 1.0}).points
+        >>> DrawnCurve.from_dict({"points": [[0.0, 0.5]], "certified": True, "right": 1.0}).points
         ((0.0, 0.5),)
         """
-        item = only_keys("curve of the report", found, ("points", "certified", "right"))
+        item = only_keys("curve of the report", plain, ("points", "certified", "right"))
         points = item["points"]
         if not (isinstance(points, list) and all(isinstance(p, list) and len(p) == 2 for p in points)):
             raise ParameterError("points of the curve", "be a list of [epsilon, delta]", type(points).__name__)
@@ -333,12 +347,8 @@ class Curve:
         return cls(tuple((x, y) for x, y in pairs), item["certified"], as_scalar("right of the curve", item["right"]))
 
 
-def _largest_origin(pair: GaussianPair) -> int:
-    return max((origin.size for origin in pair.origins), default=0)
-
-
-def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) -> Curve:
-    """The curve of a witness as far as it is worth drawing; `refuted` is the largest ε refuted."""
+def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) -> DrawnCurve:
+    """Compute the curve of a witness, up to an ε that a picture shows; `refuted` is the largest ε refuted."""
     right = _right_end(claimed[-1][0], refuted)
     profile, side = witness.profile, witness.side
     try:
@@ -346,19 +356,20 @@ def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) 
         end = min(right, float(profile.epsilon(floor, order=side)) if 0 < floor < 1 else math.inf)
     except PrecisionError:
         floor, end = 0.0, right
-    if not profile.composed and _largest_origin(_ordered(profile, side)) <= _SMALL:
+    small = not profile.composed and all(origin.size <= _SMALL for origin in _ordered(profile, side).origins)
+    if small:
         grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
         try:
             lower = [profile.certify(e, relative_width=_CURVE_WIDTH, order=side).lower for e in grid]
-            return Curve(_above(floor, zip(grid, lower, strict=True)), True, right)
+            return DrawnCurve(_above(floor, zip(grid, lower, strict=True)), True, right)
         except PrecisionError:
             pass
     grid = [end * i / (_FLOAT_POINTS - 1) for i in range(_FLOAT_POINTS)]
     try:
         values = profile.delta(grid, order=side)
     except PrecisionError:
-        return Curve(_above(0.0, [(witness.epsilon, witness.enclosure.lower)]), True, right)
-    return Curve(_above(floor, zip(grid, values.tolist(), strict=True)), False, right)
+        return DrawnCurve(_above(0.0, [(witness.epsilon, witness.enclosure.lower)]), True, right)
+    return DrawnCurve(_above(floor, zip(grid, values.tolist(), strict=True)), False, right)
 
 
 def _above(floor: float, points: Iterable[Point]) -> tuple[Point, ...]:
@@ -366,17 +377,27 @@ def _above(floor: float, points: Iterable[Point]) -> tuple[Point, ...]:
 
 
 def _right_end(claimed: float, refuted: float | None) -> float:
-    """An ε beyond the claim, and beyond the refuted range unless the claim would then be too small to see."""
-    edge = _BEYOND_REFUTED * refuted if refuted is not None else 0.0
-    if not math.isfinite(edge):
-        edge = 0.0
+    """Return an ε beyond the claim, and beyond the refuted range unless the claim would then be too small to see."""
+    edge = _BEYOND_REFUTED * refuted if refuted is not None and math.isfinite(refuted) else 0.0
     if claimed > 0:
         return max(_BEYOND_CLAIM * claimed, min(edge, _FARTHEST * claimed))
     return edge if edge > 0 else 1.0
 
 
 def _floor(claimed: list[float], top: float) -> float:
-    """The smallest δ worth drawing."""
+    """Return the smallest δ that is drawn."""
     if not claimed:
         return 1e-12 * top
     return min(_SHOWN_BELOW * min(claimed), 1e-3 * top if top > 0 else 1.0)
+
+
+def loss_laws(pair: GaussianPair) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
+    """Return the laws of the loss under p and under q (`ndis.paper.two_cdf`, thm:ndis-two-genchi2-cdf)."""
+    flat = pair.excess == 0
+    t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))
+    kappa = -0.5 * math.fsum(n * (np.log(tau) + m2 / t))
+    sigma2 = math.fsum((pair.copies * pair.shift**2)[flat])
+    sigma = math.sqrt(sigma2)
+    under_p = GeneralizedChiSquare(t / 2, n, n * m2 * tau / t**2, sigma=sigma, shift=kappa + 0.5 * sigma2)
+    under_q = GeneralizedChiSquare(t / (2 * tau), n, n * m2 / t**2, sigma=sigma, shift=kappa - 0.5 * sigma2)
+    return under_p, under_q

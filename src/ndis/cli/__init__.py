@@ -1,78 +1,102 @@
-"""The command `ndis`: parse, call the library, print. Every number it prints can be had from Python in one line.
+"""Run the command `ndis`: parse, call the library, print. Python gives every number in one line too.
 
-Exit status: 0 fine, 1 a claim refuted (`ndis audit`), 2 bad input, 3 a number out of reach of the accuracy promised;
-2 and 3 with one line on stderr.
+The exit status is 0 if all is fine, 1 if a claim is refuted (`ndis audit`), 2 for bad input, and 3 for a number that
+cannot be computed to the accuracy promised. It is 70 for a fault of this package, and 130 after an interrupt. One line
+on stderr says why.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
-import typer
+import click
 
 from ndis import __version__
-from ndis.cli.commands import OneLineErrors, same_behaviour
+from ndis.cli import audit, dpsgd, ledger, regress, schema, sketch, spectrum
+from ndis.cli.options import Commands
+from ndis.cli.output import place_of
+from ndis.errors import NdisError, ParameterError, PrecisionError
 
 __all__ = ["app", "main"]
 
-# The module of each command. Python imports it when somebody asks for the command.
-_HOMES = {
-    "delta": "spectrum",
-    "epsilon": "spectrum",
-    "curve": "spectrum",
-    "sketch": "projection",
-    "regress": "regress",
-    "audit": "audit",
-    "dpsgd": "dpsgd",
-    "calibrate": "projection",
-    "schema": "schema",
-    "ledger": "ledger",
-}
+# Names of arguments of the library, and the parameters of commands that have another name.
+_OTHER_NAMES = {"targets": "target", "target": "targets", "rate": "sampling_rate"}
+BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED, NO_READER = 2, 3, 70, 130, 141
 
 
-class _Commands(OneLineErrors):
-    """The commands, each loaded from its module when it is needed."""
+class _App(Commands):
+    """Every error is one line on stderr and an exit status, never a traceback, which might show data."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands, in the order of the help."""
-        return list(_HOMES)
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run the command that these words name, and leave with its status."""
+        words = list(sys.argv[1:] if args is None else args)
+        status, message = 0, ""
+        try:
+            with self.make_context(prog_name or "ndis", list(words)) as context:
+                self.invoke(context)
+        except click.exceptions.Exit as leave:
+            status = leave.exit_code
+        except click.ClickException as error:
+            context_path = getattr(getattr(error, "ctx", None), "command_path", None)
+            hint = f"; see '{context_path} --help'" if context_path else ""
+            status, message = BAD_INPUT, error.format_message().rstrip(".") + hint
+        except NdisError as error:
+            status, message = OUT_OF_REACH if isinstance(error, PrecisionError) else BAD_INPUT, str(error)
+            if isinstance(error, ParameterError):
+                message = typed_name(self, words, error.name) + message.removeprefix(error.name)
+        except KeyboardInterrupt as error:
+            status, message = INTERRUPTED, "; ".join(["interrupted", *map(str, error.args)])
+        except BrokenPipeError:  # the reader of the output left
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = NO_READER
+        except ModuleNotFoundError as error:
+            missing = str(error.name).partition(".")[0]
+            status, message = BAD_INPUT, f"{missing} must be installed; got none; pip install 'ndis[all]'"
+        except Exception as error:  # noqa: BLE001 - no error may look like a verdict, or show its message
+            status, message = INTERNAL, f"internal error, {place_of(error)}; no verdict"
+        if message:
+            click.echo("ndis: " + " ".join(message.split()), err=True)
+        sys.exit(status)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name. If there is none, all are loaded, so that a similar name can be suggested."""
-        for name in [cmd_name] if cmd_name in _HOMES else _HOMES:
-            if name not in self.commands:
-                part = typer.Typer()
-                import_module(f"ndis.cli.{_HOMES[name]}").register(part)
-                same_behaviour(part)
-                self.commands.update(typer.main.get_group(part).commands)
-        return super().get_command(ctx, cmd_name)
+
+def typed_name(command: click.Command, words: list[str], name: str) -> str:
+    """Return the option under which the user knows an argument of the library.
+
+    `name` may join several by "and". A name that is no option is not changed. If the command reads a FILE, a name that
+    the user did not type is not changed either, for the file may hold it.
+    """
+    while isinstance(command, click.Group):
+        word = next((word for word in words if word in command.commands), None)
+        if word is None:
+            return name
+        command, words = command.commands[word], words[words.index(word) + 1 :]
+    options = {param.name: param.opts for param in command.params if isinstance(param, click.Option)}
+    from_file = any("FILE" in (param.metavar or "") for param in command.params if isinstance(param, click.Argument))
+    names = []
+    for each in name.split(" and "):
+        known = options.get(each) or options.get(_OTHER_NAMES.get(each, "")) or []
+        typed = [one for one in known if any(word == one or word.startswith(f"{one}=") for word in words)]
+        names.append(typed[0] if typed else each if from_file or not known else max(known, key=len))
+    return " and ".join(names)
 
 
-app = typer.Typer(
-    cls=_Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,  # a traceback with local variables would print data
+app = _App(
+    "ndis",
     help="Exactly how private is an algorithm with Gaussian output?",
+    commands=[
+        *(spectrum.delta, spectrum.epsilon, spectrum.curve),
+        *(sketch.sketch, regress.regress, audit.audit, audit.report),
+        *(dpsgd.dpsgd, sketch.calibrate, schema.schema, ledger.ledger),
+    ],
 )
+app = click.version_option(__version__, message="%(prog)s %(version)s")(app)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"ndis {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: bool = typer.Option(
-        False, "--version", is_eager=True, callback=_print_version, help="Print the version and leave."
-    ),
-) -> None:
-    pass
-
-
-def main() -> None:
-    """Entry point of the command."""
-    app(prog_name="ndis")
+def main() -> NoReturn:
+    """Run the command of this process."""
+    app.main()

@@ -1,1 +1,11 @@
-"""Private rows by public types: what opens arrays, frames, tables and files."""
+"""Open private rows by public types, once and in one place.
+
+>>> from ndis.data import open_table
+>>> open_table([[0.5, "x"], [None, 2.0]]).matrix().arrays()
+(array([[0.5, nan], [nan, 2. ]]),)
+"""
+
+from ndis.data.opening import open_rows, open_table
+from ndis.data.table import Rows, Table
+
+__all__ = ["Rows", "Table", "open_rows", "open_table"]

@@ -1,110 +1,377 @@
-"""Lists of rows and cells of text or objects as floats, each cell read on its own.
+"""Read one cell as a number, a word, a truth value or a day: each cell by its type only, and by itself.
 
-Whether a cell is a number is private, so no cell raises anything. A cell that is no number becomes NaN, and the engine
-turns its row into zeros. No cell changes how another one is read. Only shapes are refused, and shapes are public.
+Whether a cell is a number is private. So no cell raises, warns or logs anything, and none runs code of its own. A cell
+that cannot be read becomes NaN, and the engine turns its row into zeros. Nothing here changes the state of the process.
 
 Text has one rule in every source. It is a number if it has decimal digits with at most one point. A sign before them,
 an exponent after them and ASCII spaces around all of it are allowed. The number is the nearest float64.
+
+A column of cells is an array of NumPy, an Arrow array of text (`LargeBinaryArray`, which may hold any bytes), or
+`Coded`: a few values and one code per row. `ndis.data.table` says who makes them.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timezone
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.errors import ParameterError
+__all__ = [
+    "MISSING",
+    "UNKNOWN",
+    "Cells",
+    "Coded",
+    "Floats",
+    "day_number",
+    "days",
+    "is_nested",
+    "kind_of",
+    "number",
+    "numbers",
+    "objects",
+    "text_of",
+    "truths",
+    "words",
+]  # fmt: skip
 
-__all__ = ["is_nested", "kind_of", "listed_rows", "nested_cells", "number", "read_cells"]
+Floats = NDArray[np.float64]
+Cells = Any  # one column: an array of numbers, dates or objects, an Arrow array of text, or `Coded`
 
+UNKNOWN = -1.0  # the code of a word that is not listed
+MISSING = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "NaT"))  # texts of missing cells
 _NUMBER = r"[ \t\n\v\f\r]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ \t\n\v\f\r]*"
 _TEXT, _BYTES = re.compile(_NUMBER), re.compile(_NUMBER.encode())
+_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(("false", "f", "no", "n", "0"), 0.0)
+_SLASHES = re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})(?![0-9/])")  # 2020/05/01: the year comes first
+_WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_SPACE = " \t\n\v\f\r"
+_EPOCH = 719_163  # date(1970, 1, 1).toordinal()
+_PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400} | {
+    unit: 86_400 * 10**power for unit, power in (("ms", 3), ("us", 6), ("ns", 9), ("ps", 12), ("fs", 15), ("as", 18))
+}
+_FAR = 100_000  # years from 1970 that stay different
+
+
+class Coded:
+    """A column as a few values and one code per row; the code −1 marks a missing cell.
+
+    >>> numbers(Coded(np.array([0.5, 2.0]), np.array([1, -1, 0]))).tolist()
+    [2.0, nan, 0.5]
+    """
+
+    def __init__(self, values: Cells, codes: NDArray[Any]) -> None:
+        self.values, self.codes = values, codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: slice) -> Coded:
+        return Coded(self.values, self.codes[rows])
+
+    def spread(self, read: Floats) -> Floats:
+        """Return one number per row from one number per value."""
+        return np.asarray(np.append(read, math.nan)[self.codes])
+
+
+def objects(cells: Sequence[Any]) -> NDArray[Any]:
+    """Return an array of these objects; lists and arrays among them stay single cells.
+
+    >>> objects([1, [2, 3]]).tolist()
+    [1, [2, 3]]
+    """
+    array = np.empty(len(cells), dtype=object)
+    for i, cell in enumerate(cells):
+        array[i] = cell
+    return array
+
+
+def each_cell(cells: Cells) -> list[Any]:
+    """Return the cells of an array one by one; text of Arrow comes as bytes."""
+    return list(cells.ravel()) if isinstance(cells, np.ndarray) else list(cells.to_pylist())
+
+
+# ---------------------------------------------------------------------- numbers
 
 
 def number(cell: Any) -> float:
-    """A cell as a float; NaN if it is not a number, or too large for a float.
+    """Return a cell as a float: NaN if its type holds no real number, or if it is too large for a float.
 
-    >>> [number(cell) for cell in (1, " 2.5", b"+3", "1_0", "nan", 10**400, None)]
-    [1.0, 2.5, 3.0, nan, nan, nan, nan]
+    >>> [number(cell) for cell in (1, " 2.5", b"+3", "1_0", "nan", 10**400, 1j, None)]
+    [1.0, 2.5, 3.0, nan, nan, nan, nan, nan]
     """
     kind = type(cell)  # not isinstance, which may ask the cell itself
     if issubclass(kind, str | bytes):
         match = (_TEXT if issubclass(kind, str) else _BYTES).fullmatch(cell)
         return math.nan if match is None else float(match[1])
     try:
-        return float(cell)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001 -- the cell may bring code of its own, which may raise anything
-        return math.nan
+        if issubclass(kind, float):
+            return float.__float__(cell)
+        if issubclass(kind, int):
+            return float(int.__int__(cell))
+        if kind in (Decimal, Fraction) or issubclass(kind, np.floating | np.integer | np.bool_):
+            return math.nan if kind is np.timedelta64 else float(cell)
+        if kind is np.ndarray and cell.ndim == 0 and cell.dtype.kind in "fiub":
+            return float(cell)
+    except (OverflowError, ValueError):  # an integer beyond the floats, a signalling NaN of decimals
+        pass
+    return math.nan
 
 
-def read_cells(array: NDArray[Any]) -> NDArray[np.float64]:
-    """An array of objects or text as float64, cell by cell.
+def numbers(cells: Cells) -> Floats:
+    """Return a column, or a matrix of objects, as float64, cell by cell; NaN where a cell is no number.
 
-    >>> read_cells(np.array([[1, "x"], [None, 2.5]], dtype=object)).tolist()
+    >>> numbers(np.array([[1, "x"], [None, 2.5]], dtype=object)).tolist()
     [[1.0, nan], [nan, 2.5]]
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a warning would reveal something about the values
-        found = np.empty(array.size, dtype=np.float64)
-        for i, cell in enumerate(array.ravel().tolist() if array.dtype.kind in "US" else array.ravel()):
-            found[i] = math.nan if is_nested(cell) else number(cell)
-    return found.reshape(array.shape)
-
-
-def nested_cells(name: str, data: Sequence[Any]) -> NDArray[np.float64]:
-    """A list of cells as a vector, or a list of equally long rows as a matrix. A row inside a row is no number.
-
-    >>> nested_cells("data", [[1, 2], ["x", [4]]]).tolist()
-    [[1.0, 2.0], [nan, nan]]
-    >>> nested_cells("data", [[1, 2], 3])
-    Traceback (most recent call last):
-    ...
-    ndis.errors.ParameterError: data must be rows with equally many cells in each; got rows of different shapes
-    """
-    rows = [list(row) if is_nested(row) else row for row in data]
-    shapes = {len(row) if isinstance(row, list) else None for row in rows}
-    if len(shapes) > 1:
-        raise ParameterError(name, "be rows with equally many cells in each", "rows of different shapes")
-    width = shapes.pop() if shapes else None
-    flat = np.empty(len(rows) * (1 if width is None else width), dtype=object)
-    for i, cell in enumerate(rows if width is None else (cell for row in rows for cell in row)):
-        flat[i] = cell
-    return read_cells(flat if width is None else flat.reshape(len(rows), width))
-
-
-def listed_rows(name: str, data: Sequence[Any]) -> NDArray[np.float64]:
-    """`nested_cells` of a list that must show its columns: an empty one is refused."""
-    if not data:
-        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
-        raise ParameterError(name, "show its columns", "an empty list", remedy)
-    return nested_cells(name, data)
+    if isinstance(cells, Coded):
+        return cells.spread(numbers(cells.values))
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
+        with np.errstate(all="ignore"):  # of this thread only
+            return np.asarray(cells, dtype=np.float64)
+    read = np.array([number(cell) for cell in each_cell(cells)], dtype=np.float64)
+    return read.reshape(cells.shape) if isinstance(cells, np.ndarray) else read
 
 
 def is_nested(item: Any) -> bool:
-    """Whether an item of a list is itself a list, a tuple or an array of cells."""
+    """Return whether an item of a list is itself a list, a tuple or an array of cells, by its type."""
     kind = type(item)
-    try:
-        if hasattr(kind, "ndim"):
-            return bool(item.ndim)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001 -- the item or its class may bring code of its own, which may raise anything
+    if issubclass(kind, str | bytes | np.generic):
+        return False
+    if issubclass(kind, np.ndarray):
+        return bool(item.ndim)
+    if issubclass(kind, Sequence):
         return True
-    return issubclass(kind, Sequence) and not issubclass(kind, str | bytes)
+    return kind.__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "torch") and hasattr(kind, "__len__")
 
 
 def kind_of(dtype: Any) -> str:
-    """A type in words that reveal nothing about the cells: NumPy's name of a text type tells the longest length.
+    """Name a type in words that reveal nothing about the cells: NumPy's name of a text type tells the longest length.
 
     >>> kind_of(np.array(["secret"]).dtype), kind_of(np.array([1j]).dtype)
     ('text', 'dtype complex128')
     """
     kind = getattr(dtype, "kind", "")
-    return {"U": "text", "S": "bytes", "V": "records"}.get(kind, f"dtype {dtype}")
+    return {"U": "text", "S": "bytes", "T": "text", "V": "records"}.get(kind, f"dtype {dtype}")
+
+
+# ---------------------------------------------------------------------- words
+
+
+def text_of(cell: Any) -> str | None:
+    """Return the text of a category; None where the cell is missing or cannot be one.
+
+    >>> [text_of(cell) for cell in (" a", 3, 3.0, "3.0", True, b"x", None, float("nan"), 2.5)]
+    ['a', '3', '3', '3', 'true', 'x', None, None, '2.5']
+    """
+    kind = type(cell)  # not isinstance, which may ask the cell itself
+    if issubclass(kind, np.generic) and kind.__module__ == "numpy":
+        cell = cell.item()
+        kind = type(cell)
+    if issubclass(kind, bytes):
+        cell, kind = bytes.decode(cell, "utf-8", "surrogateescape"), str
+    if issubclass(kind, str):
+        text = str.strip(str.__str__(cell), _SPACE)
+        whole = _WHOLE.fullmatch(text)
+        return text if whole is None else whole[1]
+    if kind is bool:
+        return "true" if cell else "false"
+    if issubclass(kind, int):
+        whole_number = int.__int__(cell)
+        return str(whole_number) if whole_number.bit_length() <= 1024 else "a long number"  # Python refuses longer ones
+    if issubclass(kind, float):
+        value = float.__float__(cell)
+        if not math.isfinite(value):
+            return None
+        return str(int(value)) if value.is_integer() else repr(value)
+    return None
+
+
+def words(cells: Cells, codes: Mapping[str, float], *, lower: bool = False) -> Floats:
+    """Return the code of each cell's text; `UNKNOWN` for a text that has none, NaN for a cell without text.
+
+    With `lower` the cells are compared in lower case.
+
+    >>> words(np.array(["b ", 3.0, None, "c"], dtype=object), {"b": 0.0, "3": 1.0}).tolist()
+    [0.0, 1.0, nan, -1.0]
+    """
+    if isinstance(cells, Coded):
+        return cells.spread(words(cells.values, codes, lower=lower))
+    if not isinstance(cells, np.ndarray):
+        return _arrow_words(cells, codes, lower)
+    kind = cells.dtype.kind
+    if kind == "b":
+        return np.array([codes.get("false", UNKNOWN), codes.get("true", UNKNOWN)])[cells.astype(np.intp)]
+    if kind in "fiu":
+        return _number_words(cells, codes)
+    read = [text_of(cell) for cell in each_cell(cells)]
+    coded = [math.nan if text is None else codes.get(text.lower() if lower else text, UNKNOWN) for text in read]
+    return np.array(coded, dtype=np.float64)
+
+
+def _number_words(cells: NDArray[Any], codes: Mapping[str, float]) -> Floats:
+    """Compare numbers with the numbers among the words; no cell is written as text."""
+    whole = cells.dtype.kind in "iu"
+    coded = np.full(len(cells), UNKNOWN) if whole else np.where(np.isfinite(cells), UNKNOWN, np.nan)
+    for word, code in codes.items():
+        value: Any = int(word) if _INTEGER.fullmatch(word) and len(word) < 400 else number(word)
+        if text_of(value) != word:
+            continue
+        if not whole:
+            coded[cells == number(value)] = code
+        elif isinstance(value, int) and np.iinfo(cells.dtype).min <= value <= np.iinfo(cells.dtype).max:
+            coded[cells == value] = code
+    return coded
+
+
+def _arrow_words(cells: Any, codes: Mapping[str, float], lower: bool) -> Floats:
+    """Look the texts of an Arrow array up among the words, all bytes as they stand; the others without their spaces."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    listed = pa.array([word.encode("utf-8", "surrogateescape") for word in codes], pa.large_binary())
+    values = np.array([*codes.values(), UNKNOWN])
+    digits = np.array([*(bool(_INTEGER.fullmatch(word)) for word in codes), False])
+
+    def look_up(texts: Any) -> NDArray[Any]:
+        place = pc.index_in(texts.cast(pa.large_binary()), value_set=listed)
+        return np.asarray(place.fill_null(len(codes)).to_numpy(zero_copy_only=False))
+
+    place = look_up(cells)
+    coded = values[place]
+    coded[np.asarray(cells.is_null().to_numpy(zero_copy_only=False))] = np.nan
+    others = np.flatnonzero(coded == UNKNOWN)
+    if others.size:
+        texts = pc.ascii_trim(_as_text(cells.take(pa.array(others))), characters=_SPACE)
+        texts = pc.ascii_lower(texts) if lower else texts
+        coded[others] = values[look_up(texts)]
+        if digits.any():  # of the public words; "3.0" is "3"
+            short = pc.ascii_rtrim(texts, characters="0")
+            whole = np.asarray(pc.ends_with(short, ".").to_numpy(zero_copy_only=False))
+            place = look_up(pc.replace_substring(short, pattern=".", replacement="", max_replacements=1))
+            coded[others] = np.where(whole & digits[place], values[place], coded[others])
+    return coded
+
+
+def _as_text(cells: Any) -> Any:
+    """View bytes as text without a check: the kernels used here compare and cut bytes."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.large_string(), len(cells), cells.buffers(), cells.null_count, cells.offset)
+
+
+def truths(cells: Cells) -> Floats:
+    """Return 1 and 0 for true and false; NaN where a cell is neither.
+
+    >>> truths(np.array([True, "no", "Y", 1, 2, None], dtype=object)).tolist()
+    [1.0, 0.0, 1.0, 1.0, nan, nan]
+    """
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
+        read = numbers(cells)
+        return np.where((read == 0.0) | (read == 1.0), read, np.nan)
+    read = words(cells, _TRUTH, lower=True)
+    return np.where(read == UNKNOWN, np.nan, read)
+
+
+# ---------------------------------------------------------------------- days
+
+
+def days(cells: Cells) -> Floats:
+    """Return days since 1970-01-01, in UTC where a time has a zone; NaN where a cell is no date.
+
+    The day and the share of the day are exact before they are added, so the unit of a column does not matter.
+
+    >>> days(np.array(["1970-01-02", "1970/01/02", "1970-01-01T06:00+06:00", "?"], dtype=object)).tolist()
+    [1.0, 1.0, 0.0, nan]
+    >>> days(np.array(["1971", "NaT"], dtype="datetime64[Y]")).tolist()
+    [365.0, nan]
+    """
+    if isinstance(cells, Coded):
+        return cells.spread(days(cells.values))
+    if not isinstance(cells, np.ndarray) or cells.dtype.kind != "M":
+        return np.array([_day_of(cell) for cell in each_cell(cells)], dtype=np.float64)
+    unit, count = np.datetime_data(cells.dtype)
+    whole = np.ascontiguousarray(cells).ravel().view(np.int64)
+    missing = whole == np.iinfo(np.int64).min
+    if unit == "generic":  # only missing dates have no unit
+        return np.full(cells.size, np.nan)
+    if unit in ("Y", "M"):  # not of equal length in days; NumPy does not notice an overflow, so cells are clipped first
+        far = _FAR * (1 if unit == "Y" else 12) // count
+        near = np.minimum(np.maximum(whole, -far), far).view(f"datetime64[{count}{unit}]")
+        read = near.astype("datetime64[D]").view(np.int64).astype(np.float64)
+    elif unit == "W" or count > 1 or _PER_DAY[unit] > 1 << 62:
+        read = whole.astype(np.float64) * (7.0 * count if unit == "W" else count / _PER_DAY[unit])
+    else:
+        day = whole // _PER_DAY[unit]
+        read = day.astype(np.float64) + (whole - day * _PER_DAY[unit]).astype(np.float64) / _PER_DAY[unit]
+    return np.where(missing, np.nan, read)
+
+
+def _day_of(cell: Any) -> float:
+    kind = type(cell)
+    if kind is np.datetime64:
+        return float(days(np.array([cell]))[0])
+    if kind.__name__ == "NaTType":
+        return math.nan
+    try:
+        if issubclass(kind, str | bytes):
+            text = text_of(cell)
+            return math.nan if text is None else day_number(datetime.fromisoformat(_SLASHES.sub(r"\1-\2-\3", text)))
+        return day_number(cell) if issubclass(kind, date) else math.nan
+    except (ValueError, OverflowError):  # a text that is no date; a zone that leads before the year 1
+        return math.nan
+
+
+def day_number(day: date) -> float:
+    """Return days since 1970-01-01 of a date, or of a date and time; in UTC if it has a zone.
+
+    A zone must be that of `datetime` or `zoneinfo`: others bring code of their own, and such a cell is missing.
+
+    >>> day_number(date(1970, 1, 3))
+    2.0
+    """
+    if not isinstance(day, datetime):
+        return float(date.toordinal(day) - _EPOCH)
+    if day.tzinfo is not None:
+        if type(day.tzinfo) not in (timezone, ZoneInfo):
+            return math.nan
+        day = datetime.astimezone(day, UTC)
+    micro = ((day.hour * 60 + day.minute) * 60 + day.second) * 10**6 + day.microsecond
+    return float(datetime.toordinal(day) - _EPOCH + micro / _PER_DAY["us"])
+
+
+# ---------------------------------------------------------------------- names before `open_table`, to go
+
+
+read_cells = numbers
+
+
+def nested_cells(name: str, data: Sequence[Any]) -> Floats:
+    """Return a list of cells as a vector, or a list of equally long rows as a matrix."""
+    from ndis.errors import ParameterError
+
+    rows = [list(row) if is_nested(row) else row for row in data]
+    shapes = {len(row) if isinstance(row, list) else None for row in rows}
+    if len(shapes) > 1:
+        raise ParameterError(name, "be rows with equally many cells in each", "rows of different shapes")
+    width = shapes.pop() if shapes else None
+    flat = objects(rows if width is None else [cell for row in rows for cell in row])
+    return numbers(flat if width is None else flat.reshape(len(rows), width))
+
+
+def listed_rows(name: str, data: Sequence[Any]) -> Floats:
+    """Return `nested_cells` of a list that must show its columns: an empty one is refused."""
+    from ndis.errors import ParameterError
+
+    if not data:
+        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
+        raise ParameterError(name, "show its columns", "an empty list", remedy)
+    return nested_cells(name, data)

@@ -1,22 +1,27 @@
-"""The lines of a CSV file as rows of numbers: each line is read by itself, so no line changes how another is read.
+"""Read a CSV file line by line: each line is read by itself, so no line changes how another is read.
+
+**One rule in every command and every call.** The caller names the columns (``columns``, from left to right, with None
+for a column that is not read; the order of a schema stands in for it), or promises with ``header=True`` that the first
+line of every file holds public names. Without ``header`` every line is a record, the first one too.
 
 A line ends at LF; a CR just before it belongs to the end. Nothing else ends a line, and quotes end with it. The last
-line of a file needs no LF, and a byte order mark before the first line is dropped. An empty line is no record. Every
-other line is one record:
+line of a file needs no LF. A byte order mark at the start of a line, of any line, is no part of it. An empty line is no
+record. Every other line is one record:
 
 - Commas separate its cells. A cell that begins with a quote ends at the next quote that is not doubled. A comma or the
   end of the line must follow.
-- It is a row of numbers if it has as many cells as the file has columns, and no more than `LONGEST` bytes. Otherwise,
-  and if a quote stays open, it is a row of missing numbers.
+- It is a row of cells if it has as many cells as the file has columns, and no more than `LONGEST` bytes. Otherwise,
+  and if a quote stays open, all its cells are missing.
 - `ndis.data.cells.number` says which bytes are a number. No byte is ever decoded, so none can fail to be.
 
-`rows_of` reads numbers: a compiled pass finds the cells and what is a number, and Arrow, which rounds correctly as
-Python does, reads the digits. A test holds this definition in Python, one line at a time, and compares the bits.
+A compiled pass finds the cells and which of them are numbers, and Arrow, which rounds correctly as Python does, reads
+the digits. A test holds this definition in Python, one line at a time, and compares the bits. A block has a fixed
+number of rows at most, so memory is bounded: about 3·`LONGEST` bytes for one record, whatever it holds.
 """
 
 from __future__ import annotations
 
-import re
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,11 +29,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ndis._compile import compiled
-from ndis._validate import Floats
-from ndis.data.cells import number
+from ndis.data.cells import Cells, number
+from ndis.data.table import Wanted
 from ndis.errors import ParameterError
 
-__all__ = ["LONGEST", "cells_of", "first_line", "given_names", "header_names", "line_blocks", "rows_of", "texts_of"]
+__all__ = ["LONGEST", "first_line", "given_names", "header_names", "line_blocks", "line_cells"]
 
 LONGEST = 1 << 23  # bytes of a line that can be a row
 _BLOCK = 1 << 22  # bytes of one read
@@ -36,52 +41,17 @@ _LF, _CR, _QUOTE, _COMMA = 10, 13, 34, 44
 _NONE, _PLAIN, _RARE = 0, 1, 2  # no number; one that cannot leave the range of floats; any other
 _PLAIN_BYTES = 40
 _MARK = b"\xef\xbb\xbf"
-_CELL = re.compile(rb'"((?:[^"]|"")*)"(?=,|\Z)|([^",][^,]*|(?=,|\Z))', re.DOTALL)
-
-
-def cells_of(line: bytes) -> list[bytes] | None:
-    """The cells of a line without its end; None if its quotes do not pair.
-
-    >>> cells_of(b'a,"b,c",'), cells_of(b'a,"b'), cells_of(b'a,"b"c')
-    ([b'a', b'b,c', b''], None, None)
-    """
-    cells, at = [], 0
-    while True:
-        match = _CELL.match(line, at)
-        if match is None:
-            return None
-        cells.append(match[2] if match[1] is None else match[1].replace(b'""', b'"'))
-        at = match.end() + 1
-        if at > len(line):
-            return cells
-
-
-def texts_of(data: bytes, width: int, wanted: tuple[int, ...], *, longest: int = LONGEST) -> list[list[bytes | None]]:
-    """The wanted columns of whole lines as bytes; all cells of a line that cannot be split are None.
-
-    >>> texts_of(b"1,a\\n2,b,c\\nx,d\\n", 2, (1,))
-    [[b'a', None, b'd']]
-    """
-    rows: list[list[bytes] | None] = []
-    for ended in data.split(b"\n")[:-1]:
-        line = ended.removesuffix(b"\r")
-        if line:
-            cells = (line.split(b",") if b'"' not in line else cells_of(line)) if len(ended) <= longest else None
-            rows.append(cells if cells is not None and len(cells) == width else None)
-    return [[None if row is None else row[i] for row in rows] for i in wanted]
 
 
 def first_line(file: BinaryIO) -> bytes | None:
-    """The first line without mark and end; None if it is longer than `LONGEST`. The file then stands behind it."""
+    """Return the first line without mark and end, and move behind it; None if it is longer than `LONGEST`."""
     line = file.readline(LONGEST + len(_MARK) + 2).removeprefix(_MARK)
     return line.removesuffix(b"\n").removesuffix(b"\r") if len(line) <= LONGEST + 1 else None
 
 
 def line_blocks(file: BinaryIO, *, block: int = _BLOCK, longest: int = LONGEST) -> Iterator[bytes | None]:
-    """Whole lines, each of which ends at LF, from here to the end of a file; None for a line that is too long."""
-    rest, dropping = b"", False
-    if not file.tell():
-        rest = file.read(len(_MARK)).removeprefix(_MARK)
+    """Yield whole lines, each of which ends at LF, from here to the end of a file; None for a line that is too long."""
+    tail, dropping = b"", False
     while chunk := file.read(block):
         if dropping:
             _, end, chunk = chunk.partition(b"\n")
@@ -89,24 +59,24 @@ def line_blocks(file: BinaryIO, *, block: int = _BLOCK, longest: int = LONGEST) 
                 continue
             yield None
             dropping = False
-        data = rest + chunk
+        data = tail + chunk
         cut = data.rfind(b"\n") + 1
-        rest = data[cut:]
+        tail = data[cut:]
         if cut:
             yield data[:cut]
-        if len(rest) > longest:
-            rest, dropping = b"", True
+        if len(tail) > longest:
+            tail, dropping = b"", True
     if dropping:
         yield None
-    elif rest:
-        yield rest + b"\n"
+    elif tail:
+        yield tail + b"\n"
 
 
 # ---------------------------------------------------------------------- names of columns
 
 
 def given_names(columns: Any) -> tuple[str, ...]:
-    """The caller's names for the columns of a CSV file; empty for a column that is not read."""
+    """Return the caller's names for the columns of a CSV file; empty for a column that is not read."""
     items = [columns] if columns is None or isinstance(columns, str) else list(columns)
     if not items or items == [None]:
         remedy = "or say header=True (--header) if the first line of every file holds public names"
@@ -120,18 +90,17 @@ def given_names(columns: Any) -> tuple[str, ...]:
     return names
 
 
-def header_names(path: Path) -> tuple[str, ...]:
-    """The names in the first line. Every fault has the same message, because the line may be a record after all."""
+def header_names(path: Path, where: str) -> tuple[str, ...]:
+    """Return the names in the first line. Every fault has the same message: the line may be a record after all."""
     with path.open("rb") as file:
         line = first_line(file)
-    cells = None if line is None else cells_of(line)
     try:
-        names = [] if cells is None else [cell.decode("utf-8") for cell in cells]
-    except UnicodeDecodeError:
+        names = next(csv.reader([line.decode("utf-8")], strict=True), []) if line else []
+    except (UnicodeDecodeError, csv.Error):
         names = []
     if not _are_names(names):
         rule = "begin with a line of different printable column names in UTF-8, none of them empty or a number"
-        raise ParameterError("data", rule, path, "without such a line leave header out and name the columns")
+        raise ParameterError("data", rule, where, "without such a line leave header out and name the columns")
     return tuple(names)
 
 
@@ -197,24 +166,33 @@ def _classify(data: Any, a: int, z: int) -> tuple[int, int, int]:
 
 
 @compiled()
-def _scan(data: Any, slots: Any, longest: int, begin: Any, end: Any, kind: Any) -> int:
-    """Fill in place and kind of the wanted cells of every record; returns the number of records."""
-    row, i, size, width = 0, 0, data.size, slots.size
-    while i < size:
+def _scan(
+    data: Any, i: int, slots: Any, numeric: Any, longest: int, begin: Any, end: Any, kind: Any
+) -> tuple[int, int]:
+    """Fill in place and kind of the wanted cells of the next records; returns their number and the next place."""
+    row, size, width = 0, data.size, slots.size
+    while i < size and row < len(kind):
+        start = i
+        if i + 3 < size and data[i] == 239 and data[i + 1] == 187 and data[i + 2] == 191:
+            i += 3
         if data[i] == _LF:
             i += 1
             continue
         if data[i] == _CR and data[i + 1] == _LF:  # the data end in LF, so there is a next byte
             i += 2
             continue
-        start, column, whole = i, 0, True
+        column, whole = 0, True
         kind[row] = _NONE
         while True:
             a = z = i
+            doubled = False
             if data[i] == _QUOTE:
                 a = z = i + 1
                 while data[z] != _LF and (data[z] != _QUOTE or data[z + 1] == _QUOTE):
-                    z += 2 if data[z] == _QUOTE else 1
+                    if data[z] == _QUOTE:
+                        doubled = True
+                        z += 1
+                    z += 1
                 whole = data[z] == _QUOTE
                 i = z + 1 if whole else z
                 if data[i] == _CR and data[i + 1] == _LF:
@@ -233,7 +211,10 @@ def _scan(data: Any, slots: Any, longest: int, begin: Any, end: Any, kind: Any) 
                     z -= 1
             if column < width and slots[column] >= 0:
                 slot = slots[column]
-                kind[row, slot], begin[row, slot], end[row, slot] = _classify(data, a, z)
+                if numeric[slot]:
+                    kind[row, slot], begin[row, slot], end[row, slot] = _classify(data, a, z)
+                else:
+                    kind[row, slot], begin[row, slot], end[row, slot] = _RARE if doubled else _PLAIN, a, z
             column += 1
             if data[i] == _LF:
                 break
@@ -242,42 +223,81 @@ def _scan(data: Any, slots: Any, longest: int, begin: Any, end: Any, kind: Any) 
             kind[row] = _NONE
         row += 1
         i += 1
-    return row
+    return row, i
 
 
 @compiled()
-def _gather(data: Any, places: Any, begin: Any, offsets: Any, out: Any) -> None:
-    for k in range(places.size):
-        a = begin[places[k]] - offsets[k]
+def _gather(data: Any, begin: Any, offsets: Any, out: Any) -> None:
+    for k in range(begin.size):
+        a = begin[k] - offsets[k]
         for i in range(offsets[k], offsets[k + 1]):
             out[i] = data[a + i]
 
 
-def rows_of(data: bytes, width: int, wanted: tuple[int, ...], *, longest: int = LONGEST) -> Floats:
-    """The wanted columns of whole lines, each of which ends at LF, as numbers.
+def line_cells(
+    lines: bytes | None, width: int, wanted: Wanted, *, most: int = 1 << 16, longest: int = LONGEST
+) -> Iterator[list[Cells]]:
+    """Yield the wanted columns of whole lines, at most so many records at a time: numbers where they suffice.
 
-    >>> rows_of(b"1,2,3\\n4,5\\n\\n6,x,7\\n", 3, (2, 1))
-    array([[ 3.,  2.], [nan, nan], [ 7., nan]])
+    None stands for one line that is too long. Elsewhere a cell is its bytes, or missing.
+
+    >>> block, = line_cells(b"1,a\\n2,b,c\\nx,d\\n", 2, ((0, True), (1, False)))
+    >>> block[0].tolist(), block[1].to_pylist()
+    ([1.0, nan, nan], [b'a', None, b'd'])
     """
-    import pyarrow as pa
-
+    data = b"," * width + b"\n" if lines is None else lines  # as a line of other columns
     view = np.frombuffer(data, dtype=np.uint8)
     slots = np.full(width, -1, dtype=np.int64)
-    slots[list(wanted)] = np.arange(len(wanted))
-    shape = (data.count(b"\n"), len(wanted))
-    begin, end = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.int32)
+    places = sorted({place for place, _ in wanted})
+    slots[places] = np.arange(len(places))
+    numeric = np.array([all(suffices for place, suffices in wanted if place == each) for each in places])
+    shape = (min(most, data.count(b"\n")), len(places))
+    begin, end = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
     kind = np.empty(shape, dtype=np.uint8)
-    rows = _scan(view, slots, longest, begin, end, kind)
-    found = np.full((rows, len(wanted)), np.nan)
-    flat, begins, ends, kinds = found.reshape(-1), begin.reshape(-1), end.reshape(-1), kind[:rows].reshape(-1)
-    plain = np.flatnonzero(kinds == _PLAIN)
+    at = 0
+    while at < len(data):
+        rows, at = _scan(view, at, slots, numeric, longest, begin, end, kind)
+        columns = [(begin[:rows, j].copy(), end[:rows, j].copy(), kind[:rows, j]) for j in range(len(places))]
+        read = [_numbers if is_number else _texts for is_number in numeric]
+        if rows:
+            cells = {place: read[j](data, view, *columns[j]) for j, place in enumerate(places)}
+            yield [cells[place] for place, _ in wanted]
+
+
+def _numbers(data: bytes, view: Any, begin: Any, end: Any, kind: Any) -> Cells:
+    import pyarrow as pa
+
+    column = np.full(len(kind), np.nan)
+    plain = np.flatnonzero(kind == _PLAIN)
     if plain.size:
-        offsets = np.zeros(plain.size + 1, dtype=np.int32)
-        np.cumsum(ends[plain] - begins[plain], out=offsets[1:])
-        text = np.empty(offsets[-1], dtype=np.uint8)
-        _gather(view, plain, begins, offsets, text)
-        cells = pa.StringArray.from_buffers(plain.size, pa.py_buffer(offsets), pa.py_buffer(text))
-        flat[plain] = cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    for i in np.flatnonzero(kinds == _RARE).tolist():
-        flat[i] = float(data[begins[i] : ends[i]])
-    return found
+        texts = pa.LargeStringArray.from_buffers(plain.size, *_gathered(view, begin[plain], end[plain]))
+        column[plain] = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    for i in np.flatnonzero(kind == _RARE).tolist():
+        column[i] = float(data[begin[i] : end[i]])
+    return column
+
+
+def _texts(data: bytes, view: Any, begin: Any, end: Any, kind: Any) -> Cells:
+    import pyarrow as pa
+
+    if (kind == _RARE).any():  # doubled quotes
+        listed = [None if k == _NONE else data[a:z] for a, z, k in zip(begin, end, kind, strict=True)]
+        for i in np.flatnonzero(kind == _RARE).tolist():
+            listed[i] = data[begin[i] : end[i]].replace(b'""', b'"')
+        return pa.array(listed, pa.large_binary())
+    missing = kind == _NONE
+    begin[missing] = end[missing] = 0
+    valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    offsets, text = _gathered(view, begin, end)
+    return pa.Array.from_buffers(pa.large_binary(), len(kind), [valid, offsets, text])
+
+
+def _gathered(view: Any, begin: Any, end: Any) -> tuple[Any, Any]:
+    """Return the offsets and the bytes of these places, one after the other, as buffers of Arrow."""
+    import pyarrow as pa
+
+    offsets = np.zeros(len(begin) + 1, dtype=np.int64)
+    np.cumsum(end - begin, out=offsets[1:])
+    text = np.empty(offsets[-1], dtype=np.uint8)
+    _gather(view, begin, offsets, text)
+    return pa.py_buffer(offsets), pa.py_buffer(text)

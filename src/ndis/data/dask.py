@@ -1,7 +1,11 @@
-"""Dask arrays and data frames: every partition becomes an accumulator where it lives, and a tree merges them.
+"""Dask arrays and data frames: every partition is read where it lives, and a tree joins what each of them gives.
 
-Tasks are pure, so dask computes a partition again, to the same bits, if it is lost with its worker. Only the d×d result
+Tasks are pure, so dask computes a partition again, to the same bits, if it is lost with its worker. Only the result
 travels to the client.
+
+A partition may have another type than the collection declares: a null turns a column of int64 into float64. So the
+declared type decides how a cell is read. Numbers of NumPy come as float64, whatever type the partition has. Whole
+numbers beyond 2⁵³ come as the nearest float64, and `Table.encoded` refuses categories that need more.
 """
 
 from __future__ import annotations
@@ -10,58 +14,94 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndis.data.cells import read_cells
-from ndis.data.opening import open_source
-from ndis.data.source import Groups, Parts, Source, rows_per_read
+from ndis.data.cells import Cells, Coded, number, numbers, objects, truths
+from ndis.data.memory import memory_table, pandas_cells
+from ndis.data.table import Groups, Parts, Table, Wanted, rows_per_read, together
 from ndis.errors import ParameterError
 
-__all__ = ["computed", "is_dask", "open_dask", "read_partition", "tree"]
+if TYPE_CHECKING:
+    from ndis.data.schema.core import Schema
+
+__all__ = ["Partitions", "computed", "dask_table", "is_dask"]
 
 _FAN_IN = 8
 
 
 def is_dask(data: Any) -> bool:
-    """Whether ``data`` is a dask collection."""
+    """Return whether ``data`` is a dask collection."""
     return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")
 
 
-def open_dask(data: Any) -> tuple[Source, list[Any]]:
-    """Return the rows of a dask collection as a source, and its partitions as delayed values.
+def dask_table(data: Any) -> Table:
+    """Open a dask data frame or a two-dimensional dask array by the types that it declares.
 
-    The source reads in this process, which holds one partition at a time.
+    The table reads in this process, which holds one partition at a time; `Table.reduced` works where they live.
     """
     if hasattr(data, "_meta") and hasattr(data, "columns"):
-        schema, partitions = open_source(data._meta), list(data.to_delayed())
+        declared, delayed = memory_table(data._meta), list(data.to_delayed())
+        types: tuple[Any, ...] = tuple(data._meta.dtypes)
     elif getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
         raise ParameterError("data", "be a dask data frame or a two-dimensional dask array", type(data).__name__)
     else:
-        schema = open_source(data._meta.reshape(0, data.shape[1]))
-        partitions = list(data.rechunk({1: -1}).to_delayed().ravel())
-    declared = schema.names or schema.width
+        declared = memory_table(np.empty((0, data.shape[1]), dtype=data.dtype))
+        types, delayed = (data.dtype,) * declared.width, list(data.rechunk({1: -1}).to_delayed().ravel())
+    partitions = Partitions(delayed, _Declared(declared.names, types))
 
-    def read(groups: Groups) -> Iterator[Parts]:
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        return partitions.each_in_turn(lambda table: list(table.cells(wanted)))
+
+    def rows(groups: Groups) -> Iterator[Parts]:
+        return partitions.each_in_turn(lambda table: list(table.read(groups)))
+
+    return Table(declared.kinds, cells, rows, declared.names, partitions=partitions)
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The partitions of a dask collection as delayed values, and how each of them opens as a table."""
+
+    delayed: list[Any]
+    open: Callable[[Any], Table]
+
+    @property
+    def rounded(self) -> frozenset[int]:
+        """The columns whose whole numbers come as floats."""
+        return frozenset(self.open.rounded) if isinstance(self.open, _Declared) else frozenset()
+
+    def encoded(self, schema: Schema, *, target: bool) -> Partitions:
+        """Return the partitions as the schema encodes them."""
+        opened = self.open
+        return Partitions(self.delayed, lambda part: opened(part).encoded(schema, target=target, typed=False))
+
+    def each_in_turn(self, read: Callable[[Table], list[Any]]) -> Iterator[Any]:
+        """Yield the items that ``read`` gives for every partition, in this process."""
         from dask import delayed
 
-        for part in partitions:
-            yield from computed(delayed(_blocks, pure=False)(part, declared, groups))
+        opened = self.open
+        for part in self.delayed:
+            yield from computed(delayed(lambda one: read(opened(one)), pure=False)(part))
 
-    return replace(schema, read=read), partitions
+    def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
+        """Return ``each`` of all partitions, where they live, joined in a tree."""
+        from dask import delayed
 
-
-def _blocks(part: Any, columns: int | tuple[str, ...], groups: Groups) -> list[Parts]:
-    return list(read_partition(part, columns, groups))
+        opened = self.open
+        level = [delayed(lambda part: each(opened(part)), pure=False)(part) for part in self.delayed]
+        while len(level) != 1:
+            level = [delayed(join, pure=False)(level[i : i + _FAN_IN]) for i in range(0, max(len(level), 1), _FAN_IN)]
+        return computed(level[0])
 
 
 def computed(delayed: Any) -> Any:
-    """The result, or one fixed message: the errors, warnings and logs of other tasks may quote a cell or a size."""
+    """Return the result, or one fixed message: the error of another task may quote a cell or a size."""
     try:
-        with _silence():
+        with _QUIET.tasks():
             return delayed.compute()
     except KeyboardInterrupt:
         raise
@@ -71,60 +111,101 @@ def computed(delayed: Any) -> Any:
         raise ParameterError("data", rule, "a task that failed", remedy) from None
 
 
-@contextmanager
-def _silence() -> Iterator[None]:
-    """No warnings, and no log records of dask's own loggers in this process."""
-    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in ("dask", "distributed")]
-    loggers = [logger for logger in map(logging.getLogger, names) if not logger.disabled]
-    for logger in loggers:
-        logger.disabled = True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger in loggers:
-            logger.disabled = False
+@dataclass
+class _Quiet:
+    """Keep the warnings and logs of the tasks of others off the streams: they may quote a cell.
 
-
-def tree(partitions: list[Any], each: Callable[[Any], Any], join: Callable[[list[Any]], Any]) -> Any:
-    """Apply ``each`` to all partitions and ``join`` the results in a tree; returns a delayed value."""
-    from dask import delayed
-
-    level = [delayed(each, pure=False)(part) for part in partitions]
-    while len(level) != 1:
-        level = [delayed(join, pure=False)(level[i : i + _FAN_IN]) for i in range(0, max(len(level), 1), _FAN_IN)]
-    return level[0]
-
-
-def read_partition(part: Any, columns: int | tuple[str, ...], groups: Groups) -> Iterator[Parts]:
-    """Rows of one partition, each cell read on its own. No cell raises anything, whatever its type.
-
-    `columns` are the names that the collection declares, or the number of its columns. Other columns are refused.
-
-    >>> import pandas as pd
-    >>> [block.tolist() for (block,) in read_partition(pd.DataFrame({"a": [0.5, "x"]}), ("a",), ((0,),))]
-    [[[0.5], [nan]]]
+    This is the one place that touches filters and loggers, which belong to the process. Overlapping computations share
+    one entry among the filters. It goes with the last of them, and everything else stays as others left it.
     """
-    shape = tuple(getattr(part, "shape", ()))
-    found = tuple(map(str, part.columns)) if hasattr(part, "columns") else shape[1:]
-    if len(shape) != 2 or found != (columns if isinstance(columns, tuple) else (columns,)):
-        raise ParameterError("data", "have partitions of the columns it declares", "another partition")
-    step = rows_per_read(shape[1])
-    for start in range(0, shape[0], step):
-        rows = part.iloc[start : start + step] if hasattr(part, "iloc") else part[start : start + step]
-        rows = rows.toarray() if hasattr(rows, "toarray") else rows
-        yield tuple(np.stack([_column(rows, i) for i in group], axis=1) for group in groups)
+
+    lock: Lock = field(default_factory=Lock)
+    running: int = 0
+    entry: tuple[Any, ...] = ("ignore", None, Warning, None, 0)
+    filters: list[Any] = field(default_factory=list)
+    loggers: list[logging.Logger] = field(default_factory=list)
+
+    @contextmanager
+    def tasks(self) -> Iterator[None]:
+        """Be quiet while tasks run, in any thread."""
+        with self.lock:
+            self.running += 1
+            if self.running == 1:
+                known = [name for name in logging.root.manager.loggerDict if name.startswith(("dask", "distributed"))]
+                self.loggers = [each for each in map(logging.getLogger, known) if not each.disabled]
+                self.filters = warnings.filters  # type: ignore[assignment]
+                self.filters.insert(0, self.entry)
+                for logger in self.loggers:
+                    logger.disabled = True
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.running -= 1
+                if not self.running:
+                    for filters in (self.filters, warnings.filters):
+                        filters[:] = [each for each in filters if each is not self.entry]  # type: ignore[index]
+                    for logger in self.loggers:
+                        logger.disabled = False
 
 
-def _column(rows: Any, i: int) -> NDArray[np.float64]:
-    """A column as float64: by its type if the type is numeric, otherwise cell by cell."""
-    cells = rows.iloc[:, i] if hasattr(rows, "iloc") else rows[:, i]
-    kind = getattr(cells.dtype, "kind", "O")
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        if kind in "fiub" and cells.dtype.itemsize <= 8:
-            if hasattr(cells, "iloc"):
-                return np.asarray(cells.to_numpy(dtype=np.float64, na_value=np.nan))
-            return np.asarray(cells, dtype=np.float64)
-        return read_cells(np.fromiter(iter(cells), dtype=object, count=len(cells)))
+_QUIET = _Quiet()
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """Open a partition by the names and types that its collection declares; other columns are refused."""
+
+    names: tuple[str, ...]
+    types: tuple[Any, ...]
+
+    @property
+    def rounded(self) -> list[int]:
+        return [i for i, kind in enumerate(self.types) if isinstance(kind, np.dtype) and kind.kind in "iufO"]
+
+    def __call__(self, part: Any) -> Table:
+        shape = tuple(getattr(part, "shape", ()))
+        names = tuple(map(str, part.columns)) if hasattr(part, "columns") else ()
+        if len(shape) != 2 or shape[1] != len(self.types) or names != self.names:
+            raise ParameterError("data", "have partitions of the columns it declares", "another partition")
+        step = rows_per_read(shape[1])
+
+        def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+            for start in range(0, shape[0], step):
+                block = part.iloc[start : start + step] if hasattr(part, "iloc") else part[start : start + step]
+                block = block.toarray() if hasattr(block, "toarray") else block
+                columns = [iter([[c] for c in self._cells(block, i, numeric)]) for i, numeric in wanted]
+                yield from together(columns, "have columns of equal length", "different lengths")
+
+        return Table((frozenset({"cells"}),) * shape[1], cells, names=names)
+
+    def _cells(self, block: Any, i: int, numeric: bool) -> list[Cells]:
+        """Return one column, in the form that its declared type has."""
+        kind = self.types[i].kind if isinstance(self.types[i], np.dtype) else ""
+        columns = pandas_cells(block.iloc[:, i], numeric) if hasattr(block, "iloc") else [np.asarray(block[:, i])]
+        if numeric or (kind and kind in "iuf"):
+            return [numbers(column) for column in columns]
+        if kind == "b":
+            read = [truths(column) for column in columns]
+            truth = np.array([False, True])
+            return [Coded(truth, np.where(np.isnan(each), -1, each).astype(np.int64)) for each in read]
+        return [_rounded(column) for column in columns] if kind == "O" else columns
+
+
+def _rounded(cells: Cells) -> Cells:
+    """Return cells of any kind with whole numbers beyond 2⁵³ as floats, as a column of floats would have them."""
+    if isinstance(cells, Coded):
+        return Coded(_rounded(cells.values), cells.codes)
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "iu":
+        return numbers(cells)
+    if not isinstance(cells, np.ndarray) or cells.dtype.kind != "O":
+        return cells
+    whole = (issubclass(type(c), int | np.integer) and type(c) is not bool for c in cells)
+    return objects([number(c) if is_whole else c for c, is_whole in zip(cells, whole, strict=True)])
+
+
+def open_dask(data: Any) -> tuple[Table, list[Any]]:
+    """Return what `dask_table` opens; the name before, to go."""
+    table = dask_table(data)
+    assert table.partitions is not None
+    return table, table.partitions.delayed

@@ -15,7 +15,7 @@ from typing import Any
 
 from ndis.errors import ParameterError
 
-__all__ = ["KINDS", "files_of", "is_paths", "kind_of_files"]
+__all__ = ["KINDS", "files_of", "is_paths", "kind_of_files", "shown"]
 
 KINDS = {
     ".parquet": "parquet", ".pq": "parquet",
@@ -28,13 +28,26 @@ _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
 
 
 def is_paths(data: Any) -> bool:
-    """Whether data are a path, or a list of paths."""
+    """Return whether data are a path, or a list of paths: a list whose items are all texts or paths."""
     paths = data if isinstance(data, list) and data else [data]
     return all(isinstance(path, str | os.PathLike) for path in paths)
 
 
+def shown(data: Any) -> str:
+    """Return what a message may show of paths: the one that the caller typed, in printable characters.
+
+    An item of a list may be a cell after all, and the names of files and folders below a folder may be private.
+
+    >>> shown("a\x1b.csv"), shown(["rare disease", "flu"])
+    ('a\\\\x1b.csv', 'an item of the list')
+    """
+    if isinstance(data, list):
+        return "an item of the list"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(data))
+
+
 def files_of(data: Any) -> list[Path]:
-    """The files of a path or a list of paths, folders searched in sorted order.
+    """Return the files of a path or a list of paths, folders searched in sorted order.
 
     >>> files_of("nowhere.parquet")
     Traceback (most recent call last):
@@ -42,47 +55,47 @@ def files_of(data: Any) -> list[Path]:
     ndis.errors.ParameterError: data must name an existing file or folder; got nowhere.parquet
     """
     found: list[Path] = []
+    where = shown(data)
     for path in [Path(p) for p in (data if isinstance(data, list) else [data])]:
         if _is(path, folder=True):
-            inside = sorted(_below(path))
+            inside = sorted(_below(path, where))
             if not inside:
-                raise ParameterError("data", f"hold files named {', '.join(_IN_FOLDERS)}", path)
+                raise ParameterError("data", f"hold files named {', '.join(_IN_FOLDERS)}", where)
             found += inside
         elif not _is(path, folder=False):
-            raise ParameterError("data", "name an existing file or folder", path)
+            raise ParameterError("data", "name an existing file or folder", where)
         elif path.suffix.lower() not in KINDS:
-            raise ParameterError("data", f"be named {', '.join(KINDS)}", path)
+            raise ParameterError("data", f"be named {', '.join(KINDS)}", where)
         else:
             found.append(path)
     seen: dict[tuple[int, int], Path] = {}
     for path in found:
-        first = seen.setdefault(_identity(path), path)
-        if first is not path:
+        if seen.setdefault(_identity(path, where), path) is not path:
             remedy = "a record that is read twice is not protected as one"
-            raise ParameterError("data", "name every file once", f"{path}, which is {first} again", remedy)
+            raise ParameterError("data", "name every file once", f"{where}, which leads to a file twice", remedy)
     return found
 
 
 def kind_of_files(paths: list[Path]) -> str:
-    """The kind that all files have."""
+    """Return the kind that all files have."""
     kinds = {KINDS[p.suffix.lower()] for p in paths}
     if len(kinds) != 1:
         raise ParameterError("data", "hold files of one kind", ", ".join(sorted(kinds)))
     return kinds.pop()
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """The files of a known kind below a folder; a table with a log is refused before anything is left out."""
+def _below(folder: Path, where: str) -> Iterator[Path]:
+    """Yield the files of a known kind below a folder; a table with a log is refused before anything is left out."""
     above = folder.resolve()
     for place in (above, *above.parents):
-        _refuse_tables(place, folder)
+        _refuse_tables(place, where)
     seen = set()
     for name, folders, files in os.walk(folder, followlinks=True):
         place = Path(name)
-        _refuse_tables(place, folder)
-        identity = _identity(place)
+        _refuse_tables(place, where)
+        identity = _identity(place, where)
         if identity in seen:
-            raise ParameterError("data", "reach every folder once", f"{place}, a link to a folder that was read")
+            raise ParameterError("data", "reach every folder once", f"{where}, with a link to a folder that was read")
         seen.add(identity)
         folders[:] = sorted(f for f in folders if not _is_left_out(f))
         for file in files:
@@ -91,7 +104,7 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _refuse_tables(place: Path, folder: Path) -> None:
+def _refuse_tables(place: Path, where: str) -> None:
     """Refuse Delta, Hudi and Iceberg tables, which keep the files of earlier versions beside those that count."""
     logs = {"Delta": "_delta_log", "Hudi": ".hoodie"}
     kind = next((kind for kind, log in logs.items() if _is(place / log, folder=True)), None)
@@ -99,7 +112,7 @@ def _refuse_tables(place: Path, folder: Path) -> None:
         kind = "Iceberg"
     if kind is not None:
         remedy = "read one version of it with that table's own library and pass the result"
-        raise ParameterError("data", "be a folder of plain files", f"{folder}, which belongs to a {kind} table", remedy)
+        raise ParameterError("data", "be a folder of plain files", f"{where}, which belongs to a {kind} table", remedy)
 
 
 def _is_left_out(name: str) -> bool:
@@ -107,17 +120,17 @@ def _is_left_out(name: str) -> bool:
 
 
 def _is(path: Path, *, folder: bool) -> bool:
-    """Whether a path leads to a folder, or to a regular file."""
+    """Return whether a path leads to a folder, or to a regular file."""
     try:
         return path.is_dir() if folder else path.is_file()
     except (OSError, ValueError):  # a name with a null byte, a loop of links, a folder that is closed to this user
         return False
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    """The same for all names and links of one file."""
+def _identity(path: Path, where: str) -> tuple[int, int]:
+    """Return the same numbers for all names and links of one file."""
     try:
         status = path.stat()
     except OSError:
-        raise ParameterError("data", "be readable", path) from None
+        raise ParameterError("data", "be readable", where) from None
     return status.st_dev, status.st_ino

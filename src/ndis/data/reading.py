@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ndis.errors import ParameterError
 
@@ -20,29 +20,26 @@ _STEPS = 20
 
 
 @contextmanager
-def readable(path: Any) -> Iterator[None]:
+def readable(where: str) -> Iterator[None]:
     """Turn every error of reading into one message that quotes no cell. Arrow's own messages do quote cells."""
     import pyarrow as pa
 
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError):
-        raise ParameterError("data", "be a readable file of its kind", path) from None
+        raise ParameterError("data", "be a readable file of its kind", where) from None
 
 
-def stamps(paths: list[Path]) -> list[tuple[int, ...]]:
-    """The device, number, size and time of the last change of each file: they differ if the file was changed."""
-    found: list[tuple[int, ...]] = []
-    for path in paths:
-        with readable(path):
-            status = path.stat()
-        found.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
-    return found
+def stamps(paths: list[Path], where: str) -> list[tuple[int, ...]]:
+    """Return the device, number, size and last change of each file: they differ if the file was changed."""
+    with readable(where):
+        status = [path.stat() for path in paths]
+    return [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in status]
 
 
-def unchanged(paths: list[Path], before: list[tuple[int, ...]]) -> None:
+def unchanged(paths: list[Path], before: list[tuple[int, ...]], where: str) -> None:
     """Refuse files that were written to since. Two passes would otherwise see two data sets."""
-    if stamps(paths) != before:
+    if stamps(paths, where) != before:
         raise ParameterError("data", "stay as it is while it is read", "files that changed", "copy them first")
 
 

@@ -3,96 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from ndis.data.dask import computed, is_dask, open_dask, read_partition, tree
-from ndis.data.opening import open_source
-from ndis.data.source import Groups, Parts, Source, choose_columns, rows_per_read
+from ndis.data import Rows, open_rows
+from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, layout_for
 from ndis.gram.poisson import PoissonRows
 
-__all__ = ["Opened", "exact_gram"]
+__all__ = ["exact_gram", "opened_rows", "total"]
 
 
-@dataclass(frozen=True)
-class Opened:
-    """Data whose columns are chosen.
+def opened_rows(data: Any, *, device: str | None = None, **how: Any) -> Rows:
+    """Open data and choose columns by the arguments of `exact_gram`."""
+    rows = open_rows(data, **how)
+    if rows.is_dask and device is not None:
+        raise ParameterError("device", "be left out for dask collections", device)
+    return rows
 
-    Parameters
-    ----------
-    source : Source
-        The public schema, and the rows.
-    groups : tuple
-        The numbers of the feature columns, and of the target columns if there are any.
-    partitions : list, optional
-        Those of a dask collection, as delayed values.
-    """
 
-    source: Source
-    groups: Groups
-    partitions: list[Any] | None = None
+def total(
+    rows: Rows,
+    make: Callable[[str | None], Any],
+    device: str | None,
+    blocks: Callable[[Parts], Iterable[Parts]] = lambda parts: (parts,),
+) -> Any:
+    """Make one pass: feed ``blocks`` of all rows to the accumulators that ``make`` makes, and return their sum."""
 
-    @classmethod
-    def of(
-        cls,
-        data: Any,
-        *,
-        columns: Any,
-        targets: Any,
-        header: bool,
-        device: str | None = None,
-        progress: bool | None = None,
-    ) -> Opened:
-        """Open data by their types only; the arguments are those of `exact_gram`."""
-        if not is_dask(data):
-            source = open_source(data, columns=columns, header=header, progress=progress)
-            return cls(source, choose_columns(source, columns, targets))
-        if device is not None:
-            raise ParameterError("device", "be left out for dask collections", device)
-        if header:
-            raise ParameterError("header", "be left out for data other than CSV files", header)
-        source, partitions = open_dask(data)
-        return cls(source, choose_columns(source, columns, targets), partitions)
+    def fed(accumulator: Any, stream: Iterator[Parts], **how: Any) -> Any:
+        for parts in stream:
+            for block in blocks(parts):
+                accumulator.update(*block, **how)
+        return accumulator
 
-    def on_host(self) -> Iterator[Parts]:
-        """All rows as arrays of this process, block by block."""
-        for parts in self.source.read(self.groups):
-            if self.source.device is None:
-                yield parts
-                continue
-            step = rows_per_read(sum(part.shape[1] for part in parts))
-            for start in range(0, len(parts[0]), step):
-                yield tuple(part[start : start + step].cpu().numpy() for part in parts)
+    def merged(accumulators: list[Any]) -> Any:
+        whole = make(None)
+        for one in accumulators:
+            whole.merge(one)
+        return whole
 
-    def reduced(self, each: Callable[[Iterator[Parts]], Any], join: Callable[[list[Any]], Any]) -> Any:
-        """``each`` of the partitions of a dask collection, where they live, and then ``join`` in a tree."""
-        columns, groups = self.source.names or self.source.width, self.groups  # what travels with every task
-        return computed(tree(self.partitions or [], lambda part: each(read_partition(part, columns, groups)), join))
-
-    def total(
-        self, make: Callable[[str | None], Any], device: str | None, blocks: Callable[[Parts], Iterable[Parts]]
-    ) -> Any:
-        """One pass: feed ``blocks`` of all rows to the accumulators that ``make`` makes, and return their sum."""
-
-        def fed(accumulator: Any, rows: Iterator[Parts], **how: Any) -> Any:
-            for parts in rows:
-                for block in blocks(parts):
-                    accumulator.update(*block, **how)
-            return accumulator
-
-        def merged(accumulators: list[Any]) -> Any:
-            whole = make(None)
-            for one in accumulators:
-                whole.merge(one)
-            return whole
-
-        if self.partitions is None:
-            return fed(make(device or self.source.device), self.source.read(self.groups))
-        # The scheduler already keeps every core busy.
-        return self.reduced(lambda rows: fed(make(None), rows, threads=1), merged)
+    if not rows.is_dask:
+        return fed(make(device or rows.device), rows.blocks())
+    return rows.reduced(lambda stream: fed(make(None), stream, threads=1), merged)  # the scheduler keeps all cores busy
 
 
 def exact_gram(
@@ -156,12 +109,11 @@ def exact_gram(
     >>> gram.layout.joint_norm_bound
     1.0
     """
-    if is_dask(data) and sample is not None and not sample.private:
+    rows = opened_rows(data, columns=columns, targets=targets, header=header, device=device, progress=progress)
+    if rows.is_dask and sample is not None and not sample.private:
         raise ParameterError("random_state", "be left out for a sample of a dask collection", "a seed")
-    opened = Opened.of(data, columns=columns, targets=targets, header=header, device=device, progress=progress)
     layout = layout_for(
-        opened.source,
-        opened.groups,
+        rows,
         row_norm_bound=row_norm_bound,
         target_bound=target_bound,
         intercept=intercept,
@@ -171,5 +123,5 @@ def exact_gram(
     def blocks(parts: Parts) -> Iterable[Parts]:
         return (parts,) if sample is None else sample.blocks(parts)
 
-    total: GramAccumulator = opened.total(lambda where: GramAccumulator(layout, device=where), device, blocks)
-    return total.finish()
+    found: GramAccumulator = total(rows, lambda where: GramAccumulator(layout, device=where), device, blocks)
+    return found.finish()

@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from ndis._exact import root_up
-from ndis.data.source import Groups, Source
+from ndis.data.table import Rows
 from ndis.errors import ParameterError
 
 __all__ = ["DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "RowLayout", "layout_for"]
@@ -154,13 +154,13 @@ def _bound(name: str, value: Any) -> float:
     return number
 
 
-def layout_for(source: Source, groups: Groups, *, intercept: float | None, **public: Any) -> RowLayout:
-    """The layout of the chosen columns of ``source``."""
-    names = tuple(source.names[i] for group in groups for i in group) if source.names else ()
+def layout_for(rows: Rows, *, intercept: float | None, **public: Any) -> RowLayout:
+    """Return the layout of the chosen columns of a table."""
+    names = rows.names
     if names and intercept is not None:
         constant = "intercept"
         while constant in names:
             constant += "_"
         names += (constant,)
-    targets = len(groups[1]) if len(groups) > 1 else 0
-    return RowLayout(len(groups[0]), targets=targets, intercept=intercept, names=names, **public)
+    targets = rows.widths[1] if len(rows.widths) > 1 else 0
+    return RowLayout(rows.widths[0], targets=targets, intercept=intercept, names=names, **public)

@@ -7,24 +7,23 @@ So the row of largest leverage is the worst one to remove. The scores are float6
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.dask import is_dask
-from ndis.data.source import Parts
+from ndis.data import Rows, open_rows
+from ndis.data.table import Parts
 from ndis.errors import ParameterError, PrecisionError
 from ndis.gram.accumulator import Gram
-from ndis.gram.engine import Opened
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 
 __all__ = ["WorstRow", "largest_leverages", "leverage", "worst_row"]
+
+_FEW = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +88,40 @@ def worst_row(
     >>> worst_row(rows, exact_gram(rows, row_norm_bound=1.0), ridge=0.5).index
     1
     """
+    found, _ = _searched(data, gram, ridge, 1, columns=columns, targets=targets, header=header)
+    return found[0] if found else None
+
+
+def largest_leverages(
+    data: Any, gram: Gram, ridge: float, *, columns: Any = None, targets: Any = None, header: bool = False
+) -> tuple[list[tuple[int, NDArray[np.int64]]], int]:
+    """Return (number, integer row) of the rows of largest leverage in floats, largest first, and the number of rows.
+
+    >>> from ndis.gram import exact_gram
+    >>> rows = np.array([[0.0, 0.5], [1.0, 0.0], [0.0, 0.5]])
+    >>> found, count = largest_leverages(rows, exact_gram(rows, row_norm_bound=1.0), 0.5)
+    >>> [number for number, _ in found], count
+    ([1, 0, 2], 3)
+    """
+    found, count = _searched(data, gram, ridge, _FEW, columns=columns, targets=targets, header=header)
+    return [(row.index, row.integers) for row in found], count
+
+
+def _searched(data: Any, gram: Gram, ridge: float, few: int, **how: Any) -> tuple[list[WorstRow], int]:
     W, layout = _whitener(gram, ridge), gram.layout
-    opened = _opened(data, layout, columns=columns, targets=targets, header=header)
-    if opened.partitions is None:
-        return _worst(_tiles(opened.on_host(), layout), W)[1]
-    worst: WorstRow | None = opened.reduced(lambda rows: _worst(_tiles(rows, layout, 1), W), _worst_of)[1]
-    return worst
+    rows = _opened(data, layout, **how)
+    if not rows.is_dask:
+        return _largest(_tiles(rows.on_host(), layout), W, few)
+
+    def joined(parts: list[tuple[list[WorstRow], int]]) -> tuple[list[WorstRow], int]:
+        best, before = [], 0
+        for here, count in parts:
+            best += [replace(row, index=before + row.index) for row in here]
+            before += count
+        return sorted(best, key=_order)[:few], before
+
+    found: tuple[list[WorstRow], int] = rows.reduced(lambda part: _largest(_tiles(part, layout, 1), W, few), joined)
+    return found
 
 
 def _whitener(gram: Gram, ridge: float) -> NDArray[np.float64]:
@@ -113,14 +140,13 @@ def _scores(tile: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.flo
     return np.asarray(np.einsum("ij,ij->i", z, z))
 
 
-def _opened(data: Any, layout: RowLayout, **how: Any) -> Opened:
-    """The data, if they have the columns of the Gram matrix."""
-    opened = Opened.of(data, **how)
-    widths = [len(g) for g in opened.groups]
+def _opened(data: Any, layout: RowLayout, **how: Any) -> Rows:
+    """Open the data, if they have the columns of the Gram matrix."""
+    rows = open_rows(data, **how)
     expected = [layout.features] + ([layout.targets] if layout.targets else [])
-    if widths != expected:
-        raise ParameterError("data", f"have the columns of the Gram matrix, {expected}", widths)
-    return opened
+    if rows.widths != expected:
+        raise ParameterError("data", f"have the columns of the Gram matrix, {expected}", rows.widths)
+    return rows
 
 
 def _tiles(rows: Iterator[Parts], layout: RowLayout, threads: int | None = None) -> Iterator[NDArray[np.float64]]:
@@ -128,109 +154,20 @@ def _tiles(rows: Iterator[Parts], layout: RowLayout, threads: int | None = None)
         yield from integer_tiles(parts, layout, threads=threads)
 
 
-Found = tuple[int, WorstRow | None]  # rows seen, and the worst of them
+def _order(row: WorstRow) -> tuple[float, int]:
+    return -row.leverage, row.index
 
 
-def _worst(tiles: Iterable[NDArray[np.float64]], W: NDArray[np.float64]) -> Found:
-    rows, worst = 0, None
+def _largest(tiles: Iterable[NDArray[np.float64]], W: NDArray[np.float64], few: int) -> tuple[list[WorstRow], int]:
+    """Return the few rows of largest leverage, the first ones among equals, and the number of rows."""
+    best: list[WorstRow] = []
+    count = 0
     for tile in tiles:
         scores = _scores(tile, W)
-        i = int(np.argmax(scores))
-        if worst is None or scores[i] > worst.leverage:
-            worst = WorstRow(rows + i, float(scores[i]), tile[i].astype(np.int64))
-        rows += len(tile)
-    return rows, worst
-
-
-def _worst_of(parts: list[Found]) -> Found:
-    rows, worst = 0, None
-    for count, found in parts:
-        if found is not None and (worst is None or found.leverage > worst.leverage):
-            worst = WorstRow(rows + found.index, found.leverage, found.integers)
-        rows += count
-    return rows, worst
-
-
-# ---------------------------------------------------------------------- the few rows of largest leverage
-
-# A row v of leverage h = vᵀA⁻¹v, A = DᵀD + λI, has h ≤ ‖v‖²/μ, where μ is the smallest eigenvalue of A. Rounding onto
-# the grid moves a row by at most half a step per column, and clipping takes it to its bound. A row is passed over if
-# its norm plus that much cannot reach the leverages already found. The other rows go through the integers.
-
-_FEW = 4
-_CHUNK = 1 << 15
-_FIRST = 32
-_SLACK = 1e-6  # of a leverage: far above the rounding of floats, so it adds rows to look at and drops none
-_Best = list[tuple[float, int, list[int]]]
-
-
-def largest_leverages(
-    data: Any, gram: Gram, ridge: float, *, columns: Any = None, targets: Any = None, header: bool = False
-) -> tuple[list[tuple[int, NDArray[np.int64]]], int]:
-    """Return (number, integer row) of the rows of largest leverage in floats, largest first, and the number of rows.
-
-    >>> from ndis.gram import exact_gram
-    >>> rows = np.array([[0.0, 0.5], [1.0, 0.0], [0.0, 0.5]])
-    >>> found, count = largest_leverages(rows, exact_gram(rows, row_norm_bound=1.0), 0.5)
-    >>> [number for number, _ in found], count
-    ([1, 0, 2], 3)
-    """
-    if is_dask(data):
-        row = worst_row(data, gram, ridge=ridge, columns=columns, targets=targets)
-        return ([] if row is None else [(row.index, row.integers)]), len(data)
-    layout, whitener = gram.layout, _whitener(gram, ridge)
-    smallest = float(np.linalg.eigvalsh(gram.to_float() + ridge * np.eye(layout.width))[0])
-    reach = 1.0 / max((1.0 - _SLACK) * smallest, ridge)  # A ⪰ λI, whatever floats say
-    opened = _opened(data, layout, columns=columns, targets=targets, header=header)
-    count = 0
-    best: _Best = []
-    for block in opened.on_host():
-        for start in range(0, len(block[0]), _CHUNK):
-            chunk = tuple(part[start : start + _CHUNK] for part in block)
-            most = reach * _squared_norms(chunk, layout)  # no leverage is above it
-            first = np.argpartition(most, -_FIRST)[-_FIRST:] if most.size > _FIRST else np.arange(most.size)
-            for look in (first, None):  # the longest rows raise the bar for the others
-                bar = best[0][0] if len(best) == _FEW else -1.0
-                worth = np.flatnonzero(most >= bar) if look is None else look[most[look] >= bar]
-                if worth.size:
-                    _take(best, count, worth, tuple(part[worth] for part in chunk), layout, whitener)
-                most[first] = -np.inf
-            count += most.size
-    best.sort(reverse=True)
-    return [(-number, np.array(row, dtype=np.int64)) for _, number, row in best], count
-
-
-def _squared_norms(parts: Parts, layout: RowLayout) -> NDArray[np.float64]:
-    """An upper end of the squared norm of every row, clipped and rounded."""
-    total = np.full(parts[0].shape[0], (layout.intercept or 0.0) ** 2)
-    for part, group in zip(parts, layout.groups, strict=False):
-        if type(part) is not np.ndarray or part.dtype.kind != "f":
-            total += group.bound**2
-            continue
-        step = math.ldexp(group.bound, -layout.fractional_bits)
-        with np.errstate(all="ignore"):
-            norm = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64)) + math.sqrt(group.width) * step
-        total += np.fmin(norm, group.bound) ** 2  # NaN counts as the bound
-    return total * (1.0 + _SLACK)
-
-
-def _take(
-    best: _Best,
-    before: int,
-    numbers: NDArray[np.intp],
-    parts: Parts,
-    layout: RowLayout,
-    whitener: NDArray[np.float64],
-) -> None:
-    """Put the largest of these rows among the best, a heap whose first entry is the smallest."""
-    seen = 0
-    for tile in integer_tiles(parts, layout):
-        scores = _scores(tile, whitener)
-        few = min(_FEW, len(scores))
-        for i in np.argpartition(scores, -few)[-few:].tolist():
-            entry = (float(scores[i]), -(before + int(numbers[seen + i])), tile[i].astype(np.int64).tolist())
-            if len(best) < _FEW:
-                heapq.heappush(best, entry)
-            else:
-                heapq.heappushpop(best, entry)
-        seen += len(tile)
+        bar = best[-1].leverage if len(best) == few else -np.inf
+        worth = np.flatnonzero(scores > bar)
+        for i in worth[np.argsort(-scores[worth], kind="stable")[:few]].tolist():
+            best.append(WorstRow(count + i, float(scores[i]), tile[i].astype(np.int64)))
+        best = sorted(best, key=_order)[:few]
+        count += len(tile)
+    return best, count

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.source import Parts, rows_per_read
+from ndis.data.table import Parts, rows_per_read
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:

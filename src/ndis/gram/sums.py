@@ -32,11 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
-from ndis.data.source import Parts
+from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum
 from ndis.gram.device import import_torch
-from ndis.gram.engine import Opened
+from ndis.gram.engine import opened_rows, total
 from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
@@ -124,15 +124,12 @@ class RecordSums:
         self._classes = None if classes is None else _as_classes(classes, target_bound)
         if self._classes is not None:
             target_bound = 2.0 ** max(len(self._classes) - 1, 1).bit_length()  # codes are exact on this grid
-        self._opened = Opened.of(
-            data, columns=columns, targets=targets, header=header, device=device, progress=progress
-        )
+        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
+        self._rows = opened_rows(data, **how)
         # The marker, the last column of a tile, tells a record from a row that could not be read.
         marker = row_norm_bound if intercept is None else intercept
         public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "fractional_bits": fractional_bits}
-        self._tile = layout_for(
-            self._opened.source, self._opened.groups, target_bound=target_bound, intercept=marker, **public
-        )
+        self._tile = layout_for(self._rows, target_bound=target_bound, intercept=marker, **public)
         f, t = self._tile.features, self._tile.targets
         names = self._tile.names[:f] + (self._tile.names[f + t :] if intercept is not None else ())
         self.layout = RowLayout(f, row_norm_bound, intercept=intercept, fractional_bits=fractional_bits, names=names)
@@ -242,7 +239,7 @@ class RecordSums:
     def _pass(self, make: Callable[[str | None], Any]) -> Any:
         """Feed all rows to the accumulators that ``make`` makes, and return their sum. No task holds the data."""
         classes = self._classes
-        return self._opened.total(make, self._device, lambda parts: (_coded(parts, classes),))
+        return total(self._rows, make, self._device, lambda parts: (_coded(parts, classes),))
 
 
 def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis.data.source import Parts
+from ndis.data.table import Parts
 from ndis.gram.accumulator import Gram, GramAccumulator, checked_parts
 from ndis.gram.device import DeviceProduct
 from ndis.gram.host import integer_tiles

@@ -1,4 +1,4 @@
-"""scikit-learn estimators whose fits are differentially private.
+"""The fits of these scikit-learn estimators are differentially private.
 
 All attributes that end in ``_`` are learnt, and are functions of one release. All parameters are public. The user
 states bounds; no estimator takes them from the data.
@@ -7,7 +7,7 @@ states bounds; no estimator takes them from the data.
 >>> from ndis.learn import PrivateRidge
 >>> rng = np.random.default_rng(0)
 >>> x = rng.uniform(-1, 1, size=(20_000, 2))
->>> y = x @ [1.0, -0.5] + 0.25
+>>> y = x  [1.0, -0.5] + 0.25
 >>> model = PrivateRidge(epsilon=1.0, delta=1e-6, row_norm_bound=1.5, target_bound=2.0).fit(x, y)
 >>> model.score(x, y) > 0.8
 True
@@ -19,36 +19,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ndis.learn._gp import PrivateGaussianProcess
+    from ndis.learn._covariance import PrivateCovariance
+    from ndis.learn._gaussian_process import PrivateGaussianProcess
     from ndis.learn._labels import check_labels
-    from ndis.learn._linear import PrivateRidge
-    from ndis.learn._logistic import PrivateLogisticRegression
-    from ndis.learn._moments import PrivateCovariance
+    from ndis.learn._linear_regression import PrivateLinearRegression
+    from ndis.learn._logistic_regression import PrivateLogisticRegression
     from ndis.learn._pca import PrivatePCA
-    from ndis.learn._regression import PrivateLinearRegression
-    from ndis.learn._solve import ridge_from_gram
+    from ndis.learn._ridge import PrivateRidge, ridge_from_gram
 
 __all__ = [
-    "PrivateCovariance",
-    "PrivateGaussianProcess",
-    "PrivateLinearRegression",
-    "PrivateLogisticRegression",
-    "PrivatePCA",
-    "PrivateRidge",
-    "check_labels",
-    "ridge_from_gram",
-]
+    "PrivateCovariance", "PrivateGaussianProcess", "PrivateLinearRegression", "PrivateLogisticRegression", "PrivatePCA",
+    "PrivateRidge", "check_labels", "ridge_from_gram",
+]  # fmt: skip
 
 # Imported when first asked for: each brings in scikit-learn.
 _HOMES = {
-    "PrivateCovariance": "_moments",
-    "PrivateGaussianProcess": "_gp",
-    "PrivateLinearRegression": "_regression",
-    "PrivateLogisticRegression": "_logistic",
+    "PrivateCovariance": "_covariance",
+    "PrivateGaussianProcess": "_gaussian_process",
+    "PrivateLinearRegression": "_linear_regression",
+    "PrivateLogisticRegression": "_logistic_regression",
     "PrivatePCA": "_pca",
-    "PrivateRidge": "_linear",
+    "PrivateRidge": "_ridge",
     "check_labels": "_labels",
-    "ridge_from_gram": "_solve",
+    "ridge_from_gram": "_ridge",
 }
 
 

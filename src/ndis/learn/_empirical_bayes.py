@@ -1,7 +1,7 @@
 """Solve a regression from a noisy Gram matrix and noisy residual products, by empirical Bayes.
 
 Everything here is a function of released values only. In units in which rows and targets have norm at most 1, let
-A = XᵀX, and Ã = A + E with symmetric noise E: standard deviation s on the diagonal, s/√2 beside it. Round u released
+A = XᵀX, and Ã = A + E with symmetric noise E: standard deviation s on the diagonal, s/√2 off it. Round u released
 gᵤ = A(θ* − θᵤ) + noise of standard deviation σᵤ, with θ* the least-squares solution. With Â near Ã,
 
     hᵤ = gᵤ + Âθᵤ = Âθ* + (A − Â)(θ* − θᵤ) + noise.
@@ -30,10 +30,10 @@ __all__ = ["EVIDENCE", "NOISE_SHARE", "Preconditioner", "Round", "evidence", "po
 
 # Chosen on five public data sets, and checked on four others and on scikit-learn's and statsmodels' (docs:
 # which-regression). Errors change little within a factor of 1.5 of each.
-EIGENVALUE_FLOOR = 0.5  # of s·√(2d), the largest eigenvalue of the noise
-MATRIX_SHARE = 0.5  # of s²/2: the part of the noise of Ã that its eigenvectors do not hold already
-NOISE_SHARE = 0.3  # of σ²: a prior with one variance for all directions shrinks the few with a signal too much
-EVIDENCE = 1.5  # of a signal, in units of log-likelihood, before a prediction other than the centre is made
+EIGENVALUE_FLOOR = 0.5  # times s·√(2d), the largest eigenvalue of the noise
+MATRIX_SHARE = 0.5  # times s²/2: the part of the noise of Ã that its eigenvectors do not hold already
+NOISE_SHARE = 0.3  # times σ²: a prior with one variance for all directions shrinks the few with a signal too much
+EVIDENCE = 1.5  # a signal needs this much log-likelihood before a prediction other than the centre is made
 GROWTH = 2.0  # the coefficients may grow by this factor per round: clipped terms cannot correct a far larger step
 _ITERATIONS = 6
 _VARIANCES: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-6.0, 6.0, 61)])
@@ -41,7 +41,7 @@ _VARIANCES: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-6.0, 6.0, 61)])
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One released sum of clipped residual products.
+    """A round releases one sum of clipped residual products.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
-    """Â and its parts, from the released Gram matrix.
+    """Hold Â and its parts, from the released Gram matrix.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Preconditioner:
 
     @classmethod
     def of(cls, gram: Floats, *, noise: float, constant: bool) -> Preconditioner:
-        """From the released matrix; the constant is its last column.
+        """Make it from the released matrix; the constant is its last column.
 
         >>> found = Preconditioner.of(np.diag([4.0, 0.0]), noise=1.0, constant=False)
         >>> found.values.tolist()  # the second one is noise, whose largest eigenvalue is about 2
@@ -104,22 +104,22 @@ class Preconditioner:
 
     @property
     def constant(self) -> bool:
-        """Whether the last predictor is a constant."""
+        """Say if the last predictor is a constant."""
         return self.count > 0
 
     def apply(self, theta: Floats) -> Floats:
-        """Âθ, for (…, predictors, targets) arrays."""
+        """Return Âθ, for (…, predictors, targets) arrays."""
         slopes = theta[..., :-1, :] if self.constant else theta
-        found = self.vectors @ (self.values[:, None] * (self.vectors.T @ slopes))
+        product = self.vectors @ (self.values[:, None] * (self.vectors.T @ slopes))
         if not self.constant:
-            return np.asarray(found)
+            return np.asarray(product)
         centre = self.means @ slopes + theta[..., -1, :]
         count = self.count * centre[..., None, :]
-        return np.concatenate([found + self.means[:, None] * count, count], axis=-2)
+        return np.concatenate([product + self.means[:, None] * count, count], axis=-2)
 
 
 def posterior_mean(rounds: Sequence[Round], matrix: Preconditioner) -> Floats:
-    """θ given all rounds so far, one column per target.
+    """Return θ given all rounds so far, one column per target.
 
     >>> matrix = Preconditioner.of(np.diag([400.0, 400.0]), noise=0.1, constant=False)
     >>> one = Round(np.zeros((2, 1)), np.array([[200.0], [100.0]]), noise=0.1)
@@ -137,7 +137,7 @@ def posterior_mean(rounds: Sequence[Round], matrix: Preconditioner) -> Floats:
 
 
 def predicted(theta: Floats, variances: Floats, at: Floats, *, scale: float) -> tuple[Floats, float]:
-    """The weights of the rounds in the best linear prediction of h at a point, and the variance of its error.
+    """Return the weights of the rounds in the best linear prediction of h at a point, and the variance of its error.
 
     Rounds at the rows of ``theta`` have errors of covariance scale·⟨θᵤ, θᵥ⟩ + [u = v]·variancesᵤ.
 
@@ -155,7 +155,7 @@ def predicted(theta: Floats, variances: Floats, at: Floats, *, scale: float) -> 
 
 
 def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floats, matrix: Preconditioner) -> Floats:
-    """A fixed point: the prediction is made at the solution, and the solution comes from the prediction."""
+    """Find a fixed point: the prediction is made at the solution, and the solution comes from the prediction."""
     scale = MATRIX_SHARE * matrix.noise**2 / 2
     features = len(matrix.means)
     spread = 1.0 + float(matrix.means @ matrix.means) / features
@@ -178,26 +178,26 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
 
 
 def _with_constant(slopes: Floats, z: Floats, matrix: Preconditioner) -> Floats:
-    """θ with the constant's coefficient that goes with the slopes."""
+    """Return θ with the constant's coefficient that goes with the slopes."""
     if not matrix.constant:
         return slopes
     return np.append(slopes, z[-1] / matrix.count - float(matrix.means @ slopes))
 
 
 def _likelihoods(z: Floats, values: Floats, noise: float) -> Floats:
-    """The log-likelihood of z for every prior variance."""
+    """Return the log-likelihood of z for every prior variance."""
     total = values**2 * _VARIANCES[:, None] + noise
     return np.asarray(-0.5 * (np.log(total) + z**2 / total).sum(axis=1))
 
 
 def shrunk(z: Floats, values: Floats, noise: float) -> tuple[Floats, float]:
-    """Posterior mean and the sum of the posterior variances, at the likeliest prior variance."""
+    """Return the posterior mean and the sum of the posterior variances, at the likeliest prior variance."""
     v = _VARIANCES[_likelihoods(z, values, noise).argmax()]
     total = values**2 * v + noise
     return v * values * z / total, float((v * noise / total).sum())
 
 
 def evidence(z: Floats, values: Floats, noise: float) -> float:
-    """By how much the likeliest prior variance beats none, in log-likelihood."""
-    found = _likelihoods(z, values, noise)
-    return float(found.max() - found[0])
+    """Return the log-likelihood that the likeliest prior variance gains over none."""
+    likelihoods = _likelihoods(z, values, noise)
+    return float(likelihoods.max() - likelihoods[0])

@@ -1,4 +1,4 @@
-"""Estimates without shrinkage, their covariance and their table, from released values only.
+"""Make estimates without shrinkage, their covariance and their table, from released values only.
 
 The last round of a fit hardly clips a term. Its release g = A(θ* − θ) + N(0, σ²I), with A the Gram matrix and θ* the
 least-squares solution, gives
@@ -45,20 +45,20 @@ from ndis.learn._empirical_bayes import Round
 
 __all__ = ["CoefficientTable", "Unshrunk", "least_spread", "newton", "normal_quantile", "unshrunk"]
 
-# A clear eigenvalue of the released matrix is above so many standard deviations of the noise in one direction,
+# A clear eigenvalue of the released matrix is above this many standard deviations of the noise in one direction,
 _LEAST = 3.0
-# and the noise in all clear directions together is so many times below them. For p equal eigenvalues that is 1.2 times
-# the largest eigenvalue of the noise, s·√(2p).
+# and the noise in all clear directions together is this many times below them. For p equal eigenvalues that is 1.2
+# times the largest eigenvalue of the noise, s·√(2p).
 _CLEAR = 1.2
-# A coefficient is known if its part along hidden directions is within so many standard deviations of nothing, and if
+# A coefficient is known if its part along hidden directions is within this many standard deviations of nothing, and if
 # its square is at most this.
 _WITHIN = 3.0
 _PART = 0.1
-_MARGIN = 2.0  # `least_spread` leaves so many standard deviations of the noise between an eigenvalue and what is hidden
+_MARGIN = 2.0  # `least_spread` leaves this many standard deviations of the noise above a hidden eigenvalue
 
 
 def normal_quantile(level: float) -> float:
-    """z with P(|N(0, 1)| ≤ z) = level.
+    """Return z with P(|N(0, 1)| ≤ z) = level.
 
     >>> round(normal_quantile(0.95), 6)
     1.959964
@@ -69,13 +69,13 @@ def normal_quantile(level: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Unshrunk:
-    """An estimate without shrinkage, for every target.
+    """Hold an estimate without shrinkage, for every target.
 
     Attributes
     ----------
     theta : (predictors, targets) array
     covariance : (targets, predictors, predictors) array
-        Of its error, noise of privacy and of sampling; infinite beside a coefficient that the noise hides.
+        Of its error, noise of privacy and of sampling; infinite in rows and columns of coefficients that noise hides.
     residual_variance : (targets,) array
     records : float
         The estimated number of records.
@@ -90,7 +90,7 @@ class Unshrunk:
     at: Floats
 
     def in_units(self, units: tuple[Floats, Floats], *, width: float = 1.0) -> Unshrunk:
-        """The estimate mapped by (A, b): A·θ + b; residuals times `width`.
+        """Map the estimate by (A, b): A·θ + b; residuals times `width`.
 
         >>> found = Unshrunk(np.ones((1, 1)), np.ones((1, 1, 1)), np.ones(1), 9.0, np.zeros((1, 1)))
         >>> moved = found.in_units((np.eye(1) * 6.0, np.ones(1)))
@@ -106,21 +106,21 @@ class Unshrunk:
         return Unshrunk(theta, covariance, self.residual_variance * width**2, self.records, at)
 
     def unknown(self) -> NDArray[np.bool_]:
-        """Which coefficients the noise hides, (targets, predictors)."""
+        """Say which coefficients the noise hides, (targets, predictors)."""
         return np.asarray(~np.isfinite(np.diagonal(self.covariance, axis1=1, axis2=2)))
 
     def errors(self) -> Floats:
-        """Standard errors, (targets, predictors)."""
+        """Return standard errors, (targets, predictors)."""
         return np.asarray(np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)))
 
     def interval(self, features: int, level: float) -> Floats:
-        """(targets, features, 2) array: intervals of the first coefficients."""
+        """Return a (targets, features, 2) array: intervals of the first coefficients."""
         half = normal_quantile(level) * self.errors()[:, :features]
         centre = self.theta[:features].T
         return np.stack([centre - half, centre + half], axis=-1)
 
     def predicted(self, rows: Any, level: float, *, residuals: bool = False) -> Floats:
-        """(n, targets, 2) array: intervals of xᵀθ for rows x, or with `residuals` of a target at x.
+        """Return a (n, targets, 2) array: intervals of xᵀθ for rows x, or with `residuals` of a target at x.
 
         The constant is added to rows that lack it.
 
@@ -144,7 +144,7 @@ class Unshrunk:
 def unshrunk(
     last: Round, gram: Floats, *, noise: float, squares: Floats, square_noise: float, records: float
 ) -> Unshrunk:
-    """From the last round, the released Gram matrix with noise s, and the noisy sums of squared residuals at its θ.
+    """Estimate from the last round, the released Gram matrix with noise s, and the noisy sums of squared residuals.
 
     >>> gram = np.diag([400.0, 100.0])
     >>> last = Round(np.zeros((2, 1)), np.array([[200.0], [100.0]]), noise=1.0)
@@ -169,7 +169,7 @@ def unshrunk(
 
 
 def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Unshrunk:
-    """One step of Newton's method from the last round of a logistic fit, with a released Hessian with noise s.
+    """Take one step of Newton's method from the last round of a logistic fit, with a released Hessian with noise s.
 
     `last.total` is minus the gradient. If the model holds, the covariance of a sum of scores is the Hessian, so the
     noise of sampling is its inverse, as with a residual variance of 1.
@@ -187,7 +187,7 @@ def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Uns
 
 @dataclass(frozen=True, eq=False)
 class _Clear:
-    """The directions of a released matrix that its noise does not hide, and the hidden ones.
+    """Hold the directions of a released matrix that its noise does not hide, and the hidden ones.
 
     Attributes
     ----------
@@ -214,29 +214,29 @@ class _Clear:
         return np.asarray(self.vectors @ (self.vectors.T @ total / self.values[:, None]))
 
     def covariance(self, last: Round, step: Floats, *, variance: float, left: float) -> Floats:
-        """P of the module docstring; infinite beside unknown coefficients. `left` is the sum of squared residuals."""
+        """Return P of the module docstring, infinite if a coefficient is unknown; `left` sums squared residuals."""
         half, count = self.noise**2 / 2, self.hidden.shape[1]
         bound = left / (_LEAST * self.noise) if count else 0.0  # D²
         moved = self.vectors.T @ step
         inner = np.diag(last.noise**2 + last.bias**2 + half * (moved @ moved + bound) + variance * self.values)
         inner = inner + half * np.outer(moved, moved)
         # Entry by entry P·(λᵢλⱼ − s²/2) = inner + [i = j]·s²/2·tr(P), and so its trace is known first.
-        room = np.outer(self.values, self.values) - half
-        own = 1.0 / np.diagonal(room)
+        divisor = np.outer(self.values, self.values) - half
+        own = 1.0 / np.diagonal(divisor)
         trace = float(np.diagonal(inner) @ own) / (1.0 - half * float(own.sum()))
-        found = self.vectors @ ((inner + half * trace * np.eye(len(own))) / room) @ self.vectors.T
+        covariance = self.vectors @ ((inner + half * trace * np.eye(len(own))) / divisor) @ self.vectors.T
         if not count:
-            return np.asarray(found)
+            return np.asarray(covariance)
         along = (self.hidden**2).sum(axis=1)
         expected = half * count * ((self.vectors / self.values) ** 2).sum(axis=1)
         unknown = ~(along <= np.minimum(_WITHIN**2 * expected, _PART))
-        return _endless(found + bound * self.hidden @ self.hidden.T, unknown)
+        return _endless(covariance + bound * self.hidden @ self.hidden.T, unknown)
 
 
 def _hidden(values: Floats, noise: float) -> int:
-    """How many of the ascending eigenvalues of a released matrix are too near its noise.
+    """Count the ascending eigenvalues of a released matrix that are too near its noise.
 
-    Beside the least eigenvalue itself, the sum of 1/λ² over the clear directions counts: of a step δ in these
+    Next to the least eigenvalue itself, the sum of 1/λ² over the clear directions counts: of a step δ in these
     directions the noise of the matrix makes an error of mean square about s²/2·Σ λ⁻²·|δ|².
 
     >>> _hidden(np.array([2.0, 100.0]), 1.0), _hidden(np.array([4.0, 100.0]), 1.0)  # the noise is 1 in any direction
@@ -252,7 +252,7 @@ def _hidden(values: Floats, noise: float) -> int:
 
 
 def least_spread(noise: float, *, predictors: int, records: int) -> float:
-    """The standard deviation that rows need along every direction for a matrix with noise s to show it.
+    """Return the standard deviation that rows need along every direction for a matrix with noise s to show it.
 
     >>> round(least_spread(10.0, predictors=7, records=8000), 4)
     0.0901
@@ -262,13 +262,13 @@ def least_spread(noise: float, *, predictors: int, records: int) -> float:
 
 
 def _endless(covariance: Floats, unknown: NDArray[np.bool_]) -> Floats:
-    """The covariance, infinite in the rows and columns of unknown coefficients."""
+    """Return the covariance, infinite in the rows and columns of unknown coefficients."""
     return np.where(unknown[..., :, None] | unknown[..., None, :], np.inf, covariance)
 
 
 @dataclass(frozen=True, eq=False)
 class CoefficientTable:
-    """Coefficients of one or several targets; printing it shows the table.
+    """Hold coefficients of one or several targets; printing it shows the table.
 
     Attributes
     ----------
@@ -301,29 +301,22 @@ class CoefficientTable:
 
     @property
     def interval(self) -> Floats:
-        """(rows, 2) array: lower and upper ends."""
+        """Return a (rows, 2) array: lower and upper ends."""
         half = normal_quantile(self.level) * self.standard_error
         return np.stack([self.estimate - half, self.estimate + half], axis=1)
 
     def cells(self) -> list[list[str]]:
-        """The header and the rows, as text."""
+        """Return the header and the rows, as text."""
         rows = [["", "estimate", "std. error", "z", "P>|z|", f"{100 * self.level:g}% interval", "shrunk"]]
         for i, name in enumerate(self.names):
             value, error = float(self.estimate[i]), float(self.standard_error[i])
             low, high = self.interval[i]
-            known = math.isfinite(error) and error > 0
-            z = value / error if known else 0.0
-            rows.append(
-                [
-                    name,
-                    f"{value:.4g}" if known else "unknown",
-                    f"{error:.3g}",
-                    f"{z:.2f}" if known else "",
-                    f"{math.erfc(abs(z) / math.sqrt(2.0)):.3f}" if known else "",
-                    f"[{low:.4g}, {high:.4g}]" if known else "[-inf, inf]",
-                    f"{float(self.shrunk[i]):.4g}",
-                ]
-            )
+            cells = ["unknown", f"{error:.3g}", "", "", "[-inf, inf]"]
+            if math.isfinite(error) and error > 0:
+                z = value / error
+                tails = math.erfc(abs(z) / math.sqrt(2.0))
+                cells = [f"{value:.4g}", f"{error:.3g}", f"{z:.2f}", f"{tails:.3f}", f"[{low:.4g}, {high:.4g}]"]
+            rows.append([name, *cells, f"{float(self.shrunk[i]):.4g}"])
         return rows
 
     def __repr__(self) -> str:

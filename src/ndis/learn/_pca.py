@@ -1,4 +1,4 @@
-"""Principal components from one private release."""
+"""Principal components come from one private release."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ndis._validate import Floats
 from ndis.errors import ParameterError
-from ndis.learn._base import Floats
-from ndis.learn._moments import MomentEstimator
+from ndis.learn._covariance import check_moments, released_moments
+from ndis.learn._estimator import PrivateEstimator
 
 __all__ = ["PrivatePCA"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstimator):  # type: ignore[misc]
-    """Differentially private principal component analysis.
+class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Find principal components with differential privacy.
 
     It finds the eigenvectors of the covariance that `PrivateCovariance` learns. `transform` applies this map. The image
     of private rows is as private as the rows.
@@ -28,11 +29,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
     n_components : int or float, optional
         How many components to keep; all by default. A number between 0 and 1 keeps the fewest components that explain
         at least this share of the estimated variance. Noise adds variance to every direction.
-    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, calibration, random_state, ledger, slot
+    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, random_state, ledger, slot
         As in `PrivateCovariance`.
     schema : Schema, optional
         What is public about the table. Components and mean are those of encoded rows, in which every column has the
-        range [−1, 1]: there is no need to scale. `transform` takes rows in units as they are, and `inverse_transform`
+        range [−1, 1]: there is no need to scale. `transform` takes rows in original units, and `inverse_transform`
         gives rows in these units.
 
     Attributes
@@ -55,17 +56,44 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
     """
 
     n_components: Any = field(default=None, kw_only=False)
+    row_norm_bound: float | None = None
+    adjacency: str = "add-remove"
+    method: str = "gram"
+    sketch_size: int | None = None
+    records: float | None = None
 
-    def _learn(self, data: Any, how: dict[str, Any]) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the Gram matrix or a sketch of the rows, and find its components.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n, features)
+            The private rows.
+        y : ignored
+        """
+        check_moments(self)
+        return self._learn(self._fitted_rows(X))
+
+    def fit_data(self, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Self:
+        """Fit from files, folders, frames or dask collections, read in one pass.
+
+        Parameters
+        ----------
+        data, columns, header, progress
+            As in `PrivateCovariance.fit_data`.
+        """
+        check_moments(self)
+        return self._learn(self._opened(data, columns=columns, header=header, progress=progress, with_target=False))
+
+    def _learn(self, data: Any) -> Self:
         width, wanted = self.n_features_in_, self.n_components
         share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
         whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width
         if not (wanted is None or share or whole):
             rule = f"be an integer from 1 to the {width} features, a share between 0 and 1, or None"
             raise ParameterError("n_components", rule, repr(wanted))
-        found = self._moments(data, how, centered=False)
-        self.records_, self.mean_ = found.records, found.location
-        variances, vectors = np.linalg.eigh(found.covariance)
+        self.records_, self.mean_, covariance = released_moments(self, data, centered=False)
+        variances, vectors = np.linalg.eigh(covariance)
         variances, vectors = np.maximum(variances[::-1], 0.0), vectors[:, ::-1].T
         largest = np.argmax(np.abs(vectors), axis=1)
         vectors = vectors * np.sign(vectors[np.arange(width), largest])[:, None]
@@ -80,13 +108,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentEstima
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Coordinates of rows along the components; NaN if a row has NaN."""
+        """Return the coordinates of rows along the components; NaN if a row has NaN."""
         check_is_fitted(self)
         rows = self._public_rows(X, encoded=True)
         return np.asarray(rows @ self.components_.T - self.mean_ @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> Floats:
-        """Rows with these coordinates."""
+        """Return the rows with these coordinates."""
         check_is_fitted(self)
         rows = np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
         schema = self._schema()

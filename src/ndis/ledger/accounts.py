@@ -1,88 +1,133 @@
-"""The three ways to keep a budget. Each is sound if requests are chosen from earlier answers.
-
-- `Plan` (thm:plan): named slots, each with a profile and a count, declared in advance. The composed profile of all
-  slots is certified when the ledger is made. A request must be dominated by its slot in each order.
-- `Shifts` (thm:shift-filter): Gaussian mean shifts of free size. The sum of μ² stays within a budget.
-- `Renyi` (thm:renyi-filter): anything with a Rényi curve. One order is fixed in advance, and the sum of K stays within
-  a budget in each direction.
+"""Define what all kinds of ledgers share: requests, accounts, and sums without rounding.
 
 Sums are whole numbers of a fixed small unit, rounded to the safe side once per request. So no sum is ever rounded, and
-the order of requests does not matter.
+the order of requests does not matter. Each kind of account is sound if requests are chosen from earlier answers.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
-from ndis._search import budget
-from ndis._validate import Adjacency
-from ndis.errors import LedgerError, ParameterError
-from ndis.ledger.filters import Renyi, Shifts
-from ndis.ledger.plan import Plan, Slot
+from ndis.enclosure import Enclosure
+from ndis.errors import ParameterError, PrecisionError
+from ndis.ledger.store import digest_of
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Account", "Totals", "account_of", "make_account"]
+__all__ = ["Account", "Request", "Totals", "plus", "smallest_upper", "units_down", "units_up"]
 
 Totals = dict[str, Any]
 
+UNIT_BITS = 256  # sums of μ² and K are whole multiples of 2⁻²⁵⁶
+FAILURE_BITS = 1074  # failure probabilities are floats, and so whole multiples of 2⁻¹⁰⁷⁴
+_WIDTHS = (1e-13, 1e-15)  # relative widths of enclosures that are tried if the usual one does not decide
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request asks a ledger for one release. Two requests are equal if their profiles have the same exact inputs.
+
+    Attributes
+    ----------
+    digest : str
+        The digest of the exact inputs of the profile; the version of the package that wrote them plays no part.
+    profile : PrivacyProfile
+    text : str
+        The profile as JSON.
+    max_records : int, optional
+        The number of records that a mechanism, or the model inside it, was promised.
+    details : mapping
+        The name of a mechanism and the guarantee that it states; all of it is public.
+    """
+
+    digest: str
+    profile: PrivacyProfile = field(compare=False)
+    text: str = field(compare=False)
+    max_records: int | None = field(compare=False)
+    details: Mapping[str, Any] = field(compare=False)
+
+    @classmethod
+    def of(cls, source: Any) -> Request:
+        """Make the request of a mechanism or a profile.
+
+        >>> from ndis.pair import GaussianPair
+        >>> a, b = (PrivacyProfile(GaussianPair.from_ratios(2.0)) for _ in range(2))
+        >>> Request.of(a) == Request.of(b)
+        True
+        """
+        profile = source if isinstance(source, PrivacyProfile) else getattr(source, "profile", lambda: None)()
+        if not isinstance(profile, PrivacyProfile):
+            raise ParameterError("request", "be a mechanism or a PrivacyProfile", type(source).__name__)
+        text = profile.to_json()
+        inputs = {name: value for name, value in json.loads(text).items() if name != "ndis_version"}
+        holders: tuple[Any, ...] = (source, getattr(source, "model", None))
+        promises = [int(one.max_records) for one in holders if getattr(one, "max_records", None) is not None]
+        stated = {name: getattr(source, f"target_{name}", None) for name in ("epsilon", "delta")}
+        numbers = {name: value for name, value in stated.items() if isinstance(value, int | float)}
+        details = {"mechanism": type(source).__name__, **numbers}
+        return cls(digest_of(inputs), profile, text, promises[0] if promises else None, details)
+
 
 class Account(Protocol):
-    """How a kind of ledger counts."""
+    """An account is a kind of ledger: it knows the cost of a request and what is spent."""
 
     kind: ClassVar[str]
 
     def about(self) -> dict[str, Any]:
-        """The values that are fixed when the ledger is made."""
+        """Return the values that are fixed when the ledger is made."""
 
     def start(self) -> Totals:
-        """Totals before the first request."""
+        """Return the totals before the first request."""
 
-    def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
-        """The cost of a request, whatever is left. A request that this kind cannot count is refused.
+    def cost(self, slot: str | None, request: Request) -> dict[str, Any]:
+        """Return the cost of a request, whatever is left. A request that this kind cannot count is refused.
 
         It may take a while, so it runs before the ledger is locked.
         """
 
     def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
-        """Totals after a request of this cost, or BudgetError."""
+        """Return the totals after a request of this cost, or raise BudgetError."""
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
-        """The rest of the budget, in words and numbers for people."""
+        """Say what is left of the budget, in words and numbers for people."""
 
     def whole(self) -> PrivacyProfile | None:
-        """The exact profile of the whole budget, if there is one."""
+        """Return the exact profile of the whole budget, if there is one."""
 
     def certify(self) -> None:
         """Check the guarantee of the whole budget again, or raise LedgerError."""
 
 
-def account_of(about: Mapping[str, Any], profile: Callable[[str], PrivacyProfile]) -> Account:
-    """The account of an existing file; `profile` gives the profile of a digest."""
-    kind, epsilon, delta = about["kind"], about["epsilon"], about["delta"]
-    if kind == Plan.kind:
-        slots = {name: Slot(profile(item["profile"]), item["count"]) for name, item in about["slots"].items()}
-        return Plan(epsilon, delta, slots)
-    if kind == Shifts.kind:
-        return Shifts(epsilon, delta, int(about["units"], 16))
-    if kind == Renyi.kind:
-        return Renyi(epsilon, delta, int(about["units"], 16), about["order"])
-    raise LedgerError(f"the ledger has an unknown kind, {kind!r}")
+def plus(a: str, b: str) -> str:
+    """Add two numbers in hexadecimal digits."""
+    return f"{int(a, 16) + int(b, 16):x}"
 
 
-def make_account(
-    epsilon: float, delta: float, *, plan: Any, kind: str | None, order: float | None, adjacency: Adjacency
-) -> Account:
-    """The account of a new ledger."""
-    epsilon, delta = budget(epsilon, delta)
-    kinds = (Plan.kind, Shifts.kind, Renyi.kind)
-    chosen = kind or (None if plan is None else Plan.kind)
-    if chosen not in kinds:
-        raise ParameterError("kind", f"be {', '.join(map(repr, kinds[1:]))}, or come with a plan", repr(kind))
-    if (plan is not None) != (chosen == Plan.kind):
-        raise ParameterError("plan", "be given for a ledger of kind 'plan', and only then", f"kind {chosen!r}")
-    if order is not None and chosen != Renyi.kind:
-        raise ParameterError("order", "be given only for a ledger of kind 'renyi'", order)
-    if chosen == Plan.kind:
-        return Plan.of(epsilon, delta, plan, adjacency)
-    return Shifts.of(epsilon, delta) if chosen == Shifts.kind else Renyi.of(epsilon, delta, order)
+def units_up(value: Fraction, bits: int) -> int:
+    """Count units of 2^−bits, rounded up."""
+    return math.ceil(value * (1 << bits))
+
+
+def units_down(value: Fraction, bits: int) -> int:
+    """Count units of 2^−bits, rounded down."""
+    return math.floor(value * (1 << bits))
+
+
+def smallest_upper(certify: Callable[..., Enclosure], epsilon: float, delta: float) -> float:
+    """Return a certified upper bound of δ(ε), tighter if the first one is above `delta`.
+
+    Enclosures of one number differ a little between machines, and a budget may lie inside that difference.
+    """
+    upper = certify(epsilon).upper
+    for width in _WIDTHS:
+        if upper <= delta:
+            break
+        try:
+            upper = min(upper, certify(epsilon, relative_width=width).upper)
+        except PrecisionError:
+            break
+    return upper

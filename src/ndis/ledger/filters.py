@@ -1,4 +1,4 @@
-"""Filters: sums that stop in time, whatever the requests depend on (thm:shift-filter, thm:renyi-filter)."""
+"""Keep sums that stop in time, whatever the requests depend on (thm:shift-filter, thm:renyi-filter)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from ndis._search import smallest_safe
 from ndis._validate import as_scalar
 from ndis.dominance.directions import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError
+from ndis.ledger.accounts import UNIT_BITS, Request, Totals, plus, smallest_upper, units_down, units_up
 from ndis.ledger.moments import certified_log_moment, log_budget
-from ndis.ledger.units import UNIT_BITS, plus, smallest_upper, units_down, units_up
 from ndis.pair import GaussianPair
 from ndis.profile import Order, PrivacyProfile
 
 __all__ = ["Renyi", "Shifts", "squared_shift"]
 
-Totals = dict[str, Any]
 _WAYS: tuple[Order, ...] = ("remove", "add")
 
 
 @dataclass(frozen=True)
 class _Filter:
-    """Sums of costs, each of which must stay within one budget."""
+    """A filter adds up costs. Each sum must stay within one budget."""
 
     sums: ClassVar[tuple[str, ...]]
 
@@ -36,19 +35,19 @@ class _Filter:
     units: int  # the budget in units of 2⁻²⁵⁶, rounded down
 
     def start(self) -> Totals:
-        """Nothing is spent."""
+        """Return the totals of an unused budget."""
         return dict.fromkeys(self.sums, "0")
 
     def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
         """Spend the cost, if it fits in every sum."""
         after = {name: plus(totals[name], cost[name]) for name in totals}
         if not all(int(spent, 16) <= self.units for spent in after.values()):
-            rest = ", ".join(f"{name} = {value:.6g}" for name, value in self.remaining(totals).items())
-            raise BudgetError(f"the request needs more than is left; left: {rest}")
+            left = ", ".join(f"{name} = {value:.6g}" for name, value in self.remaining(totals).items())
+            raise BudgetError(f"the request needs more than is left; left: {left}")
         return after
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
-        """The rest of the budget, in words and numbers for people."""
+        """Say what is left of the budget, in words and numbers for people."""
         raise NotImplementedError  # each kind has its own
 
     def _left(self, totals: Totals) -> dict[str, Fraction]:
@@ -57,14 +56,14 @@ class _Filter:
 
 @dataclass(frozen=True)
 class Shifts(_Filter):
-    """Gaussian mean shifts of free size, within a sum of μ² (thm:shift-filter)."""
+    """Counts Gaussian mean shifts of free size. The sum of μ² stays within a budget (thm:shift-filter)."""
 
     kind: ClassVar[str] = "shifts"
     sums = ("spent",)  # μ²
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Shifts:
-        """The largest sum of μ² whose single shift is certified to meet (ε, δ)."""
+        """Find the largest sum of μ² whose single shift is certified to meet (ε, δ)."""
 
         def pair(noise: float) -> GaussianPair:
             return GaussianPair.from_ratios(1.0, shift=math.nextafter(1.0 / noise, math.inf))
@@ -72,12 +71,12 @@ class Shifts(_Filter):
         noise = smallest_safe(
             lambda x: float(pair(x).log_delta(epsilon)), lambda x: pair(x).certify(epsilon).upper, delta=delta
         )
-        found = cls(epsilon, delta, units_down((1 / Fraction(noise)) ** 2, UNIT_BITS))
-        found.certify()
-        return found
+        made = cls(epsilon, delta, units_down((1 / Fraction(noise)) ** 2, UNIT_BITS))
+        made.certify()
+        return made
 
     def whole(self) -> PrivacyProfile:
-        """One shift of the whole budget, rounded up."""
+        """Return one shift of the whole budget, rounded up."""
         shift = root_up(Fraction(self.units, 1 << UNIT_BITS))
         return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift))
 
@@ -87,23 +86,26 @@ class Shifts(_Filter):
             raise LedgerError("the budget of shifts does not meet its epsilon and delta")
 
     def about(self) -> dict[str, Any]:
-        """The budget in units."""
+        """Return the budget in units."""
         return {"units": f"{self.units:x}"}
 
-    def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
-        """The squared shift of the request."""
-        _refuse_failures(profile)
-        return {"spent": f"{units_up(squared_shift(profile), UNIT_BITS):x}"}
+    def cost(self, slot: str | None, request: Request) -> dict[str, Any]:
+        """Return the squared shift of the request."""
+        _refuse_failures(request.profile)
+        return {"spent": f"{units_up(squared_shift(request.profile), UNIT_BITS):x}"}
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
-        """The rest of the sum of μ², and the largest single shift that fits."""
-        rest = self._left(totals)["spent"]
-        return {"squared_shift": down(rest), "largest_shift": root_down(rest) if rest else 0.0}
+        """Return what is left of the sum of μ², and the largest single shift that fits."""
+        left = self._left(totals)["spent"]
+        return {"squared_shift": down(left), "largest_shift": root_down(left) if left else 0.0}
 
 
 @dataclass(frozen=True)
 class Renyi(_Filter):
-    """Anything with a Rényi curve, at one order fixed in advance (thm:renyi-filter)."""
+    """Counts anything with a Rényi curve. One order is fixed in advance (thm:renyi-filter).
+
+    The sum of K stays within a budget in each direction.
+    """
 
     kind: ClassVar[str] = "renyi"
     sums = _WAYS  # K(s) in each direction
@@ -112,7 +114,7 @@ class Renyi(_Filter):
 
     @classmethod
     def of(cls, epsilon: float, delta: float, order: float | None) -> Renyi:
-        """The budget of one order; by default the order at which a Gaussian mechanism gets the most."""
+        """Find the budget of one order; by default the order at which a Gaussian mechanism gets the most."""
         alpha = _best_order(epsilon, delta) if order is None else as_scalar("order", order)
         if not 1.0 + 2.0**-20 <= alpha <= 2.0**20:
             raise ParameterError("order", "be above 1 and at most 2^20", alpha)
@@ -122,7 +124,7 @@ class Renyi(_Filter):
         return cls(epsilon, delta, units, alpha)
 
     def whole(self) -> None:
-        """A bound of one moment is no curve."""
+        """Return no profile: a bound of one moment is no curve."""
 
     def certify(self) -> None:
         """Check the budget again from ε, δ and the order."""
@@ -130,36 +132,37 @@ class Renyi(_Filter):
             raise LedgerError("the Rényi budget does not meet its epsilon and delta")
 
     def about(self) -> dict[str, Any]:
-        """The order and the budget in units."""
+        """Return the order and the budget in units."""
         return {"order": self.order, "units": f"{self.units:x}"}
 
-    def cost(self, slot: str | None, profile: PrivacyProfile) -> dict[str, Any]:
-        """K of the request at the fixed order, in each direction."""
-        _refuse_failures(profile)
-        return {way: f"{units_up(certified_log_moment(profile, way, self.order), UNIT_BITS):x}" for way in _WAYS}
+    def cost(self, slot: str | None, request: Request) -> dict[str, Any]:
+        """Return K of the request at the fixed order, in each direction."""
+        _refuse_failures(request.profile)
+        moments = {way: certified_log_moment(request.profile, way, self.order) for way in _WAYS}
+        return {way: f"{units_up(moment, UNIT_BITS):x}" for way, moment in moments.items()}
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
-        """The rest of K at the order, in each direction."""
-        return {"order": self.order} | {way: down(rest) for way, rest in self._left(totals).items()}
+        """Return what is left of K at the order, in each direction."""
+        return {"order": self.order} | {way: down(left) for way, left in self._left(totals).items()}
 
 
 def squared_shift(profile: PrivacyProfile) -> Fraction:
-    """μ² of a profile that is a mean shift, rounded up; anything else is refused.
+    """Return μ² of a profile that is a mean shift, rounded up; anything else is refused.
 
     >>> squared_shift(PrivacyProfile(GaussianPair.from_ratios([1.0, 1.0], shift=[0.5, 0.25])))
     Fraction(5, 16)
     """
     total = Fraction(0)
     for group in profile.groups:
-        found = [enclosed(pair) for pair in (group.remove, group.add)]
-        if group.sampled or any(one.curved or one.mutually_singular for one in found):
+        both = [enclosed(pair) for pair in (group.remove, group.add)]
+        if group.sampled or any(one.curved or one.mutually_singular for one in both):
             raise ParameterError(
                 "request",
                 "be a Gaussian mean shift without sampling",
                 "another profile",
                 "a ledger of kind 'renyi' or a plan takes it",
             )
-        total += group.count * max(up(one.flat) for one in found)
+        total += group.count * max(up(one.flat) for one in both)
     return total
 
 
@@ -171,6 +174,6 @@ def _refuse_failures(profile: PrivacyProfile) -> None:
 
 
 def _best_order(epsilon: float, delta: float) -> float:
-    """The order at which the budget of K allows the largest shift: B(s)/(s(1+s)/2) is largest."""
+    """Choose the order at which the budget of K allows the largest shift: B(s)/(s(1+s)/2) is largest."""
     orders = [1.0 + math.exp2(k / 8) for k in range(-64, 81)]
     return max(orders, key=lambda a: float(log_budget(a, epsilon, delta)) / ((a - 1.0) * a))

@@ -1,4 +1,4 @@
-"""Certified Rényi numbers: K(s) of a profile at one order from above, and the budget of that order from below."""
+"""Bound Rényi numbers: K(s) of a profile at one order from above, and the budget of that order from below."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from fractions import Fraction
 from flint import arb
 
 from ndis._balls import exact_ball
-from ndis.accountant.certified_parts import product
-from ndis.accountant.moment_balls import ShiftStep
+from ndis._formulas import chernoff_factor_ball
+from ndis.accountant.laws import product
+from ndis.accountant.laws.mean_shift import MeanShiftBalls
 from ndis.dominance.directions import enclosed, precision, up
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.profile import Group, Order, PrivacyProfile
@@ -20,7 +21,7 @@ _DIGITS = 90.0  # the moment of a sampled step is meant to be known to e^-90
 
 
 def certified_log_moment(profile: PrivacyProfile, way: Order, order: float) -> Fraction:
-    """An upper bound of K(s), s = order − 1, of a profile in one direction, as an exact number.
+    """Return an upper bound of K(s), s = order − 1, of a profile in one direction, as an exact number.
 
     Parameters
     ----------
@@ -44,47 +45,46 @@ def certified_log_moment(profile: PrivacyProfile, way: Order, order: float) -> F
     """
     total = Fraction(0)
     for group in profile.groups:
-        total += group.count * (_sampled(group, way, order) if group.sampled else _plain(group, way, order))
+        total += group.count * (_sampled(group, way, order) if group.sampled else _unsampled(group, way, order))
     return total
 
 
 def log_budget(order: float, epsilon: float, delta: float) -> Fraction:
-    """The largest B with e^{B − sε} s^s/(1+s)^{1+s} ≤ δ, s = order − 1, rounded down (thm:renyi-filter).
+    """Return the largest B with e^{B − sε} s^s/(1+s)^{1+s} ≤ δ, s = order − 1, rounded down (thm:renyi-filter).
 
     >>> float(log_budget(2.0, 1.0, 0.25)) <= 1.0 < float(log_budget(2.0, 1.0, 0.25)) + 1e-12
     True
     """
     with precision(_BITS):
         s = exact_ball(Fraction(order) - 1)
-        found = arb(delta).log() + s * arb(epsilon) - s * s.log() + (1 + s) * (1 + s).log()
-        return -up(-found)
+        return -up(chernoff_factor_ball(s) - arb(delta).log() - s * arb(epsilon))
 
 
-def _plain(group: Group, way: Order, order: float) -> Fraction:
-    found = enclosed(group.pair(way))
+def _unsampled(group: Group, way: Order, order: float) -> Fraction:
+    pair = enclosed(group.pair(way))
     with precision(_BITS):
-        value = None if found.mutually_singular else found.log_moment(exact_ball(Fraction(order) - 1))
+        value = None if pair.mutually_singular else pair.log_moment(exact_ball(Fraction(order) - 1))
         if value is None:
             raise _infinite(way, order)
         return max(up(value), Fraction(0))
 
 
 def _sampled(group: Group, way: Order, order: float) -> Fraction:
-    """K(s) of one sampled mean shift (`ndis.accountant.moment_balls`); other sampled pairs are refused."""
-    found = enclosed(group.pair(way))
-    if found.mutually_singular:
+    """Bound K(s) of one sampled mean shift (`ndis.accountant.laws.mean_shift`); other sampled pairs are refused."""
+    pair = enclosed(group.pair(way))
+    if pair.mutually_singular:
         raise _infinite(way, order)
-    if found.curved:
+    if pair.curved:
         raise ParameterError(
             "request",
             "be a mean shift if it is sampled, for a ledger of kind 'renyi'",
             f"a release with sampling rate {group.rate!r} and unequal variances",
             "declare it in a plan",
         )
-    if found.trivial:
+    if pair.trivial:
         return Fraction(0)
     with precision(_BITS):
-        step = ShiftStep(product(group.rates), found.flat.sqrt(), remove=way == "remove")
+        step = MeanShiftBalls(product(group.rates), pair.flat.sqrt(), remove=way == "remove")
         value = step.moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
         if not value.is_finite():
             raise PrecisionError(f"the Rényi divergence of order {order!r} of a sampled release could not be enclosed")

@@ -1,13 +1,10 @@
-"""A report of a ledger, as a page and as JSON: the budget, the spent part and the rest. No value comes from data."""
+"""Report a ledger as a page and as JSON: the budget, the spent part and the rest. No value comes from data."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -19,14 +16,13 @@ from ndis.profile import Order, PrivacyProfile
 __all__ = ["LedgerReport", "curve_of", "releases_of"]
 
 _SHOWN = 500  # releases on the page; JSON has all
-_POINTS = 81
-_LEAST = 1e-24  # of the picture
+_POINTS = 81  # points of the curve
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
 
 @dataclass(frozen=True)
 class LedgerReport:
-    """A report in plain values.
+    """A report is a mapping of plain values, which can be written as JSON or as a page.
 
     Attributes
     ----------
@@ -38,42 +34,40 @@ class LedgerReport:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> LedgerReport:
-        """The report of these values, with the version of the package."""
+        """Make the report of these values, with the version of the package."""
         return cls({"version": __version__, **values})
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         return dict(self.values)
 
     def to_json(self) -> str:
-        """As JSON text."""
+        """Write JSON text."""
         return json.dumps(self.values, allow_nan=False, indent=2)
 
     def to_html(self) -> str:
-        """As one page that loads nothing."""
-        from jinja2 import Environment, StrictUndefined
+        """Write one page that loads nothing."""
+        from ndis._chart import chart
+        from ndis._pages import render
 
-        text = (files("ndis.ledger") / "templates" / "report.html").read_text(encoding="utf-8")
-        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-        environment.filters["minute"] = _minute
-        template = environment.from_string(text)
-        columns, rows = _left(self.values)
-        return template.render(
-            **self.values,
-            left_columns=columns,
-            left_rows=rows,
-            chart=_chart(self.values["curve"]),
-            shown=self.values["entries"][-_SHOWN:],
-        )
+        values = self.values
+        picture = ""
+        if values["curve"]:
+            remove, add = ([(row["epsilon"], row[order]) for row in values["curve"]] for order in _ORDERS)
+            words = "δ on a logarithmic axis against ε, in both orders, for everything that the ledger allows together."
+            budget = [(values["epsilon"], values["delta"])]
+            picture = chart(remove, budget, second=add, shaded=False, mark="budget", description=words)
+        shown = values["entries"][-_SHOWN:]
+        return render("ledger.html.jinja", **values, left=_left(values), chart=picture, shown=shown)
 
 
 def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """One row per reservation, with what became of it."""
-    found: dict[int, dict[str, Any]] = {}
+    """List one row per reservation, with what became of it."""
+    rows: dict[int, dict[str, Any]] = {}
     for entry in entries:
         if entry.action == "reserve":
             details = entry.content["details"]
-            found[entry.number] = {
+            rows[entry.number] = {
                 "entry": entry.number,
                 "time": entry.time,
                 "slot": entry.content["slot"],
@@ -85,13 +79,13 @@ def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
                 "digest": entry.digest,
                 "state": "reserved, counts as spent",
             }
-        elif entry.content["reservation"] in found:
-            found[entry.content["reservation"]]["state"] = "released"
-    return list(found.values())
+        elif entry.content["reservation"] in rows:
+            rows[entry.content["reservation"]]["state"] = "released"
+    return list(rows.values())
 
 
 def curve_of(profile: PrivacyProfile | None, epsilon: float) -> list[dict[str, float]]:
-    """δ in both orders at ε from 0 to twice the budget's."""
+    """Compute δ in both orders at ε from 0 to twice the budget's."""
     if profile is None:
         return []
     grid = np.linspace(0.0, 2.0 * epsilon if epsilon > 0 else 1.0, _POINTS)
@@ -101,43 +95,12 @@ def curve_of(profile: PrivacyProfile | None, epsilon: float) -> list[dict[str, f
     ]
 
 
-def _minute(time: str) -> str:
-    """A time as people write it; JSON has all its digits.
-
-    >>> _minute("2026-11-15T20:17:27.755215+00:00")
-    '2026-11-15 20:17'
-    """
-    return datetime.fromisoformat(time).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _left(values: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """The rest of the budget as a table."""
-    if values["slots"]:
-        columns = ["slot", "left", "of", "ε of one release at the budget's δ"]
-        rows = [
-            [name, str(values["remaining"][name]), str(slot["count"]), f"{slot['epsilon']:.6g}"]
-            for name, slot in values["slots"].items()
-        ]
-        return columns, rows
-    return ["what", "left"], [[name.replace("_", " "), f"{value:.6g}"] for name, value in values["remaining"].items()]
-
-
-def _chart(curve: list[dict[str, float]]) -> dict[str, Any] | None:
-    """Lines and labels of log δ against ε, in the units of the picture; None if there is nothing to draw."""
-    if not curve:
-        return None
-    last = curve[-1]["epsilon"]
-    smallest = min(row[order] for row in curve for order in _ORDERS)
-    bottom = 4 * max(math.ceil(-math.log10(max(smallest, _LEAST)) / 4), 1)  # four whole steps on the axis
-    lines = []
-    for order in _ORDERS:
-        rows = [(row["epsilon"], row[order]) for row in curve if row[order] >= _LEAST]
-        points = (f"{60 + 560 * x / last:.1f},{20 - 240 * math.log10(y) / bottom:.1f}" for x, y in rows)
-        lines.append({"name": order, "points": " ".join(points)})
-    ticks: list[dict[str, Any]] = [
-        {"x": 60 + 140 * k, "y": 280, "anchor": "middle", "text": f"{last * k / 4:g}"} for k in range(5)
-    ]
-    ticks += [
-        {"x": 54, "y": 24 + 60 * k, "anchor": "end", "text": f"1e-{bottom * k // 4}" if k else "1"} for k in range(5)
-    ]
-    return {"lines": lines, "ticks": ticks}
+def _left(values: Mapping[str, Any]) -> list[list[str]]:
+    """Lay out what is left of the budget as a table; its first row names the columns."""
+    if not values["slots"]:
+        left = values["remaining"].items()
+        return [["what", "left"], *([name.replace("_", " "), f"{value:.6g}"] for name, value in left)]
+    rows = [["slot", "left", "of", "ε of one release at the budget's δ"]]
+    for name, slot in values["slots"].items():
+        rows.append([name, str(values["remaining"][name]), str(slot["count"]), f"{slot['epsilon']:.6g}"])
+    return rows

@@ -1,4 +1,4 @@
-"""An append-only list of entries in one SQLite file, chained by hashes.
+"""Keep an append-only list of entries in one SQLite file, chained by hashes.
 
 Every entry holds the digest of the one before it, so a changed, missing or exchanged entry is found. A cut-off end is
 found by anyone who holds a receipt: receipts carry the digest of their entry.
@@ -6,8 +6,8 @@ found by anyone who holds a receipt: receipts carry the digest of their entry.
 Entries are appended inside ``BEGIN IMMEDIATE``: SQLite lets one process in at a time, and a process that dies leaves
 either the whole entry or none. ``synchronous = FULL`` makes the append durable before it returns.
 
-The version of the format is SQLite's ``user_version``. It is no part of the chain, so a migration to a later format
-does not change a digest.
+The version of the format is SQLite's ``user_version``. It is no part of the chain, so a later format need not change a
+digest.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from ndis.errors import LedgerError, ParameterError
 __all__ = ["FORMAT_VERSION", "Entry", "Store", "digest_of"]
 
 FORMAT_VERSION = 1
-# What leads from one version to the next: version → SQL. A migration may add tables and columns; entries stay.
-_MIGRATIONS: dict[int, str] = {}
 _APPLICATION = 0x6E646973  # "ndis", which tells a ledger from other SQLite files
 _WAIT = 60.0  # seconds to wait for another process that is writing
 
@@ -52,7 +50,7 @@ CREATE TABLE entries (
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of a plain value, through its one JSON text.
+    """Return the SHA-256 of a plain value, through its one JSON text.
 
     >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
     True
@@ -66,7 +64,7 @@ def _canonical(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a ledger.
+    """An entry is one line of a ledger.
 
     Attributes
     ----------
@@ -93,12 +91,12 @@ class Entry:
     digest: str
 
     def expected_digest(self) -> str:
-        """The digest that this entry must have."""
+        """Compute the digest that this entry must have."""
         return digest_of([self.number, self.time, self.action, dict(self.content), dict(self.totals), self.previous])
 
 
 class Store:
-    """The file. Nothing is kept in memory between calls, so any number of processes may use it."""
+    """A store is the file. It keeps nothing in memory between calls, so any number of processes may use it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -110,7 +108,7 @@ class Store:
             if version != FORMAT_VERSION:
                 raise LedgerError(
                     f"the ledger {str(path)!r} has format version {version}; this version of the package needs "
-                    f"{FORMAT_VERSION}" + ("; migrate it: Ledger.migrate(path)" if version < FORMAT_VERSION else "")
+                    f"{FORMAT_VERSION}"
                 )
             self.about: dict[str, Any] = {
                 key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")
@@ -120,10 +118,10 @@ class Store:
     def create(cls, path: str | os.PathLike[str], about: Mapping[str, Any], profiles: Mapping[str, str]) -> Store:
         """Write a new file; an existing one is never touched."""
         target = Path(path)
-        part = target.with_name(f".{secrets.token_hex(8)}.part")
+        draft = target.with_name(f".{secrets.token_hex(8)}.part")
         try:
-            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            connection = sqlite3.connect(part, isolation_level=None)
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            connection = sqlite3.connect(draft, isolation_level=None)
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
@@ -136,13 +134,13 @@ class Store:
                 connection.execute("COMMIT")
             finally:
                 connection.close()
-            os.link(part, target)  # fails if there is a file already
+            os.link(draft, target)  # fails if there is a file already
         except FileExistsError:
             raise ParameterError("path", "be a new file", repr(str(target)), "open the ledger: Ledger(path)") from None
         except (OSError, sqlite3.Error) as error:
             raise LedgerError(f"the ledger {str(target)!r} could not be written: {error}") from error
         finally:
-            for leftover in (part, *(part.with_name(part.name + end) for end in ("-wal", "-shm"))):
+            for leftover in (draft, *(draft.with_name(draft.name + end) for end in ("-wal", "-shm"))):
                 with contextlib.suppress(OSError):
                     leftover.unlink(missing_ok=True)
         return cls(target)
@@ -151,28 +149,28 @@ class Store:
 
     @property
     def root(self) -> str:
-        """The digest that the first entry continues: that of what the ledger was created with."""
+        """Return the digest that the first entry continues: that of what the ledger was created with."""
         return digest_of(self.about)
 
     def last(self) -> Entry | None:
-        """The last entry, if there is one."""
+        """Return the last entry, if there is one."""
         with self._connection() as connection:
             return _last(connection)
 
     def entries(self) -> Iterator[Entry]:
-        """All entries, in order."""
+        """Yield all entries, in order."""
         with self._connection() as connection:
             for row in connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
                 yield _entry(row)
 
     def entry(self, number: int) -> Entry | None:
-        """One entry by its number."""
+        """Return one entry by its number."""
         with self._connection() as connection:
             row = connection.execute(f"SELECT {_COLUMNS} FROM entries WHERE number = ?", (number,)).fetchone()
         return None if row is None else _entry(row)
 
     def profile(self, digest: str) -> str:
-        """The JSON text of a profile by its digest."""
+        """Return the JSON text of a profile by its digest."""
         with self._connection() as connection:
             row = connection.execute("SELECT json FROM profiles WHERE digest = ?", (digest,)).fetchone()
         if row is None:
@@ -220,7 +218,7 @@ class Store:
         return entry
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the file as it is at one moment, while others may write. The target must be new."""
+        """Copy the file at one moment, while others may write. The target must be new."""
         target = Path(path)
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -235,26 +233,9 @@ class Store:
         finally:
             copy.close()
 
-    @classmethod
-    def migrate(cls, path: str | os.PathLike[str]) -> Store:
-        """Bring an older file to the format of this version, in one transaction."""
-        store = cls.__new__(cls)
-        store.path = Path(path)
-        with store._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            version = _version(connection)
-            if version > FORMAT_VERSION or not all(v in _MIGRATIONS for v in range(version, FORMAT_VERSION)):
-                raise LedgerError(f"the ledger {str(path)!r} has format version {version}; nothing leads from there")
-            for step in range(version, FORMAT_VERSION):
-                for statement in filter(str.strip, _MIGRATIONS[step].split(";")):
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-            connection.execute("COMMIT")
-        return cls(path)
-
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own for each call; SQLite's errors in words of the ledger."""
+        """Open a connection for one call. SQLite's errors become errors of the ledger."""
         try:
             uri = f"{self.path.resolve().as_uri()}?mode=rw"
             connection = sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
@@ -277,7 +258,7 @@ _COLUMNS = ", ".join(_FIELDS)
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """The version of the format; other files are refused."""
+    """Return the version of the format; other files are refused."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise LedgerError("the file is no ledger of this package")
     return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: a query of bounded sensitivity and the least Gaussian noise, exactly calibrated.
+"""Add the least Gaussian noise to a query of bounded sensitivity, exactly calibrated.
 
 It is the simplest lift: its covariance does not depend on the data. The worst pair is the mean shift
 μ = sensitivity/noise_std (thm:mean-shift), with δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)
@@ -9,8 +9,6 @@ Gaussian mechanism.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -21,30 +19,24 @@ import numpy as np
 
 from ndis._exact import ExactArray, exact_array
 from ndis._search import budget, smallest_safe
-from ndis._validate import Floats, as_covariance, as_floats, as_within
+from ndis._validate import Adjacency, Floats, as_adjacency, as_covariance, as_floats, as_within
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import (
-    Adjacency,
-    AnswerMechanism,
-    Attained,
-    GaussianRelease,
-    Receipt,
-    as_adjacency,
-    settle,
-)
+from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, payable, settle
+from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.releases import GaussianRelease
 from ndis.noise import exact_gaussian, exact_normal, grid_for
-from ndis.noise.bits import RandomBits
+from ndis.noise.bits import random_bits
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
 __all__ = ["GaussianMechanism", "unit_noise"]
 
 _BITS = 200  # noise and sensitivity lie between 2^-200 and 2^200
-_LARGEST = 2.0**1000  # of an entry: with its noise it is still a float
+_LARGEST = 2.0**1000  # the largest entry: with its noise it is still a float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GaussianMechanism(AnswerMechanism):
+class GaussianMechanism(CertifiedMechanism):
     """Add N(0, noise_std²) to every entry of a query, or N(0, noise_std²·covariance) to a vector.
 
     Make one with `calibrated`. The constructor refuses noise that does not meet its ε and δ with a certificate.
@@ -75,14 +67,13 @@ class GaussianMechanism(AnswerMechanism):
 
     noise_std: float
     sensitivity: float
-    epsilon: float
-    delta: float
     adjacency: Adjacency = "add-remove"
     covariance: Floats | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, epsilon: float, delta: float) -> None:
         settle(
             self,
+            (epsilon, delta),
             "noise_std",
             lambda epsilon: _pair(self.sensitivity, self.noise_std).certify(epsilon).upper,
             remedy="calibrated() finds one for a budget",
@@ -102,7 +93,7 @@ class GaussianMechanism(AnswerMechanism):
         adjacency: Adjacency = "add-remove",
         covariance: Any = None,
     ) -> Self:
-        """The mechanism with the least noise for a budget, to about twelve digits.
+        """Find the least noise for a budget, to about twelve digits.
 
         >>> import numpy as np, ndis
         >>> shape = np.diag([1.0, 100.0])  # the second entry may move ten times as far
@@ -111,15 +102,15 @@ class GaussianMechanism(AnswerMechanism):
         (2,)
         """
         epsilon, delta = budget(epsilon, delta)
-        reach = as_within("sensitivity", sensitivity, _BITS)
+        bound = as_within("sensitivity", sensitivity, _BITS)
         ratio = smallest_safe(
             lambda x: float(_pair(1.0, x).log_delta(epsilon)),
-            lambda x: _pair(reach, reach * x).certify(epsilon).upper,
+            lambda x: _pair(bound, bound * x).certify(epsilon).upper,
             delta=delta,
         )
         return cls(
-            noise_std=reach * ratio,
-            sensitivity=reach,
+            noise_std=bound * ratio,
+            sensitivity=bound,
             epsilon=epsilon,
             delta=delta,
             adjacency=adjacency,
@@ -127,22 +118,16 @@ class GaussianMechanism(AnswerMechanism):
         )
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee at every ε, exactly."""
+        """Return the guarantee at every ε, exactly."""
         return PrivacyProfile(_pair(self.sensitivity, self.noise_std), adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
-        """Two data sets whose answers are as far apart as the sensitivity allows, if the query has such data sets."""
+        """Name two data sets whose answers are as far apart as the sensitivity allows, if the query has any."""
         return (Attained("answers that differ by the whole sensitivity", self.profile()),)
 
-    def release(
-        self,
-        value: Any,
-        *,
-        random_state: Any = None,
-        ledger: str | os.PathLike[str] | None = None,
-        slot: str | None = None,
-    ) -> GaussianRelease:
-        """The answer plus noise, drawn exactly and rounded to a grid that depends only on the noise.
+    @payable
+    def release(self, value: Any, *, random_state: Any = None) -> GaussianRelease:
+        """Release the answer plus noise, drawn exactly and rounded to a grid that depends only on the noise.
 
         Parameters
         ----------
@@ -152,26 +137,21 @@ class GaussianMechanism(AnswerMechanism):
             sensitivity must hold with this rule.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
-        ledger : path, optional
-            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
-        slot : str, optional
-            The slot of a plan. For the other kinds a label, or None.
         """
-        return self.release_from(lambda: value, random_state=random_state, ledger=ledger, slot=slot)
-
-    def _draw(self, answer: Any, bits: RandomBits, seal: Mapping[str, Any] | None) -> GaussianRelease:
-        value = _finite(answer)
+        bits = random_bits(random_state)
+        announce(self)
+        answer = _finite(value)
         if self.covariance is None:
-            sample = exact_normal(value, noise_std=self.noise_std, random_state=bits)
+            sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
             drawn = sample.values
         else:
             d = len(self.covariance)
-            if value.shape != (d,):
-                raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {value.shape}")
+            if answer.shape != (d,):
+                raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {answer.shape}")
             shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
             noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
             grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))
-            sample = exact_gaussian(value, noise, size=1, grid=grid, random_state=bits)
+            sample = exact_gaussian(answer, noise, size=1, grid=grid, random_state=bits)
             drawn = sample.values[0]
         parameters = {
             "noise_std": self.noise_std,
@@ -180,12 +160,12 @@ class GaussianMechanism(AnswerMechanism):
             "covariance": None if self.covariance is None else self.covariance.tolist(),
             "grid": sample.grid,
         }
-        name, guarantee = type(self).__name__, (self.epsilon, self.delta, self.adjacency)
-        return GaussianRelease(drawn, Receipt(name, parameters, *guarantee, private=sample.private, ledger=seal))
+        name, guarantee = type(self).__name__, (self.target_epsilon, self.target_delta, self.adjacency)
+        return GaussianRelease(drawn, Receipt(name, parameters, *guarantee, private=sample.private))
 
 
 def _pair(sensitivity: float, noise_std: float) -> GaussianPair:
-    """The worst pair: a shift of sensitivity/noise_std standard deviations, rounded up."""
+    """Return the worst pair: a shift of sensitivity/noise_std standard deviations, rounded up."""
     return GaussianPair.from_ratios(1.0, shift=math.nextafter(sensitivity / noise_std, math.inf))
 
 
@@ -238,7 +218,7 @@ def _entry(x: Any) -> Fraction:
 
 @lru_cache(maxsize=64)
 def unit_noise(epsilon: float, delta: float) -> float:
-    """1/μ: the noise that a sensitivity of 1 needs.
+    """Return 1/μ, the noise that a sensitivity of 1 needs.
 
     >>> round(unit_noise(1.0, 1e-6), 6)
     4.224679

@@ -8,9 +8,7 @@ depends on neighbours only through the whitened shift and ratios. At each v the 
 from __future__ import annotations
 
 import math
-import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,20 +16,13 @@ import numpy as np
 
 from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget, smallest_safe
-from ndis._validate import as_within
+from ndis._validate import Adjacency, as_adjacency, as_within
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import (
-    ARITHMETICS,
-    Adjacency,
-    AnswerMechanism,
-    Attained,
-    GaussianRelease,
-    Receipt,
-    as_adjacency,
-    check_budget,
-)
+from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, check_budget, payable
+from ndis.mechanisms.receipt import ARITHMETICS, Receipt
+from ndis.mechanisms.releases import GaussianRelease
 from ndis.noise import exact_gaussian, grid_for
-from ndis.noise.bits import RandomBits
+from ndis.noise.bits import random_bits
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.worst_case.envelopes import Envelope, LoewnerEnvelope, as_envelope
@@ -52,7 +43,7 @@ class GaussianOutput(Protocol):
     """
 
     def distribution(self, data: Any) -> tuple[Any, Any]:
-        """Mean (d,) and covariance (d, d), private: integers, fractions or floats, taken as exact, or ExactArrays.
+        """Return mean (d,) and covariance (d, d), private: integers, fractions or floats, or ExactArrays, all exact.
 
         If both are ExactArrays (`ndis.exact_array` makes one), the receipt calls the law exact. Otherwise it says that
         the law was computed in floats. The receipt tells which, so return one type whatever the data are. In one
@@ -61,11 +52,11 @@ class GaussianOutput(Protocol):
         """
 
     def sensitivity(self, noise_variance: float) -> Envelope:
-        """How far neighbours can be apart at this noise variance, as bounds rounded up. Public."""
+        """Bound how far neighbours can be apart at this noise variance, rounded up. Public."""
 
 
 def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = "exact") -> LiftedMechanism:
-    """The mechanism that releases `model` with the smallest noise variance for the budget.
+    """Make the mechanism that releases `model` with the smallest noise variance for the budget.
 
     It draws from the additive-noise family (def:additive-noise-family). The worst δ over neighbours falls as the noise
     grows, because more noise is post-processing. The search needs this only to find a small noise. The noise variance
@@ -121,7 +112,7 @@ def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = 
 
 
 @dataclass(frozen=True, eq=False)
-class LiftedMechanism(AnswerMechanism):
+class LiftedMechanism(CertifiedMechanism):
     """A Gaussian-output algorithm with noise that makes it (ε, δ)-private. `lift` makes one.
 
     The constructor refuses noise that does not meet its ε and δ with a certificate over the declared envelope.
@@ -131,7 +122,7 @@ class LiftedMechanism(AnswerMechanism):
     model : GaussianOutput
     noise_variance : float
         v, added to every coordinate.
-    epsilon, delta : float
+    target_epsilon, target_delta : float
         The guarantee.
     bound : str
         Which bound was asked for.
@@ -141,49 +132,41 @@ class LiftedMechanism(AnswerMechanism):
 
     model: GaussianOutput
     noise_variance: float = field(kw_only=True)
-    epsilon: float = field(kw_only=True)
-    delta: float = field(kw_only=True)
     bound: Bound = field(default="exact", kw_only=True)
     bound_used: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        epsilon, delta = budget(self.epsilon, self.delta)
+    def __post_init__(self, epsilon: float, delta: float) -> None:
+        epsilon, delta = budget(epsilon, delta)
         noise = as_within("noise_variance", self.noise_variance, 900)
         _check_model(self.model)
         bound = as_bound(self.bound)
         used = _within_budget(self.model, noise, epsilon, delta, bound)
-        values = {"noise_variance": noise, "epsilon": epsilon, "delta": delta, "bound_used": used}
+        values = {"noise_variance": noise, "target_epsilon": epsilon, "target_delta": delta, "bound_used": used}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property
     def adjacency(self) -> Adjacency:
-        """Which data sets are neighbours; the model says so."""
+        """Say which data sets are neighbours; the model knows."""
         return as_adjacency(getattr(self.model, "adjacency", "add-remove"))
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee at every ε: the worst case over the model's envelope.
+        """Return the guarantee at every ε: the worst case over the model's envelope.
 
         The bound that gave the noise plays no part.
         If the model knows its worst pairs, it is the profile of the pairs. Otherwise see `EnvelopeProfile`.
         """
         envelope = as_envelope(self.model.sensitivity(self.noise_variance))
-        return envelope_profile(envelope, epsilon=self.epsilon, adjacency=self.adjacency)
+        return envelope_profile(envelope, epsilon=self.target_epsilon, adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
-        """The worst neighbours that the model knows, if it knows any."""
+        """List the worst neighbours that the model knows, if it knows any."""
         known = getattr(self.model, "attained", None)
         return tuple(known(self.noise_variance)) if callable(known) else ()
 
-    def release(
-        self,
-        data: Any,
-        *,
-        random_state: Any = None,
-        ledger: str | os.PathLike[str] | None = None,
-        slot: str | None = None,
-    ) -> GaussianRelease:
-        """One draw from N(μ, Σ + vI) of `data`, exactly, on a grid that depends only on v.
+    @payable
+    def release(self, data: Any, *, random_state: Any = None) -> GaussianRelease:
+        """Draw once from N(μ, Σ + vI) of `data`, exactly, on a grid that depends only on v.
 
         Parameters
         ----------
@@ -191,10 +174,6 @@ class LiftedMechanism(AnswerMechanism):
             Whatever the model takes.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
-        ledger : path, optional
-            The `ndis.Ledger` that pays. It reserves before data is read; a BudgetError says what is left.
-        slot : str, optional
-            The slot of a plan. For the other kinds a label, or None.
 
         Notes
         -----
@@ -203,14 +182,10 @@ class LiftedMechanism(AnswerMechanism):
         `lift` and no longer meets the budget, the release is refused before the data are touched. The time that a
         release takes may depend on the data, and is not protected.
         """
-        return self.release_from(lambda: data, random_state=random_state, ledger=ledger, slot=slot)
-
-    def _check_again(self) -> None:
-        """Check what the model declares now, because it may have been changed."""
-        _within_budget(self.model, self.noise_variance, self.epsilon, self.delta, self.bound)
-
-    def _draw(self, answer: Any, bits: RandomBits, seal: Mapping[str, Any] | None) -> GaussianRelease:
-        mean, covariance = self.model.distribution(answer)
+        bits = random_bits(random_state)
+        self.check()
+        announce(self)
+        mean, covariance = self.model.distribution(data)
         centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
         if centre.shape == () and spread.shape == (1, 1):
             centre = ExactArray(centre.numerators.reshape(1), centre.denominator)
@@ -234,13 +209,18 @@ class LiftedMechanism(AnswerMechanism):
         }
         # only the two types decide: whether a list holds integers or floats may depend on the data (sum([]) is 0)
         arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
-        name, guarantee = f"lift({type(self.model).__name__})", (self.epsilon, self.delta, self.adjacency)
-        how: dict[str, Any] = {"private": sample.private, "arithmetic": arithmetic, "ledger": seal}
-        return GaussianRelease(sample.values[0], Receipt(name, parameters, *guarantee, **how))
+        name = f"lift({type(self.model).__name__})"
+        guarantee = self.target_epsilon, self.target_delta, self.adjacency
+        receipt = Receipt(name, parameters, *guarantee, private=sample.private, arithmetic=arithmetic)
+        return GaussianRelease(sample.values[0], receipt)
+
+    def check(self) -> None:
+        """Check what the model declares now, because it may have been changed."""
+        _within_budget(self.model, self.noise_variance, self.target_epsilon, self.target_delta, self.bound)
 
 
 def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:
-    """N(μ, Σ + vI) on two data sets, as an ordered pair. The moments are exact, and each number is rounded once.
+    """Return N(μ, Σ + vI) on two data sets, as an ordered pair. The moments are exact, and each number is rounded once.
 
     >>> noisy_pair([0.5], [[1.0]], [0], [[3.0]], 1.0).variance_ratio
     array([0.5])
@@ -266,18 +246,18 @@ def _check_model(model: Any) -> None:
 
 
 def _declared(model: Any, noise_variance: float, bound: Bound) -> Envelope:
-    """The envelope for the bound. For bound="paper" it is the paper's own, if the model has one."""
+    """Return the envelope for the bound. For bound="paper" it is the paper's own, if the model has one."""
     paper = getattr(model, "sensitivity_paper", None)
     if bound != "paper" or not callable(paper):
         return as_envelope(model.sensitivity(noise_variance))
-    found = paper(noise_variance)
-    if not isinstance(found, LoewnerEnvelope):
-        raise ParameterError("sensitivity_paper", "return a LoewnerEnvelope", type(found).__name__)
-    return found
+    envelope = paper(noise_variance)
+    if not isinstance(envelope, LoewnerEnvelope):
+        raise ParameterError("sensitivity_paper", "return a LoewnerEnvelope", type(envelope).__name__)
+    return envelope
 
 
 def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: float, bound: Bound) -> str:
-    """The name of the bound that certifies δ(ε) ≤ δ over the declared envelope; refused if no bound does."""
+    """Name the bound that certifies δ(ε) ≤ δ over the declared envelope; refused if no bound does."""
     reached, used = certified_worst_delta(_declared(model, noise_variance, bound), epsilon, bound)
     remedy = "lift() finds one for a budget"
     check_budget("noise_variance", noise_variance, reached, epsilon=epsilon, delta=delta, remedy=remedy)
@@ -285,31 +265,29 @@ def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: flo
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    """The public parameters of a model, for the receipt: the fields of a dataclass, otherwise only its name."""
-    found: dict[str, Any] = {"name": type(model).__name__}
-    if is_dataclass(model):
-        found |= {one.name: _plain(getattr(model, one.name)) for one in fields(model)}
-    return found
+    """List the public parameters of a model, for the receipt: the fields of a dataclass, otherwise only its name."""
+    own = fields(model) if is_dataclass(model) else ()
+    return {"name": type(model).__name__} | {one.name: _json_value(getattr(model, one.name)) for one in own}
 
 
-def _plain(value: Any) -> Any:
-    """A public parameter in full, in the types of JSON, or as text if JSON has no type for it.
+def _json_value(value: Any) -> Any:
+    """Write a public parameter in full, in the types of JSON, or as text if JSON has no type for it.
 
-    >>> _plain(np.array([[0.1], [float("inf")]]))
+    >>> _json_value(np.array([[0.1], [float("inf")]]))
     [[0.1], ['inf']]
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> _plain(2.0 * RBF(np.array([0.5, 1.0]), "fixed"))["parameters"]["k2"]
+    >>> _json_value(2.0 * RBF(np.array([0.5, 1.0]), "fixed"))["parameters"]["k2"]
     {'kernel': 'RBF', 'parameters': {'length_scale': [0.5, 1.0], 'length_scale_bounds': 'fixed'}}
     """
     if isinstance(value, np.ndarray | np.generic):
         known = value.dtype.kind in "biUO" or value.dtype in (np.float16, np.float32, np.float64)
-        return _plain(value.tolist()) if known else repr(value)
+        return _json_value(value.tolist()) if known else repr(value)
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     kernels = sys.modules.get("sklearn.gaussian_process.kernels")
     if kernels is not None and isinstance(value, kernels.Kernel):
         given = value.get_params(deep=False)  # a kernel within it is written in its place
-        return {"kernel": type(value).__name__, "parameters": {name: _plain(each) for name, each in given.items()}}
+        return {"kernel": type(value).__name__, "parameters": {name: _json_value(each) for name, each in given.items()}}
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

@@ -1,4 +1,4 @@
-"""Exact linear algebra over the rationals, so that neighbours differ by exactly what the theorems say."""
+"""Linear algebra over the rationals is exact, so that neighbours differ by exactly what the theorems say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["exact_inverse", "posterior", "posterior_mean"]
 
 
 def exact_inverse(matrix: ExactArray) -> ExactArray:
-    """The inverse of a regular matrix, exactly.
+    """Invert a regular matrix exactly.
 
     >>> from ndis._exact import exact_array
     >>> exact_inverse(exact_array([[2.0, 0.0], [0.0, 0.5]])).to_float()
@@ -31,7 +31,7 @@ def exact_inverse(matrix: ExactArray) -> ExactArray:
 def posterior(
     among: NDArray[Any], across: NDArray[Any], queries: NDArray[Any], labels: NDArray[Any], noise: Fraction
 ) -> tuple[ExactArray, ExactArray]:
-    """Mean and covariance of Gaussian process regression, exactly (def:gpr-gaussian-output):
+    """Compute mean and covariance of Gaussian process regression, exactly (def:gpr-gaussian-output):
 
         μ = Kᵀ⋆ (K + σ²I)⁻¹ y,      Σ = K⋆⋆ − Kᵀ⋆ (K + σ²I)⁻¹ K⋆.
 
@@ -64,7 +64,7 @@ def posterior(
 
 
 def posterior_mean(among: NDArray[Any], across: NDArray[Any], labels: NDArray[Any], noise: Fraction) -> ExactArray:
-    """Only the mean of `posterior`: one solve in place of one per query point.
+    """Compute only the mean of `posterior`: one solve in place of one per query point.
 
     >>> one = np.array([[1]], dtype=object)
     >>> posterior_mean(one, one, np.array([3], dtype=object), Fraction(1, 2)).to_float()
@@ -78,7 +78,7 @@ def posterior_mean(among: NDArray[Any], across: NDArray[Any], labels: NDArray[An
 
 
 def _solved(among: NDArray[Any], across: NDArray[Any], labels: NDArray[Any], noise: Fraction) -> Any:
-    """(K + σ²I)⁻¹ of the columns of `across` and of the labels; K + σ²I is positive definite."""
+    """Apply (K + σ²I)⁻¹ to the columns of `across` and to the labels; K + σ²I is positive definite."""
     A = among * noise.denominator
     A[np.diag_indices(len(A))] += noise.numerator
     sides = fmpz_mat(np.concatenate([across, labels[:, None]], axis=1).tolist())

@@ -1,4 +1,4 @@
-"""Gaussian process regression at public points (def:gpr-gaussian-output), and what one record can do to it.
+"""Gaussian process regression at public points (def:gpr-gaussian-output) changes with one record within bounds.
 
 With s, r, γ from the Schur complement of a new record, Σ = Σ' − γγᵀ/s and μ − μ' = γr/s. The change has rank one, and
 shift and change of covariance lie along the same line: m² = (r²/s)·t. So one pair dominates all neighbours. The model
@@ -23,16 +23,16 @@ from ndis._balls import exact_ball, outward, precision
 from ndis._exact import ExactArray
 from ndis._validate import Floats, as_floats, as_not_negative, as_one_positive, as_size, as_within
 from ndis.errors import ParameterError
-from ndis.mechanisms.base import Attained
 from ndis.mechanisms.lifted import noisy_pair
+from ndis.mechanisms.mechanism import Attained
 from ndis.models.exact_solve import posterior, posterior_mean
 from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.kernel_errors import derived_tolerance
-from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
+from ndis.models.mean import Release, as_release, covariance_before_noise, mean_envelope
 from ndis.models.records import read_records
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope
+from ndis.worst_case.envelopes import DominatingPairs
 
 __all__ = ["GaussianProcess", "kernel_value"]
 
@@ -40,13 +40,13 @@ _BITS = 128
 _GRID_BITS = 44  # kernel values lie on a grid of 2⁻⁴⁴ of the bound, labels on one of 2⁻⁴⁰ of theirs
 _LABEL_BITS = 40
 _HOPELESS = 2.0**20  # a shift that no ε of interest hides
-_LARGEST = 1e60  # of ratios and shifts
+_LARGEST = 1e60  # ratios and shifts beyond it claim nothing
 Analysis = Literal["prior", "posterior"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GaussianProcess:
-    """Gaussian process regression as a Gaussian-output algorithm (def:gpr-gaussian-output).
+    """Gaussian process regression is a Gaussian-output algorithm (def:gpr-gaussian-output).
 
     Parameters
     ----------
@@ -141,9 +141,8 @@ class GaussianProcess:
         for point, variance in zip(points, np.diag(self._prior).tolist(), strict=True):
             if not 0 <= variance <= self._largest:
                 rule = f"hold points of prior variance at most {self.prior_variance_bound!r}"
-                found = kernel_value(self.kernel, point, point)
                 remedy = "state a prior_variance_bound a little above it (variances are rounded to a grid)"
-                raise ParameterError("query", rule, found, remedy)
+                raise ParameterError("query", rule, kernel_value(self.kernel, point, point), remedy)
 
     @property
     def adjacency(self) -> Literal["add-remove"]:
@@ -152,29 +151,25 @@ class GaussianProcess:
 
     @cached_property
     def _kernel_error(self) -> float:
-        """The promise on the kernel's errors, as stated or as derived. To derive it may change constants to floats."""
+        """Return the promise on the kernel's errors, stated or derived. To derive it may change constants to floats."""
         if self.kernel_tolerance is None:
-            return derived_tolerance(
-                self.kernel,
-                features=self.query.shape[1],
-                point_bound=self.point_bound,
-                prior_variance_bound=self.prior_variance_bound,
-            )
+            bounds = {"point_bound": self.point_bound, "prior_variance_bound": self.prior_variance_bound}
+            return derived_tolerance(self.kernel, features=self.query.shape[1], **bounds)
         return as_not_negative("kernel_tolerance", self.kernel_tolerance)
 
     @cached_property
     def _prior(self) -> NDArray[Any]:
-        """Prior covariances of the query points, in units of the grid."""
+        """Return prior covariances of the query points, in units of the grid."""
         return self._kernel_matrix(self.query, self.query)
 
     @cached_property
     def _prior_eigenvalue(self) -> Fraction:
-        """An upper bound of the largest eigenvalue of the prior covariance."""
+        """Bound the largest eigenvalue of the prior covariance from above."""
         return largest_eigenvalue(self._prior) * self._grid
 
     @property
     def _grid(self) -> Fraction:
-        """The grid of kernel values: a power of two."""
+        """Return the grid of kernel values: a power of two."""
         return Fraction(2) ** (math.frexp(self.prior_variance_bound)[1] - _GRID_BITS)
 
     @property
@@ -183,13 +178,13 @@ class GaussianProcess:
 
     @property
     def _allowance(self) -> Fraction:
-        """e ≥ ‖K̂ − K‖ over all points: (max_records + q)·(tolerance + grid), whatever the signs of the errors."""
+        """Return e ≥ ‖K̂ − K‖ over all points: (max_records + q)·(tolerance + grid), for all signs of the errors."""
         return (self.max_records + len(self.query)) * (Fraction(self._kernel_error) + self._grid)
 
     # ------------------------------------------------------------------ the map
 
     def distribution(self, data: Any) -> tuple[ExactArray, ExactArray]:
-        """Mean and covariance of what is released at the query points, exactly, before noise. **Private.**
+        """Return mean and covariance of the release at the query points, exactly, before noise. **Private.**
 
         With release="mean" the covariance is zero.
 
@@ -208,14 +203,14 @@ class GaussianProcess:
             keep = np.array([0 <= value <= self._largest for value in variance.tolist()], dtype=bool)
             x, y = x[keep], y[keep]
             # towards zero, so that no label passes the bound
-            labels = (
-                np.trunc(np.clip(y / self.label_bound, -1.0, 1.0) * 2.0**_LABEL_BITS).astype(np.int64).astype(object)
-            )
+            shares = np.trunc(np.clip(y / self.label_bound, -1.0, 1.0) * 2.0**_LABEL_BITS)
+            labels = shares.astype(np.int64).astype(object)
             among, across = self._kernel_matrix(x, x), self._kernel_matrix(x, self.query)
         noise = Fraction(self.noise_variance) / self._grid
         per_label = Fraction(self.label_bound) / 2**_LABEL_BITS
         if self.release == "mean":
-            return _times(posterior_mean(among, across, labels, noise), per_label), no_covariance(len(self.query))
+            mean = _times(posterior_mean(among, across, labels, noise), per_label)
+            return mean, covariance_before_noise(len(self.query))
         mean, covariance = posterior(among, across, self._prior, labels, noise)
         return _times(mean, per_label), _times(covariance, self._grid)
 
@@ -230,7 +225,7 @@ class GaussianProcess:
         return matrix
 
     def _units(self, a: Floats, b: Floats) -> int:
-        """k(a, b) in units of the grid, cut just beyond the bound. NaN becomes −1 for a variance, otherwise 0.
+        """Return k(a, b) in units of the grid, cut just beyond the bound. NaN becomes −1 for a variance, otherwise 0.
 
         NaN breaks the promise of `kernel_tolerance`, but an error would reveal it.
         """
@@ -243,7 +238,7 @@ class GaussianProcess:
     # ------------------------------------------------------------------ what one record can do
 
     def sensitivity(self, noise_variance: float) -> DominatingPairs:
-        """The pairs that dominate all neighbours (prop:gpr-ndis-sens, made exact).
+        """Return the pairs that dominate all neighbours (prop:gpr-ndis-sens, made exact).
 
         Let e be the allowance for kernel errors, and replace v by v − e, σ² by σ² − e, Λ by Λ + e and L by L + e. A
         dominating pair of (without, with) is one direction with
@@ -265,75 +260,58 @@ class GaussianProcess:
                 return DominatingPairs(GaussianPair.from_ratios(1.0, shift=_HOPELESS))
             if self.analysis == "prior":
                 return _aligned(prior / v, self.max_records * arb(self.label_bound) ** 2 / noise)
-            t, leverage = ratios_and_leverages(
-                self.max_records,
-                self.label_bound,
-                variance=outward(largest).upper,
-                noise=outward(noise).lower,
-                prior=outward(prior).upper,
-                noise_variance=outward(v).lower,
-            )
+            upper = {"variance": outward(largest).upper, "prior": outward(prior).upper}
+            lower = {"noise": outward(noise).lower, "noise_variance": outward(v).lower}
+            t, leverage = ratios_and_leverages(self.max_records, self.label_bound, **upper, **lower)
             pieces = tuple(_aligned(arb(x), arb(y)) for x, y in zip(t.tolist(), leverage.tolist(), strict=True))
             whole = _aligned(arb(float(t[0])), arb(float(leverage[-1])))
         return DominatingPairs(whole.remove, whole.add, pieces)
 
-    def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
-        """The paper's Δ, ρ, ν (prop:gpr-ndis-sens), with a public number of records and the allowance for errors."""
-        with precision(_BITS):
-            v, noise, prior, _ = self._balls(noise_variance)
-            if self.release == "mean":
-                return mean_loewner(self._mean_sensitivity, arb(noise_variance), len(self.query))
-            if not v > exact_ball(self._allowance):
-                return LoewnerEnvelope(_HOPELESS, 1.0, 1.0, len(self.query))
-            shift = outward((prior * self.max_records / (noise * v)).sqrt() * arb(self.label_bound)).upper
-            log_ratio = outward((1 + prior / v).log()).upper
-        return LoewnerEnvelope(shift, log_ratio, log_ratio, len(self.query))
-
     @property
     def _bounds(self) -> tuple[Fraction, Fraction]:
-        """L + e and σ² − e."""
+        """Return L + e and σ² − e."""
         e = self._allowance
         return Fraction(self.prior_variance_bound) + e, Fraction(self.noise_variance) - e
 
     @property
     def _mean_sensitivity(self) -> Any:
-        """The farthest that one record moves the mean, as a ball."""
+        """Bound how far one record moves the mean, as a ball."""
         prior = self._prior_eigenvalue + self._allowance
         leverage = mean_leverage(self.max_records, self.label_bound, *self._bounds)
         return (exact_ball(prior) * arb(leverage)).sqrt()
 
     def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any]:
-        """v − e, σ² − e, Λ + e and L + e at the working precision."""
+        """Enclose v − e, σ² − e, Λ + e and L + e at the working precision."""
         v = Fraction(as_one_positive("noise_variance", noise_variance))
         e = self._allowance
         largest, noise = self._bounds
         return tuple(exact_ball(x) for x in (v - e, noise, self._prior_eigenvalue + e, largest))
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
-        """The worst known neighbours, with their exact profiles: records at the first query point or towards it.
+        """Return the worst known neighbours, with their exact profiles: records at the first query point or towards it.
 
         For a linear kernel, records at a fraction of the query point are short. Their mean at the point is then far
         beyond the labels.
         """
-        found = []
+        worst = []
         for count, share in _crowds(self.max_records - 1, self.noise_variance / self.prior_variance_bound):
             x = np.repeat(self.query[:1], count + 1, axis=0)
             x[:-1] *= share
             y = np.append(np.full(count, -self.label_bound), self.label_bound)
             with_it, without = self.distribution((x, y)), self.distribution((x[:-1], y[:-1]))
             words = f"{count} records at {share:.3g} of the first query point, label −B; one more there, label +B"
-            found.append(Attained(words, PrivacyProfile(noisy_pair(*with_it, *without, noise_variance))))
-        return tuple(found)
+            worst.append(Attained(words, PrivacyProfile(noisy_pair(*with_it, *without, noise_variance))))
+        return tuple(worst)
 
 
 def _crowds(others: int, noise: float) -> list[tuple[int, float]]:
-    """(number of other records, their share of the query point); near σ/√(NL) a linear mean moves far."""
+    """List (number of other records, their share of the query point); near σ/√(NL) a linear mean moves far."""
     shares = [1.0] if others == 0 else sorted({1.0, *(min(c * math.sqrt(noise / others), 1.0) for c in (0.6, 0.85))})
     return [(0, 1.0), *((others, share) for share in shares if others)]
 
 
 def kernel_value(kernel: Callable[[Any, Any], Any], a: ArrayLike, b: ArrayLike) -> float:
-    """k(a, b) of two points, in an order that the points decide. It is symmetric and depends on nothing else.
+    """Evaluate k(a, b) of two points, in an order that the points decide. It is symmetric and depends on nothing else.
 
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> kernel_value(RBF(1.0), [0.0], [1.0]) == kernel_value(RBF(1.0), [1.0], [0.0])
@@ -345,7 +323,7 @@ def kernel_value(kernel: Callable[[Any, Any], Any], a: ArrayLike, b: ArrayLike) 
 
 
 def _aligned(t: Any, leverage: Any) -> DominatingPairs:
-    """One direction with the ratio 1 + t and m² = leverage·t, both rounded up, and the same in the other order.
+    """Return a direction with the ratio 1 + t and m² = leverage·t, both rounded up, and the same in the other order.
 
     If they are too large to be of use, the pairs claim nothing.
     """

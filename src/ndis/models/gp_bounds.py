@@ -1,4 +1,4 @@
-"""Numbers behind the sensitivity of a Gaussian process: how far one record can move the mean and the variance.
+"""Bound how far one record can move the mean and the variance of a Gaussian process.
 
 Given N others, take a record of variance at most L. Let ω be its variance before its label, s = ω + σ², r its residual,
 and γ its covariances with the query points. There is a number w (thm:process-record) with
@@ -29,14 +29,14 @@ __all__ = ["largest_eigenvalue", "mean_leverage", "ratios_and_leverages"]
 _BITS = 128
 _SETTLED = 2.0**-16  # how far, relatively, a bound may lie above the supremum
 _MOST_SPLITS = 4000
-_CELLS = 128  # of ω, and of w
+_CELLS = 128  # the range of ω, and that of w, are cut into this many
 _UP = 1.0 + 2.0**-40  # past the rounding of a few operations
 _MERGED = 1.002  # what a merged cell may add to the largest m²
 
 
 @lru_cache(maxsize=64)
 def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: Fraction) -> float:
-    """An upper bound of r²ωw/s². Times Λ, it is the squared distance that one record moves the mean.
+    """Bound r²ωw/s² from above. Times Λ, it is the squared distance that one record moves the mean.
 
     For one ω, let z = √(Nω(1−w))/σ. Then (1+z)²w is largest at 2z² + z = Nω/σ², or at the least w. A search by
     splitting finds the supremum over ω (thm:process-mean).
@@ -50,16 +50,16 @@ def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: F
         eta, scale = others * L / (others * L + sigma2), arb(label_bound) ** 2 / sigma2
 
         def bound(low: float, high: float) -> float:
-            """Over low ≤ ω/L ≤ high: more ω allows a larger residual, less ω a smaller w."""
+            """Return the bound over low ≤ ω/L ≤ high: more ω allows a larger residual, less ω a smaller w."""
             a, b = arb(low) * L / sigma2, arb(high) * L / sigma2
             x = b if b <= 1 else a if a >= 1 else arb(1)  # x/(1+x)² is largest at 1
             pulled = arb(1)
             if others and high > 0:
-                reach, room = others * b, 1 - arb(low)
-                room = eta if eta < room else room  # if the two cannot be told apart, both are bounds
-                best, last = ((1 + 8 * reach).sqrt() - 1) / 4, (reach * room).sqrt()
+                pull, share = others * b, 1 - arb(low)
+                share = eta if eta < share else share  # if their balls overlap, both are bounds
+                best, last = ((1 + 8 * pull).sqrt() - 1) / 4, (pull * share).sqrt()
                 z = last if last < best else best
-                pulled = (1 + z) ** 2 * (1 - z**2 / reach)
+                pulled = (1 + z) ** 2 * (1 - z**2 / pull)
             return outward(scale * pulled * x / (1 + x) ** 2).upper
 
         known, heap = 0.0, [(-bound(0.0, 1.0), 0.0, 1.0)]
@@ -77,7 +77,7 @@ def mean_leverage(records: int, label_bound: float, variance: Fraction, noise: F
 def ratios_and_leverages(
     records: int, label_bound: float, *, variance: float, noise: float, prior: float, noise_variance: float
 ) -> tuple[Floats, Floats]:
-    """Pairs (t, r²/s), rounded up: every neighbour has both at most as large as one of them. The ratios t fall.
+    """Return pairs (t, r²/s), rounded up: every neighbour has both at most as large as one of them. The ratios t fall.
 
     ω and w are cut into cells. A cell with less of both than another one is dropped. Cells are merged if that adds next
     to nothing to the largest (r²/s)·t.
@@ -105,27 +105,27 @@ def ratios_and_leverages(
 
 @lru_cache(maxsize=16)
 def _cells(records: int, label_bound: float, variance: float, noise: float) -> tuple[Floats, Floats, Floats]:
-    """The largest ω and w of each cell that a neighbour may lie in, and the largest r²/s there, rounded up."""
+    """Return the largest ω and w of each cell that a neighbour may lie in, and the largest r²/s there, rounded up."""
     others, ends = records - 1, np.arange(_CELLS + 1) / _CELLS
     taken = ends * (variance / (variance + noise))  # ω/s; its even steps are fine if the labels' noise is small
     shares = np.unique(np.concatenate([ends, np.minimum(taken[1:-1] / (1.0 - taken[1:-1]) * (noise / variance), 1.0)]))
-    low, high = shares[:-1, None], shares[1:, None]  # of ω/L
+    low, high = shares[:-1, None], shares[1:, None]  # ends of ω/L
     floor = 1.0 / (others * variance / noise * _UP + 1.0) / _UP
-    least = np.maximum(np.maximum(ends[:-1][None, :], low), floor)  # of w
+    least = np.maximum(np.maximum(ends[:-1][None, :], low), floor)  # the least w
     inside = ends[1:][None, :] >= np.maximum(low, floor)
     x = variance / noise * _UP
     residual = (1.0 + np.sqrt(others * x * high * (1.0 - np.minimum(least, 1.0)) * _UP)) ** 2
     # r²/s ≤ yᵀA⁻¹y ≤ nB²/σ² as well
     leverage = label_bound**2 / noise * np.minimum(residual / (1.0 + low * x / _UP**2), records) * _UP
     omega, w = np.broadcast_arrays(high * variance * _UP, ends[1:][None, :])
-    found = omega[inside], w[inside], leverage[inside]
-    for array in found:
+    corners = omega[inside], w[inside], leverage[inside]
+    for array in corners:
         array.setflags(write=False)
-    return found
+    return corners
 
 
 def largest_eigenvalue(matrix: NDArray[Any]) -> Fraction:
-    """A certified upper bound of the largest eigenvalue of a symmetric integer matrix; public."""
+    """Certify an upper bound of the largest eigenvalue of a symmetric integer matrix; public."""
     n = len(matrix)
     if n == 1:
         return Fraction(matrix[0, 0])

@@ -1,4 +1,4 @@
-"""How far scikit-learn's kernels, computed in floats, can be from positive semidefinite ones.
+"""scikit-learn's kernels, computed in floats, are within these errors of positive semidefinite ones.
 
 For each there is a positive semidefinite k with |k̂(a, b) − k(a, b)| ≤ ρ·√(k(a, a)k(b, b)) + α and k(x, x) ≤ M. This
 holds for all points of p coordinates within ±`point_bound`. With u = 2⁻⁵³, and NumPy's exp and power within 32u:
@@ -25,15 +25,15 @@ __all__ = ["KernelError", "derived_tolerance", "kernel_error"]
 
 _UNIT = 2.0**-53
 _UNDERFLOW = 2.0**-500
-_LEAST = 2.0**-40  # of the bound on variances: far more than most kernels need
-_SMALLEST, _LARGEST = 2.0**-100, 2.0**100  # of parameters and coordinates
-_WIDEST = 2.0**900  # of M: nothing overflows
-_COARSEST = 2.0**-10  # of ρ
+_LEAST = 2.0**-40  # the least tolerance, times the bound on variances: far more than most kernels need
+_SMALLEST, _LARGEST = 2.0**-100, 2.0**100  # parameters and coordinates lie between them
+_WIDEST = 2.0**900  # M is at most this: nothing overflows
+_COARSEST = 2.0**-10  # ρ is at most this
 _HIGHEST_POWER = 64
 
 
 class KernelError(NamedTuple):
-    """ρ, α and M of the error bound above."""
+    """ρ, α and M are those of the error bound above."""
 
     relative: float
     absolute: float
@@ -41,7 +41,7 @@ class KernelError(NamedTuple):
 
 
 def kernel_error(kernel: Any, *, features: int, point_bound: float) -> KernelError | None:
-    """The error bound of a kernel over all points of the box, or None if none is known.
+    """Return the error bound of a kernel over all points of the box, or None if none is known.
 
     >>> from sklearn.gaussian_process.kernels import RBF, PairwiseKernel
     >>> kernel_error(2.0 * RBF(0.5), features=3, point_bound=1e6).relative < 2.0**-46
@@ -51,12 +51,12 @@ def kernel_error(kernel: Any, *, features: int, point_bound: float) -> KernelErr
     """
     if type(kernel).__module__ != "sklearn.gaussian_process.kernels" or not point_bound <= _LARGEST:
         return None
-    found = _known(kernel, features, point_bound)
-    return found if found is not None and found.largest <= _WIDEST and found.relative <= _COARSEST else None
+    error = _known(kernel, features, point_bound)
+    return error if error is not None and error.largest <= _WIDEST and error.relative <= _COARSEST else None
 
 
 def derived_tolerance(kernel: Any, *, features: int, point_bound: float, prior_variance_bound: float) -> float:
-    """A bound on |k̂ − k| over all points of the box with variances at most L = `prior_variance_bound`.
+    """Bound |k̂ − k| over all points of the box with variances at most L = `prior_variance_bound`.
 
     It is 2⁻⁴⁰L, or more if that is too little. Integer constants in the kernel become floats, in place.
 
@@ -72,13 +72,11 @@ def derived_tolerance(kernel: Any, *, features: int, point_bound: float, prior_v
         _float_constants(kernel)
     error = kernel_error(kernel, features=features, point_bound=point_bound)
     if error is None:
-        raise ParameterError(
-            "kernel_tolerance",
-            "be stated for a kernel whose rounding errors are not known",
-            None,
-            "state a bound that you can prove for all points within point_bound, or use RBF, Matern (nu 0.5, 1.5, 2.5 "
-            "or inf), RationalQuadratic, DotProduct, ConstantKernel, WhiteKernel, their sums, products, whole powers",
-        )
+        rule = "be stated for a kernel whose rounding errors are not known"
+        remedy = "state a bound that you can prove for all points within point_bound, or use RBF, Matern (nu 0.5, 1.5, "
+        remedy += "2.5 or inf), RationalQuadratic, DotProduct, ConstantKernel, WhiteKernel, their sums, products, "
+        remedy += "whole powers"
+        raise ParameterError("kernel_tolerance", rule, None, remedy)
     # variances are at most L up to the same errors, so ρ√(k(a, a)k(b, b)) + α is below twice ρL + α
     return max(_LEAST * prior_variance_bound, 2 * (error.relative * prior_variance_bound + error.absolute))
 
@@ -113,9 +111,9 @@ def _known(kernel: Any, p: int, point_bound: float) -> KernelError | None:
     if kind is sk.DotProduct and _between(0.0, kernel.sigma_0):
         return KernelError((p + 4) * _UNIT, _UNDERFLOW, p * point_bound**2 + kernel.sigma_0**2)
     if kind in (sk.Sum, sk.Product):
-        parts = [kernel_error(part, features=p, point_bound=point_bound) for part in (kernel.k1, kernel.k2)]
-        if parts[0] is not None and parts[1] is not None:
-            return (_sum if kind is sk.Sum else _product)(parts[0], parts[1])
+        both = [kernel_error(each, features=p, point_bound=point_bound) for each in (kernel.k1, kernel.k2)]
+        if both[0] is not None and both[1] is not None:
+            return (_sum if kind is sk.Sum else _product)(both[0], both[1])
     if kind is sk.Exponentiation:
         base = kernel_error(kernel.kernel, features=p, point_bound=point_bound)
         if base is not None and kernel.exponent in range(1, _HIGHEST_POWER + 1):
@@ -140,7 +138,7 @@ def _product(one: KernelError, other: KernelError) -> KernelError:
 
 def _power(base: KernelError, n: int) -> KernelError:
     relative = math.expm1(n * math.log1p(base.relative)) + 40 * _UNIT
-    reach = 2 * base.largest + base.absolute
-    if reach > _WIDEST ** (1 / n):
+    widest = 2 * base.largest + base.absolute
+    if widest > _WIDEST ** (1 / n):
         return KernelError(relative, math.inf, math.inf)
-    return KernelError(relative, 2 * n * base.absolute * reach ** (n - 1) + _UNDERFLOW, base.largest**n)
+    return KernelError(relative, 2 * n * base.absolute * widest ** (n - 1) + _UNDERFLOW, base.largest**n)

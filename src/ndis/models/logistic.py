@@ -1,4 +1,4 @@
-"""Bayesian logistic regression with Böhning's covariance (def:blr-gaussian-output).
+"""Bayesian logistic regression has a Gaussian posterior with Böhning's covariance (def:blr-gaussian-output).
 
     μ = argmin Σ log(1 + exp(−yᵢxᵢᵀw)) + (λ/2)‖w‖²,        Σ⁻¹ = λI + ¼ Σ xᵢxᵢᵀ
 
@@ -34,31 +34,31 @@ from ndis.errors import ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
-from ndis.mechanisms.base import Attained
 from ndis.mechanisms.lifted import noisy_pair
+from ndis.mechanisms.mechanism import Attained
 from ndis.models.exact_solve import exact_inverse
-from ndis.models.mean import Release, as_release, mean_envelope, mean_loewner, no_covariance
+from ndis.models.mean import Release, as_release, covariance_before_noise, mean_envelope
 from ndis.models.newton import minimise
 from ndis.models.records import read_records
 from ndis.profile import PrivacyProfile
-from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
+from ndis.worst_case.envelopes import DominatingPairs, RankOneEnvelope
 
 __all__ = ["BohningLogistic", "Margins", "hessian_leverage", "margins"]
 
 _BITS = 128
 _EVEN, _TOP = 32, 14  # pieces of the range of t: even ones, and ones that shrink towards its end
 _ROUNDED = 2.0**-38  # by how much of itself `_covariance` may round λ up
-_DEFAULT_TOLERANCE = 2.0**-20  # of the norm bound: costs 4·10⁻⁶ of the noise
+_DEFAULT_TOLERANCE = 2.0**-20  # times the norm bound: it costs 4·10⁻⁶ of the noise
 _PENALTY_BITS = 20
 _CROWD = 2000  # records of the worst known neighbours, if max_records allows
-_MARGINS = (2.0, 3.0, 4.0, 6.0)  # of the record among them, once it has pulled
+_MARGINS = (2.0, 3.0, 4.0, 6.0)  # margins tried for the record among them, once it has pulled
 _LARGEST_PULL = (27847, 100000)  # above W(1/e) = 0.278464…, the maximum of m/(1 + e^m)
 _SHARES = np.concatenate([np.linspace(1 / 64, 1.0, 64), 1 - np.geomspace(1e-6, 1e-2, 16), np.geomspace(1e-4, 1e-2, 8)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class BohningLogistic:
-    """Bayesian logistic regression as a Gaussian-output algorithm (def:blr-gaussian-output).
+    """Bayesian logistic regression is a Gaussian-output algorithm (def:blr-gaussian-output).
 
     **Labels are −1 and +1. A record with label 0 silently counts as no record**: write labels 0 and 1 as 2·y − 1.
     `ndis.learn.PrivateLogisticRegression` takes any two classes.
@@ -78,7 +78,7 @@ class BohningLogistic:
     intercept : float, optional
         Value of a constant column to append. Its square counts in the norm bound, and its weight is penalised too.
     dimension : int, optional
-        Number of weights; only the paper's sensitivity asks for it.
+        Number of weights; only `ndis.paper.sensitivities` asks for it.
     release : {"draw", "mean"}
         "draw": one draw from the posterior plus the least noise. "mean": μ plus the least noise. **"mean" predicts
         better**: the spread of the posterior is noise that hides less than it costs.
@@ -136,7 +136,7 @@ class BohningLogistic:
 
     @property
     def norm_bound(self) -> float:
-        """The norm that no row exceeds, the intercept included."""
+        """Return the norm that no row exceeds, the intercept included."""
         return self._layout(1).joint_norm_bound
 
     @property
@@ -150,7 +150,7 @@ class BohningLogistic:
     # ------------------------------------------------------------------ the map
 
     def distribution(self, data: Any) -> tuple[ExactArray, ExactArray]:
-        """Mean and covariance of what is released, exactly, before noise. **Private.**
+        """Return mean and covariance of the release, exactly, before noise. **Private.**
 
         With release="mean" the covariance is zero.
 
@@ -162,13 +162,13 @@ class BohningLogistic:
         rows, layout = self._signed_rows(data)
         mean = minimise(rows, layout.steps, l2_penalty=self.l2_penalty, tolerance=self._tolerance)
         if self.release == "mean":
-            return mean, no_covariance(layout.width)
+            return mean, covariance_before_noise(layout.width)
         gram = GramAccumulator(layout)
         gram.update_integers(rows)
         return mean, _covariance(gram.finish().integers.astype(object), layout, Fraction(self.l2_penalty))
 
     def _signed_rows(self, data: Any) -> tuple[Floats, RowLayout]:
-        """Integer rows times their label; a record that does not count is a zero row."""
+        """Return integer rows times their label; a record that does not count is a zero row."""
         x, y = read_records(data, max_records=self.max_records)
         layout = self._layout(x.shape[1])
         tiles = [tile.copy() for tile in integer_tiles((x,), layout)]
@@ -178,7 +178,7 @@ class BohningLogistic:
     # ------------------------------------------------------------------ what one record can do
 
     def sensitivity(self, noise_variance: float) -> RankOneEnvelope | DominatingPairs:
-        """The change by one record, free of the number of weights (prop:blr-ndis-sens, corrected).
+        """Bound the change by one record, free of the number of weights (prop:blr-ndis-sens, corrected).
 
         Let l be the norm bound, v the noise variance, and n the promised number of records (∞ without a promise). Let
         ā be 1 without a promise, otherwise that of `margins`. Then
@@ -215,22 +215,8 @@ class BohningLogistic:
                 pieces.append(RankOneEnvelope(min(shift, outward(joint).upper), high))
         return RankOneEnvelope(max(piece.shift_bound for piece in pieces), ratio, tuple(pieces))
 
-    def sensitivity_paper(self, noise_variance: float) -> LoewnerEnvelope:
-        """The paper's Δ, ρ, ν (prop:blr-ndis-sens), with a public number of records and the solver's tolerance."""
-        if self.dimension is None:
-            raise ParameterError("dimension", "be given for the paper's sensitivity, which grows with it", None)
-        with precision(_BITS):
-            v, lam, bound, drift, least = self._balls(noise_variance)
-            if self.release == "mean":
-                return mean_loewner(bound / lam + drift, v, self.dimension)
-            shift = outward((bound / lam + drift) / (v + least).sqrt()).upper
-            log_ratio = ((v + 1 / lam) / (v + least)).log()
-            return LoewnerEnvelope(
-                shift, outward(log_ratio).upper, outward(self.dimension * log_ratio).upper, self.dimension
-            )
-
     def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any, Any]:
-        """v, λ, l, 2g/λ and the least eigenvalue of Σ, at the working precision."""
+        """Enclose v, λ, l, 2g/λ and the least eigenvalue of Σ, at the working precision."""
         v = arb(as_one_positive("noise_variance", noise_variance))
         lam, bound = arb(self.l2_penalty), arb(self.norm_bound)
         least = arb(0)
@@ -243,7 +229,7 @@ class BohningLogistic:
         return margins(self.max_records, arb(self.l2_penalty), arb(self.norm_bound))
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
-        """The worst known neighbours, along one feature, with their exact profiles.
+        """Return the worst known neighbours, along one feature, with their exact profiles.
 
         A lone record changes the covariance most. But it moves the mean by less than half of l/λ, because its label is
         as likely as not. A crowd of short rows of the other label makes its label unlikely, at little cost to the
@@ -251,28 +237,25 @@ class BohningLogistic:
         """
         crowd = min(_CROWD, (self.max_records or _CROWD + 1) - 1)
         one = self.row_norm_bound
-        found = [self._neighbours(noise_variance, "no record; one record of the largest norm", np.empty((0, 1)))]
+        worst = [self._neighbours(noise_variance, "no record; one record of the largest norm", np.empty((0, 1)))]
         pulled = one**2 / self.l2_penalty
         for margin in sorted({*_MARGINS, *(pulled + extra for extra in _MARGINS)}) if crowd else ():
             # λw = −Σ σ c with σ ≈ ½ puts the long row at the margin −l|w|
             share = min(2.0 * margin * self.l2_penalty / (crowd * one**2), 1.0)
             words = f"{crowd} records of label −1 at {share:.3g} of the norm bound; one more of label +1 at the bound"
-            found.append(self._neighbours(noise_variance, words, np.full((crowd, 1), share * one)))
-        return tuple(found)
+            worst.append(self._neighbours(noise_variance, words, np.full((crowd, 1), share * one)))
+        return tuple(worst)
 
     def _neighbours(self, noise_variance: float, words: str, crowd: Floats) -> Attained:
         labels = np.full(len(crowd), -1.0)
         one = np.array([[self.row_norm_bound]])
-        moments = [
-            self.distribution((np.concatenate([crowd, one]), np.append(labels, 1.0))),
-            self.distribution((crowd, labels)),
-        ]
-        pair = noisy_pair(*moments[0], *moments[1], noise_variance)
+        with_it = self.distribution((np.concatenate([crowd, one]), np.append(labels, 1.0)))
+        pair = noisy_pair(*with_it, *self.distribution((crowd, labels)), noise_variance)
         return Attained(words, PrivacyProfile(pair))
 
 
 def _covariance(gram: NDArray[Any], layout: RowLayout, l2_penalty: Fraction) -> ExactArray:
-    """(λI + ¼ Σ xxᵀ)⁻¹, exactly, with λ rounded up by at most 2⁻³⁸ of itself so that the integers stay short.
+    """Invert λI + ¼ Σ xxᵀ exactly, with λ rounded up by at most 2⁻³⁸ of itself so that the integers stay short.
 
     In units of the grid h of each column, ¼h⁻¹(…)h⁻¹ is Σ qqᵀ + 4λ/h², whose diagonal is rounded up to multiples of
     2⁻²⁰; λ ≥ 2⁻²⁰ l² makes 4λ/h² at least 2¹⁸.
@@ -290,14 +273,14 @@ def _covariance(gram: NDArray[Any], layout: RowLayout, l2_penalty: Fraction) -> 
 
 
 class Margins(NamedTuple):
-    """Balls: `pull` is ā, the largest weight of the record's own gradient; `curvature` is ρ, the least 4σ'."""
+    """Both are balls: `pull` is ā, the largest weight of the record's own gradient; `curvature` is ρ, the least 4σ'."""
 
     pull: Any
     curvature: Any
 
 
 def margins(records: int | None, l2_penalty: Any, norm_bound: Any) -> Margins:
-    """ā and ρ for at most `records` records; 1 and 0 without a promise.
+    """Bound ā and ρ for at most `records` records; 1 and 0 without a promise.
 
     >>> from flint import arb
     >>> pull, curvature = margins(455, arb(300), arb(1.5))
@@ -315,7 +298,7 @@ def margins(records: int | None, l2_penalty: Any, norm_bound: Any) -> Margins:
 
 
 def hessian_leverage(l2_penalty: Any, curvature: Any, noise_variance: Any, largest: Any, rounding: Any) -> Any:
-    """An upper bound of xᵀH⁻¹S⁻¹H⁻¹x over unit vectors x, as a ball; None if the curvature gives none.
+    """Bound xᵀH⁻¹S⁻¹H⁻¹x over unit vectors x from above, as a ball; None if the curvature gives no bound.
 
     S⁻¹ = ψ(P) with ψ(p) = p/(1 + vp), H ⪰ λ(1−ρ) + ρP and P ⪯ `largest`. ψ is operator monotone, so for 0 < θ ≤ 1
 
@@ -340,7 +323,7 @@ def hessian_leverage(l2_penalty: Any, curvature: Any, noise_variance: Any, large
 
 
 def _at(share: float, lam: float, rho: float, v: float, top: float) -> float:
-    """The same bound in floats."""
+    """Evaluate the same bound in floats."""
     alpha, beta = share / rho, (1 - share) * top - share * lam * (1 - rho) / rho
     y = alpha * lam + beta
     if beta < 0:

@@ -1,4 +1,4 @@
-"""The release of a model's mean: the mean plus Gaussian noise, without a draw from the posterior.
+"""A model may release its mean plus Gaussian noise, without a draw from the posterior.
 
 The covariance of such a release is vI whatever the data are. So one pair dominates all neighbours: a shift of
 sensitivity/√v (thm:mean-shift). docs/models.md proves the sensitivities (thm:logistic-mean, thm:process-mean).
@@ -14,46 +14,42 @@ from ndis._balls import outward
 from ndis._exact import ExactArray
 from ndis.errors import ParameterError
 from ndis.pair import LEAST_SHIFT, GaussianPair
-from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope
+from ndis.worst_case.envelopes import DominatingPairs
 
-__all__ = ["Release", "as_release", "mean_envelope", "mean_loewner", "no_covariance"]
+__all__ = ["Release", "as_release", "covariance_before_noise", "mean_envelope", "mean_shift"]
 
-_LARGEST = 1e60  # of a shift; beyond it, δ is 1 for every ε of interest
+_LARGEST = 1e60  # for a shift beyond it, δ is 1 at every ε of interest
 Release = Literal["draw", "mean"]
 
 
 def as_release(value: Any) -> Release:
-    """The kind of release of a model, checked."""
+    """Return the kind of release of a model, checked."""
     if not isinstance(value, str) or value not in ("draw", "mean"):
         raise ParameterError("release", "be 'draw' or 'mean'", repr(value))
     return value  # type: ignore[return-value]
 
 
 def mean_envelope(sensitivity: Any, noise_variance: Any) -> DominatingPairs:
-    """The pair that dominates all neighbours whose means are at most `sensitivity` apart; both arguments are balls.
+    """Return the pair that dominates all neighbours whose means are at most `sensitivity` apart; both are balls.
 
     >>> from flint import arb
     >>> mean_envelope(arb(1), arb(4)).add.shift
     array([0.5])
     """
-    pair = GaussianPair.from_ratios(1.0, shift=_shift(sensitivity, noise_variance))
+    pair = GaussianPair.from_ratios(1.0, shift=mean_shift(sensitivity, noise_variance))
     return DominatingPairs(pair, pair)
 
 
-def mean_loewner(sensitivity: Any, noise_variance: Any, dimension: int) -> LoewnerEnvelope:
-    """The same for bound="paper": no ratio other than 1."""
-    return LoewnerEnvelope(_shift(sensitivity, noise_variance), 0.0, 0.0, dimension)
+def covariance_before_noise(dimension: int) -> ExactArray:
+    """Return the covariance of a mean before noise: the zero matrix, exactly.
 
-
-def no_covariance(dimension: int) -> ExactArray:
-    """The zero matrix, exactly: the covariance of a mean before noise.
-
-    >>> no_covariance(2).to_float().tolist()
+    >>> covariance_before_noise(2).to_float().tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
     return ExactArray(np.zeros((dimension, dimension), dtype=int).astype(object))
 
 
-def _shift(sensitivity: Any, noise_variance: Any) -> float:
+def mean_shift(sensitivity: Any, noise_variance: Any) -> float:
+    """Return the whitened shift sensitivity/√v, rounded up; both arguments are balls."""
     shift = outward(sensitivity / noise_variance.sqrt()).upper
     return max(shift, LEAST_SHIFT) if shift <= _LARGEST else _LARGEST

@@ -1,4 +1,4 @@
-"""The minimiser of the penalised logistic loss, with a certificate of its gradient (def:blr-gaussian-output).
+"""Find the minimiser of the penalised logistic loss, with a certificate of its gradient (def:blr-gaussian-output).
 
     L(w) = Σ log(1 + exp(−zᵢᵀw)) + (λ/2)‖w‖²,    ∇L(w) = λw − Σ σ(−zᵢᵀw) zᵢ,    zᵢ = yᵢxᵢ
 
@@ -11,7 +11,7 @@ The second is ball arithmetic, which refines the point until it passes. So the o
 p columns and rows z:
 
     margin          |û − zᵀw| ≤ γ_{p+1} ‖z‖‖w‖             (one rounding of step·w, any order of summation)
-    σ               |σ̂(û) − σ(û)| ≤ 2⁻⁴⁶                   (`_decay`), and σ is ¼-Lipschitz
+    σ               |σ̂(û) − σ(û)| ≤ 2⁻⁴⁶                   (`ndis.gram.logistic`), and σ is ¼-Lipschitz
     Σ σ̂ z           γ_{b+1} Σ‖z‖ for blocks of b rows, added without error by `math.fsum`, rounded once
     λw − step·Σ     γ₄ (λ‖w‖ + Σ‖z‖)
 """
@@ -29,6 +29,7 @@ from ndis._balls import precision
 from ndis._exact import ExactArray, exact_array
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
+from ndis.gram.logistic import probabilities
 
 __all__ = ["gradient_bound", "minimise"]
 
@@ -37,13 +38,10 @@ _SIGMOID_ERROR = 2.0**-46
 _BLOCK = 512
 _STEPS = 200
 _REFINEMENTS = 100
-# ln 2 in two parts; the first has 33 bits, so that k·_LN2_HIGH is exact for |k| < 2²⁰
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_TAYLOR = [1.0 / math.factorial(i) for i in range(15)][::-1]
 
 
 def minimise(signed_rows: Floats, steps: tuple[Fraction, ...], *, l2_penalty: float, tolerance: float) -> ExactArray:
-    """A point with a certified ‖∇L‖ ≤ `tolerance`, as exact numbers.
+    """Find a point with a certified ‖∇L‖ ≤ `tolerance`, as exact numbers.
 
     Parameters
     ----------
@@ -67,14 +65,14 @@ def minimise(signed_rows: Floats, steps: tuple[Fraction, ...], *, l2_penalty: fl
     w = _newton(rows * grid, l2_penalty, tolerance)
     if gradient_bound(rows, grid, w, l2_penalty) <= tolerance:
         return exact_array(w)
-    found = _refine(rows, grid, w, l2_penalty, tolerance)
-    if found is None:
+    point = _refine(rows, grid, w, l2_penalty, tolerance)
+    if point is None:
         raise PrecisionError("no point with the declared gradient_tolerance was found, so nothing is released")
-    return found
+    return point
 
 
 def gradient_bound(rows: Floats, grid: Floats, w: Floats, l2_penalty: float) -> float:
-    """A certified upper bound of ‖∇L(w)‖, in floats; NaN or infinity if floats cannot tell.
+    """Certify an upper bound of ‖∇L(w)‖, in floats; NaN or infinity if floats cannot tell.
 
     >>> z = np.array([[1.0, 0.0], [0.0, 2.0]])
     >>> 0.559 < gradient_bound(z, np.array([0.5, 0.5]), np.zeros(2), 3.0) < 0.5591
@@ -102,29 +100,12 @@ def _gamma(k: int) -> float:
 
 
 def _weights(margin: Floats) -> Floats:
-    """σ(−margin) with absolute error at most 2⁻⁴⁶, from single IEEE operations."""
-    e = _decay(np.abs(margin))
-    return np.where(margin >= 0, e, 1.0) / (1.0 + e)
-
-
-def _decay(x: Floats) -> Floats:
-    """e^−x for x ≥ 0, relative error at most 2⁻⁴⁶.
-
-    x = k ln 2 + r, |r| < 0.35; k·_LN2_HIGH is exact, so r is known to 2⁻⁵². Fourteen Horner steps on terms whose sum is
-    at most e^0.35 add 28·2⁻⁵³·e^0.7 < 2⁻⁴⁷, the Taylor remainder 0.35¹⁵/15! < 2⁻⁶². Beyond 700 both sides are below
-    2⁻¹⁰⁰⁸.
-    """
-    capped = np.minimum(x, 700.0)
-    k = np.rint(capped * (1 / (_LN2_HIGH + _LN2_LOW)))
-    r = -((capped - k * _LN2_HIGH) - k * _LN2_LOW)
-    total = np.full_like(r, _TAYLOR[0])
-    for coefficient in _TAYLOR[1:]:
-        total = total * r + coefficient
-    return np.ldexp(total, -k.astype(np.int64))
+    """Return σ(−margin) with absolute error at most 2⁻⁴⁶, from single IEEE operations."""
+    return np.asarray(probabilities(np, -margin[None])[0])
 
 
 def _newton(z: Floats, l2_penalty: float, tolerance: float) -> Floats:
-    """Newton's method with halved steps, in floats; no promise."""
+    """Run Newton's method with halved steps, in floats; no promise."""
     w = np.zeros(z.shape[1])
 
     def loss(w: Floats) -> float:
@@ -159,7 +140,7 @@ def _solve(hessian: Floats, gradient: Floats) -> Floats:
 
 
 def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance: float) -> ExactArray | None:
-    """Newton's method on gradients enclosed in ball arithmetic, until the enclosure passes."""
+    """Run Newton's method on gradients enclosed in ball arithmetic, until the enclosure passes."""
     bits = 192
     scale = [arb(x) for x in grid.tolist()]
     point = arb_mat([[arb(x)] for x in w.tolist()])

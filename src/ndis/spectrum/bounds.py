@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._formulas import chernoff_factor
 from ndis._search import least_point
 from ndis._validate import Floats, as_floats, shaped
 from ndis.spectrum.invariants import Invariants
@@ -51,7 +52,7 @@ def renyi_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
     >>> f"{pair.delta(4.0):.4e} <= {renyi_bound(pair, 4.0):.4e}"
     '4.3869e-05 <= 6.4836e-04'
     """
-    return over(epsilon, lambda e: round_up(math.exp(chernoff(pair, e, _hinge))))
+    return over(epsilon, lambda e: round_up(math.exp(chernoff(pair, e, chernoff_factor))))
 
 
 def renyi_log_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
@@ -64,12 +65,7 @@ def renyi_log_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
     >>> f"{pair.log_delta(50.0):.3f} <= {renyi_log_bound(pair, 50.0):.3f}"
     '-2313.627 <= -2307.827'
     """
-    return over(epsilon, lambda e: chernoff(pair, e, _hinge))
-
-
-def _hinge(s: float) -> float:
-    """log of sˢ/(1+s)^{1+s}: the gain of the hinge (1 − e^{ε−L})₊ over the indicator of L > ε."""
-    return -math.log1p(s) - s * math.log1p(1.0 / s)
+    return over(epsilon, lambda e: chernoff(pair, e, chernoff_factor))
 
 
 def chernoff(pair: Invariants, epsilon: float, weight: Curve) -> float:
@@ -85,8 +81,8 @@ def best_exponent(pair: Invariants, epsilon: float) -> tuple[float, float]:
     >>> round(s, 2), round(log_bound, 4)
     (1.92, -2.9134)
     """
-    s = _least_exponent(pair, epsilon, _hinge)[0]
-    return s, 0.0 if pair.mutually_singular else min(0.0, pair.form.value(s) - s * epsilon + _hinge(s))
+    s = _least_exponent(pair, epsilon, chernoff_factor)[0]
+    return s, 0.0 if pair.mutually_singular else min(0.0, pair.form.value(s) - s * epsilon + chernoff_factor(s))
 
 
 def _least_exponent(pair: Invariants, epsilon: float, weight: Curve) -> tuple[float, float]:

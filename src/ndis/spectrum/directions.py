@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flint import arb
 
 from ndis._balls import Ball
+from ndis._formulas import reverse
 
 __all__ = ["Direction", "Directions", "reverse_direction"]
 
@@ -51,6 +52,6 @@ class Directions:
 
 
 def reverse_direction(direction: Direction) -> Direction:
-    """The same direction for the reversed pair: t' = −t/(1+t), m'² = m²/(1+t)."""
+    """Return the same direction for the reversed pair."""
     t, m2, n = direction
-    return -t / (1 + t), m2 / (1 + t), n
+    return (*reverse(t, m2), n)

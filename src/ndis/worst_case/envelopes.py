@@ -1,4 +1,4 @@
-"""How far neighbouring data sets can move a Gaussian output: the envelopes that a model declares.
+"""Envelopes bound how far neighbouring data sets can move a Gaussian output; a model declares one.
 
 The output on data D is N(μ, Σ), and the mechanism releases N(μ, Σ + vI). Take an ordered pair of neighbours and whiten
 it by the second law (def: m,R tuple). Then m is the mean shift, and τ = 1 + t are the eigenvalues of the first
@@ -19,22 +19,14 @@ from ndis._validate import as_count, as_not_negative
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
-__all__ = [
-    "DominatingPairs",
-    "Envelope",
-    "LoewnerEnvelope",
-    "RankOneEnvelope",
-    "as_envelope",
-    "as_loewner",
-    "pieces_of",
-]
+__all__ = ["DominatingPairs", "LoewnerEnvelope", "RankOneEnvelope", "as_envelope", "as_loewner", "pieces_of"]
 
 _UP = 1.0 + 2.0**-48  # past the rounding of a few operations
 
 
 @dataclass(frozen=True)
 class LoewnerEnvelope:
-    """The paper's envelope (def:ndis-sensitivity-loewner): R ⪰ I or R ⪯ I, and three numbers.
+    """The paper's envelope (def:ndis-sensitivity-loewner) holds R ⪰ I or R ⪯ I, and three numbers.
 
     It must contain the pairs (m, R) of all neighbours (def: m,R tuple set).
 
@@ -51,7 +43,7 @@ class LoewnerEnvelope:
 
     Examples
     --------
-    >>> LoewnerEnvelope(0.3, 0.1, 0.25, 4).extreme  # two coordinates at 0.1, one with the rest
+    >>> LoewnerEnvelope(0.3, 0.1, 0.25, 4).extreme  # two coordinates at 0.1, one with the remainder
     ((0.1, 2), (0.05..., 1))
     """
 
@@ -67,7 +59,7 @@ class LoewnerEnvelope:
 
     @property
     def extreme(self) -> tuple[tuple[float, int], ...]:
-        """(ℓ, copies): ⌊ν/ρ⌋ coordinates at ρ and one with the rest, at most `dimension` in all.
+        """Return (ℓ, copies): ⌊ν/ρ⌋ coordinates at ρ and one with the remainder, at most `dimension` in all.
 
         A sum of one convex function of each |log τᵢ| that is zero at zero is largest here (thm:envelope-renyi). If
         ν < ρ, then ν is the bound on each.
@@ -78,8 +70,8 @@ class LoewnerEnvelope:
         if nu / rho >= self.dimension:
             return ((rho, self.dimension),)
         full = math.floor(nu / rho)
-        rest = max(nu - full * rho, 0.0) + 2.0**-50 * nu  # not below ν − full·ρ, whatever was rounded
-        return ((rho, full), (min(rest, rho), 1)) if full < self.dimension else ((rho, full),)
+        remainder = max(nu - full * rho, 0.0) + 2.0**-50 * nu  # not below ν − full·ρ, whatever was rounded
+        return ((rho, full), (min(remainder, rho), 1)) if full < self.dimension else ((rho, full),)
 
 
 @dataclass(frozen=True)
@@ -160,12 +152,12 @@ Envelope = LoewnerEnvelope | RankOneEnvelope | DominatingPairs
 
 
 def pieces_of(envelope: Envelope) -> tuple[Envelope, ...]:
-    """The pieces of an envelope, or the envelope itself if it has none. Each pair of neighbours lies in one."""
+    """Return the pieces of an envelope, or the envelope itself if it has none. Each pair of neighbours lies in one."""
     return (envelope,) if isinstance(envelope, LoewnerEnvelope) else envelope.pieces or (envelope,)
 
 
 def as_envelope(value: object) -> Envelope:
-    """One of the three envelopes, checked."""
+    """Check that a value is one of the three envelopes, and return it."""
     if not isinstance(value, LoewnerEnvelope | RankOneEnvelope | DominatingPairs):
         rule = "return a LoewnerEnvelope, a RankOneEnvelope or DominatingPairs"
         raise ParameterError("sensitivity", rule, type(value).__name__)
@@ -173,7 +165,7 @@ def as_envelope(value: object) -> Envelope:
 
 
 def as_loewner(envelope: Envelope) -> LoewnerEnvelope:
-    """The Loewner envelope around any envelope, for a bound that takes no other.
+    """Return the Loewner envelope around any envelope, for a bound that takes no other.
 
     >>> as_loewner(RankOneEnvelope(0.25, 0.0)).extreme
     ()
@@ -188,9 +180,8 @@ def as_loewner(envelope: Envelope) -> LoewnerEnvelope:
     for pair in (envelope.remove, envelope.add):
         t, n, m2 = pair.excess, pair.copies, pair.shift**2
         if pair.mutually_singular or not ((t >= 0).all() or (t <= 0).all()):
-            raise ParameterError(
-                "sensitivity", "hold pairs in Loewner order for this bound", "others", "use bound='exact' or 'renyi'"
-            )
+            rule = "hold pairs in Loewner order for this bound"
+            raise ParameterError("sensitivity", rule, "others", "use bound='exact' or 'renyi'")
         logs = np.abs(np.log1p(t)) if (t > -0.5).all() else np.abs(np.log(pair.variance_ratio))
         slack = _UP + pair.uncertainty
         shift = max(shift, *(slack * math.sqrt(math.fsum(n * m2 / w)) for w in (1.0, pair.variance_ratio)))

@@ -1,4 +1,4 @@
-"""The worst case over an envelope: as a number at one ε, and as a privacy profile.
+"""Evaluate the worst case over an envelope: as a number at one ε, and as a privacy profile.
 
 There are three bounds, and each ends in a certificate:
 
@@ -27,36 +27,27 @@ from ndis.worst_case.rank_one import certified_rank_one, rank_one_search
 from ndis.worst_case.renyi import certified_renyi, renyi_log_delta
 from ndis.worst_case.split import certified_split, split_log_delta
 
-__all__ = [
-    "BOUNDS",
-    "Bound",
-    "EnvelopeProfile",
-    "as_bound",
-    "certified_worst_delta",
-    "dominating_pair",
-    "envelope_profile",
-    "worst_log_delta",
-]
+__all__ = ["EnvelopeProfile", "certified_worst_delta", "dominating_pair", "envelope_profile", "worst_log_delta"]
 
 Bound = Literal["exact", "renyi", "paper"]
 BOUNDS: tuple[Bound, ...] = ("exact", "renyi", "paper")
 
-_MARGIN = 1e-9  # of log δ, past the width of the certificates to come
+_MARGIN = 1e-9  # added to log δ, past the width of the certificates to come
 _UP = 1.0 + 2.0**-46
 _SETTLED = 2.0**-40
-_LARGEST = 1e8  # of Δ and T; beyond it, nothing is private
+_LARGEST = 1e8  # if Δ or T is beyond it, nothing is private
 _SHARES = (0.9, *(2.0 ** (-k / 2) for k in range(1, 31)))  # b² tried
 
 
 def as_bound(value: Any) -> Bound:
-    """One of the three bounds, checked."""
+    """Check that a value is one of the three bounds, and return it."""
     if value not in BOUNDS:
         raise ParameterError("bound", "be 'exact', 'renyi' or 'paper'", repr(value))
     return value  # type: ignore[no-any-return]
 
 
 def worst_log_delta(envelope: Envelope, epsilon: float, bound: Bound) -> float:
-    """log of the bound on δ(ε) over the envelope, in floats, for a search to walk on.
+    """Return the log of the bound on δ(ε) over the envelope, in floats, for a search to walk on.
 
     >>> envelope = RankOneEnvelope(shift_bound=0.25, ratio_bound=0.012)
     >>> [round(worst_log_delta(envelope, 1.0, bound), 4) for bound in ("exact", "renyi", "paper")]
@@ -78,7 +69,7 @@ def worst_log_delta(envelope: Envelope, epsilon: float, bound: Bound) -> float:
 
 
 def certified_worst_delta(envelope: Envelope, epsilon: float, bound: Bound) -> tuple[float, str]:
-    """A certified upper bound on δ(ε) over the envelope, and the name of the bound that gave it.
+    """Certify an upper bound on δ(ε) over the envelope, and return it with the name of the bound that gave it.
 
     By prop:mr-reduction the worst case over neighbours is the supremum of δ_ε(m, R) (def: nids function). It runs over
     their whitened shifts and ratios (def: m,R tuple), and the envelope contains this set (def: m,R tuple set).
@@ -96,12 +87,11 @@ def certified_worst_delta(envelope: Envelope, epsilon: float, bound: Bound) -> t
         renyi, paper = certified_renyi(envelope, epsilon), certified_split(envelope, epsilon)
         chosen = "renyi" if renyi <= paper else "paper (corrected)"
         return min(renyi, paper), f"{chosen}; no exact worst case is known for this envelope"
-    found = max(pair.certify(epsilon).upper for pair in _pairs(envelope))
-    return found, "exact (dominating pair)"
+    return max(pair.certify(epsilon).upper for pair in _pairs(envelope)), "exact (dominating pair)"
 
 
 def _pairs(envelope: DominatingPairs) -> list[GaussianPair]:
-    """The pairs of each piece, or of the envelope itself."""
+    """List the pairs of each piece, or of the envelope itself."""
     return [pair for piece in envelope.pieces or (envelope,) for pair in (piece.remove, piece.add)]
 
 
@@ -174,7 +164,7 @@ class EnvelopeProfile(PrivacyProfile):
 
 
 def envelope_profile(envelope: Envelope, *, epsilon: float, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
-    """The profile of an envelope. If the envelope is a pair for each order, it is exactly the profile of the pairs.
+    """Make the profile of an envelope. If the envelope is a pair for each order, it is the profile of the pairs.
 
     For the others, the dominating pair is made as tight as it gets at `epsilon`.
     """
@@ -187,7 +177,7 @@ def envelope_profile(envelope: Envelope, *, epsilon: float, adjacency: Adjacency
 
 
 def dominating_pair(envelope: LoewnerEnvelope | RankOneEnvelope, *, epsilon: float) -> GaussianPair:
-    """One pair that dominates every ordered pair of the envelope, at every ε and in both orders.
+    """Find a pair that dominates every ordered pair of the envelope, at every ε and in both orders.
 
     For a² + b² = 1, T = e^ρ − 1, p = T/(1+T) and k coordinates that may change (1 for rank one, else all),
 
@@ -217,10 +207,7 @@ def dominating_pair(envelope: LoewnerEnvelope | RankOneEnvelope, *, epsilon: flo
 
     def at(b2: float) -> GaussianPair:
         up, down = 1.0 + wide / b2 * _UP, 1.0 - narrow / b2 * _UP
-        return GaussianPair.from_ratios(
-            [1.0, math.nextafter(up, math.inf), math.nextafter(down, 0.0)],
-            [shift / math.sqrt(1.0 - b2) * _UP, 0.0, 0.0],
-            [1, copies, copies],
-        )
+        ratios = [1.0, math.nextafter(up, math.inf), math.nextafter(down, 0.0)]
+        return GaussianPair.from_ratios(ratios, [shift / math.sqrt(1.0 - b2) * _UP, 0.0, 0.0], [1, copies, copies])
 
     return min(map(at, shares), key=lambda pair: float(renyi_log_bound(pair, epsilon)))

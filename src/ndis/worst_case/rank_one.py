@@ -1,4 +1,4 @@
-"""The worst δ(ε) over a rank-one envelope (thm:rank-one): monotonicity mostly ends the search at once.
+"""Find the worst δ(ε) over a rank-one envelope (thm:rank-one): monotonicity mostly ends the search at once.
 
 A pair of the envelope is {(t, Δ²c), (0, Δ²(1−c))}. One ratio 1 + t is not 1, and c is the squared cosine of the angle
 between the mean shift and its direction. ‖m‖ = Δ is enough, because δ never decreases in any m² (thm:monotone-shift).
@@ -63,12 +63,12 @@ from ndis.worst_case.envelopes import RankOneEnvelope
 
 Mask = NDArray[np.bool_]
 
-__all__ = ["Leaf", "Search", "certified_rank_one", "rank_one_search"]
+__all__ = ["Leaf", "RankOneSearch", "certified_rank_one", "rank_one_search"]
 
 _UP = 1.0 + 2.0**-46  # past the rounding of a few operations
-_LARGEST = 1e60  # of Δ; beyond, δ is taken to be 1
-_WIDEST = 2.0**50  # of T; beyond it, δ counts as 1 too: 1 ± |t| runs out of digits
-_LEAST = 2.0**-400  # of |t| of a cell that is not a point at 0
+_LARGEST = 1e60  # if Δ is beyond it, δ is taken to be 1
+_WIDEST = 2.0**50  # if T is beyond it, δ counts as 1 too: 1 ± |t| runs out of digits
+_LEAST = 2.0**-400  # the least |t| of a cell that is not a point at 0
 _MIX = tuple(2.0**-k for k in range(1, 21))  # b² tried for cells that touch t = 0
 _SPLIT = 16.0  # by how much the cell that touches t = 0 shrinks
 
@@ -82,8 +82,8 @@ class Leaf(NamedTuple):
     log_bound: float
 
 
-class Search(NamedTuple):
-    """The result of the search: the worst pair seen in the envelope, its log δ, and bounds that cover all."""
+class RankOneSearch(NamedTuple):
+    """The search returns the worst pair seen in the envelope, its log δ, and bounds that cover all."""
 
     lower: float
     worst: GaussianPair
@@ -91,14 +91,14 @@ class Search(NamedTuple):
 
     @property
     def upper(self) -> float:
-        """The largest logarithm of the bounds, in floats."""
+        """Return the largest logarithm of the bounds, in floats."""
         return max(leaf.log_bound for leaf in self.leaves)
 
 
 class _Cells(NamedTuple):
-    """Cells as columns. `reach` is Δ; `sign` is +1 for wide and −1 for narrow."""
+    """Cells are stored as columns. `most` is Δ; `sign` is +1 for wide and −1 for narrow."""
 
-    reach: Floats
+    most: Floats
     sign: Floats
     q0: Floats
     q1: Floats
@@ -116,7 +116,7 @@ class _Cells(NamedTuple):
 
 def rank_one_search(
     envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, max_cells: int = 4000
-) -> Search:
+) -> RankOneSearch:
     """Split cells until the bounds are within a relative `tolerance` of a pair of the envelope.
 
     All values are floats; `certified_rank_one` encloses them. At `max_cells` the search ends with a wider gap between
@@ -129,27 +129,27 @@ def rank_one_search(
     cells = _roots(envelope)
     if cells is None:
         equal = GaussianPair.from_ratios(1.0)  # in every envelope
-        return Search(-math.inf, equal, (Leaf(np.zeros(1), np.array([1e9]), 0.0, 0.0),))
+        return RankOneSearch(-math.inf, equal, (Leaf(np.zeros(1), np.array([1e9]), 0.0, 0.0),))
     lower, leaves, evaluated = -math.inf, [], 0
     worst = GaussianPair.from_ratios(1.0)
     slack = math.log1p(tolerance)
     while cells.q0.size:
         cells = _collapse(cells, epsilon)
-        found, pair = _attained(cells, epsilon)
-        if found >= lower:
-            lower, worst = found, pair
+        value, pair = _attained(cells, epsilon)
+        if value >= lower:
+            lower, worst = value, pair
         excess, shift, extra, bound = _bound(cells, epsilon)
         evaluated += bound.size
         done = cells.point | (bound <= lower + slack) | (evaluated >= max_cells)
         leaves += [Leaf(excess[i], shift[i], float(extra[i]), float(bound[i])) for i in np.flatnonzero(done)]
         cells = _split(cells.take(~done), extra[~done] > 0)
-    return Search(lower, worst, tuple(leaves))
+    return RankOneSearch(lower, worst, tuple(leaves))
 
 
 def certified_rank_one(
     envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, relative_width: float = 1e-10
 ) -> Enclosure:
-    """An enclosure of the supremum of δ(ε) over the envelope: ball arithmetic certifies every leaf.
+    """Enclose the supremum of δ(ε) over the envelope: ball arithmetic certifies every leaf.
 
     The code rounds T/(1+T) up to a float. The lower end is that of the rounded envelope.
 
@@ -167,17 +167,17 @@ def _certified(envelope: RankOneEnvelope, epsilon: float, tolerance: float, rela
     for leaf in search.leaves:
         near = leaf.log_bound >= search.lower - 1e-2
         pair = _pair(leaf.excess, leaf.shift)
-        found = _upper(pair, epsilon, relative_width if near else 1e-3)
+        bound = _upper(pair, epsilon, relative_width if near else 1e-3)
         if leaf.extra:
-            found = (found + leaf.extra) * (1.0 + 2.0**-52)
-        if not found <= upper:
-            upper = found
+            bound = (bound + leaf.extra) * (1.0 + 2.0**-52)
+        if not bound <= upper:
+            upper = bound
     lower = search.worst.certify(epsilon, relative_width=relative_width).lower
     return Enclosure(lower, upper if not upper > 1.0 else 1.0)
 
 
 def _upper(pair: GaussianPair, epsilon: float, relative_width: float) -> float:
-    """A certified upper end of δ, as tight as possible. 1 always holds."""
+    """Certify an upper end of δ, as tight as possible. 1 always holds."""
     for width in (relative_width, 1e-3):
         try:
             return pair.certify(epsilon, relative_width=width).upper
@@ -190,21 +190,21 @@ def _upper(pair: GaussianPair, epsilon: float, relative_width: float) -> float:
 
 
 def _roots(envelope: RankOneEnvelope) -> _Cells | None:
-    """The wide and the narrow side of each piece, with |t| rounded outwards to a float.
+    """Return the wide and the narrow side of each piece, with |t| rounded outwards to a float.
 
     The answer is None if the numbers are too large to be of use.
     """
     rows = []
     for piece in envelope.pieces or (envelope,):
-        reach, T = piece.shift_bound, piece.ratio_bound
-        if not (reach <= _LARGEST and T <= _WIDEST):
+        most, T = piece.shift_bound, piece.ratio_bound
+        if not (most <= _LARGEST and T <= _WIDEST):
             return None
         if T == 0:
-            rows.append((reach, 1.0, 0.0, 0.0, 0.0, 0.0))
+            rows.append((most, 1.0, 0.0, 0.0, 0.0, 0.0))
             continue
         wide = max(T, _LEAST)
         narrow = up(Fraction(wide) / (1 + Fraction(wide)))
-        rows += [(reach, 1.0, 0.0, wide, 0.0, 1.0), (reach, -1.0, 0.0, narrow, 0.0, 1.0)]
+        rows += [(most, 1.0, 0.0, wide, 0.0, 1.0), (most, -1.0, 0.0, narrow, 0.0, 1.0)]
     return _Cells(*np.array(rows).T)
 
 
@@ -215,15 +215,15 @@ def _collapse(cells: _Cells, epsilon: float) -> _Cells:
     after5, before5 = _beyond_modes(cells, epsilon, 2.0)
     grows, falls = np.where(wide, after3, before3), np.where(wide, before3, after3)  # in c
     c0, c1 = np.where(grows, cells.c1, cells.c0), np.where(falls & ~grows, cells.c0, cells.c1)
-    still = (c1 == 0) | (cells.reach == 0)  # no mean shift in the changed direction
+    still = (c1 == 0) | (cells.most == 0)  # no mean shift in the changed direction
     q0 = np.where(still | np.where(wide, after5, before5), cells.q1, cells.q0)  # δ grows in |t|
-    return _Cells(cells.reach, cells.sign, q0, cells.q1, c0, c1)
+    return _Cells(cells.most, cells.sign, q0, cells.q1, c0, c1)
 
 
 def _beyond_modes(cells: _Cells, epsilon: float, times: float) -> tuple[Mask, Mask]:
-    """Whether ε is above, or below, the mode of L + t·Gamma(times) on the whole cell; both False if not proved."""
+    """Say if ε is above, or below, the mode of L + t·Gamma(times) on the whole cell; both False if not proved."""
     q0, q1, sign = cells.q0, cells.q1, cells.sign
-    wide, delta2 = sign > 0, cells.reach**2
+    wide, delta2 = sign > 0, cells.most**2
 
     def half(q: Floats) -> Floats:  # ½(t − log(1+t)), growing with |t|
         return 0.5 * (sign * q - np.log1p(sign * q))
@@ -231,23 +231,23 @@ def _beyond_modes(cells: _Cells, epsilon: float, times: float) -> tuple[Mask, Ma
     deviation = np.sqrt(3.0 * ((0.5 + times) * q1 * q1 + delta2 * np.where(wide, 1.0 + cells.c1 * q1, 1.0)))
     highest = half(q1) + 0.5 * delta2 + times * np.where(wide, q1, -q0)
     lowest = half(q0) + 0.5 * delta2 + times * np.where(wide, q0, -q1)
-    room = 2.0**-40 * (1.0 + delta2 + q1 + abs(epsilon) + half(q1))  # far beyond the rounding of these lines
-    after = epsilon >= highest + np.where(wide, 0.0, deviation) + room
-    before = epsilon <= lowest - np.where(wide, deviation, 0.0) - room
+    margin = 2.0**-40 * (1.0 + delta2 + q1 + abs(epsilon) + half(q1))  # far beyond the rounding of these lines
+    after = epsilon >= highest + np.where(wide, 0.0, deviation) + margin
+    before = epsilon <= lowest - np.where(wide, deviation, 0.0) - margin
     return after, before
 
 
 def _bound(cells: _Cells, epsilon: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """(excesses, shifts, extra, log bound) of each cell: the best of the three bounds above."""
-    reach, sign, q0, q1, c0, c1 = cells
+    """Return (excesses, shifts, extra, log bound) of each cell: the best of the three bounds above."""
+    most, sign, q0, q1, c0, c1 = cells
     stretch = np.divide(q1, q0, out=np.ones_like(q1), where=q0 > 0)
-    at_corner = cells.point & ((c0 == 0) | (c0 == 1))  # m² as it stands, nothing rounded
-    shift = _shifts(reach, c1 * stretch, 1.0 - c0, np.where(at_corner, 1.0, _UP))
+    at_corner = cells.point & ((c0 == 0) | (c0 == 1))  # m² unchanged, nothing rounded
+    shift = _shifts(most, c1 * stretch, 1.0 - c0, np.where(at_corner, 1.0, _UP))
     excess = _with_flat(sign * q1)
     bound = _log_delta(excess, shift, epsilon)
     extra = np.zeros_like(bound)
-    for i in np.flatnonzero((q0 == 0) & (q1 > 0) & (c1 > 0) & (reach > 0)):
-        excess[i], shift[i], bound[i] = _mixture(float(sign[i]), float(q1[i]), float(reach[i]), epsilon)
+    for i in np.flatnonzero((q0 == 0) & (q1 > 0) & (c1 > 0) & (most > 0)):
+        excess[i], shift[i], bound[i] = _mixture(float(sign[i]), float(q1[i]), float(most[i]), epsilon)
 
     open_ = np.flatnonzero(~cells.point)
     centre, centre_shift, near = _centres(cells.take(~cells.point))
@@ -259,12 +259,12 @@ def _bound(cells: _Cells, epsilon: float) -> tuple[Floats, Floats, Floats, Float
     return excess, shift, extra, bound
 
 
-def _mixture(sign: float, q: float, reach: float, epsilon: float) -> tuple[Floats, Floats, float]:
-    """The best of the dominating pairs of a cell that touches t = 0."""
+def _mixture(sign: float, q: float, most: float, epsilon: float) -> tuple[Floats, Floats, float]:
+    """Find the best of the dominating pairs of a cell that touches t = 0."""
     b2 = np.array([b for b in _MIX if q < 0.99 * b or (sign > 0 and q < 8.0 * b)] or [1.0])
     if b2[0] == 1.0:
         return np.zeros(2), np.array([1e9, 0.0]), 0.0  # nothing better than δ = 1
-    shift = _shifts(np.full(b2.size, reach), np.zeros_like(b2), 1.0 / (1.0 - b2), np.full(b2.size, _UP))
+    shift = _shifts(np.full(b2.size, most), np.zeros_like(b2), 1.0 / (1.0 - b2), np.full(b2.size, _UP))
     excess = _with_flat(sign * (q / b2 * _UP))
     values = _log_delta(excess, shift, epsilon)
     best = int(np.argmin(values))
@@ -272,8 +272,8 @@ def _mixture(sign: float, q: float, reach: float, epsilon: float) -> tuple[Float
 
 
 def _centres(cells: _Cells) -> tuple[Floats, Floats, Floats]:
-    """(excesses, shifts, total variation) from the centre of each cell to its farthest point, rounded up."""
-    reach, sign, q0, q1, c0, c1 = cells
+    """Return (excesses, shifts, total variation) from the centre of each cell to its farthest point, rounded up."""
+    most, sign, q0, q1, c0, c1 = cells
     centre = sign * 0.5 * (q0 + q1)
     ratio = 1.0 + centre
     low, high = np.minimum(1.0 + sign * q0, 1.0 + sign * q1), np.maximum(1.0 + sign * q0, 1.0 + sign * q1)
@@ -282,17 +282,17 @@ def _centres(cells: _Cells) -> tuple[Floats, Floats, Floats]:
     angle = 0.5 * (angle0 + angle1)
     turn = 0.5 * np.abs(centre) * np.sin(0.5 * (angle1 - angle0)) / np.sqrt(ratio)
     near = (x / math.sqrt(8.0) + turn) * (1.0 + 2.0**-30) + 2.0**-40  # past the rounding of ratios and angles
-    shift = _shifts(reach, np.cos(angle) ** 2, np.sin(angle) ** 2, np.full(angle.size, _UP))
+    shift = _shifts(most, np.cos(angle) ** 2, np.sin(angle) ** 2, np.full(angle.size, _UP))
     return _with_flat(centre), shift, near
 
 
 def _angle(c: Floats) -> Floats:
-    """θ with c = cos²θ, accurate at both ends."""
+    """Return θ with c = cos²θ, accurate at both ends."""
     return np.arctan2(np.sqrt(1.0 - c), np.sqrt(c))
 
 
 def _with_flat(t: Floats) -> Floats:
-    """t, and 0 for the flat coordinate."""
+    """Append 0 to t, for the flat coordinate."""
     return np.stack([t, np.zeros_like(t)], axis=1)
 
 
@@ -300,14 +300,14 @@ def _pair(excess: Floats, shift: Floats) -> GaussianPair:
     return GaussianPair.from_excess(excess.tolist(), shift.tolist())
 
 
-def _shifts(reach: Floats, curved: Floats, flat: Floats, up: Floats) -> Floats:
-    """Δ times the roots of the two shares of Δ², times `up`; never between 0 and the least shift of a pair."""
-    root = np.sqrt(np.stack([curved, flat], axis=1)) * (reach * up)[:, None]
+def _shifts(most: Floats, curved: Floats, flat: Floats, up: Floats) -> Floats:
+    """Return Δ times the roots of the two shares of Δ², times `up`; never between 0 and the least shift of a pair."""
+    root = np.sqrt(np.stack([curved, flat], axis=1)) * (most * up)[:, None]
     return np.where(root > 0, np.maximum(root, LEAST_SHIFT), 0.0)
 
 
 def _log_delta(excess: Floats, shift: Floats, epsilon: float) -> Floats:
-    """log δ of each row; 0, the largest possible value, if floats do not reach it."""
+    """Return log δ of each row; 0, the largest possible value, if floats do not reach it."""
     if not len(excess):
         return np.zeros(0)
     try:
@@ -321,10 +321,10 @@ def _log_delta(excess: Floats, shift: Floats, epsilon: float) -> Floats:
 
 
 def _attained(cells: _Cells, epsilon: float) -> tuple[float, GaussianPair]:
-    """The largest log δ at corners of the cells, and its pair. Corners are pairs of the envelope."""
+    """Return the largest log δ at corners of the cells, and its pair. Corners are pairs of the envelope."""
     t, c = np.tile(cells.sign * cells.q1, 2), np.concatenate([cells.c0, cells.c1])
     inside = np.where((c == 0) | (c == 1), 1.0, 2.0 - _UP)
-    excess, shift = _with_flat(t), _shifts(np.tile(cells.reach, 2), c, 1.0 - c, inside)
+    excess, shift = _with_flat(t), _shifts(np.tile(cells.most, 2), c, 1.0 - c, inside)
     values = _log_delta(excess, shift, epsilon)
     values = np.where(values == 0.0, -math.inf, values)
     best = int(np.argmax(values))
@@ -335,7 +335,7 @@ def _split(cells: _Cells, by_centre: Mask) -> _Cells:
     """Each cell cut in two, across the side on which its bound loses more."""
     if not cells.q0.size:
         return cells
-    reach, sign, q0, q1, c0, c1 = cells
+    most, sign, q0, q1, c0, c1 = cells
     touching = q0 == 0
     between = np.where(touching, q1 / np.where(by_centre, 2.0, _SPLIT), np.sqrt(q0) * np.sqrt(q1))
     stretch = np.divide(q1, q0, out=np.full_like(q1, math.inf), where=~touching)
@@ -344,6 +344,6 @@ def _split(cells: _Cells, by_centre: Mask) -> _Cells:
     loss_c = np.where(by_centre, 0.5 * q1 * (angle1 - angle0), c1 - c0)
     across_q = (loss_q >= loss_c) & (between > q0) & (between < q1) & (between >= _LEAST)
     middle = np.where(by_centre, np.cos(0.5 * (angle0 + angle1)) ** 2, 0.5 * (c0 + c1))
-    first = _Cells(reach, sign, q0, np.where(across_q, between, q1), c0, np.where(across_q, c1, middle))
-    second = _Cells(reach, sign, np.where(across_q, between, q0), q1, np.where(across_q, c0, middle), c1)
+    first = _Cells(most, sign, q0, np.where(across_q, between, q1), c0, np.where(across_q, c1, middle))
+    second = _Cells(most, sign, np.where(across_q, between, q0), q1, np.where(across_q, c0, middle), c1)
     return _Cells(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))

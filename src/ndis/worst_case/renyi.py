@@ -6,8 +6,9 @@ e = e^ρ − 1,
 
     K̄(s) = ½ s(1+s) Δ²/(1 − s e) + Σ [ −½ s ℓ − ½ log(1 − s(e^ℓ − 1)) ],
 
-and narrow from wide K̄(s) = ½ s(1+s) Δ² + Σ [ ½ s ℓ − ½ log(1 + s(1 − e^{−ℓ})) ]. The shift counts most in the direction
-of the largest ratio, or beside all ratios. The sums are convex in each ℓ, so `LoewnerEnvelope.extreme` maximises them.
+and narrow from wide K̄(s) = ½ s(1+s) Δ² + Σ [ ½ s ℓ − ½ log(1 + s(1 − e^{−ℓ})) ]. The shift counts most in the
+direction of the largest ratio, or outside of all ratios. The sums are convex in each ℓ, so `LoewnerEnvelope.extreme`
+maximises them.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from ndis.worst_case.envelopes import DominatingPairs, Envelope, RankOneEnvelope
 
 __all__ = ["certified_renyi", "extreme_pairs", "renyi_log_delta"]
 
-_LARGEST = 1e60  # of Δ and of ratios; beyond it, δ counts as 1
+_LARGEST = 1e60  # if Δ or a ratio is beyond it, δ counts as 1
 _BITS = (128, 256, 512, 1024)
 
 
 def extreme_pairs(envelope: Envelope) -> tuple[GaussianPair, GaussianPair] | None:
-    """The two pairs with the largest K(s) at every s > 0: wide from narrow, and narrow from wide.
+    """Return the two pairs with the largest K(s) at every s > 0: wide from narrow, and narrow from wide.
 
     Ratios are rounded outwards. The answer is None if the numbers are beyond what a pair takes; count δ as 1 then.
 
@@ -51,10 +52,8 @@ def extreme_pairs(envelope: Envelope) -> tuple[GaussianPair, GaussianPair] | Non
     else:
         if not envelope.log_ratio_bound <= math.log(_LARGEST):
             return None
-        widest = 1.0 + 2.0**-50
-        groups = [
-            (math.exp(x) * widest, math.exp(-x) * (2.0 - widest), n) for x, n in envelope.extreme if x > 0 and n > 0
-        ]
+        w, lengths = 1.0 + 2.0**-50, [(x, n) for x, n in envelope.extreme if x > 0 and n > 0]
+        groups = [(math.exp(x) * w, math.exp(-x) * (2.0 - w), n) for x, n in lengths]
     # the mean shift lies on one coordinate of the largest ratio, or on a coordinate of its own
     wide = [(up, shift if i == 0 else 0.0, 1 if i == 0 else n) for i, (up, _, n) in enumerate(groups)]
     if groups and groups[0][2] > 1:
@@ -66,13 +65,13 @@ def extreme_pairs(envelope: Envelope) -> tuple[GaussianPair, GaussianPair] | Non
 
 
 def renyi_log_delta(envelope: Envelope, epsilon: float) -> float:
-    """log of the Rényi bound on δ(ε) over the envelope, in floats."""
-    found = [extreme_pairs(piece) for piece in pieces_of(envelope)]
-    return max(0.0 if two is None else max(best_exponent(pair, epsilon)[1] for pair in two) for two in found)
+    """Return the log of the Rényi bound on δ(ε) over the envelope, in floats."""
+    pairs = [extreme_pairs(piece) for piece in pieces_of(envelope)]
+    return float(max(0.0 if two is None else max(best_exponent(pair, epsilon)[1] for pair in two) for two in pairs))
 
 
 def certified_renyi(envelope: Envelope, epsilon: float) -> float:
-    """The same bound in ball arithmetic, rounded up, at the exponent that the search found."""
+    """Certify the same bound in ball arithmetic, rounded up, at the exponent of the search."""
     worst = 0.0
     for piece in pieces_of(envelope):
         pairs = extreme_pairs(piece)
@@ -83,7 +82,7 @@ def certified_renyi(envelope: Envelope, epsilon: float) -> float:
 
 
 def _certified(pair: GaussianPair, epsilon: float, s: float) -> float:
-    """The bound e^{K(s) − sε} sˢ/(1+s)^{1+s} at one s > 0, rounded up; at most 1.
+    """Evaluate the bound e^{K(s) − sε} sˢ/(1+s)^{1+s} at one s > 0, rounded up; at most 1.
 
     >>> _certified(GaussianPair.from_ratios(1.0, shift=1.0), 2.0, 1.5)  # e^{−(ε − ½)²/2} · 1.5^1.5/2.5^2.5
     0.0603...
@@ -104,7 +103,7 @@ def _certified(pair: GaussianPair, epsilon: float, s: float) -> float:
             return outward(total.exp()).upper if total < 0 else 1.0
         return None if total < 1 else 1.0  # NaN counts as 1
 
-    found = climb(attempt, _BITS)
-    if found is None:
+    bound = climb(attempt, _BITS)
+    if bound is None:
         raise PrecisionError("the Rényi bound could not be enclosed")
-    return found
+    return bound

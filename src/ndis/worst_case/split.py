@@ -1,7 +1,7 @@
-"""Mean and covariance apart: the paper's route over a Loewner envelope, corrected (thm:envelope-split).
+"""Bound mean and covariance apart: the paper's route over a Loewner envelope, corrected (thm:envelope-split).
 
-The printed bound is here too, as an exhibit. Take the law that has the mean of one law and the covariance of the other.
-By prop: triangle for DP divergence, on both paths,
+The bound as printed stands in `ndis.paper.sensitivities`. Take the law that has the mean of one law and the covariance
+of the other. By prop: triangle for DP divergence, on both paths,
 
     δ(ε₁ + ε₂) ≤ δ_mean(ε₁; Δ) + e^{ε₁} δ_cov(ε₂),      δ(ε₁ + ε₂) ≤ δ_cov(ε₂) + e^{ε₂} δ_mean(ε₁; Δ),
 
@@ -30,18 +30,18 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import outward, precision
-from ndis._validate import Floats, as_not_negative
+from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
-from ndis.spectrum.closed_forms import mean_shift_delta, mean_shift_log_delta
+from ndis.spectrum.closed_forms import mean_shift_log_delta
 from ndis.worst_case.envelopes import LoewnerEnvelope
 
-__all__ = ["certified_split", "printed_bound_not_private", "split_log_delta"]
+__all__ = ["certified_split", "split_log_delta"]
 
-_LARGEST = 1e60
-_NOTHING = 1e-290  # of δ: a smaller value cannot be certified to many digits, because floats end there
+_LARGEST = 1e60  # Δ and ratios beyond it count as δ = 1
+_LEAST_DELTA = 1e-290  # a smaller δ cannot be certified to many digits, because floats end there
 _SPLITS, _EXPONENTS, _ZOOMS = 161, 241, 3
-_REACH = 4.0  # how far beyond 0 and ε the search looks for the split
+_BEYOND = 4.0  # the search looks for the split this far beyond 0 and ε
 
 
 class _Best(NamedTuple):
@@ -52,17 +52,17 @@ class _Best(NamedTuple):
 
 
 def split_log_delta(envelope: LoewnerEnvelope, epsilon: float) -> float:
-    """log of the corrected paper bound on δ(ε) over the envelope, in floats.
+    """Return the log of the corrected paper bound on δ(ε) over the envelope, in floats.
 
     >>> round(split_log_delta(LoewnerEnvelope(0.25, 0.012, 0.012, 1), 1.0), 4)
     -9.8...
     """
-    found = [_search(envelope, epsilon, order) for order in (1, -1)]
-    return min(max(0.0 if best is None else best.value for best in found), 0.0)
+    both = [_search(envelope, epsilon, order) for order in (1, -1)]
+    return min(max(0.0 if best is None else best.value for best in both), 0.0)
 
 
 def certified_split(envelope: LoewnerEnvelope, epsilon: float) -> float:
-    """The same bound in ball arithmetic, rounded up, at the split and exponent that the search found."""
+    """Certify the same bound in ball arithmetic, rounded up, at the split and exponent of the search."""
     worst = 0.0
     for order in (1, -1):
         best = _search(envelope, epsilon, order)
@@ -72,20 +72,20 @@ def certified_split(envelope: LoewnerEnvelope, epsilon: float) -> float:
         mean = _mean_upper(shift, best.first)
         with precision(128):
             # ε₁ + ε₂ ≤ ε must hold exactly, so ε₂ is the ball ε − ε₁
-            rest, s = arb(epsilon) - arb(best.first), arb(best.s)
-            exponent = -s * rest
+            second, s = arb(epsilon) - arb(best.first), arb(best.s)
+            exponent = -s * second
             for length, copies in envelope.extreme:
                 gain = (arb(length) * order).exp() - 1
-                room = 1 - s * gain
-                if not room > 0:
+                denominator = 1 - s * gain
+                if not denominator > 0:
                     return 1.0
-                exponent -= copies * (s * order * arb(length) + room.log()) / 2
+                exponent -= copies * (s * order * arb(length) + denominator.log()) / 2
             covariance = exponent.exp()
             if not envelope.extreme:  # two equal laws
-                covariance = arb(0) if rest >= 0 else 1 - rest.exp()
+                covariance = arb(0) if second >= 0 else 1 - second.exp()
             elif not covariance < 1:
                 covariance = arb(1)
-            factor = arb(best.first).exp() if best.mean_first else rest.exp()
+            factor = arb(best.first).exp() if best.mean_first else second.exp()
             total = arb(mean) + factor * covariance if best.mean_first else covariance + factor * arb(mean)
             upper = outward(total).upper
         if math.isnan(upper):
@@ -94,43 +94,13 @@ def certified_split(envelope: LoewnerEnvelope, epsilon: float) -> float:
     return min(worst, 1.0)
 
 
-def printed_bound_not_private(envelope: LoewnerEnvelope, epsilon: float) -> float:
-    """δ̄_LC as printed (def:delta-LC). **Not a bound**: an exhibit for audits, never used to calibrate anything here.
-
-    Its covariance term is Chernoff's bound for the *easy* order, set to zero from ε₂ ≥ ν/2 on, while the mechanism
-    (alg::ndis wrapper, thm:NDIS-mech-DP) needs the hard one. The paper never defines φ_s and ψ_u; the code takes them
-    from the lemma that the definition instantiates.
-
-    >>> import math, ndis
-    >>> envelope = LoewnerEnvelope(0.0, math.log(2.0), math.log(2.0), 1)  # admits N(0, 2) from N(0, 1)
-    >>> printed_bound_not_private(envelope, 1.0), round(ndis.GaussianPair.from_ratios(2.0).delta(1.0), 4)
-    (0.0, 0.0456)
-    """
-    e = as_not_negative("epsilon", epsilon)
-    half = 0.5 * min(envelope.log_det_bound, envelope.dimension * envelope.log_ratio_bound)
-    s = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 400)])
-    exponent = sum(
-        (n * (0.5 * s * x - 0.5 * np.log1p(s * -math.expm1(-x))) for x, n in envelope.extreme), np.zeros(s.size)
-    )
-
-    def at(split: Floats) -> Floats:
-        rest = e - split
-        covariance = np.where(rest >= half, 0.0, np.exp(np.minimum((exponent - np.outer(rest, s)).min(axis=1), 0.0)))
-        mean = np.asarray(mean_shift_delta(split, envelope.shift_bound))
-        return np.asarray(mean + np.exp(split) * covariance)
-
-    splits = np.linspace(0.0, e, 4001)
-    edge = np.array([e - half]) if e >= half else np.zeros(1)
-    return float(min(at(splits).min(), at(edge).min()))
-
-
 def _search(envelope: LoewnerEnvelope, epsilon: float, order: int) -> _Best | None:
-    """The best split, exponent and path in floats for one order (1 wide, −1 narrow); None if Δ or ρ is too large."""
+    """Find the best split, exponent and path in floats, for order 1 (wide) or −1 (narrow); None if Δ is too large."""
     if not (envelope.shift_bound <= _LARGEST and envelope.log_ratio_bound <= math.log(_LARGEST)):
         return None
     extreme = envelope.extreme
     pole = 1.0 / math.expm1(extreme[0][0]) if extreme and order > 0 else math.inf
-    low, high = min(0.0, epsilon) - _REACH, max(0.0, epsilon) + _REACH
+    low, high = min(0.0, epsilon) - _BEYOND, max(0.0, epsilon) + _BEYOND
     bottom, top = -12.0, 12.0
     best = _Best(math.inf, 0.0, 1.0, True)
     for _ in range(_ZOOMS):
@@ -153,20 +123,20 @@ def _search(envelope: LoewnerEnvelope, epsilon: float, order: int) -> _Best | No
         width = 4.0 * (high - low) / (_SPLITS - 1)
         low, high = best.first - width, best.first + width
         middle = math.log(best.s) if math.isinf(pole) else -math.log(pole / best.s - 1.0)
-        reach = 4.0 * (top - bottom) / (_EXPONENTS - 1)
-        bottom, top = middle - reach, middle + reach
+        half = 4.0 * (top - bottom) / (_EXPONENTS - 1)
+        bottom, top = middle - half, middle + half
     return best
 
 
 def _mean_upper(shift: float, epsilon: float) -> float:
-    """A certified upper end of δ_mean(ε; Δ). If δ is next to nothing, it is Chernoff's e^{−(ε − ½Δ²)²/(2Δ²)}."""
+    """Certify an upper end of δ_mean(ε; Δ). If δ is next to nothing, it is Chernoff's e^{−(ε − ½Δ²)²/(2Δ²)}."""
     simple = 1.0
     with precision(128):
         square = arb(shift) ** 2
-        room = arb(epsilon) - square / 2
-        if shift and room > 0:
-            simple = outward((-(room**2) / (2 * square)).exp()).upper
-    if simple < _NOTHING:
+        above = arb(epsilon) - square / 2
+        if shift and above > 0:
+            simple = outward((-(above**2) / (2 * square)).exp()).upper
+    if simple < _LEAST_DELTA:
         return simple
     try:
         return GaussianPair.from_ratios(1.0, shift=shift).certify(epsilon).upper
@@ -175,6 +145,6 @@ def _mean_upper(shift: float, epsilon: float) -> float:
 
 
 def _still(epsilon: Floats) -> Floats:
-    """log δ of two equal laws."""
+    """Return log δ of two equal laws."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(-np.expm1(np.minimum(epsilon, 0.0))))

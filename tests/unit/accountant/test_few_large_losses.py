@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.accountant import certified as sampled_certified
 from ndis.accountant.composition import Composition
 from ndis.accountant.contour import find_saddle, integrate
 from ndis.errors import PrecisionError
@@ -23,13 +22,13 @@ def composition(*stages):
 
 
 def enclosed(law, epsilon):
-    return sampled_certified.certify_sampled_log(law.enclosed, epsilon, order="remove", relative_width=1e-9)
+    return law.certifier.certify_log(epsilon, 1e-9)
 
 
 @pytest.mark.parametrize(("noise", "rate", "steps", "epsilon"), ONE + SEVERAL)
 def test_the_value_lies_in_the_certificate(noise, rate, steps, epsilon):
     law = composition((noise, rate, steps))
-    (value,), (error,) = law.log_delta(np.array([epsilon]))
+    (value,), (error,) = law.log_delta_and_error(np.array([epsilon]))
     box = enclosed(law, epsilon)
     assert error <= 1e-10 * (1.0 + abs(value))
     assert box.lower - error <= value <= box.upper + error
@@ -38,7 +37,7 @@ def test_the_value_lies_in_the_certificate(noise, rate, steps, epsilon):
 def test_groups_with_and_without_sampling():
     """A schedule of full batches and two kinds of steps: no certificate of ten digits was found for it."""
     law = composition((80.14, 1.0, 1), (3.198, 1.077e-3, 224), (90.13, 4.064e-4, 246_970))
-    (value,), (error,) = law.law.log_delta(np.array([0.1138]))
+    (value,), (error,) = law.floats.log_delta(np.array([0.1138]))
     box = law.certify(0.1138, 1e-6)
     assert error <= 1e-10 * (1.0 + abs(value))
     assert math.log(box.lower) - error <= value <= math.log(box.upper) + error
@@ -46,7 +45,7 @@ def test_groups_with_and_without_sampling():
 
 def test_what_the_moments_leave_out_is_in_the_error():
     """The window of the moments is 45 standard deviations out; here a loss beyond counts."""
-    law, epsilon = composition((2.0, 1e-4, 3)).law, np.array([10.0])
+    law, epsilon = composition((2.0, 1e-4, 3)).floats, np.array([10.0])
     saddle = law._resolved(find_saddle(law, law.mean - 10.0))
     bare = integrate(law, epsilon, 0, saddle)
     assert bare[2][0] < 1e-10  # the integral does not know
@@ -61,13 +60,13 @@ def test_few_steps_at_a_small_rate_are_certified(noise, rate, steps, epsilon):
     law = composition((noise, rate, steps))
     box = law.certify(epsilon, 1e-6)
     assert box.width <= 1e-6 * box.upper
-    (value,), (error,) = law.log_delta(np.array([epsilon]))
+    (value,), (error,) = law.log_delta_and_error(np.array([epsilon]))
     assert math.log(box.lower) - error - 1e-14 <= value <= math.log(box.upper) + error + 1e-14
 
 
 @pytest.mark.parametrize("epsilon", [[0.0], [0.01, 0.02, 0.05]])
 def test_a_reflection_agrees_with_the_integral(epsilon):
-    law, x = composition((1.0, 0.01, 300)).law, np.array(epsilon)
+    law, x = composition((1.0, 0.01, 300)).floats, np.array(epsilon)
     value, slope, error = law._by_reflection(x, 0)
     saddle = find_saddle(law, law.mean - epsilon[0])
     for i, e in enumerate(epsilon):

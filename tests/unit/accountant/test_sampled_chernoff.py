@@ -7,14 +7,15 @@ import pytest
 from flint import arb
 
 import ndis
-from ndis.accountant.certified_parts import SampledGroup
-from ndis.accountant.chernoff import chernoff_upper
+from ndis.accountant.certify import Certifier
 from ndis.accountant.composition import Composition
-from ndis.spectrum.directions import Directions
+from ndis.accountant.laws.mean_shift import MeanShiftBalls
+
+PLACES = np.geomspace(0.25, 32.0, 15).tolist()
 
 
 def law(groups, order):
-    return Composition(ndis.PrivacyProfile.from_groups(groups)._steps(order), order)
+    return Composition(ndis.PrivacyProfile(groups=groups)._steps(order), order)
 
 
 def group(rate, ratios, shift, count):
@@ -33,33 +34,30 @@ def group(rate, ratios, shift, count):
 )
 def test_it_is_above_delta(groups, epsilon, order):
     one = law(groups, order)
-    (value,), _ = one.log_delta(np.array([epsilon]))
-    bound = math.log(chernoff_upper(one.enclosed, epsilon, order=order))
-    assert value <= bound
-    if order == "remove":  # the moments are exact there
-        assert bound <= value + 12.0
+    (value,) = one.log_delta(np.array([epsilon]))
+    bound = math.log(min(one.certifier.upper(epsilon, c) for c in PLACES))
+    assert value <= bound <= value + 12.0
 
 
-def test_whole_moments_of_a_mean_shift():
+@pytest.mark.parametrize("c", [1, 2, 5])
+def test_whole_moments_of_a_mean_shift(c):
     """At c = 1, M = 1 + q²(e^{μ²} − 1)."""
-    got = chernoff_upper([SampledGroup((0.5,), Directions([], arb(1)), 1)], 20.0, order="remove")
-    places = [(c, sum(math.comb(c + 1, j) * 0.5 ** (c + 1) * math.exp(j * (j - 1) / 2) for j in range(c + 2)))
-              for c in range(1, 33)]
-    want = min(c * math.log(c) - (c + 1) * math.log(c + 1) + math.log(m) - 20.0 * c for c, m in places)
-    assert math.log(got) == pytest.approx(want, abs=1e-9)
+    law = Certifier(lambda: [(MeanShiftBalls(arb(0.5), arb(1), remove=True), 1)])
+    moment = sum(math.comb(c + 1, j) * 0.5 ** (c + 1) * math.exp(j * (j - 1) / 2) for j in range(c + 2))
+    want = c * math.log(c) - (c + 1) * math.log(c + 1) + math.log(moment) - 20.0 * c
+    assert math.log(law.upper(20.0, float(c))) == pytest.approx(want, abs=1e-3)
 
 
-def test_a_place_beyond_the_domain_is_left_out():
+def test_a_place_beyond_the_domain_says_nothing():
     """E w^j is infinite from j = 1 + 1/t on."""
-    groups = [SampledGroup((0.5,), Directions([(arb(0.9), arb(0), 1)], arb(0)), 3)]
-    assert 0.0 < chernoff_upper(groups, 5.0, order="remove") < 1.0
-    groups = [SampledGroup((0.5,), Directions([(arb(1.5), arb(0), 1)], arb(0)), 3)]
-    assert chernoff_upper(groups, 5.0, order="remove") == 1.0
+    one = law([group(0.5, [1.9], [0.0], 3)], "remove")
+    assert 0.0 < one.certifier.upper(5.0, 1.0) < 1.0
+    assert one.certifier.upper(5.0, 1.5) == 1.0
 
 
 def test_a_certificate_no_longer_refuses():
     """A mixture with a pair of two ratios for which no stand-in is within reach."""
     one = law([group(1.0, np.ones(60), np.full(60, 0.41), 1), group(0.01, [0.968, 0.874], [0.08, 0.9], 100)], "add")
     box = one.certify(20.0, 1e-6)
-    (value,), _ = one.log_delta(np.array([20.0]))
+    (value,) = one.log_delta(np.array([20.0]))
     assert box.lower <= math.exp(value) <= box.upper < 1.0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.audits import CLAIM, ROWS, total
-from ndis.auditing import audit
+from ndis.auditing import Search, audit
 from ndis.errors import ParameterError
 
 
@@ -22,8 +22,8 @@ def test_an_algorithm_may_write_to_its_data():
     before = ROWS.copy()
     given = [ROWS[1:].copy()]
     for neighbours in (None, given):
-        wild = audit(CLAIM, algorithm=centred, data=ROWS, neighbours=neighbours)
-        tame = audit(CLAIM, algorithm=lambda d: centred(d.copy()), data=ROWS, neighbours=neighbours)
+        wild = audit(CLAIM, algorithm=centred, data=ROWS, search=Search(neighbours=neighbours))
+        tame = audit(CLAIM, algorithm=lambda d: centred(d.copy()), data=ROWS, search=Search(neighbours=neighbours))
         assert wild.witness.enclosure == tame.witness.enclosure
     assert np.array_equal(ROWS, before)
     assert np.array_equal(given[0], before[1:])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.audits import CLAIM, LOUD, ROWS, SHIFT
-from ndis.auditing import AddAdversarial, AddRandom, AddRows, Claim, PairBatch, ProjectionLaw, RemoveEach, audit
+from ndis.auditing import AddAdversarial, AddRandom, AddRows, Claim, PairBatch, ProjectionLaw, RemoveEach, Search, audit
 from ndis.errors import ParameterError
 
 
@@ -30,20 +30,19 @@ def noisy_sum(variance, columns=3):
         ({"pairs": {"variance_ratio": [1.0, 2.0], "copies": [0, 1]}}, "copies"),
         ({"pairs": {"variance_ratio": [1.0, 2.0], "shift": [0.0, 1.0, 2.0]}}, "broadcast"),
         ({"pairs": {"variance_ratio": []}}, "at least one pair"),
-        ({"pairs": [SHIFT], "data": np.zeros((2, 2))}, "data must be left out"),
-        ({"pairs": [SHIFT], "neighbours": RemoveEach()}, "neighbours must come with data"),
+        ({"pairs": [SHIFT], "data": np.zeros((2, 2))}, "data and workers must be left out"),
+        ({"pairs": [SHIFT], "search": Search(RemoveEach())}, "neighbours must come with data"),
         ({"algorithm": noisy_sum(1.0)}, "data must come with an algorithm"),
         ({"algorithm": noisy_sum(1.0), "data": [[1.0, 2.0, 3.0]]}, "array of rows"),
         ({"algorithm": lambda d: 1.0, "data": np.zeros((2, 2))}, "return"),
         ({"algorithm": lambda d: ([math.nan], [1.0]), "data": np.zeros((2, 2))}, "finite"),
         ({"algorithm": lambda d: ([0.0], [-1.0]), "data": np.zeros((2, 2))}, "non-negative"),
         ({"algorithm": lambda d: (np.zeros(len(d)), np.ones(len(d))), "data": np.zeros((2, 2))}, "one dimension"),
-        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "neighbours": 3}, "rule of ndis.auditing"),
-        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "neighbours": []}, "at least one"),
+        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "search": Search(3)}, "rule of ndis.auditing"),
+        ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "search": Search([])}, "at least one"),
         ({"algorithm": noisy_sum(1.0), "data": np.zeros((2, 3)), "workers": 0}, "workers"),
         ({"algorithm": noisy_sum(1.0), "data": np.zeros((0, 3))}, "at least one pair"),
         ({"mechanism": 3}, "profile"),
-        ({"pairs": [SHIFT], "random_state": -1}, "random_state"),
     ],
 )
 def test_bad_input(arguments, words):
@@ -71,12 +70,15 @@ def test_bad_claims(epsilon, delta, adjacency):
 
 
 def test_bad_rules():
+    for seed in (-1, 0.5, True, "a"):
+        with pytest.raises(ParameterError, match="random_state"):
+            Search(random_state=seed)
     with pytest.raises(ParameterError, match="row_norm_bound"):
         AddRandom(row_norm_bound=math.nan)
     with pytest.raises(ParameterError, match="candidates"):
         AddRows([[math.nan]])
     with pytest.raises(ParameterError, match="columns of data"):
-        audit(CLAIM, algorithm=noisy_sum(1.0), data=np.zeros((2, 3)), neighbours=AddRows([[1.0]]))
+        audit(CLAIM, algorithm=noisy_sum(1.0), data=np.zeros((2, 3)), search=Search(neighbours=AddRows([[1.0]])))
     with pytest.raises(ParameterError, match="ridge"):
         ProjectionLaw(10, 0.0, 1.0)
     with pytest.raises(ParameterError, match="claim must be a Claim"):
@@ -88,8 +90,11 @@ def test_given_data_sets_must_be_like_the_data(neighbours):
     data = (ROWS, ROWS[:, 0])
     algorithm = lambda d: (d[0].sum(axis=0), np.full(2, 8.0))  # noqa: E731
     with pytest.raises(ParameterError, match="neighbours"):
-        audit(CLAIM, algorithm=algorithm, data=data, neighbours=neighbours)
-    assert audit(CLAIM, algorithm=algorithm, data=data, neighbours=[(ROWS[1:], ROWS[1:, 0])]).pairs_tried == 1
+        audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=neighbours))
+    assert (
+        audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=[(ROWS[1:], ROWS[1:, 0])])).pairs_tried
+        == 1
+    )
 
 
 def test_a_bad_pair_of_a_batch_is_named():
@@ -125,8 +130,8 @@ def test_bad_arguments_of_rules(wrong):
         AddRandom(row_norm_bound=1.0, count=-1)
 
 
-def test_what_only_an_algorithm_needs_is_refused_with_pairs(tmp_path):
-    for more in ({"journal": tmp_path / "j"}, {"workers": 2}):
-        with pytest.raises(ParameterError, match="left out with pairs"):
-            audit(CLAIM, pairs=[LOUD], **more)
-    assert not (tmp_path / "j").exists()
+def test_what_only_an_algorithm_needs_is_refused_with_pairs():
+    with pytest.raises(ParameterError, match="left out with pairs"):
+        audit(CLAIM, pairs=[LOUD], workers=2)
+    with pytest.raises(ParameterError, match="row_norm_bound must come with data"):
+        audit(CLAIM, pairs=[LOUD], search=Search(row_norm_bound=1.0))

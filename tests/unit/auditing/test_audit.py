@@ -22,6 +22,7 @@ from ndis.auditing import (
     RemoveEach,
     ReplaceAdversarial,
     ReplaceEach,
+    Search,
     audit,
 )
 from ndis.auditing.judge import exceeds
@@ -242,10 +243,15 @@ def test_low_rank_and_dense_screens_agree_with_the_certificate(columns):
 def test_given_data_sets_and_rows():
     data = unit_rows(10)
     far = np.vstack([data, [[3.0, 0.0, 0.0]]])
-    report = audit(CLAIM, algorithm=noisy_sum(25.0), data=data, neighbours=[data[1:], far])
+    report = audit(CLAIM, algorithm=noisy_sum(25.0), data=data, search=Search(neighbours=[data[1:], far]))
     assert report.refuted
     assert report.witness.neighbours == "the data, and data set 1 of those given"
-    added = audit(CLAIM, algorithm=noisy_sum(25.0), data=data, neighbours=AddRows([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
+    added = audit(
+        CLAIM,
+        algorithm=noisy_sum(25.0),
+        data=data,
+        search=Search(neighbours=AddRows([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]])),
+    )
     assert added.refuted
     assert added.witness.enclosure == report.witness.enclosure
     assert "row [3., 0., 0.] added" in added.witness.neighbours
@@ -257,10 +263,10 @@ def test_the_adversary_finds_the_worst_row():
     stretched = lambda x: (x.sum(axis=0) * np.array([1.0, 1.0, 4.0]), np.full(3, 30.0))  # noqa: E731
     worst = GaussianPair.from_ratios(1.0, shift=4.0 / math.sqrt(30.0)).delta(1.0)
     rule = AddAdversarial(row_norm_bound=1.0)
-    report = audit(CLAIM, algorithm=stretched, data=data, neighbours=[rule], random_state=7)
+    report = audit(CLAIM, algorithm=stretched, data=data, search=Search(neighbours=[rule], random_state=7))
     assert report.delta_possible == pytest.approx(worst, rel=0.01)
     assert report.delta_possible <= worst * (1 + 1e-9)
-    again = audit(CLAIM, algorithm=stretched, data=data, neighbours=[rule], random_state=7)
+    again = audit(CLAIM, algorithm=stretched, data=data, search=Search(neighbours=[rule], random_state=7))
     assert again.to_json() == report.to_json()
 
 
@@ -272,29 +278,36 @@ def test_rows_with_targets():
         AddRandom(row_norm_bound=1.0, target_bound=3.0, count=5),
         AddAdversarial(row_norm_bound=1.0, target_values=(0.0, 1.0), generations=2),
     ]
-    report = audit(CLAIM, algorithm=algorithm, data=data, neighbours=rules)
+    report = audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=rules))
     assert report.pairs_tried > 13
     assert len(report.how_chosen) == 3
     with pytest.raises(ParameterError, match="target_bound or target_values"):
-        audit(CLAIM, algorithm=algorithm, data=data, neighbours=AddRandom(row_norm_bound=1.0))
+        audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=AddRandom(row_norm_bound=1.0)))
 
 
 def test_replacing_one():
     claim = Claim(1.0, 1e-6, "replace-one")
     data = unit_rows(6)
     variance = (1.9 / GaussianPairScale.unit) ** 2  # enough for rows 1.9 apart, not for opposite ones
-    report = audit(claim, algorithm=noisy_sum(variance), data=data, neighbours=ReplaceEach(-data, rows=(0, 3)))
+    report = audit(
+        claim, algorithm=noisy_sum(variance), data=data, search=Search(neighbours=ReplaceEach(-data, rows=(0, 3)))
+    )
     assert report.refuted
     assert report.pairs_tried == 12
     assert "row 0 replaced" in report.witness.neighbours or "row 3 replaced" in report.witness.neighbours
-    found = audit(claim, algorithm=noisy_sum(variance), data=data, neighbours=ReplaceAdversarial(row_norm_bound=1.0))
+    found = audit(
+        claim,
+        algorithm=noisy_sum(variance),
+        data=data,
+        search=Search(neighbours=ReplaceAdversarial(row_norm_bound=1.0)),
+    )
     assert found.refuted
 
 
 def test_the_relation_of_claim_and_neighbours_must_agree():
     replace = Claim(1.0, 1e-6, "replace-one")
     with pytest.raises(ParameterError, match="adjacency of neighbours"):
-        audit(replace, algorithm=noisy_sum(1.0), data=unit_rows(3), neighbours=RemoveEach())
+        audit(replace, algorithm=noisy_sum(1.0), data=unit_rows(3), search=Search(neighbours=RemoveEach()))
     with pytest.raises(ParameterError, match="neighbours must be given"):
         audit(replace, algorithm=noisy_sum(1.0), data=unit_rows(3))
     with pytest.raises(ParameterError, match="adjacency of the claim"):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndis.auditing import AuditReport, Claim, Portfolio, audit, portfolio
+from ndis.auditing import AuditReport, Claim, audit
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.pair import GaussianPair
 
@@ -32,7 +32,7 @@ DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 
 
-def reports() -> dict[str, AuditReport | Portfolio]:
+def reports() -> dict[str, AuditReport]:
     claim = Claim(epsilon=1.0, delta=1e-6)
     loud = GaussianPair.from_ratios(1.0, shift=0.35)
     refuted = audit(claim, pairs=[loud])
@@ -45,7 +45,6 @@ def reports() -> dict[str, AuditReport | Portfolio]:
         "refuted": refuted,
         "proved": proved,
         "singular": singular,
-        "portfolio": portfolio([refuted, proved, singular], title="All of them"),
         "not-refuted": audit(claim, pairs=[GaussianPair.from_ratios(1.02, copies=100)]),
         "curve": audit(Claim.curve([0.5, 1.0, 2.0, 3.0], [1e-2, 1e-3, 1e-4, 0.0]), pairs=[loud]),
         "tiny": audit(Claim(epsilon=1.0, delta=1.2345678901234567e-101), pairs=[loud]),
@@ -55,7 +54,7 @@ def reports() -> dict[str, AuditReport | Portfolio]:
     }
 
 
-NAMES = ("refuted", "proved", "singular", "portfolio", "not-refuted", "curve", "tiny", "long-words")
+NAMES = ("refuted", "proved", "singular", "not-refuted", "curve", "tiny", "long-words")
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 import ndis
 from helpers.pages import Page
 from ndis.auditing import AuditReport, ProjectionLaw
-from ndis.auditing.described import call_of, described
-from ndis.learn._rounds import calibrated_rounds
+from ndis.auditing.guarantees import call_of, described
+from ndis.learn._linear_regression import calibrated_rounds
 from ndis.models import BohningLogistic
 
 CLAIM = ndis.Claim(epsilon=1.0, delta=1e-6)

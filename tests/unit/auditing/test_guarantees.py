@@ -12,8 +12,8 @@ import ndis
 from helpers.audits import CLAIM, sketch
 from helpers.pages import text_of
 from helpers.places import ROOT
+from ndis._digits import at_most
 from ndis.auditing import AuditReport, Claim, ProjectionLaw, audit
-from ndis.auditing.digits import at_most
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile

@@ -11,7 +11,7 @@ import pytest
 import ndis
 from helpers.pages import text_of
 from ndis.auditing import AuditReport
-from ndis.mechanisms.base import Attained
+from ndis.mechanisms.mechanism import Attained
 
 TRAINING = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
 WORDS = "DPSGD with noise_multiplier = 1.1, sampling_rate = 0.00426667 , steps = 14062"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.audits import CLAIM
-from ndis.auditing import ProjectionLaw, audit
+from ndis.auditing import DataSet, ProjectionLaw, audit
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
@@ -31,9 +31,10 @@ def test_frames_and_files_are_read_as_arrays_are(tmp_path):
         (str(tmp_path / "rows.csv"), {"header": True, "columns": ["a", "b"]}),
         (tmp_path / "bare.csv", {"columns": ["a", "b"]}),
     ):
-        found = audit(CLAIM, algorithm=noisy_sum(1.0), data=data, **how)
+        found = audit(CLAIM, algorithm=noisy_sum(1.0), data=DataSet(data, **how))
         assert found.witness.enclosure == whole.witness.enclosure
         assert found.witness.neighbours == whole.witness.neighbours
+    assert audit(CLAIM, algorithm=noisy_sum(1.0), data=polars.DataFrame(columns)).pairs_tried == 5
     with pytest.raises(ParameterError, match="header"):
         audit(CLAIM, algorithm=noisy_sum(1.0), data=tmp_path / "rows.csv")
 
@@ -47,7 +48,7 @@ def test_targets_are_split_off():
         return data[0].T @ data[1], np.full(1, 100.0)
 
     frame = pandas.DataFrame({"x": ROWS[:, 0], "y": ROWS[:, 1]})
-    audit(CLAIM, algorithm=algorithm, data=frame, targets=["y"])
+    audit(CLAIM, algorithm=algorithm, data=DataSet(frame, targets=["y"]))
     x, y = seen[0]
     assert x.shape == (5, 1)
     assert y.tolist() == ROWS[:, 1].tolist()
@@ -60,7 +61,7 @@ def test_a_projection_is_audited_on_a_csv_file(tmp_path):
     pandas.DataFrame(ROWS, columns=["a", "b"]).to_csv(tmp_path / "rows.csv", index=False)
     law = ProjectionLaw(sketch_size=50, ridge=20.0, row_norm_bound=1.0)
     from_array = audit(CLAIM, mechanism=law, data=ROWS)
-    from_file = audit(CLAIM, mechanism=law, data=str(tmp_path / "rows.csv"), header=True)
+    from_file = audit(CLAIM, mechanism=law, data=DataSet(str(tmp_path / "rows.csv"), header=True))
     assert from_file.pairs_tried == from_array.pairs_tried == 1 + 6
     assert from_file.witness.enclosure == from_array.witness.enclosure
     with pytest.raises(ParameterError, match="header"):

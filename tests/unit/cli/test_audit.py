@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ class TestPairs:
         report = AuditReport.from_json(text)
         assert report.refuted
         again = ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)])
-        assert report.to_dict() == {**again.to_dict(), "command": "ndis audit audit.json --report audit.html"}
+        assert report.to_dict() == {**again.to_dict(), "command": "ndis audit claim.json --report audit.html"}
 
     def test_options_take_the_place_of_the_file(self, workplace):
         file = write({"claim": CLAIM, "pairs": [LOUD]})
@@ -43,81 +42,95 @@ class TestPairs:
         assert "not refuted" in passed(file, "--delta", 0.5)
         assert "under replace-one" in convicted(file, "--adjacency", "replace-one")
 
-    def test_a_pair_as_for_the_other_commands(self, workplace):
-        convicted(write(LOUD), "--epsilon", 1, "--delta", 1e-6)
+    def test_a_pair_may_be_a_file_as_for_the_other_commands(self, workplace):
+        write(LOUD, "pair.json")
         np.savez("pair.npz", **LOUD)
-        convicted("pair.npz", "--epsilon", 1, "--delta", 1e-6)
         profile = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=1.0)).subsampled(0.1)
         (workplace / "profile.json").write_text(profile.to_json())
-        convicted("profile.json", "--epsilon", 1, "--delta", 1e-6)
+        for name in ("pair.json", "pair.npz", "profile.json"):
+            assert "pair 1 of those given" in convicted(write({"claim": CLAIM, "pairs": [QUIET, name]}))
 
     def test_toml(self, workplace):
-        (workplace / "audit.toml").write_text(
+        (workplace / "claim.toml").write_text(
             'claim = {epsilon = 1, delta = 1e-6, adjacency = "add-remove"}\n'
             "[[pairs]]\nvariance_ratio = [1.0, 1.001]\nshift = [1.0, 0]\n[[pairs]]\nvariance_ratio = 1.0001\n"
         )
-        assert "pair 0 of those given" in convicted("audit.toml")
+        assert "pair 0 of those given" in convicted("claim.toml")
 
     def test_many_points(self, workplace):
         claim = {"epsilon": [1.0, 5.0], "delta": [0.5, 1e-9]}
         assert "2 points" in convicted(write({"claim": claim, "pairs": [LOUD]}))
 
-    def test_npz(self, workplace):
-        np.savez("one.npz", epsilon=1.0, delta=1e-6, adjacency="replace-one", **LOUD)
-        assert "under replace-one" in convicted("one.npz")
-        means = np.array([[0.0, 1e-3], [0.0, 1.0]])
-        ones = np.ones((2, 2))
-        np.savez("stack.npz", epsilon=1.0, delta=1e-6, mean_p=means, var_p=ones, mean_q=0 * means, var_q=ones)
-        assert "pair 1 of those given" in convicted("stack.npz")
-        np.savez("batch.npz", epsilon=1.0, delta=1e-6, variance_ratio=np.array([[1.001], [1.002], [3.0]]), copies=4)
-        assert "pair 2 of those given" in convicted("batch.npz")
-        np.savez("curve.npz", epsilon=[0.5, 1.0], delta=[1e-3, 1e-6], **LOUD)
-        assert "2 points" in convicted("curve.npz")
-
 
 class TestData:
-    @pytest.mark.parametrize("name", ["rows.csv", "rows.npy", "rows.npz"])
-    def test_rows_by_themselves(self, workplace, name):
-        options = ("--epsilon", 1, "--delta", 1e-6)
-        assert "6 pairs tested" in passed(name, "--algorithm", "model:quiet", *options)
-        assert "the data without row" in convicted(name, "--algorithm", "model:loud", *options)
+    @pytest.mark.parametrize("data", [("--data", "rows.csv", "--header"), ("--data", "rows.npy")])
+    def test_without_a_claim_file(self, workplace, data):
+        options = (*data, "--epsilon", 1, "--delta", 1e-6)
+        assert "6 pairs tested" in passed(*options, "--algorithm", "model.py:quiet")
+        assert "the data without row" in convicted(*options, "--algorithm", "model.py:loud")
 
     def test_parquet(self, workplace):
         arrow = pytest.importorskip("pyarrow")
         parquet = pytest.importorskip("pyarrow.parquet")
         columns = dict(zip("abc", np.load("rows.npy").T, strict=True))
         parquet.write_table(arrow.table(columns), "rows.parquet")
-        options = ("--algorithm", "model:dense", "--epsilon", 1, "--delta", 1e-6, "--json")
-        found = [json.loads(passed(name, *options)) for name in ("rows.parquet", "rows.csv", "rows.npy")]
-        for one, name in zip(found, ("rows.parquet", "rows.csv", "rows.npy"), strict=True):
+        options = ("--algorithm", "model.py:dense", "--epsilon", 1, "--delta", 1e-6, "--json", "--data")
+        names = ("rows.parquet", "rows.csv", "rows.npy")
+        reports = [json.loads(passed(*options, name, *["--header"] * (name == "rows.csv"))) for name in names]
+        for one, name in zip(reports, names, strict=True):
             assert one.pop("data_name") == name
             assert name in one.pop("command")
-        assert found[0] == found[1] == found[2]
+        assert reports[0] == reports[1] == reports[2]
+
+    def test_a_csv_file_is_read_by_the_rule_of_all_commands(self, workplace):
+        (workplace / "plain.csv").write_text((workplace / "rows.csv").read_text().partition("\n")[2])
+        options = ("--algorithm", "model.py:dense", "--epsilon", 1, "--delta", 1e-6, "--json", "--data")
+        named = json.loads(passed(*options, "rows.csv", "--header"))
+        plain = json.loads(passed(*options, "plain.csv", "--columns", "a,b,c"))
+        assert plain["witness"] == named["witness"]
+        assert refused(*options, "rows.csv").startswith("columns must name all columns of a CSV file")
+        claim = {"claim": CLAIM, "algorithm": "model.py:dense", "data": "rows.csv"}
+        assert json.loads(passed(write({**claim, "header": True}), "--json"))["witness"] == named["witness"]
+        assert refused(write(claim)).startswith("columns must name all columns of a CSV file")
 
     def test_what_the_algorithm_prints_stays_out_of_the_answer(self, workplace):
-        text = convicted("rows.npy", "--algorithm", "model:loud", "--epsilon", 1, "--delta", 1e-6, "--json")
+        text = convicted(
+            "--data", "rows.npy", "--algorithm", "model.py:loud", "--epsilon", 1, "--delta", 1e-6, "--json"
+        )
         assert AuditReport.from_json(text).refuted
 
-    @pytest.mark.parametrize("data", ["rows.csv", "rows.npy", [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
+    @pytest.mark.parametrize("data", ["../rows.csv", "../rows.npy", [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]])
     def test_named_in_a_file(self, workplace, data):
+        """Paths in the file start at its folder, paths in options at the current one."""
         os.mkdir("inside")
-        if isinstance(data, str):
-            data = f"../{data}"
-        file = write({"claim": CLAIM, "algorithm": "model:Holder.inside", "data": data}, "inside/audit.json")
+        claim = {
+            "claim": CLAIM,
+            "algorithm": "../model.py:Holder.inside",
+            "data": data,
+            "header": data == "../rows.csv",
+        }
+        file = write(claim, "inside/claim.json")
         passed(file)
-        convicted(file, "--algorithm", "model:loud")
+        convicted(file, "--algorithm", "model.py:loud")
 
     @pytest.mark.parametrize("column", ["c", "2"])
     def test_targets(self, workplace, column):
-        options = ("--algorithm", "model:fit", "--epsilon", 1, "--delta", 1e-6)
-        passed("rows.csv", *options, "--targets", column)
+        options = ("--algorithm", "model.py:fit", "--epsilon", 1, "--delta", 1e-6, "--targets", column, "--data")
+        passed(*options, "rows.csv", "--header")
         if column == "2":
-            passed("rows.npy", *options, "--targets", column)
-        np.savez("xy.npz", data=np.ones((3, 2)), targets=np.arange(3.0))
-        passed("xy.npz", *options)
+            passed(*options, "rows.npy")
+            rows = {"claim": CLAIM, "algorithm": "model.py:fit", "data": np.load("rows.npy").tolist()}
+            passed(write({**rows, "targets": 2}))
+
+    @pytest.mark.parametrize("name", ["mechanism", "make"])
+    def test_a_mechanism(self, workplace, name):
+        text = passed(write({"claim": CLAIM, "mechanism": f"model.py:{name}"}))
+        assert "proved by thm:mean-shift" in text
+        convicted("--mechanism", f"model.py:{name}", "--epsilon", 0.5, "--delta", 1e-6)
+        assert "mechanism must" in refused("--mechanism", "model.py:number", "--epsilon", 0.5, "--delta", 1e-6)
 
     def test_more_neighbours(self, workplace):
-        base = {"claim": CLAIM, "algorithm": "model:quiet", "data": "rows.npy"}
+        base = {"claim": CLAIM, "algorithm": "model.py:quiet", "data": "rows.npy"}
         assert "8 pairs" in passed(write({**base, "candidates": [[1, 0, 0], [0, 1, 0]]}))
         claim = {**CLAIM, "adjacency": "replace-one"}
         assert "12 pairs" in passed(write({**base, "claim": claim, "candidates": [[1, 0, 0], [0, 1, 0]]}))
@@ -126,26 +139,13 @@ class TestData:
         assert found.pairs_tried > 100
 
     def test_in_parallel(self, workplace):
-        options = ("rows.npy", "--algorithm", "model:quiet", "--epsilon", 1, "--delta", 1e-6, "--json")
+        options = ("--data", "rows.npy", "--algorithm", "model.py:quiet", "--epsilon", 1, "--delta", 1e-6, "--json")
         assert passed(*options, "--workers", 2) == passed(*options)
 
-    def test_interrupted_and_resumed(self, workplace, monkeypatch):
-        options = ("rows.npy", "--algorithm", "model:slow", "--epsilon", 1, "--delta", 1e-6, "--json")
-        whole = passed(*options, "--report", "r.html")
-        os.remove("r.html")
-        runs = len(sys.modules.pop("model").CALLS)
-        monkeypatch.setenv("STOP_AT", "5")
-        result = run(*options, "--journal", "journal.jsonl", "--report", "r.html")
-        assert result.exit_code == 130
-        assert result.stdout == ""
-        assert result.stderr == "ndis: interrupted; the same command goes on from the journal\n"
+    def test_interrupted(self, workplace):
+        options = ("--data", "rows.npy", "--algorithm", "model.py:stopped", "--epsilon", 1, "--delta", 1e-6)
+        assert refused(*options, "--report", "r.html", status=130) == "interrupted"
         assert not os.path.exists("r.html")
-        monkeypatch.delenv("STOP_AT")
-        sys.modules["model"].CALLS.clear()
-        assert passed(*options, "--journal", "journal.jsonl", "--report", "r.html") == whole
-        # two neighbours were finished; so few are both run again, to see that the algorithm is the same
-        assert len(sys.modules["model"].CALLS) == runs
-        assert os.path.exists("r.html")
 
 
 class TestReports:

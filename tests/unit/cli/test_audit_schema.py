@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import ndis
-from ndis.auditing import AddAdversarial
-from ndis.auditing.edits import as_rows
-from ndis.cli import app
+from helpers import command
+from ndis.auditing import AddAdversarial, DataSet
 from ndis.errors import ParameterError
 from ndis.schema import Schema
 
@@ -50,76 +48,74 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*args: object, status: int = 0) -> Any:
-    result = CliRunner().invoke(app, [str(a) for a in args], prog_name="ndis")
+    result = command.run(*args)
     assert result.exit_code == status, result.output + result.stderr
     return result.stdout if status != 2 else result.stderr
 
 
 def test_audit_reads_a_table_with_text_and_missing_cells(place: Path) -> None:
-    for file in ("rows.csv", "rows.parquet"):
+    options = ("--algorithm", "mymodel.py:seen", *CLAIM)
+    for file in (("rows.csv", "--header"), ("rows.parquet",)):
         Path("seen.jsonl").unlink(missing_ok=True)
-        said = run("audit", file, "--schema", "schema.toml", "--algorithm", "mymodel:seen", *CLAIM, status=1)
+        said = run("audit", "--data", *file, "--schema", "schema.toml", *options, status=1)
         assert "verdict: refuted" in said
         first = json.loads(Path("seen.jsonl").read_text().splitlines()[0])
         assert first == [FEATURES, TARGETS]
-    assert "column 'region' must hold real numbers" in run(
-        "audit", "rows.parquet", "--algorithm", "mymodel:seen", *CLAIM, status=2
-    )
+    said = run("audit", "--data", "rows.parquet", *options, status=2)
+    assert "column 'region' must hold real numbers" in said
 
 
 def test_the_command_on_the_page_names_the_schema(place: Path) -> None:
     more = ("--row-norm-bound", 1.4, "--target-bound", 0.5)
-    options = ("--schema", "schema.toml", "--algorithm", "mymodel:sums", *more)
-    run("audit", "rows.csv", *options, *CLAIM, "-o", "audit.html", "-o", "audit.json", status=1)
-    command = json.loads(Path("audit.json").read_text())["command"]
-    assert "--schema schema.toml" in command
-    assert "--target-bound 0.5" in command
+    options = ("--schema", "schema.toml", "--algorithm", "mymodel.py:sums", *more)
+    run("audit", "--data", "rows.csv", "--header", *options, *CLAIM, "-o", "audit.html", "-o", "audit.json", status=1)
+    words = json.loads(Path("audit.json").read_text())["command"]
+    assert "--schema schema.toml" in words
+    assert "--target-bound 0.5" in words
     before = Path("audit.html").read_text()
-    run(*shlex.split(command)[1:], status=1)
+    run(*shlex.split(words)[1:], status=1)
     assert Path("audit.html").read_text() == before
 
 
-def test_a_request_may_name_its_schema(place: Path) -> None:
-    words = 'claim = {epsilon = 1.0, delta = 1e-6}\nalgorithm = "mymodel:seen"\ndata = "rows.csv"\n'
-    Path("request.toml").write_text(words + 'schema = "schema.toml"\ncandidates = "rows.parquet"\n')
-    assert "refuted" in run("audit", "request.toml", status=1)
+def test_a_claim_file_may_name_its_schema(place: Path) -> None:
+    words = 'claim = {epsilon = 1.0, delta = 1e-6}\nalgorithm = "mymodel.py:seen"\ndata = "rows.csv"\nheader = true\n'
+    Path("claim.toml").write_text(words + 'schema = "schema.toml"\ncandidates = "rows.csv"\n')
+    assert "refuted" in run("audit", "claim.toml", status=1)
     assert json.loads(Path("seen.jsonl").read_text().splitlines()[0]) == [FEATURES, TARGETS]
-    Path("request.toml").write_text(words)
-    assert "refuted" in run("audit", "request.toml", "--schema", "schema.toml", status=1)
+    Path("claim.toml").write_text(words)
+    assert "refuted" in run("audit", "claim.toml", "--schema", "schema.toml", status=1)
 
 
 def test_the_worst_row_has_a_target_within_the_schema(place: Path) -> None:
-    options = ("--schema", "schema.toml", "--algorithm", "mymodel:sums", "--row-norm-bound", 1.4, *CLAIM)
-    run("audit", "rows.csv", *options, "-o", "audit.json", status=1)
+    options = ("--schema", "schema.toml", "--algorithm", "mymodel.py:sums", "--row-norm-bound", 1.4, *CLAIM)
+    run("audit", "--data", "rows.csv", "--header", *options, "-o", "audit.json", status=1)
     said = AddAdversarial(row_norm_bound=1.4, target_bound=1.0).describe()
     assert said in Path("audit.json").read_text()
-    run("audit", "rows.csv", *options, "--target-bound", 0.5, "-o", "audit.json", status=1)
+    run("audit", "--data", "rows.csv", "--header", *options, "--target-bound", 0.5, "-o", "audit.json", status=1)
     assert said not in Path("audit.json").read_text()
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("rows.csv", "--columns", "age"), "--columns must be left out with a schema"),
-        (("rows.csv", "--targets", "spend"), "--targets must be left out with a schema"),
-        (("rows.npy",), "data must be a CSV, Parquet or Arrow file for a schema"),
-        (("pair.json",), "--schema must come with a table of data"),
-        (("other.csv",), "data must have a column 'age', which the schema names"),
+        (("--data", "rows.csv", "--header", "--columns", "age"), "--columns must be left out"),
+        (("--data", "rows.csv", "--header", "--targets", "age"), "--targets must be left out, or 'spend'"),
+        (("pairs.json",), "--schema must come with data"),
+        (("--data", "other.csv", "--header"), "data must have a column 'age', which the schema names"),
     ],
 )
 def test_what_does_not_go_with_a_schema(place: Path, more: tuple[str, ...], message: str) -> None:
-    np.save("rows.npy", np.ones((2, 2)))
-    Path("pair.json").write_text('{"variance_ratio": 2.0}')
+    Path("pairs.json").write_text('{"pairs": [{"variance_ratio": 2.0}]}')
     Path("other.csv").write_text("a,region,spend\n1,N,2\n")
-    said = run("audit", *more, "--schema", "schema.toml", "--algorithm", "mymodel:sums", *CLAIM, status=2)
+    said = run("audit", *more, "--schema", "schema.toml", "--algorithm", "mymodel.py:sums", *CLAIM, status=2)
     assert message in said
 
 
 def test_a_target_bound_comes_with_a_row_norm_bound(place: Path) -> None:
     FRAME[["age", "spend"]].fillna(0).to_csv("numbers.csv", index=False)
-    options = ("--targets", "spend", "--algorithm", "mymodel:sums", "--target-bound", 1)
-    said = run("audit", "numbers.csv", *options, *CLAIM, status=2)
-    assert "--target-bound must come with --row-norm-bound" in said
+    options = ("--targets", "spend", "--algorithm", "mymodel.py:sums", "--target-bound", 1)
+    said = run("audit", "--data", "numbers.csv", "--header", *options, *CLAIM, status=2)
+    assert "row_norm_bound must come with a bound on targets" in said
 
 
 def test_the_library_takes_a_schema_as_well() -> None:
@@ -130,19 +126,19 @@ def test_the_library_takes_a_schema_as_well() -> None:
         return data[0].sum(axis=0), np.full(3, 0.5)
 
     claim = ndis.Claim(epsilon=1.0, delta=1e-6)
-    assert ndis.audit(claim, algorithm=algorithm, data=FRAME, schema=SCHEMA).refuted
+    assert ndis.audit(claim, algorithm=algorithm, data=DataSet(FRAME, schema=SCHEMA)).refuted
     assert [part.tolist() for part in seen[0]] == [FEATURES, TARGETS]
-    assert as_rows(SCHEMA.table(FRAME, target=False)).tolist() == FEATURES
-    with pytest.raises(ParameterError, match="columns, targets, header and schema must come with data"):
-        ndis.audit(claim, pairs=[ndis.GaussianPair.from_ratios(2.0)], schema=SCHEMA)
+    assert DataSet(SCHEMA.table(FRAME, target=False)).rows().tolist() == FEATURES
+    with pytest.raises(ParameterError, match="data and workers must be left out with pairs"):
+        ndis.audit(claim, pairs=[ndis.GaussianPair.from_ratios(2.0)], data=DataSet(FRAME, schema=SCHEMA))
     mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, **SCHEMA.bounds())
-    assert ndis.audit(claim, mechanism=mechanism, data=FRAME, schema=SCHEMA).proved
+    assert ndis.audit(claim, mechanism=mechanism, data=DataSet(FRAME, schema=SCHEMA)).proved
     gram = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0)
     with pytest.raises(ParameterError, match="data must be left out for this mechanism"):
-        ndis.audit(claim, mechanism=gram, data=FRAME, schema=SCHEMA)
+        ndis.audit(claim, mechanism=gram, data=DataSet(FRAME, schema=SCHEMA))
     model = ndis.models.BohningLogistic(l2_penalty=100.0, row_norm_bound=1.0)
     with pytest.raises(ParameterError, match="schema must be left out for a lifted mechanism"):
-        ndis.audit(claim, mechanism=ndis.lift(model, epsilon=1.0, delta=1e-6), data=FRAME, schema=SCHEMA)
+        ndis.audit(claim, mechanism=ndis.lift(model, epsilon=1.0, delta=1e-6), data=DataSet(FRAME, schema=SCHEMA))
 
 
 def test_schema_check_takes_the_schema_as_an_option_too(place: Path) -> None:

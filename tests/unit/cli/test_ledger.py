@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import ndis
 from ndis.cli import app
+from ndis.learn._ridge import sketching
 
 SLOTS = """
 [slots.weekly]
@@ -43,7 +44,7 @@ def place(tmp_path):
     model = ndis.learn.PrivateRidge(
         epsilon=0.5, delta=1e-7, row_norm_bound=1.0, target_bound=1.0, sketch_size=20, adjacency="add-remove"
     )
-    mechanism = model._calibrate(columns=3, row_norm_bound=1.0, target_bound=0.75, intercept=0.5)
+    mechanism = sketching(model, columns=3, row_norm_bound=1.0, target_bound=0.75, intercept=0.5)
     (tmp_path / "regress.json").write_text(mechanism.profile().to_json())
     call(
         *("ledger", "create", tmp_path / "b.ledger", "--epsilon", 4, "--delta", "1e-6"),

@@ -8,7 +8,7 @@ import sys
 
 import ndis
 from helpers.command import fine, run
-from ndis.cli.commands import OneLineErrors
+from ndis.cli import app
 from ndis.pair import GaussianPair
 
 
@@ -24,7 +24,7 @@ class TestAsAProcess:
             "    main()\n"
             "except SystemExit as leave:\n"
             "    assert leave.code == 0\n"
-            "heavy = {'numba', 'scipy', 'matplotlib', 'sklearn', 'pandas'} & sys.modules.keys()\n"
+            "heavy = {'numba', 'numpy', 'scipy', 'flint', 'matplotlib', 'sklearn', 'pandas'} & sys.modules.keys()\n"
             "assert not heavy, heavy\n"
         )
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -45,7 +45,7 @@ class TestAsAProcess:
         def interrupt(*args: object, **options: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(OneLineErrors, "make_context", interrupt)
+        monkeypatch.setattr(app, "make_context", interrupt)
         result = run("delta", "--ratio", 2, "--epsilon", 1)
         assert (result.exit_code, result.stdout, result.stderr) == (130, "", "ndis: interrupted\n")
 

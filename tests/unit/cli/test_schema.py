@@ -13,7 +13,7 @@ import pytest
 from helpers.command import fine as works
 from helpers.command import run
 from helpers.places import ROOT
-from ndis.mechanisms.release import ProjectionRelease
+from ndis.mechanisms.releases import ProjectionRelease
 from ndis.schema import Schema
 
 pd = pytest.importorskip("pandas")

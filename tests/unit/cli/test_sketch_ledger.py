@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import ndis
 from ndis.cli import app

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ndis.data.cells import number
-from ndis.data.csv import LONGEST, cells_of, line_blocks, rows_of
+from ndis.data.csv import LONGEST, line_blocks, line_cells
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
 
@@ -26,14 +26,36 @@ LINE = st.one_of(
     st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join),
     st.binary(max_size=40).map(lambda b: b.replace(b"\n", b"")),
 )
+MARK = b"\xef\xbb\xbf"
 PLAIN = [b"0.25,0.5,-0.125", b"0.1,0.2,0.3", b"1e-3,2,.5"]
+
+
+def cells_of(line: bytes) -> list[bytes] | None:
+    """Return the cells of a line without its end; None if its quotes do not pair."""
+    cells, at = [], 0
+    while True:
+        if line[at : at + 1] == b'"':
+            end = line.find(b'"', at + 1)
+            while end >= 0 and line[end + 1 : end + 2] == b'"':
+                end = line.find(b'"', end + 2)
+            if end < 0 or line[end + 1 : end + 2] not in (b",", b""):
+                return None
+            cells.append(line[at + 1 : end].replace(b'""', b'"'))
+            at = end + 1
+        else:
+            end = line.find(b",", at)
+            cells.append(line[at:] if end < 0 else line[at:end])
+            at = len(line) if end < 0 else end
+        if at >= len(line):
+            return cells
+        at += 1
 
 
 def rows_by_line(data: bytes, width: int, wanted: tuple[int, ...], *, longest: int = LONGEST) -> np.ndarray:
     """The definition: the wanted columns of whole lines, each of which ends at LF, one line at a time."""
     rows = []
     for ended in data.split(b"\n")[:-1]:
-        line = ended.removesuffix(b"\r")
+        line = ended.removesuffix(b"\r").removeprefix(MARK)
         if line:
             cells = cells_of(line) if len(ended) <= longest else None
             whole = cells is not None and len(cells) == width
@@ -41,10 +63,16 @@ def rows_by_line(data: bytes, width: int, wanted: tuple[int, ...], *, longest: i
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(wanted))
 
 
+def rows_of(data, width, wanted, *, longest=LONGEST, most=1 << 16):
+    """The same, as the compiled pass reads it."""
+    blocks = line_cells(data, width, tuple((i, True) for i in wanted), longest=longest, most=most)
+    return np.concatenate([np.empty((0, len(wanted))), *(np.column_stack(block) for block in blocks)])
+
+
 def row_blocks(file, width, wanted, *, block, longest=LONGEST):
     """The records from here to the end of a file, in blocks."""
     for data in line_blocks(file, block=block, longest=longest):
-        yield np.full((1, len(wanted)), math.nan) if data is None else rows_of(data, width, wanted, longest=longest)
+        yield rows_of(data, width, wanted, longest=longest, most=2)
 
 
 def bits(rows: np.ndarray) -> tuple[tuple[int, ...], bytes]:
@@ -65,7 +93,7 @@ def test_compiled_and_plain_reading_agree_to_the_bit(lines, width, longest, data
 def test_where_a_block_ends_changes_nothing(lines, block, last, mark):
     content = b"\n".join(lines) + (b"\n" if last else b"")
     blocks = row_blocks(io.BytesIO((b"\xef\xbb\xbf" if mark else b"") + content), 2, (1, 0), block=block, longest=12)
-    body = content if mark else content.removeprefix(b"\xef\xbb\xbf")
+    body = (MARK if mark else b"") + content
     whole = body if body.endswith(b"\n") or not body else body + b"\n"
     found = np.concatenate([np.empty((0, 2)), *blocks])
     assert bits(found) == bits(rows_by_line(whole, 2, (1, 0), longest=12))
@@ -78,7 +106,7 @@ def test_a_hostile_line_changes_its_own_row_only(line, place, block, end):
     without = rows_by_line(b"".join(x + b"\n" for x in PLAIN), 3, (0, 1, 2))
     content = end.join([*PLAIN[:place], line, *PLAIN[place:]]) + end
     found = np.concatenate([np.empty((0, 3)), *row_blocks(io.BytesIO(content), 3, (0, 1, 2), block=block)])
-    empty = line.removesuffix(b"\r") == b"" or (place == 0 and line.removesuffix(b"\r") == b"\xef\xbb\xbf")
+    empty = line.removesuffix(b"\r") == b"" or line.removesuffix(b"\r") == MARK
     if line == b"\r" and end == b"\r\n":
         empty = False  # one CR is left of two
     assert len(found) == len(PLAIN) + (not empty)

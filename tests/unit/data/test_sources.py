@@ -218,8 +218,9 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
         gram(tmp_path / "rows.txt")
     pq.write_table(pa.table({"a": [1.0], "b": [1.0]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"a": [1.0]}), tmp_path / "2.parquet")
-    with pytest.raises(ParameterError, match=r"same columns in every file; got .*2.parquet"):
+    with pytest.raises(ParameterError, match=r"same columns in every file") as caught:
         gram(tmp_path)
+    assert "2.parquet" not in str(caught.value)  # names below a folder may be private
     (tmp_path / "broken.arrow").write_text("no Arrow file")
     with pytest.raises(ParameterError, match=r"readable file of its kind; got .*broken"):
         gram(tmp_path / "broken.arrow")
@@ -239,7 +240,7 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
         (np.zeros((3, 2), dtype=complex), "real numbers"),
         (np.array([["a", "b"]]), "real numbers"),
         (np.ma.masked_array(np.zeros((2, 2))), "masked"),
-        ([[1.0, 2.0]], "data must be an array.*got list"),
+        ([[1.0, 2.0], 3.0], "data must be a list of rows.*got a list of something else"),
         (pl.LazyFrame({"a": [1.0]}), "polars DataFrame; got LazyFrame"),
         (42, "data must be an array"),
     ],
@@ -286,6 +287,6 @@ def test_types_of_text_do_not_tell_the_longest_cell() -> None:
             assert not any(digit in str(caught.value).replace("64 bits", "") for digit in "0123456789")
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame({"a": ["x"]}, schema={"a": pl.Enum(["x", "secret"])})
-    with pytest.raises(ParameterError, match="got dtype Enum") as caught:
+    with pytest.raises(ParameterError, match="got text") as caught:
         exact_gram(frame, row_norm_bound=1.0)
     assert "secret" not in str(caught.value)

@@ -10,9 +10,8 @@ import pytest
 
 import ndis
 from helpers.places import ROOT
-from ndis.dominance.cells import Values, cell_holds
 from ndis.dominance.compare import compare, reachable
-from ndis.dominance.curves import Curve, prove
+from ndis.dominance.curves import PairCurve, Values, cell_holds, prove
 from ndis.errors import ParameterError
 
 _place = ROOT / "benchmarks" / "dominance.py"
@@ -172,7 +171,7 @@ def test_prove_says_yes_only_if_the_curve_is_above():
     for _ in range(20):
         rows = np.exp(rng.normal(0, 0.3, 2)), rng.normal(0, 0.5, 2), rng.integers(1, 5, 2)
         a, b = pair(*rows), pair(rows[0], rows[1] * 1.01, rows[2])
-        assert not prove(Curve(a), Curve(b))
+        assert not prove(PairCurve(a), PairCurve(b))
 
 
 def test_no_wrong_answer_on_random_and_touching_pairs():

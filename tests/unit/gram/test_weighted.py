@@ -15,7 +15,7 @@ from ndis.gram import host
 from ndis.gram.sums import RecordSums
 from ndis.gram.terms import gradient_rule
 from ndis.gram.weighted import WeightedAccumulator
-from ndis.learn._softmax import calibrated_gradients
+from ndis.learn._logistic_regression import calibrated_gradients
 from ndis.mechanisms.gaussian import unit_noise
 
 # A torch device that every machine has; None, the host, if torch is not installed.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from helpers.places import ROOT
 from ndis.cli import app
@@ -58,11 +58,12 @@ def commands(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("line", sorted({line for page in PAGES for line in commands(page)}))
 def test_commands(line, tmp_path, monkeypatch):
-    """Every `ndis` line shown works in a folder that holds the two files the documents speak of."""
+    """Every `ndis` line shown works in a folder that holds the files that the documents speak of."""
     moments = {"mean_p": [0.5, 0], "cov_p": [[1.3, 0.2], [0.2, 0.9]]}
     moments |= {"mean_q": [0, 0], "cov_q": [[1, -0.1], [-0.1, 1.1]]}
     np.savez(tmp_path / "gaussians.npz", **moments)
     (tmp_path / "gaussians.json").write_text(json.dumps(moments))
+    (tmp_path / "claim.toml").write_text('claim = {epsilon = 5.0, delta = 1e-3}\npairs = ["gaussians.json"]\n')
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
     assert result.exit_code == 0, result.output

@@ -19,22 +19,26 @@ SOURCE = ROOT / "src"
 LAYERS = (
     ("ndis.errors", "ndis.enclosure", "ndis._version"),
     ("ndis._validate", "ndis._balls", "ndis._json", "ndis._npy", "ndis._rounding", "ndis._text", "ndis._files"),
+    ("ndis._formulas",),
+    ("ndis._digits",),
+    ("ndis._chart",),
+    ("ndis._pages",),
     ("ndis._exact", "ndis._search"),
     ("ndis._compile",),
     ("ndis.spectrum",),
     ("ndis.accountant",),
     ("ndis.pair", "ndis.chi_square"),
-    ("ndis.loss", "ndis.plotting", "ndis._groups", "ndis._pair_json"),
-    ("ndis.paper",),
+    ("ndis.plotting", "ndis._groups", "ndis._pair_json"),
     ("ndis.profile",),
     ("ndis.worst_case",),
     ("ndis.dominance",),
     ("ndis.data", "ndis.noise"),
     ("ndis.gram",),
-    ("ndis.ledger", "ndis.schema"),
+    ("ndis.schema",),
     ("ndis.mechanisms",),
-    ("ndis.dpsgd", "ndis.models"),
+    ("ndis.dpsgd", "ndis.models", "ndis.ledger"),
     ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
+    ("ndis.paper",),
     ("ndis",),
     ("ndis.cli",),
     ("ndis.__main__",),
@@ -48,11 +52,11 @@ CIRCLES_LEFT: tuple[str, ...] = ()
 LATE = {
     "ndis.__main__": "an interrupt during the imports must find the handler in place",
     "ndis.cli": "a command loads what it runs, so that the help is there at once",
-    "ndis.ledger.charging": "most releases have no ledger that pays, and these load none of its modules",
+    "ndis.ledger.report": "few ledgers are printed, and templates take a while to load",
     "ndis.gram.device": "the fused kernel needs triton at import, which few users have",
 }
 LATE_LEFT: tuple[str, ...] = ()
-HEAVY = ("numba", "scipy", "matplotlib", "flint", "sklearn", "pandas", "pyarrow", "dask", "torch", "typer", "rich")
+HEAVY = ("numba", "scipy", "matplotlib", "flint", "sklearn", "pandas", "pyarrow", "dask", "torch", "click", "rich")
 
 
 def modules() -> dict[str, Path]:
@@ -120,7 +124,7 @@ def test_imports_run_one_way(module):
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("ndis.loss", "from ndis.profile import PrivacyProfile"),
+        ("ndis.plotting", "from ndis.profile import PrivacyProfile"),
         ("ndis.spectrum.evaluate", "from ndis.pair import GaussianPair"),
         ("ndis.pair", "def f():\n    from ndis.profile import PrivacyProfile"),
         ("ndis.spectrum.contour", "import ndis.chi_square"),

@@ -44,7 +44,7 @@ def test_every_public_name_is_there():
     assert names <= set(ndis.__all__) <= names | modules
 
 
-@pytest.mark.parametrize("module", ["numpy", "typer", "ndis.cli.spectrum"])
+@pytest.mark.parametrize("module", ["numpy", "click", "ndis.cli.spectrum"])
 def test_an_interrupt_while_the_command_is_being_imported(module, tmp_path):
     """The module that comes in the place of the named one is interrupted, as by Ctrl-C."""
     code = f"""

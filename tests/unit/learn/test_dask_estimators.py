@@ -105,11 +105,10 @@ def test_fit_says_who_takes_a_collection(schema: ndis.Schema | None, frame: pd.D
                 model.fit(rows, parts.spend)
 
 
-def test_what_reads_rows_in_memory_says_so(frame: pd.DataFrame) -> None:
+def test_a_schema_reads_a_collection_as_it_reads_a_frame(frame: pd.DataFrame) -> None:
     parts = dd.from_pandas(frame, npartitions=2)
-    for read in (SCHEMA.encode, SCHEMA.preview):
-        with pytest.raises(ParameterError, match="data must be in memory or in files here; got a dask collection"):
-            read(parts)
+    assert SCHEMA.encode(parts).tobytes() == SCHEMA.encode(frame).tobytes()
+    assert repr(SCHEMA.preview(parts)) == repr(SCHEMA.preview(frame))
     with pytest.raises(ParameterError, match="columns and header must be left out"):
         SCHEMA.table(parts, header=True)
     text = dd.from_pandas(pd.DataFrame({"age": ["x"], "region": ["N"], "spend": [1.0]}), npartitions=1)

@@ -7,8 +7,8 @@ import pytest
 
 from ndis.learn._empirical_bayes import GROWTH, Preconditioner, Round, posterior_mean, predicted
 from ndis.learn._inference import unshrunk
-from ndis.learn._releases import EDGES, next_clip, tail
-from ndis.learn._rounds import Measured, fit_rounds
+from ndis.learn._linear_regression import Measured, fit_rounds
+from ndis.learn._rounds_estimator import EDGES, next_clip, tail
 
 
 @pytest.fixture

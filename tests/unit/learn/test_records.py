@@ -10,7 +10,7 @@ from helpers.sketches import PLAIN
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
 from ndis.learn import PrivateCovariance, PrivateRidge
-from ndis.learn._base import private_rows, private_targets
+from ndis.learn._records import private_rows, private_targets
 
 
 class TestTargetTypes:
@@ -62,7 +62,7 @@ def test_no_cell_changes_how_another_is_read():
 
 @pytest.mark.parametrize("data", [[[1, 2], [3]], [[1, 2], 3]])
 def test_shapes_alone_are_refused(data):
-    with pytest.raises(ParameterError, match="data must be rows with equally many cells"):
+    with pytest.raises(ParameterError, match="data must be a list of rows with equally many cells"):
         PLAIN.release(data)
     with pytest.raises(ParameterError, match="y must be rows with equally many cells"):
         private_targets(None, data)

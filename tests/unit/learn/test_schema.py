@@ -105,7 +105,7 @@ class TestRidge:
             PrivateRidge(schema=Schema({"region": (0, 1)}, target=("spend", 0, 1))).fit(frame)
         with pytest.raises(ParameterError, match="target must be left out, or 'spend' as the schema says; got 'age'"):
             PrivateRidge(schema=SCHEMA).fit_data(frame, target="age")
-        with pytest.raises(ParameterError, match="y must be one column of the type that the schema says; got text"):
+        with pytest.raises(ParameterError, match="column 'spend' must hold numbers .*, as the schema says; got text"):
             PrivateRidge(schema=SCHEMA).fit(frame, frame.bought)
 
     def test_a_smaller_norm_bound(self, frame: Any) -> None:
@@ -327,7 +327,7 @@ class TestGaussianProcess:
         labels = f[:, :3] + np.sqrt(tau) * rng.normal(size=(40_000, 3))  # the mean of ten labels at every point
         smooth = RBF(1.0)(x) @ np.linalg.inv(RBF(1.0)(x) + tau * np.eye(3))
         released = labels @ smooth.T + np.sqrt(model.mechanism_.noise_variance) * rng.normal(size=(40_000, 3))
-        from ndis.learn._gp import prediction_weights
+        from ndis.learn._gaussian_process import prediction_weights
 
         weights = prediction_weights(model.mechanism_.model, np.eye(3), noise_variance=model.mechanism_.noise_variance)
         predicted = released @ weights.T @ RBF(1.0)(points, x).T

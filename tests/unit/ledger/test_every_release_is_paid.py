@@ -101,11 +101,15 @@ def test_mechanisms(name: str, with_schema: bool, source: str, files: Path, tmp_
     where = {"schema": SCHEMA} if with_schema else {"targets": ["spend"]}
     how = where | ({"header": True} if source == "rows.csv" else {})
     ledger = ledger_for(tmp_path, mechanism)
-    paid = mechanism.release(data, **how, ledger=ledger.path, slot="one")
+    paid = ledger.release("one", mechanism, data, **how)
     assert paid.receipt.ledger["entry"] == 1
     with pytest.raises(ndis.BudgetError):
+        ledger.release("one", mechanism, data, **how)
+    with pytest.raises(ndis.BudgetError), ledger.charge("one", mechanism):
+        pytest.fail("the block of a refused charge must not run")
+    with pytest.warns(DeprecationWarning, match="charge"), pytest.raises(ndis.BudgetError):
         mechanism.release(data, **how, ledger=ledger.path, slot="one")
-    with pytest.raises(ndis.ParameterError, match="ledger must be an existing ledger file"):
+    with pytest.warns(DeprecationWarning, match="charge"), pytest.raises(ndis.ParameterError, match="existing"):
         mechanism.release(data, **how, ledger=tmp_path / "none.ledger", slot="one")
 
 

@@ -155,30 +155,10 @@ def test_a_backup_is_whole_and_new(plan, tmp_path):
         plan.backup(tmp_path / "copy.db")
 
 
-def test_a_later_format_is_refused_and_an_older_one_is_migrated(plan, monkeypatch):
-    heads = spend(plan)
+def test_another_format_is_refused(plan, monkeypatch):
     monkeypatch.setattr(store_module, "FORMAT_VERSION", 2)
-    with pytest.raises(LedgerError, match=r"has format version 1; .* needs 2; migrate it"):
+    with pytest.raises(LedgerError, match=r"has format version 1; .* needs 2$"):
         ndis.Ledger(plan.path)
-    with pytest.raises(LedgerError, match="nothing leads from there"):
-        ndis.Ledger.migrate(plan.path)
-    monkeypatch.setitem(store_module._MIGRATIONS, 1, "CREATE TABLE notes (text TEXT); CREATE INDEX n ON notes (text);")
-    migrated = ndis.Ledger.migrate(plan.path)
-    assert migrated.verify(heads=heads) == 6
-    assert ndis.Ledger.migrate(plan.path).head() == plan.head()
-    monkeypatch.undo()
-    with pytest.raises(LedgerError, match=r"has format version 2; .* needs 1$"):
-        ndis.Ledger(plan.path)
-
-
-def test_a_migration_that_fails_changes_nothing(plan, monkeypatch):
-    spend(plan)
-    monkeypatch.setattr(store_module, "FORMAT_VERSION", 2)
-    monkeypatch.setitem(store_module._MIGRATIONS, 1, "CREATE TABLE notes (text TEXT); CREATE TABLE entries (x);")
-    with pytest.raises(LedgerError):
-        ndis.Ledger.migrate(plan.path)
-    monkeypatch.undo()
-    assert ndis.Ledger(plan.path).verify() == 6
 
 
 def test_processes_that_race_and_are_killed_leave_a_sound_ledger():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -50,7 +49,7 @@ def test_guarantee_is_exact_and_attained():
     assert 0.9999999e-5 < box.lower <= box.upper <= 1e-5
     assert mechanism.attained()[0].profile.certify(1.0) == box
     with pytest.raises(ndis.ParameterError, match="noise_std must keep delta"):
-        replace(mechanism, noise_std=0.999999 * mechanism.noise_std)
+        type(mechanism)(**mechanism.arguments() | {"noise_std": 0.999999 * mechanism.noise_std})
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "1", [1.0, 2.0], 1e-300])
@@ -130,3 +129,19 @@ def test_what_is_no_finite_number_counts_as_zero():
     assert _finite(np.array([math.nan, 1.5], dtype=np.float32)).to_float().tolist() == [0.0, 1.5]
     for scalar in (None, 10**400, Decimal("nan")):
         assert _finite(scalar).shape == ()
+
+
+def test_epsilon_and_delta_are_functions_and_the_target_is_a_number():
+    mechanism = GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0)
+    assert (mechanism.target_epsilon, mechanism.target_delta) == (1.0, 1e-5)
+    assert mechanism.epsilon(1e-5) == pytest.approx(1.0, rel=1e-9)
+    assert mechanism.delta(1.0) == pytest.approx(1e-5, rel=1e-9)
+
+
+def test_a_copy_of_version_0_2_still_loads():
+    mechanism = GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0)
+    old = {name.removeprefix("target_"): value for name, value in vars(mechanism).items()}
+    again = object.__new__(GaussianMechanism)
+    again.__setstate__(old)
+    assert vars(again) == vars(mechanism)
+    assert again.delta(1.0) == mechanism.delta(1.0)

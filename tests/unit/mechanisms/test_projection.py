@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from fractions import Fraction
 
@@ -14,6 +13,7 @@ from helpers.sketches import MECHANISMS, PLAIN, PUBLIC, SAMPLED, TESTED, each, s
 from ndis.errors import BudgetError, NotPrivateWarning, ParameterError
 from ndis.learn import PrivateCovariance
 from ndis.mechanisms.sketch_law import ProjectionLaw
+from ndis.paper import calibrated_projection
 from ndis.profile import PrivacyProfile
 
 RNG = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def test_nothing_of_the_rows_is_kept():
     rows = RNG.normal(size=(321, 2))
     release = TESTED.release(rows)
     assert vars(release).keys() == {"sketch", "mechanism", "ridge", "receipt", "names", "targets"}
-    public = vars(TESTED).keys() - {"epsilon", "delta", "adjacency"}
+    public = TESTED.arguments().keys() - {"epsilon", "delta", "adjacency"}
     assert release.receipt.parameters.keys() == public | {"released_ridge", "noisy_eigenvalue"}
     assert 321 not in release.receipt.parameters.values()
     assert "321" not in repr(release)
@@ -169,7 +169,7 @@ def test_with_ridge_states_what_the_ridge_gives():
         again = type(mechanism).with_ridge(
             ridge=mechanism.ridge, delta=1e-6, sketch_size=12, row_norm_bound=1.0, **more
         )
-        assert again.epsilon == pytest.approx(1.0, rel=1e-9)
+        assert again.target_epsilon == pytest.approx(1.0, rel=1e-9)
         assert again.calibration == "given"
     with pytest.raises(TypeError, match="needs sketch_size"):
         ndis.RandomProjection.with_ridge(ridge=1.0, delta=1e-6, row_norm_bound=1.0)
@@ -182,14 +182,14 @@ def test_with_ridge_states_what_the_ridge_gives():
 
 def test_calibrations_that_do_not_apply_are_refused():
     for make in (
-        lambda: ndis.PoissonProjection.calibrated(**PUBLIC, rate=0.5, calibration="lsv"),
-        lambda: ndis.RandomProjection.calibrated(**PUBLIC, adjacency="replace-one", calibration="lsv"),
-        lambda: ndis.PTRProjection.calibrated(**PUBLIC, test_noise_std=10.0, calibration="lsv"),
+        lambda: calibrated_projection("lsv", ndis.PoissonProjection, **PUBLIC, rate=0.5),
+        lambda: calibrated_projection("lsv", **PUBLIC, adjacency="replace-one"),
+        lambda: calibrated_projection("lsv", ndis.PTRProjection, **PUBLIC, test_noise_std=10.0),
     ):
         with pytest.raises(ParameterError, match="lsv"):
             make()
     with pytest.raises(BudgetError, match="epsilon"):
-        ndis.RandomProjection.calibrated(**{**PUBLIC, "epsilon": 0.0}, calibration="lsv")
+        calibrated_projection("lsv", **PUBLIC | {"epsilon": 0.0})
 
 
 def test_family_is_exact_in_its_binary_inputs():
@@ -203,7 +203,7 @@ def test_family_is_exact_in_its_binary_inputs():
 
 def test_far_budgets():
     for kind, more in ((ndis.RandomProjection, {}), (ndis.PoissonProjection, {"rate": 0.1})):
-        assert kind.calibrated(**PUBLIC | {"epsilon": 800.0}, calibration="renyi", **more).ridge > 0
+        assert calibrated_projection("renyi", kind, **PUBLIC | {"epsilon": 800.0}, **more).ridge > 0
         assert kind.calibrated(**PUBLIC | {"delta": 1e-310}, **more).ridge > PLAIN.ridge
 
 
@@ -214,9 +214,9 @@ def test_arguments_of_the_wrong_kind():
     with pytest.raises(ParameterError, match="records"):
         PrivateCovariance(row_norm_bound=1.0, records=10**400).fit(np.eye(2))
     with pytest.raises(ParameterError, match="adjacency"):
-        dataclasses.replace(PLAIN, adjacency=np.array(["add-remove", "x"]))
+        ndis.RandomProjection(**PLAIN.arguments() | {"adjacency": np.array(["add-remove", "x"])})
     with pytest.raises(ParameterError, match="sketch_sizes must be several sizes"):
-        ndis.choose_sketch_size(epsilon=1.0, delta=1e-6, row_norm_bound=1.0, columns=3, sketch_sizes=100)
+        ndis.RandomProjection.sizes(epsilon=1.0, delta=1e-6, row_norm_bound=1.0, columns=3, sketch_sizes=100)
     assert PLAIN.release(np.eye(3), columns=np.int64(1)).sketch.shape == (12, 1)
     with pytest.raises(ParameterError, match="columns"):
         PLAIN.release(np.eye(3), columns=1.5)

@@ -18,7 +18,7 @@ import pytest
 import ndis
 from helpers.sketches import PLAIN, PUBLIC, each
 from ndis.errors import ParameterError
-from ndis.mechanisms.release import ProjectionRelease
+from ndis.mechanisms.releases import ProjectionRelease
 
 RNG = np.random.default_rng(0)
 OTHER = PUBLIC | {"sketch_size": 20}

@@ -17,6 +17,7 @@ from ndis.mechanisms.lifted import noisy_pair
 from ndis.models import BohningLogistic, newton
 from ndis.models.exact_solve import exact_inverse
 from ndis.models.logistic import hessian_leverage, margins
+from ndis.paper.sensitivities import paper_sensitivity
 
 MODEL = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
 
@@ -60,11 +61,13 @@ def test_the_float_certificate_bounds_the_gradient_anywhere():
         assert true <= bound <= true * (1 + 1e-9) + 1e-9
 
 
-def test_the_exponential_of_the_certificate():
+def test_the_sigmoid_of_the_certificate():
     x = np.r_[np.random.default_rng(0).uniform(0, 700, 500), np.linspace(0, 1, 300), np.arange(1, 50) * math.log(2) / 2]
+    margins_ = np.r_[x, -x]
     with mpmath.workprec(120):
-        errors = [abs(mpmath.mpf(e) * mpmath.exp(mpmath.mpf(v)) - 1) for e, v in zip(newton._decay(x), x, strict=True)]
-    assert max(errors) <= 2.0**-46
+        true = [1 / (1 + mpmath.exp(mpmath.mpf(v))) for v in margins_]
+        errors = [abs(mpmath.mpf(a) - b) for a, b in zip(newton._weights(margins_), true, strict=True)]
+    assert max(errors) <= newton._SIGMOID_ERROR
 
 
 def test_a_certificate_that_cannot_be_met_refuses_before_anything_is_released(monkeypatch):
@@ -168,13 +171,13 @@ def test_the_last_piece_is_the_lone_direction():
 
 def test_paper_sensitivity():
     model = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5, max_records=455, dimension=30)
-    found = model.sensitivity_paper(17.0)
+    found = paper_sensitivity(model, 17.0)
     least = 1 / (3 + 455 * 1.5**2 / 4)
     assert found.shift_bound == pytest.approx(0.5 / math.sqrt(17 + least), rel=1e-5)
     assert found.log_ratio_bound == pytest.approx(math.log((17 + 1 / 3) / (17 + least)), rel=1e-12)
     assert found.log_det_bound == pytest.approx(30 * found.log_ratio_bound, rel=1e-12)
     with pytest.raises(ParameterError, match="dimension must be given"):
-        MODEL.sensitivity_paper(17.0)
+        paper_sensitivity(MODEL, 17.0)
 
 
 def test_attained_is_inside_the_envelope_and_gets_close():
@@ -229,7 +232,7 @@ def test_the_mean_needs_the_noise_of_the_gaussian_mechanism():
 def test_the_mean_under_the_paper_bound_is_that_of_the_mean():
     """The paper's Δ counts the least variance of the posterior, which a released mean does not have."""
     given = {"l2_penalty": 3.0, "row_norm_bound": 1.5, "max_records": 5, "dimension": 2}
-    draw, mean = (BohningLogistic(**given, release=release).sensitivity_paper(0.01) for release in ("draw", "mean"))
+    draw, mean = (paper_sensitivity(BohningLogistic(**given, release=release), 0.01) for release in ("draw", "mean"))
     assert mean.shift_bound > 1.5 * draw.shift_bound
     assert mean.log_ratio_bound == 0
 

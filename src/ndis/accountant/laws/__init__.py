@@ -1,1 +1,204 @@
-"""Log-moments of single steps, as the contour needs them."""
+"""A law is what one step adds to a composition. This page says what a new law must answer; nothing else is needed.
+
+A step has a privacy loss L, the logarithm of the likelihood ratio of its two outputs, under the first of them. For
+one order ("remove" or "add") the law of L is known by its moments
+
+    M(s) = E e^{sL},      0 ≤ Re s < limit,
+
+and steps compose by adding n log M(s). Every law stands in one file of this folder, with two classes next to each
+other: one evaluates M in floats with an error estimate (`Law`), the other encloses it in balls (`BallLaw`).
+
+**Floats.** `Law.centred` returns log M(s) − s·mean for points of the upper half-plane. The mean is split off because n
+log M is needed to an absolute error of 1e-12, and log M(s) is near s·mean where M is near 1. The error estimate must be
+sound: it is the only thing that decides whether a float is returned. A value that is not known is NaN, with an infinite
+error. The logarithm may be on any branch. The contour multiplies by whole numbers and takes exponentials.
+
+**Balls.** `BallLaw` lives at the working precision of `flint`. Its methods return balls that contain the true value,
+whatever happens; `digits` only says how far the caller needs the value (an error of about e^−digits of M(c)). A method
+that cannot answer raises PrecisionError. Two methods return floats, `log_moment` and `log_ceiling`. They only serve
+plans, so no proof rests on them, but they are called about a hundred times for one certificate.
+
+- `moment`: M(c) at a real c > 0.
+- `line`: M(c + ik·step) for k = 0 … count − 1, all at once. If M is a sum of geometric sequences in k,
+  `ndis.accountant.laws.geometric` adds them up by products of matrices.
+- `ceiling`: a bound of |M(c + iy')| for every y' ≥ y. M(c) itself is one. The better the bound falls with y, the
+  fewer nodes a certificate needs. If it does not fall, the certificate smooths the loss.
+- `ends`: an interval that contains every loss; infinite ends are allowed.
+- `delta`: δ(ε) of the step alone, for any ε. It is the rigorous tail bound of the law, and the discretised stand-ins
+  of `ndis.accountant.stand_ins` are made from it where no sum of moments is short enough.
+
+**Joining a composition.** `ndis.accountant.composition.Composition` takes objects with the two members of `Release`. It
+asks them for their law in one order and composes whatever laws it gets.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from flint import acb, acb_mat, arb
+from numpy.typing import NDArray
+
+from ndis._balls import Ball
+from ndis._validate import Floats, Order
+from ndis.errors import PrecisionError
+
+__all__ = ["BallLaw", "Complexes", "Law", "Order", "Release", "geometric", "product", "sampled_view"]
+
+Complexes = NDArray[np.complex128]
+
+
+class Law(Protocol):
+    """Evaluate the moments of one step in floats.
+
+    Attributes
+    ----------
+    mean : float
+        The mean loss E L.
+    limit : float
+        M(s) is finite for 0 ≤ Re s < limit; may be inf.
+    largest : float
+        The phase of e^{sL} turns by at most |Im s|·largest where it counts; 0 for a closed form, which loses no digits.
+    ends : tuple of float
+        The least and the largest loss; may be −inf and inf.
+    uncertainty : float
+        Rounding of the inputs moved a loss x by up to uncertainty·(size + |x|); 0 if the inputs are exact.
+    size : float
+        See `uncertainty`.
+    """
+
+    mean: float
+    limit: float
+    largest: float
+    ends: tuple[float, float]
+    uncertainty: float
+    size: float
+
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        """Return log M(s) − s·mean and its absolute error at points with Im s ≥ 0."""
+
+    def far_losses(self, s: float) -> tuple[float, float]:
+        """Return share and spread of large losses under the law tilted by e^{sL}, if they lie apart; else 0, 0."""
+
+    def reversed(self) -> Law:
+        """Return the law of the other order."""
+
+    def enclosed(self) -> BallLaw:
+        """Return the law in balls, at the working precision."""
+
+
+class BallLaw(Protocol):
+    """Enclose the moments of one step; the module says what each method must prove.
+
+    Attributes
+    ----------
+    limit : float
+        M(c) is finite for 0 ≤ c < limit, rounded down; may be inf.
+    """
+
+    limit: float
+
+    def log_moment(self, c: float) -> float:
+        """Return log M(c) in floats, for a plan."""
+
+    def log_ceiling(self, c: float, y: float) -> float:
+        """Return the logarithm of the ceiling at c + iy less log M(c) in floats, for a plan; at most 0."""
+
+    def moment(self, c: float, digits: float) -> Ball:
+        """Enclose M(c) for a real c > 0."""
+
+    def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
+        """Enclose M(c + ik·step) for k = 0 … count − 1."""
+
+    def ceiling(self, c: float, y: float, digits: float) -> Ball:
+        """Bound |M(c + iy')| for every y' ≥ y."""
+
+    def ends(self) -> tuple[Ball, Ball]:
+        """Enclose the least and the largest loss."""
+
+    def delta(self, epsilon: float) -> Ball:
+        """Enclose δ(ε) of the step alone."""
+
+
+class Release(Protocol):
+    """Describe equal releases of one mechanism, for a composition."""
+
+    count: int
+
+    def law(self, order: Order) -> Law:
+        """Return the law of one release in one order."""
+
+
+def product(rates: tuple[float, ...]) -> Ball:
+    """Enclose the product of some rates at the working precision."""
+    total = arb(1)
+    for q in rates:
+        total *= arb(q)
+    return total
+
+
+def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> Ball | tuple[Ball, Ball]:
+    """Return (w, ε') with δ(ε) = w·δ'(ε') for one Poisson sample at this rate (thm:poisson-sampling), or δ(ε) itself.
+
+    δ' belongs to the pair without sampling, of the same order. δ(ε) is known where it lies beyond an end of the loss.
+    """
+    grown = arb(epsilon).expm1()
+    weight = rate if remove else rate - (1 - rate) * grown
+    if weight <= 0:
+        return arb(0)
+    if remove and grown + rate <= 0:
+        return -grown
+    inner = (grown / weight).log1p() if remove else (rate * arb(epsilon).exp() / weight).log()
+    if not inner.is_finite():
+        raise PrecisionError(f"one sampled step at epsilon = {epsilon!r} is out of reach")
+    return weight, inner
+
+
+def geometric(weights: list[Any], logs: list[Any], error: Ball, step: Ball, count: int) -> list[Any]:
+    """Enclose Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, by products of two matrices in C.
+
+    The terms fall with k. Those that are certainly small from some k on are dropped there, and join the error.
+
+    >>> values = geometric([acb(2)], [acb(0, 1)], arb(0), arb(1), 3)  # 2e^{−k}
+    >>> [round(float(v.real), 6) for v in values]
+    [2.0, 0.735759, 0.270671]
+    """
+    turn = acb(0, step)
+    height = math.isqrt(count - 1) + 1
+    near = _powers([(turn * log).exp() for log in logs], height)
+    far = _powers([(height * turn * log).exp() for log in logs], -(-count // height))
+    rows = [[weight * z for weight, z in zip(weights, row, strict=True)] for row in near]
+    sizes = [weight.abs_upper() if log.imag >= 0 else arb.pos_inf() for weight, log in zip(weights, logs, strict=True)]
+    small = (error / (4 * len(weights) + 1)).lower()
+    out: list[Any] = []
+    start = 0
+    while start < len(far):
+        end = min(max(2 * start, start + 1), len(far))
+        slack, kept = error, list[int]()
+        for j, (size, z) in enumerate(zip(sizes, far[start], strict=True)):
+            left = size * z.abs_upper()
+            if left < small:
+                slack += left
+            else:
+                kept.append(j)
+        if kept:
+            left_part = acb_mat([[row[j] for j in kept] for row in far[start:end]])
+            entries = (left_part * acb_mat([[row[j] for j in kept] for row in rows]).transpose()).entries()
+        else:
+            entries = [acb(0)] * ((end - start) * height)
+        unknown = arb(0, slack.upper())
+        out += [m + acb(unknown, unknown) for m in entries]
+        start = end
+    return out[:count]
+
+
+def _powers(base: list[Any], count: int) -> list[list[Any]]:
+    """Return the powers 0 … count−1 of each entry.
+
+    Each power is a product of two halves, because a long chain of complex products would inflate the balls.
+    """
+    powers = [[acb(1)] * len(base), base]
+    for k in range(2, count):
+        powers.append([x * y for x, y in zip(powers[k // 2], powers[k - k // 2], strict=True)])
+    return powers[:count]

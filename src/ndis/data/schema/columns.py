@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ndis.data.schema.cells import MISSING, Cells, Floats, day_number, days, numbers, text_of, texts, truths
+from ndis.data.cells import MISSING, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
 __all__ = ["Boolean", "Category", "Column", "Date", "Number"]
 
-UNKNOWN = -1.0
 PLACEHOLDER = "?"  # what the template of `ndis schema init` leaves to the user
 
 
@@ -131,7 +130,7 @@ class Number(_Range):
     high: float
     fill: float | None = None
 
-    kinds = ("number", "boolean", "cells")
+    kinds = ("number", "boolean", "cells", "objects")
     numeric = True
 
     def __post_init__(self) -> None:
@@ -166,7 +165,7 @@ class Boolean(_AnyColumn):
 
     fill: bool | None = None
 
-    kinds = ("number", "boolean", "text", "cells")
+    kinds = ("number", "boolean", "text", "cells", "objects")
     centre = 0.5
     half_width = 0.5
     values = (False, True)
@@ -213,7 +212,7 @@ class Date(_Range):
     high: date
     fill: date | None = None
 
-    kinds = ("date", "text", "cells")
+    kinds = ("date", "text", "cells", "objects")
 
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
@@ -256,7 +255,7 @@ class Category(_AnyColumn):
     values: tuple[Any, ...]
     fill: Any = None
 
-    kinds = ("number", "boolean", "text", "cells")
+    kinds = ("number", "boolean", "text", "cells", "objects")
 
     def __post_init__(self) -> None:
         given: Any = self.values
@@ -283,20 +282,22 @@ class Category(_AnyColumn):
 
     def read(self, cells: Cells) -> Floats:
         """The number of each cell's category, counted from 0; −1 where it is not listed, NaN where it is missing."""
-        place: dict[str | None, float] = {None: math.nan} | dict.fromkeys(MISSING, math.nan)
+        place = dict.fromkeys(sorted(MISSING), math.nan)
         for i, text in enumerate(self.texts):
             if text.lower() in ("true", "false"):  # a boolean is written in several ways
                 for word in (text.lower(), text.title(), text.upper()):
                     place.setdefault(word, float(i))
         place |= {text: float(i) for i, text in enumerate(self.texts)}
-        return np.array([place.get(text, UNKNOWN) for text in texts(cells)], dtype=np.float64)
+        return words(cells, place)
 
     def encode_values(self, values: Floats) -> Floats:
         """One column per value; a row of zeros where a cell is not listed, of NaN where it is missing without fill."""
+        count = len(self.values)
+        rows = np.concatenate([np.eye(count), np.zeros((1, count)), np.full((1, count), np.nan)])
         filled = self._filled(values)
-        found = np.asarray(filled[:, None] == np.arange(len(self.values)), dtype=np.float64)
-        found[np.isnan(filled)] = np.nan
-        return found
+        return np.asarray(
+            rows[np.where(np.isnan(filled), count + 1, np.where(filled < 0, count, filled)).astype(np.intp)]
+        )
 
     def codes(self, values: Floats) -> Floats:
         """The number of the category from what `read` found; NaN where it is not listed, or missing without fill."""

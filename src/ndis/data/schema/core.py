@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 
 from ndis._files import write_file
-from ndis.data.dask import is_dask
-from ndis.data.schema.cells import Cells, Floats
+from ndis.data.cells import Cells, Floats
 from ndis.data.schema.columns import Boolean, Category, Column, Number, finite
 from ndis.data.schema.preview import Preview, preview
 from ndis.data.schema.spec import as_column, as_name, as_target, quoted, toml_value
-from ndis.data.schema.table import SchemaTransformer, Table, cells_of, dask_table
+from ndis.data.schema.table import SchemaTransformer, open_for
+from ndis.data.table import Table
 from ndis.errors import ParameterError
 
 __all__ = ["Schema"]
@@ -174,8 +174,16 @@ class Schema:
 
     # ------------------------------------------------------------------ rows
 
-    def table(self, data: Any, *, target: bool | None = None, columns: Any = None, header: bool = False) -> Any:
-        """The data as encoded rows, which every mechanism and estimator takes in place of data.
+    def table(
+        self,
+        data: Any,
+        *,
+        target: bool | None = None,
+        columns: Any = None,
+        header: bool = False,
+        progress: bool | None = None,
+    ) -> Table:
+        """Return the data as encoded rows, which every mechanism and estimator takes in place of data.
 
         Parameters
         ----------
@@ -188,6 +196,8 @@ class Schema:
             the order of the schema, with the target last.
         header : bool
             The first line of every CSV file holds public names.
+        progress : bool, optional
+            Show a progress bar for files; by default if standard error is a terminal.
 
         Examples
         --------
@@ -197,21 +207,15 @@ class Schema:
         >>> mechanism.release(schema.table({"age": [54, 18], "region": ["S", "N"]})).names
         ('age', 'region=N', 'region=S')
         """
-        with_target = self.target is not None if target is None else target
-        if with_target:
-            self.needed_target()
-        if is_dask(data):
-            if columns is not None or header:
-                raise ParameterError("columns and header", "be left out for data other than CSV files", "one of them")
-            return dask_table(self, data, target=with_target)
-        return Table(self, data, with_target, columns, header)
+        opened = open_for(self, data, columns=columns, header=header, progress=progress)
+        return opened.encoded(self, target=target)
 
     def encode(self, data: Any) -> Floats:
         """The feature columns of rows in memory, encoded: a frame, an Arrow table, a mapping of columns, or an array.
 
         A column that the schema names and the data lack is refused by name. Other columns are left alone.
         """
-        return self.encode_cells(cells_of(self, data, dict(self.columns)))
+        return open_for(self, data).encoded(self, target=False).matrix().arrays()[0]
 
     def encode_cells(self, cells: Sequence[Cells]) -> Floats:
         """The same from one array of cells per column, in the order of the schema."""
@@ -220,8 +224,9 @@ class Schema:
 
     def encode_target(self, data: Any) -> Floats:
         """The target column of rows in memory: in [−1, 1] for a number, the number of its class for a category."""
-        name = self.needed_target()
-        return self.encode_target_cells(cells_of(self, data, {name: self.target})[0])  # type: ignore[dict-item]
+        opened = open_for(self, data)
+        blocks = opened.cells(opened.columns_of(self, target=True, features=False))
+        return np.concatenate([np.empty(0), *(self.encode_target_cells(cells) for (cells,) in blocks)])
 
     def encode_target_cells(self, cells: Cells) -> Floats:
         """The same from an array of cells."""

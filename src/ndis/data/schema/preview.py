@@ -1,4 +1,4 @@
-"""The effect of a schema on public or synthetic rows, and the rows that it changes."""
+"""Show the effect of a schema on public or synthetic rows."""
 
 from __future__ import annotations
 
@@ -6,24 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndis._text import html_table, text_table
-from ndis.data.dask import computed, is_dask, tree
-from ndis.data.schema.columns import UNKNOWN, Column
-from ndis.data.schema.table import checked_columns
-from ndis.errors import ParameterError
+from ndis.data.cells import UNKNOWN, Floats
+from ndis.data.schema.changed import CORNER, changed_rows, is_listed, row_norms
+from ndis.data.schema.table import open_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ndis.data.schema.cells import Cells, Floats
     from ndis.data.schema.core import Schema
 
 __all__ = ["ColumnPreview", "Preview", "changed_rows", "preview"]
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
-_CORNER = 1.0 + 1e-9  # rounding may put a corner of the box beyond the bound
 _HEAD = ("column", "clipped", "unlisted", "missing")
 
 
@@ -68,7 +62,7 @@ class Preview:
 
     columns: tuple[ColumnPreview, ...]
     rows: int
-    norms: NDArray[np.float64]
+    norms: Floats
     row_norm_bound: float
     emptied: float
     beyond: float
@@ -129,23 +123,23 @@ class Preview:
 
 def preview(schema: Schema, rows: Any, *, columns: Any, header: bool) -> Preview:
     """See `Schema.preview`."""
-    wanted: dict[str, Column] = dict(schema.columns)
-    if schema.target_name is not None and schema.target is not None and _has(rows, schema.target_name):
-        wanted[schema.target_name] = schema.target
-    found, names = checked_columns(schema, rows, wanted, columns, header, False)
+    table = open_for(schema, rows, columns=columns, header=header, progress=False)
+    target = schema.target is not None and (schema.target_name in table.names or table.width > len(schema.columns))
+    wanted: dict[str, Any] = dict(schema.columns) | ({schema.needed_target(): schema.target} if target else {})
     totals = np.zeros((len(wanted), 3))
     norms: list[Floats] = []
     count = emptied = 0
-    for cells in found.read(names):
-        for total, values, column in zip(totals, _values(wanted, cells), wanted.values(), strict=True):
-            total += [column.outside(values).sum(), (values == UNKNOWN).sum() * _listed(column), np.isnan(values).sum()]
-        length = np.sqrt((schema.encode_cells(cells[: len(schema.columns)]) ** 2).sum(axis=1))
+    for cells in table.cells(table.columns_of(schema, target=target)):
+        values = [column.read(part) for column, part in zip(wanted.values(), cells, strict=True)]
+        for total, each, column in zip(totals, values, wanted.values(), strict=True):
+            total += [column.outside(each).sum(), ((each == UNKNOWN) & is_listed(column)).sum(), np.isnan(each).sum()]
+        length = row_norms(schema.encode_cells(cells[: len(schema.columns)]))
         norms.append(length[~np.isnan(length)])
         count += len(length)
         emptied += int(np.isnan(length).sum())
     every = np.concatenate([np.empty(0), *norms])
     shares = totals / max(count, 1)
-    beyond = int((every > schema.row_norm_bound * _CORNER).sum())
+    beyond = int((every > schema.row_norm_bound * CORNER).sum())
     return Preview(
         tuple(ColumnPreview(name, *share.tolist()) for name, share in zip(wanted, shares, strict=True)),
         count,
@@ -154,78 +148,3 @@ def preview(schema: Schema, rows: Any, *, columns: Any, header: bool) -> Preview
         emptied / max(count, 1),
         beyond / max(count, 1),
     )
-
-
-def _values(wanted: dict[str, Column], cells: list[Cells]) -> Iterator[Floats]:
-    return (column.read(part) for column, part in zip(wanted.values(), cells, strict=True))
-
-
-def _listed(column: Column) -> bool:
-    return hasattr(column, "texts")
-
-
-def _has(rows: Any, name: str) -> bool:
-    """Whether rows in memory have a target column; rows in files are taken to have it."""
-    if hasattr(rows, "columns") or hasattr(rows, "column_names") or isinstance(rows, dict):
-        return name in [str(each) for each in getattr(rows, "column_names", getattr(rows, "columns", rows))]
-    return isinstance(rows, str) or hasattr(rows, "__fspath__")
-
-
-def changed_rows(
-    schema: Schema,
-    data: Any,
-    *,
-    targets: Cells | None = None,
-    row_norm_bound: float | None = None,
-    kept: Sequence[int] | None = None,
-    columns: Any = None,
-    header: bool = False,
-    progress: bool | None = None,
-) -> int:
-    """**Private**: how many rows the schema changes by more than a map of units; release it only with noise.
-
-    A row counts once: if a cell is clipped, unknown or missing, the target included, or if the row is beyond the bound.
-    `targets` are the cells of a target that is not among the columns of data in memory. The bound is that of the
-    schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
-    """
-    bound = schema.row_norm_bound if row_norm_bound is None else row_norm_bound
-    columns_kept = list(range(len(schema.feature_names))) if kept is None else list(kept)
-    wanted: dict[str, Column] = dict(schema.columns)
-    if targets is None and schema.target_name is not None and schema.target is not None:
-        wanted[schema.target_name] = schema.target
-
-    def changed_in(part: Any, *, typed: bool = True) -> list[Any]:
-        found, names = checked_columns(schema, part, wanted, columns, header, progress, typed=typed)
-        return [_changed(schema, wanted, cells, bound, columns_kept) for cells in found.read(names)]
-
-    if is_dask(data):
-        schema.table(data, columns=columns, header=header)  # types that do not fit are refused
-        counts = tree(list(data.to_delayed()), lambda part: _total(changed_in(part, typed=False)), sum)
-        return int(computed(counts))
-    changed = changed_in(data)
-    if targets is not None and schema.target is not None:
-        whole = np.concatenate([np.zeros(0, dtype=bool), *changed])
-        values = schema.target.read(targets)
-        if len(whole) != len(values):
-            raise ParameterError("y", "have one target per row", "another number")
-        return int((whole | _trouble(schema.target, values)).sum())
-    return _total(changed)
-
-
-def _total(parts: list[Any]) -> int:
-    return sum(int(part.sum()) for part in parts)
-
-
-def _changed(
-    schema: Schema, wanted: dict[str, Column], cells: list[Cells], bound: float, kept: list[int]
-) -> NDArray[np.bool_]:
-    length = np.sqrt((schema.encode_cells(cells[: len(schema.columns)])[:, kept] ** 2).sum(axis=1))
-    changed: NDArray[np.bool_] = ~(length <= bound * _CORNER)
-    for column, values in zip(wanted.values(), _values(wanted, cells), strict=True):
-        changed = changed | _trouble(column, values)
-    return changed
-
-
-def _trouble(column: Column, values: Floats) -> Any:
-    """Which values are clipped, missing, or of no listed category."""
-    return column.outside(values) | np.isnan(values) | ((values == UNKNOWN) & _listed(column))

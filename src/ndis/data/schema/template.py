@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndis.data.files import open_columns
+from ndis.data.opening import open_table
 from ndis.data.schema.spec import quoted
 from ndis.errors import ParameterError
 
@@ -16,6 +16,7 @@ _LINES = {
     "text": '{ categories = ["?"] }',
     "date": '{ low = "?", high = "?" }',
     "cells": '{ low = "?", high = "?" }',
+    "objects": '{ low = "?", high = "?" }',
 }
 _HEAD = """\
 # What is public about this table. Replace every "?" by what is known without looking at the data: a range or a category
@@ -67,7 +68,9 @@ def template(data: Any, *, columns: Any = None, header: bool = False, target: st
     >>> "Rome" in text or "41" in text
     False
     """
-    kinds = open_columns(data, names=() if columns is None else columns, columns=columns, header=header).kinds
+    table = open_table(data, columns=columns, header=header)
+    names = table.names or tuple(map(str, range(table.width)) if columns is None else columns)
+    kinds = {name: kind for name, kind in zip(names, table.kinds, strict=True) if name}
     if target is not None and target not in kinds:
         raise ParameterError("target", "be a column of the data", repr(target))
     lines = [_HEAD + "[columns]"]
@@ -75,7 +78,7 @@ def template(data: Any, *, columns: Any = None, header: bool = False, target: st
         if name == target:
             continue
         kind = next(iter(found)) if len(found) == 1 else "cells"
-        note = "" if kind == "cells" else f"  # {kind}"
+        note = "" if kind in ("cells", "objects") else f"  # {kind}"
         lines.append(f"{quoted(name)} = {_LINES[kind]}{note}" if kind in _LINES else f"# {quoted(name)}: {kind}")
     if target is not None:
         lines += ["", "[target]", f"name = {quoted(target)}"]

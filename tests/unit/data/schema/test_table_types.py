@@ -16,7 +16,7 @@ from ndis.data.opening import open_source
 from ndis.data.schema.template import template
 from ndis.errors import ParameterError
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
-from ndis.learn._base import private_targets, weighted_records
+from ndis.learn._records import private_targets, weighted_records
 from ndis.learn._labels import occurring_classes, private_labels
 
 NUMBER = ndis.Schema({"a": (0, 10)})
@@ -141,5 +141,5 @@ def test_a_list_of_numpy_rows_is_read_as_a_list_of_lists_is() -> None:
     assert schema.encode(rows).tolist() == schema.encode([row.tolist() for row in rows]).tolist() == [[0, 0], [1, -1]]
     model = PrivateLinearRegression(schema=schema, epsilon=1.0).fit(rows, [0.5, 0.5])
     assert model.predict(rows).shape == (2,)
-    with pytest.raises(ParameterError, match="data must have 2 columns, in the order of the schema"):
+    with pytest.raises(ParameterError, match="data must be a list of rows with equally many cells"):
         schema.encode([np.array([1.0, 0.5]), np.array([1.0])])

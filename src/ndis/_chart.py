@@ -1,0 +1,183 @@
+"""Draw δ against ε with the claimed points or the budget, as one inline SVG picture without scripts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup, escape
+
+from ndis._digits import plain, superscript
+
+__all__ = ["chart", "tag"]
+
+Point = tuple[float, float]  # (ε, δ)
+
+_WIDTH, _HEIGHT = 480.0, 320.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 466.0, 14.0, 268.0
+_PAD = 9.0  # half a marker, inside the frame
+_LEAST_DECADES = 3  # powers of ten along the axis of δ, at least
+_MOST_TICKS = 7  # along each axis
+
+
+def tag(name: str, /, *children: object, **attributes: object) -> Markup:
+    """Write an element with escaped text. `class_` is the attribute class; other underscores stand for hyphens.
+
+    >>> print(tag("p", "δ < ", tag("b", 0.5), class_="wide"))
+    <p class="wide">δ &lt; <b>0.5</b></p>
+    """
+    pairs = ((key.rstrip("_").replace("_", "-"), escape(value)) for key, value in attributes.items())
+    head = name + "".join(f' {key}="{value}"' for key, value in pairs)
+    return Markup(f"<{head}>{''.join(map(escape, children))}</{name}>")
+
+
+def chart(
+    curve: Sequence[Point],
+    claimed: Sequence[Point],
+    *,
+    description: str,
+    refuted: Point | None = None,
+    second: Sequence[Point] = (),
+    shaded: bool = True,
+    mark: str = "claim",
+    right: float = 0.0,
+    words: str = "",
+) -> Markup:
+    """Draw δ on a logarithmic axis against ε: the points of the curve joined by a line, and the claim.
+
+    Parameters
+    ----------
+    curve : sequence of (ε, δ)
+        Values of δ in order of ε; points with δ = 0 are left out.
+    claimed : sequence of (ε, δ)
+        The claim or the budget: one point, or several that are joined. A δ of 0 lies on the lower edge.
+    description : str
+        A sentence that says what the picture shows, for readers who do not see it.
+    refuted : (ε, δ), optional
+        The claimed point that is marked as refuted.
+    second : sequence of (ε, δ)
+        A second curve, such as that of the other order.
+    shaded : bool
+        Shade the region under the first curve, in steps that lie below it: claims in it are false.
+    mark : str
+        The word next to the claimed point.
+    right : float
+        The axis goes at least up to this ε.
+    words : str
+        A sentence written under the upper end of the curve.
+
+    Examples
+    --------
+    >>> picture = chart([(0.0, 0.3), (1.0, 0.01)], [(0.5, 1e-6)], refuted=(0.5, 1e-6), description="A curve.")
+    >>> picture.startswith("<svg") and "10⁻⁶" in picture
+    True
+    """
+    seen, other = ([(x, y) for x, y in points if y > 0] for points in (curve, second))
+    marks = [(x, y) for x, y in claimed if y > 0]
+    alone = [] if seen else [(0.0, 10.0 * y) for _, y in marks]  # without a curve the claim is set off from the corner
+    low, high = _decades([y for _, y in seen + other + marks + alone], floor=len(marks) < len(claimed))
+    left, right = _range([*(x for x, _ in seen + other + list(claimed) + alone), right])
+
+    def across(x: float) -> float:
+        return round(_LEFT + _PAD + (_RIGHT - _LEFT - 2 * _PAD) * (x - left) / (right - left), 2)
+
+    def down(y: float) -> float:
+        place = (high - math.log10(y)) / (high - low) if y > 0 else 1.0
+        return round(_TOP + (_BOTTOM - _PAD - _TOP) * min(max(place, 0.0), 1.0), 2)
+
+    def path(points: Iterable[Point]) -> str:
+        return " ".join(f"{across(x)},{down(y)}" for x, y in points)
+
+    parts: list[Markup] = [tag("title", "δ against ε"), tag("desc", description)]
+    step = max(1, math.ceil((high - low) / _MOST_TICKS))
+    zero = len(marks) < len(claimed)  # the lower edge stands for δ = 0
+    if zero:
+        parts.append(tag("text", "0", x=_LEFT - 7, y=down(0.0), dy="0.32em", text_anchor="end"))
+    for power in range(high, low - 1 + zero, -step):
+        y = down(10.0**power)
+        parts.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid"))
+        parts.append(tag("text", f"10{superscript(power)}", x=_LEFT - 7, y=y, dy="0.32em", text_anchor="end"))
+    ticks = _round_numbers(left, right)
+    for tick, text in zip(ticks, _in_one_form(ticks), strict=True):
+        x = across(tick)
+        parts.append(tag("line", x1=x, x2=x, y1=_BOTTOM, y2=_BOTTOM + 5, class_="axis"))
+        parts.append(tag("text", text, x=x, y=_BOTTOM + 9, dy="0.8em", text_anchor="middle"))
+    parts.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=_BOTTOM, y2=_BOTTOM, class_="axis"))
+    middle = (_LEFT + _RIGHT) / 2
+    parts.append(tag("text", "ε", x=middle, y=_HEIGHT - 6, text_anchor="middle", class_="name"))
+    parts.append(tag("text", "δ", x=10, y=(_TOP + _BOTTOM) / 2, dy="0.32em", text_anchor="middle", class_="name"))
+    if seen and shaded:
+        parts.append(tag("polygon", points=_steps([(across(x), down(y)) for x, y in seen]), class_="false"))
+    for points, kind in ((seen, "curve"), (other, "curve second")):
+        if points:
+            parts.append(tag("polyline", points=path(points), class_=kind))
+    if words:
+        parts.append(tag("text", words, x=middle, y=_TOP + 22, text_anchor="middle", class_="words"))
+    if len(claimed) > 1:
+        parts.append(tag("polyline", points=path(claimed), class_="claimed"))
+    for x, y in claimed:
+        kind = "mark refuted" if (x, y) == refuted else "mark"
+        parts.append(_diamond(across(x), down(y), kind, size=7.0 if len(claimed) == 1 else 4.5))
+    named = refuted if refuted in claimed else claimed[0] if claimed else None
+    for x, y in claimed:
+        label = ", ".join([mark] * ((x, y) == named) + ["δ = 0"] * (y == 0.0))
+        if label:
+            end = across(x) > middle
+            place = {"x": across(x) + (-12 if end else 12), "y": down(y), "dy": "-0.35em"}
+            parts.append(tag("text", label, **place, text_anchor="end" if end else "start", class_="label"))
+    box = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
+    return tag("svg", *parts, viewBox=box, role="img", aria_label=description, class_="chart")
+
+
+def _steps(points: Sequence[Point]) -> str:
+    """Return the region under a falling curve, in steps: δ at ε is at least δ at the next known point."""
+    corners = [(points[0][0], _BOTTOM), points[0]]
+    for (left, _), (right, low) in itertools.pairwise(points):
+        corners += [(left, low), (right, low)]
+    corners.append((points[-1][0], _BOTTOM))
+    return " ".join(f"{x:g},{y:g}" for x, y in corners)
+
+
+def _diamond(x: float, y: float, kind: str, *, size: float) -> Markup:
+    corners = ((x, y - size), (x + size, y), (x, y + size), (x - size, y))
+    return tag("polygon", points=" ".join(f"{a:.2f},{b:.2f}" for a, b in corners), class_=kind)
+
+
+def _in_one_form(ticks: Sequence[float]) -> list[str]:
+    """Write numbers with equally many decimals; powers of ten stay unchanged.
+
+    >>> _in_one_form([0.0, 0.5, 1.0])
+    ['0.0', '0.5', '1.0']
+    """
+    texts = [plain(tick) for tick in ticks]
+    if not all(text.replace(".", "", 1).isdecimal() for text in texts):
+        return texts
+    decimals = max((len(text.partition(".")[2]) for text in texts), default=0)
+    return [f"{tick:.{decimals}f}" for tick in ticks]
+
+
+def _decades(values: Sequence[float], *, floor: bool) -> tuple[int, int]:
+    """Return powers of ten below and above the values; if `floor`, one more lies below all of them."""
+    if not values:
+        return -12, 0
+    low, high = math.floor(math.log10(min(values))) - floor, math.ceil(math.log10(max(values)))
+    return (low, high) if high - low >= _LEAST_DECADES else (high - _LEAST_DECADES, high)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the least and the largest value; the axis begins at 0 unless 0 is far away."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    low = 0.0 if 0 <= low <= 0.6 * high else low
+    return (low, high) if low < high else (min(0.0, low), max(1.0, low + 1.0))
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return round numbers at equal steps between two ends."""
+    power = math.floor(math.log10((high - low) / _MOST_TICKS))
+    for size in (1, 2, 5, 10, 20):
+        unit = float(f"{size}e{power}")
+        first, last = math.ceil(low / unit), math.floor(high / unit)
+        if last - first < _MOST_TICKS:
+            break
+    return [float(f"{k * unit:.12g}") for k in range(first, last + 1)]

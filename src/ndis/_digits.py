@@ -1,0 +1,145 @@
+"""Write numbers for readers: few digits, rounded to the side on which a sentence stays true."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+__all__ = [
+    "MINUS",
+    "at_least",
+    "at_most",
+    "equation",
+    "few",
+    "plain",
+    "several",
+    "subscript",
+    "superscript",
+    "unbroken",
+]
+
+MINUS = "\u2212"  # as wide as a plus sign
+_SPACE = "\u00a0"  # no line ends at this space
+
+_DIGITS = 4
+_EXACT = 800  # more digits than a float has
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def plain(x: float) -> str:
+    """Write a float in the fewest digits that read back as the same float.
+
+    >>> plain(1e-6), plain(2.5e-07), plain(0.1), plain(3.0), plain(math.inf)
+    ('10⁻⁶', '2.5 × 10⁻⁷', '0.1', '3', 'infinity')
+    """
+    return _write(Decimal(repr(float(x)))) if math.isfinite(x) else _not_finite(x)
+
+
+def few(x: float, digits: int = 6) -> str:
+    """Round a float to a few digits.
+
+    >>> few(-1.23456789e-05), few(2 / 3, 4), few(12.0)
+    ('−1.23457 × 10⁻⁵', '0.6667', '12')
+    """
+    return _write(Context(prec=digits).create_decimal(Decimal(float(x)))) if math.isfinite(x) else _not_finite(x)
+
+
+def equation(name: str, x: float) -> str:
+    """Write name and value on one line.
+
+    >>> equation("δ", 1e-6).replace("\\u00a0", " ")
+    'δ = 10⁻⁶'
+    """
+    return f"{name} = {plain(x)}".replace(" ", _SPACE)
+
+
+def at_least(x: float, *, above: float | None = None) -> str:
+    """Round a number down to four digits, or to as many as still show that it is above another.
+
+    >>> at_least(0.123456), at_least(1.000004e-06, above=1e-06)
+    ('0.1234', '1.000004 × 10⁻⁶')
+    """
+    return _rounded(x, ROUND_FLOOR, above)
+
+
+def at_most(x: float, *, below: float | None = None) -> str:
+    """Round a number up to four digits, or to as many as still show that it is below another.
+
+    >>> at_most(0.123456), at_most(0.9999996e-06, below=1e-06)
+    ('0.1235', '9.999996 × 10⁻⁷')
+    """
+    return _rounded(x, ROUND_CEILING, below)
+
+
+def several(count: int, noun: str) -> str:
+    """Write a count with its noun.
+
+    >>> several(1, "pair"), several(12_000, "pair")
+    ('1 pair', '12,000 pairs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def unbroken(text: str) -> str:
+    """Return text in which no line ends inside a number, an equation or a term of a formula.
+
+    >>> unbroken("z > 1.5 − 0.2 z₁ at ε = 10⁻⁶").replace("\\u00a0", "_")
+    'z_>_1.5 −_0.2_z₁ at ε_=_10⁻⁶'
+    """
+    text = re.sub(r" ([=<>≤×]) ", rf"{_SPACE}\1{_SPACE}", text)
+    return re.sub(rf"(?<= [{MINUS}+]) (?=\d)|(?<=[\d⁰¹²³⁴-⁹]) (?=Σ?z)", _SPACE, text)
+
+
+def superscript(power: int) -> str:
+    """Write an exponent.
+
+    >>> superscript(-12)
+    '⁻¹²'
+    """
+    return str(power).translate(_RAISED)
+
+
+def subscript(index: int) -> str:
+    """Write an index.
+
+    >>> subscript(12)
+    '₁₂'
+    """
+    return str(index).translate(_LOWERED)
+
+
+def _rounded(x: float, rounding: str, other: float | None) -> str:
+    if not math.isfinite(x):
+        return _not_finite(x)
+    value = Decimal(x)
+    limit = Decimal(repr(float(other))) if other is not None and math.isfinite(other) else value
+    digits = _DIGITS
+    while True:
+        shown = Context(prec=digits, rounding=rounding).create_decimal(value)
+        on_its_side = shown > limit if rounding == ROUND_FLOOR else shown < limit
+        apart = value > limit if rounding == ROUND_FLOOR else value < limit
+        if on_its_side or not apart or digits == _EXACT:
+            return _write(shown)
+        digits += 1
+
+
+def _write(value: Decimal) -> str:
+    """Write plain digits from 10⁻⁴ to a million; outside that range with a power of ten."""
+    if value < 0:
+        return MINUS + _write(-value)
+    if value == 0:
+        return "0"
+    power = value.adjusted()
+    if -4 <= power < 6:
+        text = f"{value:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa = f"{value.scaleb(-power):f}"
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    ten = f"10{superscript(power)}"
+    return ten if mantissa == "1" else f"{mantissa} × {ten}"
+
+
+def _not_finite(x: float) -> str:
+    return "not a number" if math.isnan(x) else "infinity" if x > 0 else "minus infinity"

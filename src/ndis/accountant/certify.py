@@ -1,0 +1,232 @@
+"""Certified enclosures of δ(ε) for a composition of any laws (`ndis.accountant.laws`).
+
+Write K(s) for the sum of the log-moments of all releases in one order. Theorem thm:period-sum (docs/theory.md) encloses
+δ(ε) by a sum of e^{K(s) − sε}/(s(s+1)) over s_k = c + 2πik/p, and by moments at three real places.
+
+**The rest beyond y_N.** Let C bound |e^{K(c+iy) − sε}| for all y ≥ y_N: a product of the ceilings of all laws. Then the
+nodes beyond y_N add up to at most C/(π y_N).
+
+**If the moments fall too slowly** (few steps, or discrete laws), one small Gaussian release of shift τ joins the
+composition. It adds ½τ² s(s+1) to K and makes everything fall like e^{−τ²y²/2}. Let δ_τ be the profile with it and p_τ
+the density of its loss.
+
+  - δ ≤ δ_τ, because dropping a release is post-processing.
+  - δ_τ − δ ≤ τ² e^{τ²/8} p_τ(ε). Proof: the derivative of δ_v with respect to v = τ² is ½p_v(ε) by the formula above,
+    and p_v(ε) = E n_v(ε − L − v/2) with n_v the density of N(0, v). The value n_v(x − v/2), which is
+    (2πv)^{−½} e^{−x²/2v + x/2 − v/8}, is at most (2πv)^{−½} e^{−x²/2τ² + x/2} for v ≤ τ². Integrate ½ dv over (0, τ²):
+    this gives (τ/√(2π)) e^{−x²/2τ² + x/2} = τ² e^{τ²/8} n_{τ²}(x − τ²/2).
+  - The same sum without 1/(s(s+1)) is p_τ(ε) plus terms that are not negative, so it bounds p_τ(ε) from above.
+
+**If the sum would be too long**, discrete laws stand in for the steps (`ndis.accountant.stand_ins`): one law that
+dominates, one that is dominated. That happens for a record that is almost never sampled, at a δ far below the chance
+that it is. If that fails too, Chernoff's bound remains.
+
+The float plan only proposes c, p, b₁, b₂, τ and N. No proof rests on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+from flint import arb
+
+from ndis._balls import Ball, outward, precision
+from ndis._validate import as_scalar
+from ndis.accountant.laws import BallLaw
+from ndis.accountant.laws.plain import PlainBalls
+from ndis.accountant.period_sum import PeriodSum, chernoff
+from ndis.accountant.plan import Guess, Planner
+from ndis.accountant.stand_ins import Discrete, dominated, dominating, profile
+from ndis.enclosure import Enclosure
+from ndis.errors import ParameterError, PrecisionError
+
+__all__ = ["Certifier", "Parts"]
+
+Parts = list[tuple[BallLaw, int]]
+
+_ATTEMPTS = 6
+_BOUND_BITS = 320
+_EDGE_BITS = (256, 2048)
+_MOST_NODES = 60_000  # of one sum and one law: about five seconds
+_SHORT = 3000
+_PLACES = 400  # of a stand-in
+_SUM_WIDTH = 2e-3  # of the sums for stand-ins, which are about as far apart
+_CLOSE = 0.01  # relative width of a sum that needs no stand-in
+_ORDERS = np.geomspace(0.05, 500.0, 25).tolist()  # for Chernoff's bound
+
+
+class _Pair(NamedTuple):
+    """Stand-ins above and below every law (None if not resolved), and p_∞ of all those above together."""
+
+    above: list[BallLaw]
+    below: list[BallLaw] | None
+    lost: Ball
+
+
+class Certifier:
+    """Enclose δ(ε) of one composition in one order.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the laws with their counts, at the working precision.
+
+    Examples
+    --------
+    >>> from ndis.accountant.laws.mean_shift import MeanShiftBalls
+    >>> certifier = Certifier(lambda: [(MeanShiftBalls(arb(0.01), arb(1), remove=True), 1000)])
+    >>> box = certifier.certify(1.0, 1e-6)  # 1000 steps of DP-SGD with noise multiplier 1
+    >>> box.width <= 1e-6 * box.upper
+    True
+    """
+
+    def __init__(self, make: Callable[[], Parts]) -> None:
+        self.make = make
+        self._stand_ins: dict[float, _Pair] = {}
+
+    def certify(self, epsilon: float, relative_width: float) -> Enclosure:
+        """Return lower ≤ δ(ε) ≤ upper of this relative width. PrecisionError says that the width is not reached."""
+        low, high = outward(self._enclose(epsilon, relative_width))
+        return Enclosure(max(low, 0.0), min(high, 1.0))
+
+    def certify_log(self, epsilon: float, relative_width: float, *, short: bool = False) -> Enclosure:
+        """Enclose log δ(ε); −inf if δ is exactly zero. Only a `short` sum is tried if that is asked."""
+        ball = self._enclose(epsilon, relative_width, short=short)
+        if ball == 0:
+            return Enclosure(-math.inf, -math.inf)
+        with precision(128):
+            low, high = outward(ball.log())
+        return Enclosure(low, min(high, 0.0))
+
+    def bounds(self, epsilon: float, relative_width: float) -> Enclosure:
+        """Return lower ≤ δ(ε) ≤ upper, of this relative width if a sum can have it, or wider.
+
+        A sum that is too long has discrete stand-ins, whose bounds are about a percent apart. If these fail too, the
+        bounds are 0 and Chernoff's.
+        """
+        ball, reached, _ = self._search(self.make, epsilon, relative_width)
+        low, high = (max(outward(ball).lower, 0.0), min(outward(ball).upper, 1.0))
+        if reached > max(_CLOSE, relative_width):
+            with suppress(PrecisionError):
+                below, above = self._by_stand_ins(epsilon, max(relative_width, _SUM_WIDTH))
+                low, high = max(low, below), min(high, above)
+        if low > 0.0 or high == 0.0:
+            return Enclosure(low, high)
+        return Enclosure(0.0, min(high, *(self.upper(epsilon, c) for c in _ORDERS)))
+
+    def upper(self, epsilon: float, place: float) -> float:
+        """Return Chernoff's bound of δ(ε) from the moments of one order, at most 1; it is good only for a tiny δ."""
+        with precision(_BOUND_BITS), suppress(PrecisionError):
+            parts = self.make()
+            if all(place < law.limit for law, _ in parts):
+                bound = outward(chernoff(parts, epsilon, place)).upper
+                return bound if bound < 1.0 else 1.0  # 1 for NaN
+        return 1.0
+
+    def _enclose(self, epsilon: float, relative_width: float, *, short: bool = False) -> Ball:
+        """Return δ(ε) as a ball of this relative width."""
+        ball, reached, reason = self._search(self.make, epsilon, relative_width, short=short)
+        if not reached <= relative_width:
+            raise PrecisionError(
+                f"the enclosure of delta at epsilon = {epsilon!r} did not shrink to relative width {relative_width:g}; "
+                f"reached {reached:.3g}{reason}",
+                reached=reached,
+            )
+        return ball
+
+    def _search(
+        self, make: Callable[[], Parts], epsilon: float, relative_width: float, *, short: bool = False
+    ) -> tuple[Ball, float, str]:
+        """Return δ(ε) as a ball of this relative width, or the narrowest found; its width, and why it is no less."""
+        e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
+        if not 0 < width < 1:
+            raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
+        exact = _beyond_the_ends(make, e)
+        if exact is not None:
+            return exact, 0.0, ""
+        best, reached, reason, guess = arb(0).union(arb(1)), math.inf, "", Guess()
+        for _ in range(_ATTEMPTS):
+            with precision(128):
+                parts = make()
+                total = sum(n for _, n in parts)
+                plan = Planner(parts, e, width, guess).plan()
+            if plan.last * len(parts) > _MOST_NODES or (short and (plan.tau > 0.0 or plan.last > _SHORT)):
+                reason = f" (the sum needs {plan.last:.2g} nodes)"
+                break
+            try:
+                with precision(round(72 + 2 * total.bit_length() + 1.5 * plan.digits)):
+                    ball, ratio, smooth = PeriodSum(make(), e, plan).value()
+            except PrecisionError as error:
+                reason = f" ({error})"
+                break
+            guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
+            found = float((2 * ball.rad() / ball.lower()).upper()) if ball > 0 else math.inf
+            if found < reached or (reached == math.inf and ball.upper() < best.upper()):
+                best, reached = ball, found
+                if reached <= width:
+                    break
+        return best, reached, reason
+
+    def _by_stand_ins(self, epsilon: float, width: float) -> Enclosure:
+        """Bound δ(ε) with discrete laws in the place of all sampled steps."""
+        with precision(_BOUND_BITS):
+            parts = self.make()
+        counts = [n for _, n in parts]
+        steps = sum(counts)
+        mass = 1e-12 / steps
+        while True:
+            if mass not in self._stand_ins:
+                self._stand_ins[mass] = _stand_ins(parts, mass)
+            above, below, lost = self._stand_ins[mass]
+            top, _, _ = self._search(lambda: list(zip(above, counts, strict=True)), epsilon, width)
+            if lost <= width * top or mass < 1e-200:
+                bottom = arb(0)
+                if below is not None:
+                    bottom, _, _ = self._search(lambda: list(zip(below, counts, strict=True)), epsilon, width)
+                with precision(_BOUND_BITS):
+                    return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
+            goal = max(0.3 * width * float(top.lower()) / steps, 1e-290)
+            mass = min(10.0 ** math.floor(math.log10(goal)), 0.1 * mass)  # few different ones
+
+
+def _beyond_the_ends(make: Callable[[], Parts], epsilon: float) -> Ball | None:
+    """Return δ beyond an end of the loss: 0 above the upper end, 1 − e^ε below the lower one; None inside."""
+    for bits in _EDGE_BITS:
+        with precision(bits):
+            least, most, e = arb(0), arb(0), arb(epsilon)
+            for law, n in make():
+                low, high = law.ends()
+                least, most = least + n * low, most + n * high
+            if e >= most:
+                return arb(0)
+            if e <= least:
+                return -e.expm1()
+            if least < e < most:
+                break
+    return None
+
+
+def _stand_ins(parts: Parts, mass: float) -> _Pair:
+    """Make the stand-ins of all laws; a law in closed form stands for itself."""
+    above: list[BallLaw] = []
+    below: list[BallLaw] | None = []
+    with precision(_BOUND_BITS):
+        stay = arb(1)
+        for law, n in parts:
+            if isinstance(law, PlainBalls):
+                above, below = [*above, law], None if below is None else [*below, law]
+                continue
+            curve = profile(law, places=_PLACES, mass=mass)
+            high, infinite = dominating(curve)
+            above.append(high)
+            try:
+                low: Discrete | None = dominated(curve)
+            except PrecisionError:
+                low = None
+            below = None if below is None or low is None else [*below, low]
+            stay *= (1 - infinite) ** n
+        return _Pair(above, below, (1 - stay).nonnegative_part())

@@ -1,0 +1,444 @@
+"""δ(ε) of sampled mean shifts from the density of their loss, where the contour integral cancels.
+
+The loss of a step lies on one side of its end ±log(1−q), at the distance V = log(1 + r w) > 0 with r = q/(1−q). So the
+sum V of the distances of all steps decides everything. Let f be its density in λ = log(V/R) under the first law of the
+order. R grows with the number of steps, so that λ is near 0 where most of the mass is. Then f of one step is closed, and
+for two independent parts a and b
+
+    f_{a+b}(V) = ∫ f_a(V/(1+e^−t)) f_b(V/(1+e^t)) dt,
+
+an integral of positive terms. The module keeps log f as Chebyshev series on panels, and doubles the number of steps.
+If the loss lies above its end E, the sum of the ends, then
+
+    δ(ε) = ∫ over V > v of (1 − e^{v−V}) f dλ,   v = ε − E,
+
+and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε. With plain releases that are mean shifts,
+whose profile δ_G is closed, δ(ε) = E δ_G(ε − E ∓ V) (thm:loss-sides). No term cancels, so that relative errors
+add up: those of the two parts, and that of the new series. After each sum ∫ f and ∫ e^{κV} f are known, and f is
+scaled to one of them. The errors that are left have a mean near zero under the law itself, so that the next sum
+averages over them. The estimate lets them grow like those of independent parts, with the root of the number of steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from flint import arb
+
+from ndis._balls import Ball, precision
+from ndis._formulas import chernoff_factor
+from ndis._validate import Floats
+from ndis.accountant.density import (
+    CHEBYSHEV_POINTS,
+    NODES,
+    RULE,
+    TO_SERIES,
+    convolve_all,
+    log_steps,
+    mean_profiles,
+    tail,
+    tilted_mass,
+)
+from ndis.errors import PrecisionError
+from ndis.spectrum.closed_forms import mean_shift_log_delta
+
+__all__ = ["LossSums", "MixedSums", "Shape"]
+
+_UNIT = 2.0**-53
+_POINTS = 1200
+_NEAR, _HIGH = -12.0, 42.0  # ends of the table of δ_G, in standard deviations
+_PANELS = 108
+_ROUNDS = 3
+_ONE = 1e-6  # log δ is not above 0
+_REACH = 45.0  # in standard deviations of the noise; what lies beyond has a mass below e^-1000
+_CUT = 48.0  # e-folds below the tilted mass to which tables reach, if Chernoff's bound is near
+_RARE = 36.0  # e-folds below δ at which the probability of an event does not count
+_NOISE = 6.0  # e-folds above that of an error which the parts of a sum bring along
+_LEAST = -300.0  # log δ below this is not asked for
+_MOST_PANELS = 1000
+_ENOUGH = 1e-11  # error of log δ, relative to 1 + |log δ|
+_SMALL = 1e-12  # a table whose mass is wrong by less is scaled
+_NOISY, _NOISY_AND_THIN = 1e-11, 3e-13  # accepted errors where panels of half the width do no better
+_NARROWEST = 2.0**-48
+_MOST_PARTS = 4  # of a panel that is cut
+_THIN = 1.0 / 300.0  # of the whole width: the mass of a narrower panel falls with its width
+
+
+@dataclass(frozen=True)
+class Table:
+    """log f on panels. `mass` is log ∫ e^{κV} f dλ, and `lost` the share of it that the table may have wrong.
+
+    `rare` is the probability of events that the table may have wrong besides. No event counts for more than that in δ.
+    """
+
+    scale: float  # R
+    edges: Floats
+    series: Floats
+    tops: Floats
+    mass: float
+    error: float
+    lost: float
+    rare: float
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Describe one sampled mean shift: where its loss ends and the law of the distance V, without the record."""
+
+    rate: float
+    shift: float
+
+    @property
+    def log_scale(self) -> float:
+        """Return log of a typical V."""
+        return math.log(self.rate) - math.log1p(-self.rate)
+
+    def end(self) -> Ball:
+        """Return log(1−q) at the working precision."""
+        return (-arb(self.rate)).log1p()
+
+    def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
+        """Return some V in order, and the log of the mass near each; `reach` is in standard deviations."""
+        x = np.linspace(-reach, reach + self.shift if remove else reach, _POINTS)
+        v = np.logaddexp(0.0, self.log_scale + self.shift * x - 0.5 * self.shift**2)
+        return v, -0.5 * x * x + math.log(float(x[1] - x[0]) / math.sqrt(2.0 * math.pi))
+
+    def log_density(self, lams: Floats, log_scale: float) -> Floats:
+        """Return log of the density of λ = log V − log_scale."""
+        out = np.empty(lams.size)
+        log_steps(lams, log_scale, self.log_scale, self.shift, out)
+        return out
+
+
+class LossSums:
+    """The density of the sum of the losses of some steps, each with its number, near one ε.
+
+    The tables hold what counts under the law tilted by e^{κV}, with κ from the saddle of this ε. Other ε nearby can be
+    asked for; the error tells whether the tables suffice. Without an ε the caller gives the plan to `build`.
+    """
+
+    def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float | None, *, add: bool) -> None:
+        self.steps, self._noise = steps, 0.0
+        self._add, self.side = add, -1 if add else 1  # 1 if the loss lies above its end
+        with precision(160):
+            self._ends = [self.side * float(shape.end()) for shape, _ in steps]
+            self.end = self.side * sum((n * shape.end() for shape, n in steps), arb(0))
+        # the first law of the order has the density e^ℓ against the law without the record, or is that law
+        self._weight = [(0.0, 0) if add else (end, 1) for end in self._ends]
+        self.count = sum(n for _, n in steps)
+        self._look(_REACH)
+        if epsilon is not None:
+            saddle, cut, floor = self._plan(epsilon)
+            self.build(saddle, cut, floor)
+            value, _, error = self.log_delta(epsilon)
+            gap = self._bound(epsilon) - value
+            if error > _ENOUGH * (1.0 + abs(value)) and gap > 4.0:  # Chernoff's bound is far above δ
+                self.build(saddle, cut + gap, floor)
+
+    def _look(self, reach: float) -> None:
+        """Places V of each step and the masses there, so many standard deviations far."""
+        grids = [shape.grid(reach, remove=not self._add) for shape, _ in self.steps]
+        self._places = [v for v, _ in grids]
+        self._masses = [mass + a + b * v for (v, mass), (a, b) in zip(grids, self._weight, strict=True)]
+
+    def _plan(self, epsilon: float) -> tuple[float, float, float]:
+        """The saddle, the e-folds to which tables reach, and the log of a probability that does not count."""
+        c, v = self.saddle_of(lambda c: self.tilted_mean(c) - self.side * self._rest(epsilon)), self._rest(epsilon)
+        if self.side < 0:
+            return c, _CUT, -math.inf
+        least = _LEAST  # events whose mass is negligible beside the δ of one step alone are left out
+        for place, mass, end in zip(self._places, self._masses, self._ends, strict=True):
+            with np.errstate(divide="ignore"):
+                rise = np.log(-np.expm1(-np.maximum(place - (epsilon - end), 0.0)))
+            least = max(least, float(np.logaddexp.reduce(mass + rise)) - 1.0)
+        self._look(min(_REACH, math.sqrt(2.0 * (_CUT + 5.0 + math.log(self.count) - least))))
+        # Chernoff's bound sees large losses that do not count; the tilted density must die before them
+        cut = _CUT
+        for _ in range(60):
+            cut = _CUT + max(0.0, self.log_tilted_mass(c) + chernoff_factor(c) - c * v - least - 4.0)
+            if self.dies(c, cut):
+                break
+            c *= 0.7
+        return c, cut, least - _RARE - math.log(self.count)
+
+    def build(self, saddle: float, cut: float, floor: float) -> None:
+        """Make the tables. `floor` is the log of a probability that does not count, though each step has it."""
+        self.saddle, self._tilt, self._cut, self._floor = saddle, self.side * saddle, cut, floor
+        self._made: dict[tuple[int, int], Table] = {}
+        table = None
+        for j, (_, n) in enumerate(self.steps):
+            one = self._power(j, n)
+            table = one if table is None else self._sum(table, one)
+        assert table is not None
+        self.table = table
+
+    def _rest(self, epsilon: float) -> float:
+        """v of the module docstring; the difference is rounded once."""
+        with precision(160):
+            return float(self.side * (arb(epsilon) - self.end))
+
+    def tilted_mean(self, c: float) -> float:
+        """The mean of the loss less its end under the law tilted by c."""
+        total = 0.0
+        for place, mass, (_, n) in zip(self._places, self._masses, self.steps, strict=True):
+            f = self.side * c * place + mass
+            weight = np.exp(f - f.max())
+            total += self.side * n * float((weight * place).sum() / weight.sum())
+        return total
+
+    def log_tilted_mass(self, c: float) -> float:
+        """log E e^{c(L − end)}, roughly."""
+        pairs = zip(self._places, self._masses, self.steps, strict=True)
+        return math.fsum(n * float(np.logaddexp.reduce(self.side * c * v + mass)) for v, mass, (_, n) in pairs)
+
+    @staticmethod
+    def saddle_of(slope: Callable[[float], float]) -> float:
+        """The c > 0 of Chernoff's bound, the least of a convex function, to a few digits; `slope` is K′ − ε."""
+        low, high = math.log(1e-6), math.log(1e20)
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            c = math.exp(middle)
+            low, high = (low, middle) if slope(c) + math.log(c) - math.log1p(c) > 0.0 else (middle, high)
+        return math.exp(low)
+
+    def log_delta(self, epsilon: float) -> tuple[float, float, float]:
+        """log δ, −d log δ/dε and the error."""
+        table, v = self.table, self._rest(epsilon)
+        if not v > 0.0:
+            return (math.log(-math.expm1(epsilon)), 0.0, 2.0 * _UNIT) if self.side > 0 else (-math.inf, 0.0, 0.0)
+        value, slope = tail(v, float(self.side), table.scale, table.edges, table.series, *RULE)
+        if not value > -math.inf:
+            return math.nan, math.nan, math.inf
+        far = 1.0 + abs(math.log(v / table.scale))
+        error = self.error(value, self._bound(epsilon))
+        return value, slope, error + 8.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
+
+    def _bound(self, epsilon: float) -> float:
+        """Chernoff's bound on log δ."""
+        return self.table.mass + chernoff_factor(self.saddle) - self._tilt * self._rest(epsilon)
+
+    def error(self, value: float, bound: float) -> float:
+        """What the table brings into the log δ with this value and this Chernoff bound."""
+        table = self.table
+        error = table.error + self._noise * abs(value) + math.exp(min(math.log(table.lost) + bound - value, 100.0))
+        return error + math.exp(min(math.log(table.rare) - value, 100.0)) if table.rare else error
+
+    def dies(self, c: float, cut: float) -> bool:
+        """True if the density of every step, tilted by c, is negligible where it is cut off."""
+        for place, mass in zip(self._places, self._masses, strict=True):
+            height = self.side * c * place + mass
+            if height[-1] > height.max() - cut + 2.0:
+                return False
+        return True
+
+    def _power(self, j: int, n: int) -> Table:
+        if (j, n) not in self._made:
+            if n == 1:
+                self._made[j, n] = self._one(j)
+            else:
+                half = self._power(j, n // 2)
+                both = self._sum(half, half)
+                self._made[j, n] = self._sum(both, self._power(j, 1)) if n % 2 else both
+        return self._made[j, n]
+
+    def _one(self, j: int) -> Table:
+        shape, (start, grade) = self.steps[j][0], self._weight[j]
+        height = self._tilt * self._places[j] + self._masses[j]
+        live = np.flatnonzero(height > height.max() - self._cut)
+        if not live.size:
+            raise PrecisionError("the density of a step is too small to be tabulated")
+        low, high = max(int(live[0]) - 1, 0), min(int(live[-1]) + 1, height.size - 1)
+
+        scale = math.exp(shape.log_scale)
+
+        def f(lams: Floats) -> Floats:
+            return np.asarray(shape.log_density(lams, shape.log_scale) + start + grade * scale * np.exp(lams))
+
+        ends = np.log(self._places[j][[low, high]]) - shape.log_scale
+        return self._make(f, scale, float(ends[0]), float(ends[1]), self._mass(j), (), 0.0, 0.0)
+
+    def _mass(self, j: int) -> float:
+        """log ∫ e^{κV} f dλ of one step; a small one to full relative accuracy, for it is multiplied by many steps."""
+        place, height = self._tilt * self._places[j], self._masses[j]
+        mass = np.exp(height)
+        grown = float((mass * np.expm1(np.minimum(place, 600.0))).sum() / mass.sum())
+        if abs(grown) < 0.5:
+            return math.log1p(grown)
+        top = float((place + height).max())
+        return top + math.log(float(np.exp(place + height - top).sum() / mass.sum()))
+
+    def _sum(self, a: Table, b: Table) -> Table:
+        scale = a.scale + b.scale
+        ea, eb = a.edges - math.log(scale / a.scale), b.edges - math.log(scale / b.scale)
+
+        def f(lams: Floats) -> Floats:
+            out = np.empty(lams.size)
+            convolve_all(lams, a is b, ea, a.series, a.tops, eb, b.series, b.tops, *RULE, out)
+            return out
+
+        # both parts at their ends is far less than what counts: look where the sum does
+        low, high = float(np.logaddexp(ea[0], eb[0])), float(np.logaddexp(ea[-1], eb[-1]))
+        mass = a.mass + b.mass
+        lams = np.linspace(low, high, 97)
+        value = f(lams)
+        height = value + self._tilt * scale * np.exp(lams) - mass
+        live = np.flatnonzero((height > -self._cut - 3.0) & (value > self._floor - 3.0))
+        if live.size:
+            low, high = float(lams[max(live[0] - 1, 0)]), float(lams[min(live[-1] + 1, 96)])
+        return self._make(f, scale, low, high, mass, (a.error, b.error), a.lost + b.lost, a.rare + b.rare)
+
+    def _make(
+        self,
+        f: Callable[[Floats], Floats],
+        scale: float,
+        low: float,
+        high: float,
+        mass: float,
+        errors: tuple[float, ...],
+        lost: float,
+        rare: float,
+    ) -> Table:
+        """The table of f."""
+        edges = np.linspace(low, high, 9)
+        todo = [(x, y, math.inf) for x, y in pairwise(edges.tolist())]
+        done: list[tuple[float, float, Floats, float, float]] = []
+        worst = 0.0
+        while todo:
+            lams = np.concatenate([0.5 * (x + y) + 0.5 * (y - x) * CHEBYSHEV_POINTS for x, y, _ in todo])
+            grown = self._tilt * scale * np.exp(lams) - mass
+            values = np.maximum(f(lams), -grown - 500.0 - self._cut)
+            rest: list[tuple[float, float, float]] = []
+            shapes = values.reshape(-1, NODES), (values + grown).reshape(-1, NODES)
+            for (x, y, before), v, height in zip(todo, *shapes, strict=True):
+                series = TO_SERIES @ v
+                size, top = float(np.abs(v).max()), float(height.max())
+                if y - x <= _NARROWEST * max(1.0, abs(x), abs(y)):  # its nodes are no longer apart
+                    series = np.zeros(NODES)
+                    series[0] = np.median(v)
+                left = float(np.abs(series[-2:]).max())
+                if not left < math.inf:
+                    raise PrecisionError("the density of the loss is out of the range of floats")
+                # a panel that is thin beside all of them, near a pole, holds little of the mass
+                thin = min((y - x) * max(1.0 / (_THIN * (high - low)), 10.0 * math.exp(min(top, 100.0))), 1.0)
+                raw, left = left, left * thin
+                # what the rounding of λ does to the values, beside their own
+                small = 2.0 * _UNIT * (20.0 + size + thin * max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
+                # halving did not help
+                noisy = raw > 0.6 * before and left <= (_NOISY if thin == 1.0 else _NOISY_AND_THIN) * (1.0 + size)
+                share = top + min(math.log(y - x), 0.0)
+                chance = float(v.max()) + min(math.log(y - x), 0.0)
+                seldom = math.exp(min(self._floor - chance, 0.0))
+                loose = max(min(math.exp(min(-share - self._cut + 3.0, 0.0)), 3.0), seldom)
+                dead = top < -self._cut - 10.0 and y - x <= 0.02 * (high - low)
+                if not (left <= small or raw <= loose or noisy or dead):
+                    if len(done) + len(rest) > _MOST_PANELS:
+                        raise PrecisionError("the density of the loss needs too many panels")
+                    # the last terms of a series fall with the width of its panel like a power
+                    parts = min(max(math.ceil((raw / max(small, loose)) ** (1.0 / NODES)), 2), _MOST_PARTS)
+                    cuts = np.linspace(x, y, parts + 1).tolist()
+                    rest += [(one, two, raw) for one, two in pairwise(cuts)]
+                    continue
+                done.append((x, y, series, float(v.max()), top))
+                if left <= min(small, _NOISY * (1.0 + size)):
+                    worst = max(worst, left / (1.0 + size))
+                elif math.log(raw) + chance <= self._floor + _NOISE:
+                    rare += raw * math.exp(chance)
+                elif noisy:
+                    worst = max(worst, left / (1.0 + size))
+                else:
+                    lost += min(raw, 1.0) * math.exp(min(top, 100.0)) * (y - x)
+            todo = rest
+        self._noise = max(self._noise, worst)
+        done.sort(key=lambda p: p[0])
+        for end in (0, -1):
+            while len(done) > 1 and (done[end][4] < -self._cut or done[end][3] < self._floor):
+                del done[end]
+        edges, series = np.array([p[0] for p in done] + [done[-1][1]]), np.array([p[2] for p in done])
+        lost += math.exp(-min(self._cut, 700.0))
+        rare += math.exp(self._floor)
+        found = tilted_mass(self._tilt * scale, edges, series, *RULE)
+        wrong = min(found - mass, tilted_mass(0.0, edges, series, *RULE), key=abs)  # one of them may be cut off
+        if abs(wrong) < _SMALL:
+            series[:, 0] -= wrong
+            error = math.hypot(*errors)
+        else:
+            error = sum(errors) + abs(wrong)
+        return Table(
+            scale, edges, series, np.array([p[3] for p in done]) + 1.0, mass, error + 0.5 * worst + _UNIT, lost, rare
+        )
+
+
+class _Profile:
+    """log δ_G as Chebyshev series; the `shift` of the Gaussian loss is positive."""
+
+    def __init__(self, shift: float) -> None:
+        self.shift, self.low = shift, _NEAR * shift
+        self.width = ((_HIGH - _NEAR) * shift + 0.5 * shift * shift) / _PANELS
+        middles = self.low + self.width * (np.arange(_PANELS)[:, None] + 0.5 * (1.0 + CHEBYSHEV_POINTS))
+        self.panels = np.asarray(mean_shift_log_delta(middles.ravel(), shift)).reshape(middles.shape) @ TO_SERIES.T
+
+    def mean(self, points: Floats, side: int, table: Table) -> tuple[Floats, Floats]:
+        """log E δ_G(x − side·V) and minus its slope."""
+        value, slope = np.empty(points.size), np.empty(points.size)
+        law = float(side), table.scale, table.edges, table.series, table.tops
+        mean_profiles(points, *law, self.shift, self.low, self.width, self.panels, *RULE, value, slope)
+        return value, slope
+
+
+class MixedSums:
+    """Compute log δ near one ε of sampled mean shifts and of a Gaussian loss with this `shift`.
+
+    The tables are made for the saddle of the whole law. If Chernoff's bound proves far above δ, they are made again,
+    and reach farther.
+
+    >>> law = MixedSums([(Shape(0.1, 1.0), 2)], 1.0, 0.5, add=False)
+    >>> round(law.log_delta(0.5)[0], 6)
+    -1.410445
+    """
+
+    def __init__(self, steps: Sequence[tuple[Shape, int]], shift: float, epsilon: float, *, add: bool) -> None:
+        self._shift, self._profile = shift, _Profile(shift)
+        self._sums = LossSums(steps, None, add=add)
+        cut, before = _CUT, -math.inf
+        for _ in range(_ROUNDS):
+            saddle = self._saddle(epsilon)
+            for _ in range(60):
+                if self._sums.dies(saddle, cut):
+                    break
+                saddle *= 0.7
+            self._sums.build(saddle, cut, -math.inf)
+            self.saddle = saddle
+            value, _, error = self.log_delta(epsilon)
+            if not value > -math.inf or error < 1e-11 * (1.0 + abs(value)) or value == before:
+                return
+            before, cut = value, _CUT + max(self._bound(epsilon) - value, 0.0) + 4.0
+
+    def _rest(self, epsilon: float) -> float:
+        """Return ε less the end; the difference is rounded once."""
+        with precision(160):
+            return float(arb(epsilon) - self._sums.end)
+
+    def _saddle(self, epsilon: float) -> float:
+        v, square = self._rest(epsilon), self._shift**2
+        return LossSums.saddle_of(lambda c: self._sums.tilted_mean(c) + square * (0.5 + c) - v)
+
+    def _bound(self, epsilon: float) -> float:
+        """Return Chernoff's bound on log δ."""
+        c = self.saddle
+        mass = self._sums.table.mass + 0.5 * c * (1.0 + c) * self._shift**2
+        return mass + float(chernoff_factor(c)) - c * self._rest(epsilon)
+
+    def log_delta(self, epsilon: float) -> tuple[float, float, float]:
+        """Return log δ, −d log δ/dε and the error."""
+        v, table = self._rest(epsilon), self._sums.table
+        found, slopes = self._profile.mean(np.array([v]), self._sums.side, table)
+        value, slope = float(found[0]), float(slopes[0])
+        if not -math.inf < value < _ONE:
+            return math.nan, math.nan, math.inf
+        size = max(1.0, abs(v), table.scale * math.exp(table.edges[-1]))
+        error = self._sums.error(value, self._bound(epsilon))
+        return value, slope, error + 8.0 * _UNIT * (16.0 + abs(value) + slope * size)

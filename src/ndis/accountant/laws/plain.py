@@ -1,0 +1,189 @@
+"""The law of a Gaussian pair that is released every time: its moments have a closed form (def:log-moment).
+
+For the pair N(m, diag(1+t)) against N(0, I)
+
+    K(s) = ½ Σ [ m² s(s+1)/(1 − st) − s log(1+t) − log(1 − st) ].
+
+On a line Re s = c with 1 − ct > 0 the modulus of e^{K(c+iy)} falls as y grows: |1 − st| grows, and the real part of
+s(s+1)/(1 − st) falls.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flint import acb, arb, ctx
+
+from ndis._balls import Ball, climb, outward
+from ndis._compile import compiled
+from ndis._validate import Floats
+from ndis.accountant.laws import Complexes
+from ndis.errors import PrecisionError
+from ndis.spectrum.certified import _delta_ball
+from ndis.spectrum.contour import exponent
+from ndis.spectrum.directions import Directions
+from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.loss import half_excess_log
+from ndis.spectrum.origins import enclose
+
+__all__ = ["ExactPair", "Plain", "PlainBalls", "delta_of_pair", "log_ratio_range"]
+
+_UNIT = 2.0**-53
+_BITS = (256, 512, 1024, 2048)
+_DIGITS = 32.0
+
+
+class ExactPair:
+    """Enclose the invariants of a pair to the working precision or more, up to 2048 bits, and keep them."""
+
+    def __init__(self, pair: Invariants) -> None:
+        self._origins, self._known = pair.origins, dict[int, Directions]()
+
+    def directions(self) -> Directions:
+        """Return the enclosure for the working precision."""
+        ladder = tuple(bits for bits in _BITS if bits >= ctx.prec) or _BITS[-1:]
+        if ladder[0] not in self._known:
+            found = climb(partial(enclose, self._origins), ladder) if self._origins else None
+            if found is None:
+                raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
+            self._known[ladder[0]] = found
+        return self._known[ladder[0]]
+
+
+def delta_of_pair(directions: Directions, epsilon: Ball) -> Ball:
+    """Enclose δ(ε) of one pair at a ball ε."""
+    for narrower in range(4):
+        delta = _delta_ball(directions, epsilon, _DIGITS, narrower)
+        if delta is not None and delta.is_finite():
+            return delta
+    raise PrecisionError("delta of a pair of the composition was not enclosed")
+
+
+def log_ratio_range(excess: Floats, shift: Floats, copies: Floats) -> tuple[float, float]:
+    """Return the ends of log dP/dQ, finite on the side on which every direction bounds it."""
+    live = (excess != 0.0) | (shift != 0.0)
+    t, m, c = excess[live], shift[live], copies[live]
+    if not t.size:
+        return 0.0, 0.0
+    if not ((t > 0.0).all() or (t < 0.0).all()):
+        return -math.inf, math.inf
+    edge = math.fsum((c * (-0.5 * np.log1p(t) - 0.5 * m * m / t)).tolist())
+    return (edge, math.inf) if t[0] > 0.0 else (-math.inf, edge)
+
+
+@compiled()
+def _exponents(s, t, ratio, nu, q, value, error):
+    """Compute K(s) − s·mean in closed form, for an array of s, and its rounding."""
+    for i in range(s.size):
+        value[i] = exponent(s[i], 0.0, t, ratio, nu, q, False)
+        burden = 1.0
+        for j in range(t.size):
+            z = abs(s[i] * t[j])
+            burden += 0.5 * nu[j] * min(z, z * z) + 0.5 * q[j] * abs(s[i]) ** 2 / abs(1.0 - s[i] * t[j])
+        error[i] = 4.0 * _UNIT * burden
+
+
+class Plain:
+    """Evaluate K(s) − s·mean of one Gaussian pair that is released every time."""
+
+    def __init__(self, pair: Invariants) -> None:
+        self.pair, self._exact = pair, ExactPair(pair)
+        live = (pair.excess != 0.0) | (pair.shift != 0.0)
+        self._t, m, copies = pair.excess[live], pair.shift[live], pair.copies[live]
+        self._ratio = 1.0 + self._t
+        self._nu = np.where(self._t == 0.0, 0.0, copies)
+        self._q = copies * m * m * self._ratio
+        self.mean = math.fsum((copies * (half_excess_log(self._t, self._ratio) + 0.5 * m * m)).tolist())
+        top = float(self._t.max(initial=0.0))
+        self.limit = 1.0 / top if top > 0.0 else math.inf
+        self.largest = 0.0
+        self.ends = log_ratio_range(pair.excess, pair.shift, pair.copies)
+        self.uncertainty, self.size = pair.uncertainty, pair.form.mean
+
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        """Return K(s) − s·mean and its error."""
+        value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
+        _exponents(s, self._t, self._ratio, self._nu, self._q, value, error)
+        return value, error
+
+    def far_losses(self, s: float) -> tuple[float, float]:
+        """Return 0, 0: the path of the contour is that of a closed form."""
+        return 0.0, 0.0
+
+    def reversed(self) -> Plain:
+        """Return the law of the reversed pair."""
+        return Plain(self.pair.reversed())
+
+    def enclosed(self) -> PlainBalls:
+        """Return the law in balls."""
+        return PlainBalls(self._exact.directions())
+
+
+class PlainBalls:
+    """Enclose the moments of a pair that is released every time.
+
+    >>> law = PlainBalls(Directions([], arb(4)))
+    >>> law.moment(1.0, 30.0).overlaps(arb(4).exp())  # K(1) = m²
+    True
+    """
+
+    def __init__(self, directions: Directions) -> None:
+        self.directions = directions
+        self.limit = min((outward(1 / t).lower for t, _, _ in directions.curved if not t <= 0), default=math.inf)
+        self._flat = float(directions.flat)
+        self._rows = [(float(t), float(m2), n) for t, m2, n in directions.curved]
+
+    def log_moment(self, c: float) -> float:
+        """Return K(c) in floats."""
+        total = 0.5 * self._flat * c * (1.0 + c)
+        for t, m2, n in self._rows:
+            total += 0.5 * n * (m2 * c * (1.0 + c) / (1.0 - c * t) - c * math.log1p(t) - math.log1p(-c * t))
+        return total
+
+    def log_ceiling(self, c: float, y: float) -> float:
+        """Return log |e^{K(c+iy) − K(c)}| in floats."""
+        fall = 0.5 * self._flat * y * y
+        for t, m2, n in self._rows:
+            rest = 1.0 - c * t
+            turned = complex(c, y) * complex(1.0 + c, y) / complex(rest, -t * y)
+            fall += 0.25 * n * math.log1p((t * y / rest) ** 2) + 0.5 * n * m2 * (c * (1.0 + c) / rest - turned.real)
+        return -fall
+
+    def _exponent(self, s: Any) -> Any:
+        both = s * (1 + s)
+        total = self.directions.flat * both / 2
+        for t, m2, n in self.directions.curved:
+            rest = 1 - s * t
+            total += n * (m2 * both / rest - s * (1 + t).log() - rest.log()) / 2
+        return total
+
+    def _inside(self, c: float) -> bool:
+        return all(1 - c * t > 0 for t, _, _ in self.directions.curved)
+
+    def moment(self, c: float, digits: float) -> Ball:
+        """Enclose e^{K(c)}."""
+        return self._exponent(arb(c)).exp() if self._inside(c) else arb.pos_inf()
+
+    def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
+        """Enclose e^{K(c + ik·step)}."""
+        return [self._exponent(acb(c, step * k)).exp() for k in range(count)]
+
+    def ceiling(self, c: float, y: float, digits: float) -> Ball:
+        """Bound |e^{K(c+iy')}| for y' ≥ y by its value at y."""
+        return self._exponent(acb(c, y)).real.exp().upper() if self._inside(c) else arb.pos_inf()
+
+    def ends(self) -> tuple[Ball, Ball]:
+        """Enclose the least and the largest loss."""
+        pair = self.directions
+        if not pair.curved and pair.flat == 0:
+            return arb(0), arb(0)
+        side = pair.side
+        low, high = (pair.edge() if side > 0 else arb.neg_inf()), (pair.edge() if side < 0 else arb.pos_inf())
+        return low, high
+
+    def delta(self, epsilon: float) -> Ball:
+        """Enclose δ(ε) of the pair."""
+        return delta_of_pair(self.directions, arb(epsilon))

@@ -1,0 +1,257 @@
+"""Read rows of numbers from a data set, and make its neighbours: an edit changes one row."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import pickle
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndis._digits import several
+from ndis._validate import Floats
+from ndis.data.table import Rows, Table
+from ndis.errors import ParameterError
+from ndis.mechanisms.rows import encoded_rows
+
+if TYPE_CHECKING:
+    from ndis.data.schema import Schema
+
+__all__ = ["DataSet", "Edit", "GivenSets", "Proposals", "as_data_set", "brief", "matrix_of", "parts_of", "row_count"]
+
+_BATCH = 256
+_FRAMES = ("pandas", "polars", "pyarrow")
+
+
+# ---------------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A table says which of its columns are read, and how.
+
+    Parameters
+    ----------
+    data : array of rows, (X, y), data frame, Arrow table or path
+        The rows.
+    columns, targets : optional
+        Names or numbers of the columns to read, and of the targets, as for `ndis.gram.exact_gram`.
+    header : bool
+        Say if the first line of a CSV file names its columns. A CSV file needs `header=True` or the list `columns`.
+    schema : Schema, optional
+        It states what is public about the columns. An algorithm gets the rows as the schema encodes them, and (X, y)
+        if the schema has a target: its number in [−1, 1], or the number of its class. A row with a missing cell becomes
+        zeros.
+
+    Examples
+    --------
+    >>> DataSet(np.array([[1.0, 2.0, 3.0]]), targets=[2]).rows()
+    (array([[1., 2.]]), array([3.]))
+    """
+
+    data: Any
+    columns: Any = None
+    targets: Any = None
+    header: bool = False
+    schema: Schema | None = None
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of the file that is read, or nothing."""
+        return os.path.basename(os.fspath(self.data)) if isinstance(self.data, str | os.PathLike) else ""
+
+    def open(self, *, target: bool, progress: bool | None = False) -> Rows:
+        """Open the rows as the schema encodes them, with the target if `target` is true."""
+        how = {"columns": self.columns, "targets": self.targets, "header": self.header, "progress": progress}
+        return encoded_rows(self.schema, self.data, how, target=target)
+
+    def rows(self, *, progress: bool | None = False) -> Any:
+        """Read an array of rows, or (X, y) if there are targets.
+
+        Arrays come back unchanged, unless `columns` or `targets` choose among them.
+        """
+        encoded = self.schema is not None or isinstance(self.data, Table)
+        frames = any(type(one).__module__.partition(".")[0] in _FRAMES for one in parts_of(self.data))
+        chosen = self.columns is not None or self.targets is not None or self.header
+        if not (encoded or frames or chosen or isinstance(self.data, str | os.PathLike)):
+            return self.data
+        target = self.schema is not None and self.schema.target is not None
+        arrays = self.open(target=target, progress=progress).arrays()
+        if encoded:  # a row with a missing cell is zeros for every mechanism, target included
+            empty = np.isnan(np.concatenate(arrays, axis=1)).any(axis=1, keepdims=True)
+            arrays = tuple(np.where(empty, 0.0, one) for one in arrays)
+        return with_targets("data", *arrays)
+
+
+def as_data_set(data: Any) -> DataSet:
+    """Return the data set; other data become one with all their columns."""
+    return data if isinstance(data, DataSet) else DataSet(data)
+
+
+def matrix_of(name: str, rows: Any) -> Floats:
+    """Check that rows are a finite matrix. No message about it quotes an entry."""
+    try:
+        array = np.asarray(rows)
+    except ValueError:
+        raise ParameterError(name, "be rows of equal length", "rows of different lengths") from None
+    if array.dtype.kind not in "uifb":
+        raise ParameterError(name, "be rows of numbers", f"entries of type {array.dtype}")
+    if array.ndim != 2 or 0 in array.shape:
+        raise ParameterError(name, "be rows and columns, at least one of each", f"shape {array.shape}")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise ParameterError(name, "be finite", "entries that are not")
+    return array
+
+
+def with_targets(name: str, features: Any, targets: Any = None) -> Any:
+    """Check features, or (features, targets); a single target column becomes a vector."""
+    matrix = matrix_of(name, features)
+    if targets is None:
+        return matrix
+    column = np.asarray(targets)
+    columns = matrix_of(f"targets of {name}", column.reshape(len(column), -1) if column.ndim else [])
+    return matrix, columns[:, 0] if columns.shape[1] == 1 else columns
+
+
+def parts_of(data: Any) -> tuple[Any, ...]:
+    """Return a matrix as a tuple of one, (X, y) as a tuple of two."""
+    return data if isinstance(data, tuple) else (data,)
+
+
+def row_count(data: Any) -> int:
+    """Count the rows of a matrix or of (X, y), and check it."""
+    parts = parts_of(data)
+    if len(parts) not in (1, 2) or not all(isinstance(p, np.ndarray) and p.ndim >= 1 for p in parts):
+        raise ParameterError("data", "be an array of rows, or a pair (X, y) of arrays", type(data).__name__)
+    if any(isinstance(p, np.ma.MaskedArray) for p in parts):
+        raise ParameterError("data", "be without masks", "a masked array", "fill it, or leave the rows out")
+    if parts[0].ndim != 2 or any(len(p) != len(parts[0]) for p in parts):
+        raise ParameterError("data", "be a matrix, with as many targets as rows", [p.shape for p in parts])
+    return len(parts[0])
+
+
+def digest(*arrays: Any) -> str:
+    """Make a short fingerprint of arrays, or of any values that can be pickled."""
+    mark = hashlib.sha256()
+    for array in arrays:
+        if not isinstance(array, np.ndarray | np.generic | float | int):
+            mark.update(pickle.dumps(array))
+            continue
+        a = np.ascontiguousarray(array)
+        mark.update(f"{a.dtype.str}{a.shape}".encode())
+        mark.update(a.tobytes())
+    return mark.hexdigest()[:16]
+
+
+# ---------------------------------------------------------------------- edits
+
+
+@dataclass(frozen=True, eq=False)
+class Edit:
+    """An edit makes one neighbour of the data: a row less, a row more, or both; or another data set.
+
+    Attributes
+    ----------
+    name : str
+        Unique within an audit.
+    label : str
+        The same in words.
+    remove : int or None
+        Number of the row to leave out.
+    add : tuple or None
+        Parts of the row to append: (x,) or (x, y).
+    whole : object
+        The neighbouring data set itself, instead of a change.
+    """
+
+    name: str
+    label: str
+    remove: int | None = None
+    add: tuple[Any, ...] | None = None
+    whole: Any = None
+
+    def apply(self, data: Any) -> Any:
+        """Make the neighbouring data set."""
+        if self.whole is not None:
+            return self.whole
+        parts = parts_of(data)
+        if self.remove is not None:
+            parts = tuple(np.delete(p, self.remove, axis=0) for p in parts)
+        if self.add is not None:
+            parts = tuple(np.concatenate([p, np.asarray([row])]) for p, row in zip(parts, self.add, strict=True))
+        return parts if isinstance(data, tuple) else parts[0]
+
+
+Proposals = Generator[list[Edit], list[float], None]
+
+
+def in_batches(edits: Iterable[Edit]) -> Proposals:
+    """Propose edits that do not depend on the scores."""
+    left = iter(edits)
+    while batch := list(itertools.islice(left, _BATCH)):
+        yield batch
+
+
+def removal(i: int) -> Edit:
+    """Leave out row i."""
+    return Edit(f"remove:{i}", f"the data, and the data without row {i}", remove=i)
+
+
+def addition(row: tuple[Any, ...]) -> Edit:
+    """Append a row."""
+    return Edit(f"add:{digest(*row)}", f"the data, and the data with the row {brief(row)} added", add=row)
+
+
+def replacement(i: int, row: tuple[Any, ...]) -> Edit:
+    """Replace row i by another row."""
+    label = f"the data, and the data with row {i} replaced by {brief(row)}"
+    return Edit(f"replace:{i}:{digest(*row)}", label, remove=i, add=row)
+
+
+def brief(row: tuple[Any, ...]) -> str:
+    """Write a row in few digits."""
+    texts = [np.array2string(np.asarray(p), threshold=8, edgeitems=3, precision=6, separator=", ") for p in row]
+    return " with target ".join(text.replace("\n", "") for text in texts)
+
+
+# ---------------------------------------------------------------------- data sets that the user gives
+
+
+@dataclass(frozen=True, eq=False)
+class GivenSets:
+    """The audit takes these data sets of the user as neighbours; it does not check that they are."""
+
+    sets: tuple[Any, ...]
+    adjacency: Any = None
+
+    def describe(self) -> str:
+        mark = digest(*(array for one in self.sets for array in parts_of(one)))
+        sets = several(len(self.sets), "data set")
+        return f"{sets} given as neighbours of the data; the audit takes this on trust (digest {mark})"
+
+    def check(self, data: Any) -> None:
+        """Every data set must be of the kind of the data."""
+        for number, one in enumerate(self.sets):
+            if _words(one) != _words(data):
+                rule = f"be like data, {_words(data)}"
+                raise ParameterError(f"data set {number} of neighbours", rule, _words(one), "give a list of data sets")
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        yield from in_batches(
+            Edit(f"given:{i}:{digest(*parts_of(one))}", f"the data, and data set {i} of those given", whole=one)
+            for i, one in enumerate(self.sets)
+        )
+
+
+def _words(data: Any) -> str:
+    """Describe the properties that data sets share if they differ by a row."""
+    if isinstance(data, tuple):
+        return f"({', '.join(map(_words, data))})"
+    if isinstance(data, np.ndarray):
+        return f"an array of shape (…{''.join(f', {n}' for n in data.shape[1:])})" if data.ndim else "a number"
+    return f"a {type(data).__name__}"

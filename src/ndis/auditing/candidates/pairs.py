@@ -1,0 +1,172 @@
+"""Take pairs from the user: one by one, or many small ones as arrays.
+
+For arrays, bounds cover all pairs, floats those that may be the worst, and certificates decide. Chernoff's bound
+log δ ≤ K(s) − sε + s log s − (1+s) log(1+s) holds at every s > 0 with all 1 − st > 0 (bound:renyi), so one s serves
+all pairs. A pair whose bound lies below a δ already known is not the worst.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ndis._formulas import chernoff_factor, reverse_shift
+from ndis._validate import Floats
+from ndis.auditing.candidates import SCREEN_MARGIN, Candidates, Tested, both_orders
+from ndis.auditing.claim import Claim
+from ndis.auditing.witness import AS_GIVEN, WITH_RECORD
+from ndis.errors import ParameterError
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+from ndis.spectrum.batch import checked_rows, log_delta_batch
+from ndis.spectrum.bounds import best_exponent
+
+__all__ = ["PairBatch", "from_pairs"]
+
+_PAIRS_ONLY = "every pair of neighbours that is not among those given"
+_SAMPLE = 4096  # pairs evaluated before the bounds choose others
+_TOP = 64  # pairs below the claim that are kept, for the report
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """A batch holds many small pairs N(shift, diag variance_ratio) against N(0, I) as arrays: a million take seconds.
+
+    Parameters
+    ----------
+    variance_ratio : array of shape (n,) or (n, k)
+        Each row is one pair.
+    shift, copies : arrays that broadcast against it
+
+    Examples
+    --------
+    >>> from ndis.auditing import Claim, audit
+    >>> report = audit(Claim(epsilon=1.0, delta=1e-6), pairs=PairBatch([1.01, 1.02, 1.2], copies=100))
+    >>> report.refuted, report.witness.neighbours
+    (True, 'pair 2 of those given')
+    """
+
+    variance_ratio: ArrayLike
+    shift: ArrayLike = 0.0
+    copies: ArrayLike = 1
+
+    @classmethod
+    def from_mapping(cls, arrays: Mapping[str, Any]) -> PairBatch:
+        """Make the batch from a mapping with the names of its fields."""
+        unknown = [key for key in arrays if key not in cls.__dataclass_fields__]
+        if unknown or "variance_ratio" not in arrays:
+            names = ", ".join(map(str, arrays)) or "none"
+            raise ParameterError("keys of pairs", "be variance_ratio [shift] [copies]", names)
+        return cls(**arrays)
+
+
+def from_pairs(pairs: Any, claim: Claim) -> Candidates:
+    """Test pairs in any of the forms that `audit` takes."""
+    if isinstance(pairs, Mapping):
+        pairs = PairBatch.from_mapping(pairs)
+    if isinstance(pairs, PairBatch):
+        tested = _from_batch(pairs, claim)
+    else:
+        tested = _one_by_one([pairs] if isinstance(pairs, GaussianPair | PrivacyProfile) else pairs, claim)
+    return Candidates(tested, missing=(_PAIRS_ONLY,), given_only=True)
+
+
+def _one_by_one(pairs: Iterable[Any], claim: Claim) -> Iterator[Tested]:
+    for number, value in enumerate(pairs):
+        if not isinstance(value, GaussianPair | PrivacyProfile):
+            raise ParameterError("pairs", "hold GaussianPair or PrivacyProfile values", type(value).__name__)
+        profile = value if isinstance(value, PrivacyProfile) else PrivacyProfile(value)
+        if profile.sampled and claim.adjacency != "add-remove":
+            rule = "be 'add-remove' for profiles of Poisson samples, which exist only for it"
+            raise ParameterError("adjacency of the claim", rule, repr(claim.adjacency))
+        known = profile is value and claim.adjacency == "add-remove"
+        yield 1, both_orders(f"pair {number} of those given", WITH_RECORD if known else AS_GIVEN, profile, claim)
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
+    """Yield the candidates of those pairs of a batch that may matter."""
+    ratio, t, m, n = _checked(batch)
+    orders = ((t, m), reverse_shift(t, m, ratio))
+    chosen = np.unique(
+        np.concatenate(
+            [_worth_testing(_largest(*order, n, epsilon), delta) for epsilon, delta in claim.points for order in orders]
+        )
+    )
+    _, first = np.unique(np.concatenate([ratio, m, n], axis=1)[chosen], axis=0, return_index=True)  # equal ones once
+    kept = np.sort(chosen[first]).tolist()
+    profiles = {i: PrivacyProfile(GaussianPair.from_ratios(ratio[i], m[i], n[i])) for i in kept}
+    yield len(ratio), (c for i in kept for c in both_orders(f"pair {i} of those given", AS_GIVEN, profiles[i], claim))
+
+
+def _checked(batch: PairBatch) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return (ratio, t, shift, copies) of shape (n, k); a message about a number names its pair."""
+    if np.ndim(batch.variance_ratio) not in (1, 2) or np.size(batch.variance_ratio) == 0:
+        shape = np.shape(batch.variance_ratio)
+        raise ParameterError("variance_ratio", "have shape (n,) or (n, k), at least one pair", f"shape {shape}")
+    for name, rule, good in (
+        ("variance_ratio", "be positive and finite", lambda a: np.isfinite(a) & (a > 0)),
+        ("shift", "be finite", np.isfinite),
+        ("copies", "be a whole number of at least 1", lambda a: np.isfinite(a) & (a >= 1) & (a == np.floor(a))),
+    ):
+        array = np.asarray(getattr(batch, name))
+        if array.dtype.kind in "uif" and array.ndim and not good(array).all():  # `checked_rows` refuses other types
+            first = tuple(np.argwhere(~good(array))[0])
+            raise ParameterError(f"{name} of pair {first[0]}", rule, array[first])
+    return checked_rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)[:4]
+
+
+def _largest(t: Floats, m: Floats, n: Floats, epsilon: float) -> Floats:
+    """Return log δ of each pair; −∞ if a bound shows that the pair is below the worst of a sample by a margin.
+
+    A pair that is left out lies below one that was evaluated. It cannot be the witness, and it cannot be refuted if
+    that one is not.
+    """
+    values = np.full(len(t), -np.inf)
+
+    def evaluate(rows: NDArray[np.intp]) -> None:
+        values[rows] = log_delta_batch(shift=m[rows], copies=n[rows], epsilon=epsilon, excess=t[rows])
+
+    sample = np.arange(0, len(t), max(1, len(t) // _SAMPLE))
+    evaluate(sample)
+    worst = int(sample[np.argmax(values[sample])])
+    left = np.setdiff1d(np.arange(len(t)), sample)
+    if left.size and values[worst] > -np.inf:
+        s, _ = best_exponent(GaussianPair.from_excess(t[worst].tolist(), m[worst].tolist(), n[worst]), epsilon)
+        margin = 2.0 * SCREEN_MARGIN * (1.0 + math.fabs(values[worst]))
+        left = left[_bound(t[left], m[left], n[left], epsilon, s) >= values[worst] - margin]
+    if left.size:
+        evaluate(left)
+    return values
+
+
+def _bound(t: Floats, m: Floats, n: Floats, epsilon: float, s: float) -> Floats:
+    """Bound log δ of every pair by Chernoff's bound at one s, rounded up; +∞ if s is outside the domain."""
+    v = 1.0 - s * t
+    inside = (v > 0.0).all(axis=1)
+    v = np.where(v > 0.0, v, 1.0)
+    # K(s) = Σ n [ −(s/2) log(1+t) − ½ log(1−st) + ½ s(1+s) m²/(1−st) ]
+    terms = n * (
+        -0.5 * s * np.log1p(t) - 0.5 * np.log1p(-s * np.where(v == 1.0, 0.0, t)) + 0.5 * s * (1 + s) * m * m / v
+    )
+    size = np.abs(terms).sum(axis=1) + s * (epsilon + 1.0)
+    bound = terms.sum(axis=1) - s * epsilon + chernoff_factor(s)
+    return np.where(inside, bound + 1e-12 * size, np.inf)
+
+
+def _worth_testing(values: Floats, delta: float) -> NDArray[np.intp]:
+    """Choose the pairs with the largest values, and all that floats do not tell from the claim."""
+    if np.isnan(values).any():  # NaN must not look private
+        raise ParameterError("pairs", "have a delta that can be computed", "not a number")
+    top = np.argpartition(values, -min(_TOP, values.size))[-_TOP:]
+    slack = np.where(np.isinf(values), 0.0, SCREEN_MARGIN * (1.0 + np.abs(values)))
+    excess = values - (math.log(delta) if delta > 0.0 else -math.inf)
+    # if some are clearly above the claim, the worst of them decides
+    return top if (excess > slack).any() else np.union1d(top, np.flatnonzero(excess + slack > 0.0))

@@ -1,0 +1,395 @@
+"""A rule says which neighbours are tested, and `Search` says which rules.
+
+A rule proposes edits in batches. It learns the score of each, log δ of the worse order, before it proposes more. The
+adversarial rules climb by these scores; the others ignore them. The proposals depend only on data, scores and seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis._digits import plain, several
+from ndis._validate import Adjacency, as_floats, as_scalar, as_size, as_vector
+from ndis.auditing.candidates import edits
+from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
+from ndis.auditing.claim import Claim
+from ndis.errors import ParameterError
+
+__all__ = [
+    "AddAdversarial",
+    "AddRandom",
+    "AddRows",
+    "Neighbours",
+    "RemoveEach",
+    "ReplaceAdversarial",
+    "ReplaceEach",
+    "Search",
+]
+
+_LEAST_BOUND = 1e-150  # squares of rows stay within floats
+
+
+@runtime_checkable
+class Neighbours(Protocol):
+    """A rule has these attributes and methods."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Say which data sets are its neighbours."""
+
+    def describe(self) -> str:
+        """Write one sentence for the report."""
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        """Yield batches of edits and receive the score of each."""
+
+
+@dataclass(frozen=True)
+class RemoveEach:
+    """Leave out every row in turn.
+
+    >>> [edit.name for batch in RemoveEach().proposals(np.zeros((2, 3)), None) for edit in batch]
+    ['remove:0', 'remove:1']
+    """
+
+    adjacency: Adjacency = "add-remove"
+
+    def describe(self) -> str:
+        return "every single row of the data removed in turn"
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        yield from edits.in_batches(edits.removal(i) for i in range(row_count(data)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """These rules take rows from the user: a matrix, or (X, y)."""
+
+    candidates: Any
+
+    def __post_init__(self) -> None:
+        pair = isinstance(self.candidates, tuple) and len(self.candidates) == 2
+        parts = tuple(as_floats("candidates", array) for array in (self.candidates if pair else [self.candidates]))
+        rows = parts if pair else np.atleast_2d(parts[0])
+        row_count(rows)
+        object.__setattr__(self, "candidates", rows)
+
+    def _rows(self, data: Any) -> list[tuple[Any, ...]]:
+        """Return the rows, if they have the columns of the data."""
+        row_count(data)
+        ours, theirs = parts_of(self.candidates), parts_of(data)
+        if [p.shape[1:] for p in ours] != [p.shape[1:] for p in theirs]:
+            raise ParameterError("candidates", "have the columns of data", [p.shape[1:] for p in ours])
+        return list(zip(*ours, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class AddRows(_Given):
+    """Add rows that the user chooses in turn: a matrix, or (X, y)."""
+
+    adjacency: Adjacency = "add-remove"
+
+    def describe(self) -> str:
+        rows = several(row_count(self.candidates), "given row")
+        return f"{rows} added in turn (digest {edits.digest(*parts_of(self.candidates))})"
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        yield from edits.in_batches(edits.addition(row) for row in self._rows(data))
+
+
+@dataclass(frozen=True, eq=False)
+class ReplaceEach(_Given):
+    """Replace every row (or those numbered in `rows`) in turn by every candidate."""
+
+    rows: tuple[int, ...] | None = None
+    adjacency: Adjacency = "replace-one"
+
+    def describe(self) -> str:
+        which = "every row" if self.rows is None else several(len(self.rows), "chosen row")
+        mark = edits.digest(*parts_of(self.candidates), np.array(self.rows or ()))
+        rows = several(row_count(self.candidates), "given row")
+        return f"{which} of the data replaced in turn by {rows} (digest {mark})"
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        candidates = self._rows(data)
+        count = row_count(data)
+        chosen = range(count) if self.rows is None else self.rows
+        if not all(isinstance(i, int) and 0 <= i < count for i in chosen):
+            raise ParameterError("rows", f"be numbers from 0 to {count - 1}", "others")
+        yield from edits.in_batches(edits.replacement(i, row) for i in chosen for row in candidates)
+
+
+@dataclass(frozen=True)
+class _Bounded:
+    """The rules that draw rows have these bounds.
+
+    Parameters
+    ----------
+    row_norm_bound : float
+        Public bound of the features of a row.
+    target_bound : float, optional
+        For data (X, y): public bound of |y|.
+    target_values : tuple of float
+        For data (X, y): the values a target may take, instead of a bound.
+    """
+
+    row_norm_bound: float
+    target_bound: float | None = None
+    target_values: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _LEAST_BOUND <= as_scalar("row_norm_bound", self.row_norm_bound) <= 1.0 / _LEAST_BOUND:
+            rule = f"lie between {_LEAST_BOUND} and {1.0 / _LEAST_BOUND}"
+            raise ParameterError("row_norm_bound", rule, self.row_norm_bound)
+        if self.target_bound is not None and not as_scalar("target_bound", self.target_bound) >= 0:
+            raise ParameterError("target_bound", "not be negative", self.target_bound)
+        object.__setattr__(self, "target_values", tuple(as_vector("target_values", self.target_values).tolist()))
+
+    def _width(self, data: Any) -> int:
+        """Return the number of features, if the bounds fit the data."""
+        row_count(data)
+        bounded = self.target_bound is not None or bool(self.target_values)
+        if bounded != isinstance(data, tuple):
+            rule = "come with data (X, y), and data (X, y) with one of them"
+            raise ParameterError("target_bound or target_values", rule, type(data).__name__)
+        return int(parts_of(data)[0].shape[1])
+
+    def _fit(self, x: NDArray[np.float64], y: float) -> tuple[Any, ...]:
+        """Return the nearest row within the bounds."""
+        norm = float(np.linalg.norm(x))
+        if norm > self.row_norm_bound:
+            x = x * (self.row_norm_bound / norm)
+            while float(np.linalg.norm(x)) > self.row_norm_bound:
+                x = x * (1.0 - 2.0**-52)
+        if self.target_values:
+            return x, min(self.target_values, key=lambda value: math.fabs(value - y))
+        if self.target_bound is not None:
+            return x, min(max(y, -self.target_bound), self.target_bound)
+        return (x,)
+
+    @property
+    def _largest_target(self) -> float:
+        """Return the largest absolute value of a target."""
+        return max(map(math.fabs, self.target_values), default=self.target_bound or 0.0)
+
+    def _row(self, random: np.random.Generator, width: int) -> tuple[Any, ...]:
+        """Draw a row on the sphere, with a target from its range."""
+        x = random.standard_normal(width)
+        x *= self.row_norm_bound / float(np.linalg.norm(x))
+        y = (
+            random.choice(self.target_values)
+            if self.target_values
+            else random.uniform(-self._largest_target, self._largest_target)
+        )
+        return self._fit(x, float(y))
+
+    def _near(self, random: np.random.Generator, row: tuple[Any, ...], step: float) -> tuple[Any, ...]:
+        """Draw a row near another."""
+        x = row[0] + step * self.row_norm_bound / math.sqrt(row[0].size) * random.standard_normal(row[0].size)
+        y = row[1] if len(row) > 1 else 0.0
+        return self._fit(x, float(y + 2.0 * step * self._largest_target * random.standard_normal()))
+
+    def _bounds(self) -> str:
+        targets = f", |y| ≤ {plain(self.target_bound)}" if self.target_bound is not None else ""
+        targets = f", y among {', '.join(map(plain, self.target_values))}" if self.target_values else targets
+        return f"‖x‖ ≤ {plain(self.row_norm_bound)}{targets}"
+
+
+@dataclass(frozen=True)
+class AddRandom(_Bounded):
+    """Add rows in turn that are drawn at random on the sphere of the public bound.
+
+    >>> rule = AddRandom(row_norm_bound=1.0, count=3)
+    >>> (batch,) = rule.proposals(np.zeros((5, 2)), np.random.default_rng(0))
+    >>> [round(float(np.linalg.norm(edit.add[0])), 12) for edit in batch]
+    [1.0, 1.0, 1.0]
+    """
+
+    count: int = 100
+    adjacency: Adjacency = "add-remove"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        as_size("count", self.count)
+
+    def describe(self) -> str:
+        return f"{several(self.count, 'row')} drawn at random within {self._bounds()} added in turn"
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        width = self._width(data)
+        yield from edits.in_batches(edits.addition(self._row(random, width)) for _ in range(self.count))
+
+
+@dataclass(frozen=True)
+class AddAdversarial(_Bounded):
+    """Add the row within the public bounds that makes δ largest, as far as a search finds it.
+
+    The search is a (1+λ) evolution strategy from several starts: random rows, and the principal directions along which
+    the data vary most and least. Each generation of λ rows is drawn about the best row so far and pulled back within
+    the bounds. The step widens after a success and shrinks after a failure.
+
+    Parameters
+    ----------
+    row_norm_bound, target_bound, target_values
+        The public bounds of a row.
+    generations : int
+        Generations per start.
+    offspring : int
+        λ, rows per generation.
+    starts : int
+        How many of the best starting rows are climbed from.
+    """
+
+    generations: int = 20
+    offspring: int = 8
+    starts: int = 2
+    adjacency: Adjacency = "add-remove"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("generations", "offspring", "starts"):
+            as_size(name, getattr(self, name))
+
+    def describe(self) -> str:
+        return (
+            f"a row within {self._bounds()} added, chosen to make δ large by {several(self.starts, 'climb')} of "
+            f"{several(self.generations, 'generation')} with {several(self.offspring, 'row')} each"
+        )
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        yield from self._climb(data, random, lambda row, _: edits.addition(row), [None])
+
+    def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
+        width = self._width(data)
+        rows = [self._row(random, width) for _ in range(self.offspring)]
+        for x in _principal(parts_of(data)[0]):
+            ends = self.target_values or (
+                (-self._largest_target, self._largest_target) if self._largest_target else (0.0,)
+            )
+            rows += [self._fit(sign * self.row_norm_bound * x, y) for y in ends for sign in (1.0, -1.0)]
+        seeds = [(row, places[i % len(places)]) for i, row in enumerate(rows)]
+        scores = yield [edit(*seed) for seed in seeds]
+        order = sorted(range(len(seeds)), key=lambda i: -scores[i])
+        for start in order[: self.starts]:
+            best, top, step = seeds[start], scores[start], 0.3
+            for _ in range(self.generations):
+                brood = [
+                    (self._near(random, best[0], step), self._move(random, best[1], places))
+                    for _ in range(self.offspring)
+                ]
+                values = yield [edit(*one) for one in brood]
+                winner = max(range(len(brood)), key=values.__getitem__)
+                if values[winner] > top:
+                    best, top, step = brood[winner], values[winner], min(1.5 * step, 1.0)
+                else:
+                    step *= 0.6
+
+    @staticmethod
+    def _move(random: np.random.Generator, place: Any, places: Sequence[Any]) -> Any:
+        """Keep the place, or sometimes draw another."""
+        return places[int(random.integers(len(places)))] if len(places) > 1 and random.random() < 0.3 else place
+
+
+@dataclass(frozen=True)
+class ReplaceAdversarial(AddAdversarial):
+    """Replace a row of the data by one within the public bounds; a search chooses both to make δ large."""
+
+    adjacency: Adjacency = "replace-one"
+
+    def describe(self) -> str:
+        return super().describe().replace("added, chosen", "put in the place of one of the data, both chosen")
+
+    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
+        places = random.permutation(row_count(data)).tolist()
+        yield from self._climb(data, random, lambda row, i: edits.replacement(i, row), places)
+
+
+def _principal(x: NDArray[Any]) -> list[NDArray[np.float64]]:
+    """Return the directions of largest and smallest second moment of the rows."""
+    _, vectors = np.linalg.eigh(np.asarray(x, dtype=np.float64).T @ np.asarray(x, dtype=np.float64))
+    return [vectors[:, 0], vectors[:, -1]]
+
+
+# ---------------------------------------------------------------------- the choice of rules
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A search says which neighbours of the data an audit tries.
+
+    Parameters
+    ----------
+    neighbours : rule, rules, or iterable of data sets, optional
+        `RemoveEach`, `AddRows`, `AddRandom`, `AddAdversarial`, `ReplaceEach`, `ReplaceAdversarial`; or the neighbouring
+        data sets themselves. By default `RemoveEach`, and the search for the worst row as well if `row_norm_bound` is
+        stated.
+    row_norm_bound, target_bound, target_values : optional
+        Public bounds of a row, instead of `neighbours`: the audit then searches for the worst row within them.
+    random_state : int
+        Seed of the rules that draw rows.
+
+    Examples
+    --------
+    >>> [type(rule).__name__ for rule in Search(row_norm_bound=1.0).rules(Claim(1.0, 1e-6))]
+    ['RemoveEach', 'AddAdversarial']
+    """
+
+    neighbours: Any = None
+    row_norm_bound: float | None = None
+    target_bound: float | None = None
+    target_values: Sequence[float] | None = None
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        seed: Any = 0 if self.random_state is None else self.random_state
+        if isinstance(seed, bool) or not (as_scalar("random_state", seed) >= 0 and int(seed) == seed):
+            raise ParameterError("random_state", "be a whole number, not negative", repr(seed))
+        object.__setattr__(self, "random_state", int(seed))
+
+    @property
+    def stated(self) -> list[str]:
+        """List the parameters that choose neighbours and were given."""
+        names = ("neighbours", *_Bounded.__dataclass_fields__)
+        return [name for name in names if getattr(self, name) is not None]
+
+    def rules(self, claim: Claim) -> list[Any]:
+        """Return the rules that choose neighbours, checked against the adjacency of the claim."""
+        if self.neighbours is None:
+            return self._default_rules(claim)
+        if len(self.stated) > 1:
+            bounds = " and ".join(self.stated[1:])
+            raise ParameterError(bounds, "be left out if neighbours are given", "both", "bound the rule")
+        given = [self.neighbours] if isinstance(self.neighbours, Neighbours) else self.neighbours
+        if isinstance(given, np.ndarray | str | bytes) or not isinstance(given, Iterable):
+            wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
+            raise ParameterError("neighbours", wanted, type(given).__name__)
+        items = list(given)
+        if not items:
+            raise ParameterError("neighbours", "be at least one", "none")
+        rules = [item for item in items if isinstance(item, Neighbours)]
+        for rule in rules:
+            if rule.adjacency != claim.adjacency:
+                wanted = f"be that of the claim, {claim.adjacency!r}"
+                raise ParameterError("adjacency of neighbours", wanted, repr(rule.adjacency))
+        if rules and len(rules) < len(items):
+            raise ParameterError("neighbours", "be rules or data sets, not both", f"{len(rules)} rules of {len(items)}")
+        return rules or [GivenSets(tuple(items))]
+
+    def _default_rules(self, claim: Claim) -> list[Any]:
+        replaces = claim.adjacency == "replace-one"
+        rules: list[Any] = [] if replaces else [RemoveEach()]
+        if self.stated:
+            if self.row_norm_bound is None:
+                raise ParameterError("row_norm_bound", "come with a bound on targets", None)
+            bounds = {name: getattr(self, name) for name in self.stated}
+            rules.append((ReplaceAdversarial if replaces else AddAdversarial)(**bounds))
+        if not rules:
+            remedy = "state row_norm_bound, or use ReplaceEach or ReplaceAdversarial"
+            raise ParameterError("neighbours", "be given for replace-one", None, remedy)
+        return rules

@@ -1,0 +1,194 @@
+"""Run `ndis calibrate projection`, `ndis calibrate gaussian` and `ndis sketch`: the least noise, sketches of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ndis._files import check_new_folder
+from ndis.cli.options import (
+    ADJACENCY,
+    BUDGET,
+    COLUMNS,
+    DATA,
+    HEADER,
+    JSON,
+    NULL_JSON,
+    PAYMENT,
+    PROGRESS,
+    ROW_BOUND,
+    SCHEMA,
+    Commands,
+    choice,
+    command,
+    flag,
+    option,
+)
+from ndis.cli.output import print_values
+from ndis.cli.tables import read_schema, readable_data, reading, schema_for
+from ndis.errors import ParameterError
+
+if TYPE_CHECKING:
+    from ndis.data.schema import Schema
+    from ndis.mechanisms.projection import SketchMechanism
+
+__all__ = ["calibrate", "sketch", "sketch_mechanism"]
+
+# The public numbers from which a projection is calibrated.
+_PUBLIC = (
+    *BUDGET,
+    option("--sketch-size", "Rows of the sketch.", int, required=True),
+    ROW_BOUND,
+    option("--target-bound", "Public bound of the target columns, clipped on their own."),
+    SCHEMA,
+    option("--intercept", "Append a constant column of this value."),
+    ADJACENCY,
+    option("--rate", "Poisson sampling: every record enters with this probability."),
+    flag("--ptr", "Propose-test-release: less ridge where a private test allows it."),
+    option("--test-noise-std", "With --ptr: noise of the test (chosen unless given)."),
+    option("--failure-probability", "With --ptr: share of δ for the test (δ/3 unless given)."),
+)
+
+
+@command(_PUBLIC, NULL_JSON, name="projection")
+def calibrate_projection(schema: Path | None, as_json: bool, **given: Any) -> None:
+    """Print the ridge of a random projection for a budget.
+
+    Example: ndis calibrate projection --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 1
+    """
+    public = _public(read_schema(schema), **given)
+    mechanism = sketch_mechanism(public)
+    values: dict[str, Any] = {"mechanism": type(mechanism).__name__}
+    values |= {key: mechanism.arguments()[key] for key in public}
+    values |= {key: getattr(mechanism, key) for key in ("joint_norm_bound", "ridge", "leverage")}
+    values["certified_delta"] = mechanism.profile().certify(mechanism.target_epsilon).upper
+    if given["ptr"]:
+        values["profitable_eigenvalue"] = mechanism.profitable_eigenvalue  # type: ignore[attr-defined]
+    shown = {key: value for key, value in values.items() if value is not None}
+    print_values(values if as_json else shown, as_json=as_json)
+
+
+@command(
+    BUDGET,
+    option("--sensitivity", "Public bound on the change of the query between neighbours.", default=1.0),
+    choice("--adjacency", "The neighbours of the sensitivity.", "add-remove replace-one", "add-remove"),
+    JSON,
+    name="gaussian",
+)
+def calibrate_gaussian(as_json: bool, **public: Any) -> None:
+    """Print the noise of a Gaussian mechanism for a budget, exactly.
+
+    Example: ndis calibrate gaussian --epsilon 1 --delta 1e-6 --sensitivity 1
+    """
+    from ndis.mechanisms.gaussian import GaussianMechanism
+
+    mechanism = GaussianMechanism.calibrated(**public)
+    certified = mechanism.profile().certify(mechanism.target_epsilon).upper
+    values = {"mechanism": "GaussianMechanism", **public, "noise_std": mechanism.noise_std}
+    print_values({**values, "certified_delta": certified}, as_json=as_json)
+
+
+calibrate = Commands(
+    "calibrate",
+    commands=[calibrate_projection, calibrate_gaussian],
+    help="Find the least noise for a budget, from public numbers only.",
+)
+
+
+@command(
+    DATA,
+    _PUBLIC,
+    option("--output -o", "A new folder for sketch.npz and receipt.json.", Path, required=True),
+    COLUMNS,
+    HEADER,
+    option("--target", "Target columns, which get a bound of their own.", str, multiple=True, metavar="NAMES"),
+    PAYMENT,
+    PROGRESS,
+    NULL_JSON,
+)
+def sketch(
+    data: Path,
+    output: Path,
+    schema: Path | None,
+    columns: list[str],
+    header: bool,
+    target: list[str],
+    as_json: bool,
+    ledger: Path | None,
+    slot: str | None,
+    progress: bool | None,
+    **given: Any,
+) -> None:
+    """Release a private sketch of a file or folder, with its receipt.
+
+    DATA is a CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow. With --schema, rows are taken in
+    their own units, and its target is part of the sketch if it is a number. Without it, a cell of text in a CSV file
+    makes its whole row zero: leave out the columns that hold text.
+
+    Example: ndis sketch records.csv --header --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
+    """
+    from ndis.ledger import pay
+
+    check_new_folder(output)
+    if schema is not None and len(target) > 1:
+        raise ParameterError("--target", "be one column with a schema", ", ".join(target))
+    stated, names = schema_for(schema, data, target=target[0] if target else None, columns=columns, header=header)
+    mechanism = sketch_mechanism(_public(stated, **given))
+    how: dict[str, Any] = {"header": header, "progress": progress}
+    if stated is not None:
+        how |= {"schema": stated, "columns": names}
+        with readable_data(data):
+            release = pay(mechanism, lambda: mechanism.release(data, **how), ledger=ledger, slot=slot)
+    else:
+        with reading(data, columns=columns, header=header) as records:
+            how |= {"columns": records.features(columns), "targets": records.columns(target)}
+            release = pay(mechanism, lambda: mechanism.release(records.rows, **how), ledger=ledger, slot=slot)
+    release.save(output)
+    if as_json:
+        click.echo(release.receipt.to_json())
+        return
+    (rows, width), receipt = release.sketch.shape, release.receipt
+    budget = f"epsilon = {receipt.epsilon:g}, delta = {receipt.delta:g}"
+    click.echo(f"{rows} rows x {width} columns, private with {budget}: {output}")
+
+
+def _public(
+    schema: Schema | None,
+    *,
+    rate: float | None,
+    ptr: bool,
+    test_noise_std: float | None,
+    failure_probability: float | None,
+    **given: Any,
+) -> dict[str, Any]:
+    """Return the public numbers of a projection. A schema states bounds that are not given."""
+    if schema is None and given["row_norm_bound"] is None:
+        raise ParameterError("row_norm_bound", "be a positive number", "none", "or give a schema with --schema")
+    if schema is not None:
+        if given["target_bound"] is not None:
+            rule = "be left out with a schema, whose target has a range"
+            raise ParameterError("target_bound", rule, given["target_bound"])
+        given |= {key: value for key, value in schema.bounds().items() if given[key] is None}
+    if ptr and rate is not None:
+        raise ParameterError("--rate", "be left out with --ptr", rate)
+    if not ptr and (test_noise_std is not None or failure_probability is not None):
+        raise ParameterError("--test-noise-std and --failure-probability", "come with --ptr", "no --ptr")
+    if ptr:
+        return given | {"test_noise_std": test_noise_std, "failure_probability": failure_probability}
+    return given if rate is None else given | {"rate": rate}
+
+
+def sketch_mechanism(public: Mapping[str, Any], **more: Any) -> SketchMechanism:
+    """Calibrate the projection of the kind that has these parameters."""
+    from ndis.mechanisms.projection import PoissonProjection, RandomProjection
+    from ndis.mechanisms.ptr import PTRProjection
+
+    kind: type[SketchMechanism] = RandomProjection
+    if "rate" in public:
+        kind = PoissonProjection
+    elif "test_noise_std" in public or "failure_probability" in public:
+        kind = PTRProjection
+    return kind.calibrated(**public, **more)

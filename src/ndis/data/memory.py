@@ -1,0 +1,316 @@
+"""Open data in memory as a table, by types only: arrays, lists of rows, frames, Arrow tables, mappings and tensors.
+
+No cell raises anything, and none changes how another one is read. In particular a column has the same declared types
+whether or not a cell is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.data.arrow import arrow_cells, arrow_chunks, arrow_kind
+from ndis.data.cells import Cells, Coded, is_nested, kind_of, objects
+from ndis.data.table import (
+    Groups,
+    Parts,
+    Table,
+    Wanted,
+    check_names,
+    matrix_width,
+    pick,
+    rows_per_read,
+    side_by_side,
+    together,
+)  # fmt: skip
+from ndis.errors import ParameterError
+
+__all__ = ["check_array", "memory_table", "pair_table", "pandas_cells", "pandas_kind"]
+
+_TEXT = {"U": "objects", "S": "objects", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
+_KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"} | _TEXT
+
+
+def memory_table(data: Any) -> Table:
+    """Open data in memory.
+
+    >>> memory_table({"a": [1, "x"], "b": np.array([True, False])}).kinds
+    (frozenset({'cells'}), frozenset({'boolean'}))
+    """
+    module = type(data).__module__.partition(".")[0]
+    if isinstance(data, np.ndarray):
+        return _array(data)
+    if isinstance(data, list | tuple):
+        return _array(rows_of_lists("data", data))
+    openers = {"scipy": _sparse, "pandas": _pandas, "polars": _polars, "pyarrow": _arrow, "torch": _torch}
+    if module in openers:
+        if getattr(data, "ndim", 2) == 1:  # a series, which is no frame
+            matrix_width(data.shape)
+        return openers[module](data)
+    if isinstance(data, Mapping):  # some sparse matrices are one too
+        return _mapping(data)
+    raise ParameterError(
+        "data",
+        "be an array, a list of rows, a sparse matrix, a data frame, an Arrow table, a mapping of columns, a tensor, "
+        "a dask collection or a path",
+        type(data).__name__,
+    )
+
+
+def rows_of_lists(name: str, rows: Sequence[Any]) -> NDArray[Any]:
+    """Return a list of equally long rows as a matrix of objects. Rows are lists; a row inside a row is one cell."""
+    if not len(rows):
+        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
+        raise ParameterError(name, "show its columns", "an empty list", remedy)
+    if not all(map(is_nested, rows)) or len({len(row) for row in rows}) != 1:
+        rule = "be a list of rows with equally many cells, each row a list, or a list of paths"
+        raise ParameterError(name, rule, "a list of something else")
+    cells = objects([cell for row in rows for cell in row])
+    return cells.reshape(len(rows), -1)
+
+
+def column_table(column: Any) -> Table:
+    """Open one column: a list or an array of cells, a series, or an Arrow array."""
+    table = _series_frame(column)
+    if table is not None:
+        return memory_table(table)
+    if isinstance(column, list | tuple):
+        return _array(objects(column)[:, None])
+    if hasattr(column, "cpu"):  # a tensor
+        return _torch(column.reshape(-1, 1) if column.ndim == 1 else column)
+    array = column if isinstance(column, np.ndarray) else None
+    if array is None and hasattr(column, "__array__") and hasattr(column, "dtype"):
+        array = np.asarray(column)
+    if array is None:
+        raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
+    if array.ndim != 1:
+        raise ParameterError("data", "have columns of one dimension", f"{array.ndim} dimension(s)")
+    return _array(array[:, None])
+
+
+def _series_frame(column: Any) -> Any:
+    """Return a series of pandas or polars, or an Arrow array, as a frame; None if it is something else."""
+    module = type(column).__module__.partition(".")[0]
+    if module == "pyarrow" and hasattr(column, "type"):
+        import pyarrow as pa
+
+        return pa.table({"column": column})
+    if module in ("pandas", "polars") and hasattr(column, "to_frame") and getattr(column, "ndim", 1) == 1:
+        return column.to_frame("column" if getattr(column, "name", None) is None else column.name)
+    return None
+
+
+def pair_table(x: Any, y: Any) -> Table:
+    """Open a pair (X, y): the columns of y, a vector included, are separate targets."""
+    left = memory_table(x)
+    frame = _series_frame(y)
+    if frame is not None:
+        right = memory_table(frame)
+    elif (isinstance(y, list | tuple) and not (len(y) and all(map(is_nested, y)))) or getattr(y, "ndim", 2) == 1:
+        right = column_table(y)
+    else:
+        right = memory_table(y)
+    unequal = "be a pair (X, y) with equally many rows", "another number in y"
+    table = side_by_side((left, right), *unequal)
+
+    def rows(groups: Groups) -> Iterator[Parts]:
+        targets = tuple(i - left.width for i in groups[1])
+        yield from map(tuple, together([left.read((groups[0],)), right.read((targets,))], *unequal))
+
+    names = left.names + (right.names or ("",) * right.width) if left.names else ()
+    return Table(table.kinds, table.cells, rows, names, target_width=right.width, device=left.device)
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+def check_array(x: Any, name: str = "data") -> None:
+    """Refuse a masked array: it has two values per cell."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise ParameterError(name, "be a plain array", "a masked array", "fill masked entries with NaN")
+
+
+def _array(x: NDArray[Any]) -> Table:
+    check_array(x)
+    width = matrix_width(x.shape)
+    plain = np.asarray(x)
+    kind = _numpy_kind(plain.dtype)
+
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        columns = (plain[:, i] for i, _ in wanted)
+        yield [column.astype(object) if plain.dtype.kind in _TEXT else column for column in columns]
+
+    def rows(groups: Groups) -> Iterator[Parts]:
+        yield tuple(pick(plain, group) for group in groups)
+
+    return Table((frozenset({kind}),) * width, cells, rows if kind in ("number", "boolean") else None)
+
+
+def _numpy_kind(dtype: np.dtype[Any]) -> str:
+    return kind_of(dtype) if dtype.kind == "f" and dtype.itemsize > 8 else _KINDS.get(dtype.kind, kind_of(dtype))
+
+
+def _sparse(x: Any) -> Table:
+    from scipy.sparse import issparse
+
+    if not issparse(x):
+        raise ParameterError("data", "be a SciPy sparse matrix or array", type(x).__name__)
+    dense = _array(np.empty((0, matrix_width(x.shape)), dtype=x.dtype))  # its width and its type
+    csr = x.tocsr()
+    step = rows_per_read(dense.width)
+
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        for start in range(0, csr.shape[0], step):
+            yield from _array(csr[start : start + step].toarray()).cells(wanted)
+
+    def rows(groups: Groups) -> Iterator[Parts]:
+        for start in range(0, csr.shape[0], step):
+            yield from _array(csr[start : start + step].toarray()).read(groups)
+
+    return Table(dense.kinds, cells, rows)
+
+
+def _torch(tensor: Any) -> Table:
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        raise ParameterError("data", "be a torch tensor", type(tensor).__name__)
+    width = matrix_width(tuple(tensor.shape))
+    if tensor.is_complex() or tensor.layout != torch.strided:
+        raise ParameterError("data", "be a dense tensor of real numbers", f"{tensor.dtype}, {tensor.layout}")
+    values = tensor.detach()
+    if values.device.type == "cpu":
+        return _array((values.float() if values.dtype in (torch.bfloat16, torch.float16) else values).numpy())
+
+    def rows(groups: Groups) -> Iterator[Parts]:
+        yield tuple(pick(values, group) for group in groups)
+
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        step = rows_per_read(width)
+        for start in range(0, len(values), step):
+            block = values[start : start + step].double().cpu().numpy()
+            yield [block[:, i] for i, _ in wanted]
+
+    return Table((frozenset({"number"}),) * width, cells, rows, device=str(values.device))
+
+
+def _mapping(data: Mapping[Any, Any]) -> Table:
+    names = tuple(map(str, data))
+    check_names(names)
+    columns = [column_table(column) for column in data.values()]
+    if any(column.width != 1 for column in columns):
+        raise ParameterError("data", "have columns of one dimension", "several")
+    table = side_by_side(columns, "have columns of equal length", "different lengths")
+    return Table(table.kinds, table.cells, names=names)
+
+
+# ---------------------------------------------------------------------- frames
+
+
+def _pandas(frame: Any) -> Table:
+    if not hasattr(frame, "dtypes") or not hasattr(frame, "columns"):
+        raise ParameterError("data", "be a pandas DataFrame", type(frame).__name__)
+    names = tuple(map(str, frame.columns))
+    check_names(names)
+    step = rows_per_read(len(names))
+
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        for start in range(0, len(frame), step):
+            block = frame.iloc[start : start + step]
+            columns = [iter([[c] for c in pandas_cells(block.iloc[:, i], numeric)]) for i, numeric in wanted]
+            yield from together(columns, "have columns of equal length", "different lengths")
+
+    return Table(tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes), cells, names=names)
+
+
+def pandas_kind(dtype: Any) -> str:
+    """Return the kind of a type of pandas."""
+    import pandas as pd
+
+    if isinstance(dtype, pd.ArrowDtype):
+        return arrow_kind(dtype.pyarrow_dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return pandas_kind(dtype.categories.dtype)
+    if isinstance(dtype, pd.StringDtype):
+        return "text"
+    if isinstance(dtype, pd.SparseDtype):
+        return pandas_kind(dtype.subtype)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return "date"
+    if dtype == np.dtype(object):
+        return "objects"
+    kind = "" if getattr(dtype, "kind", "") == "O" else _numpy_kind(dtype)
+    return kind or f"dtype {dtype}"
+
+
+def pandas_cells(series: Any, numeric: bool) -> list[Cells]:
+    """Return the cells of a series by its type, in one piece or in the chunks of Arrow."""
+    import pandas as pd
+
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):  # by code: a missing cell would turn whole numbers into floats
+        values = series.cat.categories.to_numpy(dtype=object)
+        return [Coded(values, series.cat.codes.to_numpy().astype(np.int64))]
+    if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", "") == "pyarrow":
+        array = series.array.__arrow_array__()
+        return [arrow_cells(chunk, numeric) for chunk in arrow_chunks(array, 0, len(series))]
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return [np.asarray(series.dt.tz_convert(None).to_numpy())]
+    if numeric and pandas_kind(dtype) in ("number", "boolean"):
+        with np.errstate(all="ignore"):  # of this thread only
+            return [np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))]
+    plain = isinstance(dtype, np.dtype) and dtype.kind in "fiubM"
+    return [np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=object))]
+
+
+def _polars(frame: Any) -> Table:
+    import polars as pl
+
+    if not isinstance(frame, pl.DataFrame):
+        raise ParameterError("data", "be a polars DataFrame", type(frame).__name__, "collect it, or pass the path")
+    names = tuple(frame.columns)
+    check_names(names)
+
+    def kind(dtype: Any) -> str:
+        if dtype == pl.Object:
+            return "objects"
+        if dtype.is_integer():  # Arrow has no integers of 128 bits
+            return "number"
+        if dtype.is_nested():
+            return f"type {dtype.base_type()}"
+        return arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
+
+    def read(series: Any, numeric: bool) -> Cells:
+        if series.dtype == pl.Object:
+            return objects(series.to_list())
+        if series.dtype.is_integer():
+            series = series.cast(pl.Float64 if numeric else pl.String, strict=False)
+        return arrow_cells(series.rechunk().to_arrow(), numeric)
+
+    step = rows_per_read(len(names))
+
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        for start in range(0, frame.height, step):
+            block = frame.slice(start, step)
+            yield [read(block.get_column(names[i]), numeric) for i, numeric in wanted]
+
+    return Table(tuple(frozenset({kind(dtype)}) for dtype in frame.dtypes), cells, names=names)
+
+
+def _arrow(table: Any) -> Table:
+    import pyarrow as pa
+
+    if not isinstance(table, pa.Table | pa.RecordBatch):
+        raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
+    names = tuple(table.schema.names)
+    check_names(names)
+    batches = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        for batch in batches.to_batches(max_chunksize=rows_per_read(len(names))):
+            yield [arrow_cells(batch.column(i), numeric) for i, numeric in wanted]
+
+    return Table(tuple(frozenset({arrow_kind(kind)}) for kind in table.schema.types), cells, names=names)

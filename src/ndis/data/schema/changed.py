@@ -1,0 +1,86 @@
+"""Count the rows that a schema changes by more than a map of units.
+
+The count is **private**: release it only with noise (`Schema.clipped_count`). One record moves it by at most 1, because
+whether a row counts depends on that row only. In particular no sum over an axis decides it: NumPy adds up one row in
+another order than many.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.data.cells import UNKNOWN, Cells, Floats
+from ndis.data.memory import column_table
+from ndis.data.schema.table import open_for
+from ndis.data.table import Table, side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndis.data.schema.core import Schema
+
+__all__ = ["CORNER", "changed_rows", "is_listed", "row_norms"]
+
+CORNER = 1.0 + 1e-9  # rounding may put a corner of the box beyond the bound
+
+
+def changed_rows(
+    schema: Schema,
+    data: Any,
+    *,
+    targets: Cells | None = None,
+    row_norm_bound: float | None = None,
+    kept: Sequence[int] | None = None,
+    columns: Any = None,
+    header: bool = False,
+    progress: bool | None = None,
+) -> int:
+    """Return how many rows the schema changes. **Private**: release it only with noise.
+
+    A row counts once: if a cell is clipped, unknown or missing, the target included, or if the row is beyond the bound.
+    `targets` are the cells of a target that is not among the columns of data in memory. The bound is that of the
+    schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
+    """
+    bound = schema.row_norm_bound if row_norm_bound is None else row_norm_bound
+    chosen = list(range(len(schema.feature_names))) if kept is None else list(kept)
+    table = open_for(schema, data, columns=columns, header=header, progress=progress)
+    if targets is not None:
+        both = side_by_side((table, column_table(targets)), "have one target per row", "another number")
+        table = Table(both.kinds, both.cells, names=(*table.names, "") if table.names else (), target_width=1)
+    wanted = table.columns_of(schema, target=schema.target is not None)
+
+    def count(opened: Table) -> int:
+        return sum(int(_changed(schema, cells, bound, chosen).sum()) for cells in opened.cells(wanted))
+
+    return int(table.reduced(count, sum))
+
+
+def _changed(schema: Schema, cells: list[Cells], bound: float, kept: list[int]) -> NDArray[np.bool_]:
+    columns: list[Any] = [*schema.columns.values(), *([] if schema.target is None else [schema.target])]
+    values = [column.read(part) for column, part in zip(columns, cells, strict=True)]
+    encoded = [column.encode_values(each) for column, each in zip(columns, values, strict=True)][: len(schema.columns)]
+    changed: NDArray[np.bool_] = ~(row_norms(np.concatenate(encoded, axis=1)[:, kept]) <= bound * CORNER)
+    for column, each in zip(columns, values, strict=True):
+        changed |= column.outside(each) | np.isnan(each) | ((each == UNKNOWN) & is_listed(column))
+    return changed
+
+
+def is_listed(column: Any) -> bool:
+    """Return whether a column has a list of values, so that a cell may be of none of them."""
+    return hasattr(column, "texts")
+
+
+def row_norms(rows: Floats) -> Floats:
+    """Return the norms of rows, added column by column: the norm of a row does not depend on the other rows.
+
+    >>> row_norms(np.array([[3.0, 4.0]])).tolist()
+    [5.0]
+    """
+    total = np.zeros(len(rows))
+    with np.errstate(all="ignore"):  # of this thread only
+        for column in rows.T:
+            total += column * column
+    return np.sqrt(total)

@@ -1,0 +1,380 @@
+"""A table: private rows with public names and kinds, opened once, and the views of it that mechanisms read.
+
+**The rule.** For every source, every order of records and every split into blocks, files or partitions: the rows of n
+records are the rows of the n records read alone. Only arguments and declared types decide how a cell is read. No check
+here looks at a value.
+
+`ndis.data.open_table` opens a `Table`. ``table.matrix(columns, targets)`` chooses columns of numbers and gives `Rows`.
+``table.encoded(schema)`` gives the table that a schema makes of it, whose columns are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndis.data.cells import Cells, Floats, numbers, text_of
+from ndis.errors import ParameterError
+
+if TYPE_CHECKING:
+    from ndis.data.dask import Partitions
+    from ndis.data.schema.core import Schema
+
+__all__ = [
+    "KINDS", "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width", "pick",
+    "rows_per_read", "side_by_side", "stacked", "together",
+]  # fmt: skip
+
+Groups = tuple[tuple[int, ...], ...]  # column numbers of the features, then of the targets if there are any
+Parts = tuple[Any, ...]  # one matrix per group
+Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its numbers suffice as float64
+# "cells" may be anything, one by one: lists, arrays of objects, CSV. "objects" are the same in a frame that has types.
+KINDS = ("number", "boolean", "text", "date", "cells", "objects")
+_NUMBERS = frozenset({"number", "boolean", "cells"})
+_WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
+_EXACT = 1 << 53  # whole numbers below it are floats
+
+
+@dataclass(frozen=True)
+class Table:
+    """Private rows with a public kind per column. It can be read more than once.
+
+    Parameters
+    ----------
+    kinds : tuple of sets
+        The kinds in which each column is stored, from `KINDS` or in other words for a type that has none. Several
+        files may store a column in several ways.
+    cells : callable
+        ``cells(wanted)`` yields blocks of rows: one column of cells (`ndis.data.cells`) per wanted column.
+    rows : callable, optional
+        ``rows(groups)`` yields blocks of rows: for every group of column numbers a matrix with those columns. By
+        default the cells, read as numbers.
+    names : tuple of str
+        Names of the columns, or empty; "" for a column without a name, which is not read.
+    target_width : int
+        How many of the last columns came as separate targets.
+    device : str, optional
+        The torch device that holds the rows.
+    named : bool
+        Whether the caller's `columns` named all columns, and so choose none.
+    quotable : bool
+        Whether a message may list the names. The first line of a CSV file may be a record after all.
+    partitions : Partitions, optional
+        Those of a dask collection, each of which opens as a table where it lives.
+    """
+
+    kinds: tuple[frozenset[str], ...]
+    cells: Callable[[Wanted], Iterator[list[Cells]]]
+    rows: Callable[[Groups], Iterator[Parts]] | None = None
+    names: tuple[str, ...] = ()
+    target_width: int = 0
+    device: str | None = None
+    named: bool = False
+    quotable: bool = True
+    partitions: Partitions | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.kinds)
+
+    @property
+    def refused(self) -> dict[int, str]:
+        """The columns that give no matrix, with their types in words."""
+        types = {i: sorted(_WORDS.get(kind, kind) for kind in kinds - _NUMBERS) for i, kinds in enumerate(self.kinds)}
+        unread = {} if self.target_width else dict.fromkeys(self.unread, "a column without a name")
+        return {i: " and ".join(words) for i, words in types.items() if words} | unread
+
+    @property
+    def unread(self) -> frozenset[int]:
+        """The columns of a CSV file that the caller left without a name."""
+        return frozenset(i for i, name in enumerate(self.names) if not name)
+
+    def read(self, groups: Groups) -> Iterator[Parts]:
+        """Yield blocks of rows: for every group of column numbers a matrix."""
+        if self.rows is not None:
+            yield from self.rows(groups)
+            return
+        cuts = [sum(map(len, groups[:i])) for i in range(len(groups) + 1)]
+        for block in self.cells(tuple((i, True) for group in groups for i in group)):
+            yield tuple(stacked(block[a:b]) for a, b in pairwise(cuts))
+
+    def matrix(self, columns: Any = None, targets: Any = None) -> Rows:
+        """Choose columns of numbers, by names or numbers; by default all columns but the targets are features."""
+        groups = choose_columns(self, columns, targets)
+        names = tuple(self.names[i] for group in groups for i in group) if self.names else ()
+        clear = len(set(names)) == len(names) and not (self.target_width and "" in names)
+        return Rows(self, groups, names if clear else ())
+
+    def encoded(self, schema: Schema, *, target: bool | None = None, typed: bool = True) -> Table:
+        """Return the table of encoded features, and of the target after them if `target` is true.
+
+        By default the target is there if the schema has one. A column that is missing, or of a type that does not fit
+        the schema, is refused by name; with ``typed=False`` types are not checked.
+        """
+        with_target = schema.target is not None if target is None else target
+        wanted = self.columns_of(schema, target=with_target, typed=typed)
+        features = len(schema.columns)
+
+        def rows(groups: Groups) -> Iterator[Parts]:
+            for cells in self.cells(wanted):
+                block = schema.encode_cells(cells[:features])
+                if with_target:
+                    block = np.concatenate([block, schema.encode_target_cells(cells[-1])[:, None]], axis=1)
+                yield tuple(pick(block, group) for group in groups)
+
+        def cells(places: Wanted) -> Iterator[list[Cells]]:
+            for (block,) in rows((tuple(i for i, _ in places),)):
+                yield [np.ascontiguousarray(column) for column in block.T]
+
+        names = schema.feature_names + ((schema.needed_target(),) if with_target else ())
+        partitions = None if self.partitions is None else self.partitions.encoded(schema, target=with_target)
+        kinds = (frozenset({"number"}),) * len(names)
+        return Table(kinds, cells, rows, names, target_width=self.target_width and 1, partitions=partitions)
+
+    def columns_of(self, schema: Schema, *, target: bool, features: bool = True, typed: bool = True) -> Wanted:
+        """Return the columns that a schema names, in its order and with the target last if `target` is true.
+
+        Rows without names are in the order of the schema, with or without its target.
+        """
+        wanted: dict[str, Any] = dict(schema.columns) if features else {}
+        if target:
+            wanted[schema.needed_target()] = schema.target
+        order: Sequence[str] = self.names
+        if not self.names:
+            order = [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
+            if self.width == len(wanted):
+                order = list(wanted)
+            if self.width != len(order):
+                raise ParameterError("data", f"have {len(order)} columns, in the order of the schema", self.width)
+        if self.target_width > 1:
+            raise ParameterError("y", "be one column of the type that the schema says", f"{self.target_width} columns")
+        places = []
+        for name, column in wanted.items():
+            separate = self.target_width and target and name == schema.target_name  # of a pair (X, y)
+            if not separate and name not in order:
+                got = f"columns {', '.join(map(repr, list(order)[:20]))}" if self.quotable else "other names"
+                raise ParameterError("data", f"have a column {name!r}, which the schema names", got)
+            places.append((self.width - 1 if separate else order.index(name), bool(column.numeric)))
+            if typed:
+                self._check_type(places[-1][0], name, column)
+        return tuple(places)
+
+    def _check_type(self, place: int, name: str, column: Any) -> None:
+        """Refuse a column whose declared type does not fit."""
+        for kind in sorted(self.kinds[place] - set(column.kinds)):
+            rule = f"hold {' or '.join(_WORDS[k] for k in column.kinds if k in _WORDS)}, as the schema says"
+            remedy = "convert the column first, or change the schema"
+            if kind == "text" and column.numeric:
+                remedy = "convert it first, in pandas with pd.to_numeric(column, errors='coerce'), or list categories"
+            raise ParameterError(f"column {name!r}", rule, _WORDS.get(kind, kind), remedy)
+        if self.partitions is not None and place in self.partitions.rounded:
+            texts = [text_of(value) or "" for value in getattr(column, "values", ())]
+            if any(text.lstrip("+-").isdecimal() and abs(int(text)) >= _EXACT for text in texts):
+                rule = "have a type of dask that keeps whole numbers beyond 2^53 if a cell is missing"
+                raise ParameterError(f"column {name!r}", rule, "a type of NumPy", 'dtype_backend="pyarrow" reads one')
+
+    def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
+        """Return ``each`` of the table, or of every partition where it lives, and then ``join`` in a tree."""
+        return each(self) if self.partitions is None else self.partitions.reduced(each, join)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of numbers: a table whose columns are chosen.
+
+    Parameters
+    ----------
+    table : Table
+    groups : tuple
+        The numbers of the feature columns, and of the target columns if there are any.
+    names : tuple of str
+        Names of the chosen columns, or empty.
+    """
+
+    table: Table
+    groups: Groups
+    names: tuple[str, ...] = ()
+
+    @property
+    def device(self) -> str | None:
+        """The torch device that holds the rows."""
+        return self.table.device
+
+    @property
+    def is_dask(self) -> bool:
+        """Whether the rows live in the partitions of a dask collection."""
+        return self.table.partitions is not None
+
+    @property
+    def widths(self) -> list[int]:
+        """The number of feature columns, and of target columns if there are any."""
+        return [len(group) for group in self.groups]
+
+    def blocks(self) -> Iterator[Parts]:
+        """Yield blocks of rows where they live: one matrix for the features, and one for the targets."""
+        return self.table.read(self.groups)
+
+    def on_host(self) -> Iterator[Parts]:
+        """Yield the blocks as arrays of this process."""
+        for parts in self.blocks():
+            if self.device is None:
+                yield parts
+                continue
+            step = rows_per_read(sum(self.widths))
+            for start in range(0, len(parts[0]), step):
+                yield tuple(part[start : start + step].double().cpu().numpy() for part in parts)
+
+    def arrays(self, *, most: int | None = None) -> tuple[Floats, ...]:
+        """Return the first `most` rows as float64, one array per group. No error shows how many there were."""
+        blocks: list[Parts] = []
+        left = most
+        for parts in self.on_host():
+            blocks.append(tuple(numbers(part[:left]) for part in parts))
+            left = None if left is None else left - len(blocks[-1][0])
+        kept = [[block[g] for block in blocks] for g in range(len(self.groups))]
+        return tuple(
+            np.concatenate([np.empty((0, width)), *parts]) for width, parts in zip(self.widths, kept, strict=True)
+        )
+
+    def reduced(self, each: Callable[[Iterator[Parts]], Any], join: Callable[[list[Any]], Any]) -> Any:
+        """Return ``each`` of the blocks of every partition where it lives, and then ``join`` in a tree."""
+        groups = self.groups  # what travels with every task
+        return self.table.reduced(lambda table: each(table.read(groups)), join)
+
+
+def stacked(columns: Sequence[Cells]) -> Floats:
+    """Return columns of numbers as one matrix, column by column: the quantiser turns it row by row in cache."""
+    return np.stack([numbers(column) for column in columns]).T
+
+
+def together(streams: Sequence[Iterator[Sequence[Any]]], rule: str, got: str) -> Iterator[list[Any]]:
+    """Yield the blocks of several streams of the same rows, cut at the same rows; another number of rows is refused.
+
+    >>> list(together([iter([["ab"], ["c"]]), iter([["x"], ["yz"]])], "", ""))
+    [['a', 'x'], ['b', 'y'], ['c', 'z']]
+    """
+    held: list[Any] = [()] * len(streams)
+    while True:
+        for i, stream in enumerate(streams):
+            while held[i] is not None and not (len(held[i]) and len(held[i][0])):
+                held[i] = next(stream, None)
+        if any(block is None for block in held):
+            if not all(block is None for block in held):
+                raise ParameterError("data", rule, got)
+            return
+        count = min(len(block[0]) for block in held)
+        yield [part[:count] for block in held for part in block]
+        held = [[part[count:] for part in block] for block in held]
+
+
+def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:
+    """Return one table of the columns of several tables with the same rows."""
+    cuts = np.cumsum([0, *(table.width for table in tables)]).tolist()
+
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        inside = [[(place - a, numeric) for place, numeric in wanted if a <= place < b] for a, b in pairwise(cuts)]
+        order = [[place for place, _ in wanted if a <= place < b] for a, b in pairwise(cuts)]
+        chosen = [i for i, columns in enumerate(inside) if columns]
+        back = [place for i in chosen for place in order[i]]
+        streams = [iter(tables[i].cells(tuple(inside[i]))) for i in chosen]
+        for block in together(streams, rule, got):
+            yield [block[back.index(place)] for place, _ in wanted]
+
+    names = tuple(name for table in tables for name in table.names) if all(table.names for table in tables) else ()
+    return Table(
+        tuple(kind for table in tables for kind in table.kinds),
+        cells,
+        names=names,
+    )
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def choose_columns(table: Table, columns: Any, targets: Any) -> Groups:
+    """Return the column numbers of the features and the targets; columns that hold no real numbers are refused.
+
+    >>> choose_columns(Table((frozenset({"number"}),) * 4, lambda wanted: iter(())), None, [2])
+    ((0, 1, 3), (2,))
+    """
+    groups, refused = _groups(table, columns, targets), table.refused
+    for i in (i for group in groups for i in group if i in refused):
+        if not table.names:
+            raise ParameterError("data", "hold real numbers of at most 64 bits", refused[i])
+        label, rule = f"column {table.names[i]!r}", "hold real numbers"
+        raise ParameterError(label, rule, refused[i], "choose columns without it")
+    return groups
+
+
+def _groups(table: Table, columns: Any, targets: Any) -> Groups:
+    if table.target_width:
+        if columns is not None or targets is not None:
+            raise ParameterError("columns and targets", "be left out when data is a pair (X, y)", "columns or targets")
+        cut = table.width - table.target_width
+        return tuple(range(cut)), tuple(range(cut, table.width))
+    chosen = () if targets is None else _indices(table, targets, "targets")
+    features = (
+        tuple(i for i in range(table.width) if i not in {*chosen, *table.unread})
+        if columns is None or table.named
+        else _indices(table, columns, "columns")
+    )
+    if not features:
+        raise ParameterError("columns", "leave at least one feature", "none")
+    if len(set(features + chosen)) != len(features) + len(chosen):
+        raise ParameterError("columns and targets", "name each column once", "a column named twice")
+    return (features, chosen) if chosen else (features,)
+
+
+def _indices(table: Table, wanted: Any, name: str) -> tuple[int, ...]:
+    items: list[Any] = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
+    places = []
+    for item in items:
+        if isinstance(item, str) and item and item in table.names:
+            places.append(table.names.index(item))
+        elif isinstance(item, int | np.integer) and not isinstance(item, bool) and 0 <= item < table.width:
+            places.append(int(item))
+        else:
+            known = f"numbers from 0 to {table.width - 1}"
+            if table.names:
+                known = f"names among {list(table.names)}" if table.quotable else "names of the file, or " + known
+            raise ParameterError(name, f"be column {known}", repr(item))
+    return tuple(places)
+
+
+def rows_per_read(width: int) -> int:
+    """Return the rows of one read: about 2²⁰ entries, so that memory does not grow with the data."""
+    return max(1024, (1 << 20) // max(width, 1))
+
+
+def pick(matrix: Any, columns: tuple[int, ...]) -> Any:
+    """Return columns of a matrix; a view if they are consecutive."""
+    if columns == tuple(range(columns[0], columns[0] + len(columns))):
+        return matrix[:, columns[0] : columns[0] + len(columns)]
+    if str(matrix.dtype) in ("torch.uint16", "torch.uint32", "torch.uint64"):
+        matrix = matrix.double()  # torch selects columns of these on no device; the rows become float64 in any case
+    return matrix[:, list(columns)]
+
+
+def matrix_width(shape: tuple[int, ...]) -> int:
+    """Return the number of columns of a matrix; other shapes are refused."""
+    if len(shape) != 2:
+        remedy = "a single column is data.reshape(-1, 1)" if len(shape) == 1 else ""
+        raise ParameterError("data", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
+    if shape[1] == 0:
+        raise ParameterError("data", "have at least one column", "none")
+    return shape[1]
+
+
+def check_names(names: Sequence[str], where: object = "others") -> None:
+    """Refuse names that are none, twice the same or not printable. Names of columns are public."""
+    if not names:
+        raise ParameterError("data", "have at least one column", "none")
+    if len(set(names)) < len(names):
+        raise ParameterError("data", "have columns of different names", where)
+    if not all(name.isprintable() for name in names):
+        raise ParameterError("data", "have column names of printable characters", where)

@@ -1,0 +1,243 @@
+"""Attacks that once broke the rule, each with the answer that it has now."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ndis
+from ndis import Schema
+from ndis.data import open_table
+from ndis.data.csv import line_blocks, line_cells
+from ndis.data.schema.changed import CORNER, changed_rows
+from ndis.errors import ParameterError
+from ndis.gram import exact_gram
+
+D = 12
+BOX = Schema({f"c{i}": (-1.0, 1.0) for i in range(D)}, row_norm_bound=2.0)
+
+
+def straddling(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Rows within a few units in the last place of the bound, whose norm NumPy's sums put on either side of it."""
+    found = []
+    limit = BOX.row_norm_bound * CORNER
+    while len(found) < count:
+        row = rng.uniform(-1, 1, D)
+        row *= limit / np.sqrt((row * row).sum())
+        if np.abs(row).max() < 1:
+            j = rng.integers(D)
+            row[j] = np.nextafter(row[j], rng.choice([-2.0, 2.0]))
+            found.append(row)
+    return np.array(found)
+
+
+def test_whether_a_row_counts_as_clipped_depends_on_that_row_only() -> None:
+    """One record moved the count by 39, because NumPy adds up one row in another order than many."""
+    rows = straddling(np.random.default_rng(1), 400)
+    alone = [changed_rows(BOX, row[None]) for row in rows]
+    assert 0 < sum(alone) < len(rows)
+    for size in (2, 3, 7, 400):
+        together = sum(changed_rows(BOX, rows[i : i + size]) for i in range(0, len(rows), size))
+        assert together == sum(alone)
+
+
+def test_the_cuts_of_a_file_move_no_count(tmp_path: Path) -> None:
+    rows = straddling(np.random.default_rng(2), 6)
+    names = [f"c{i}" for i in range(D)]
+    lines = [",".join(map(repr, row.tolist())).encode() for row in rows]
+    path = tmp_path / "c.csv"
+    for padding in (0, 1 << 21, (1 << 22) - 300):
+        body = b"".join(b" " * padding + line + b"\n" for line in lines)
+        counts = []
+        for victim in (b"", b"0" + b",0" * (D - 1) + b"\n"):  # an ordinary record, which no rule changes
+            path.write_bytes(victim + body)
+            counts.append(changed_rows(BOX, path, columns=names, progress=False))
+        assert counts[0] == counts[1] == sum(changed_rows(BOX, row[None]) for row in rows)
+
+
+def test_a_missing_cell_in_dask_changes_no_other_record(tmp_path: Path) -> None:
+    """A null turned a partition of int64 into float64, in which 5000 records of a large number vanished."""
+    dd = pytest.importorskip("dask.dataframe")
+    pytest.importorskip("dask").config.set(scheduler="synchronous")
+    big = 2**53 + 1
+    grams, exact = [], []
+    for extra in ([], [None]):
+        column = pa.array([7] * 50 + [big] * 50 + extra, pa.int64())
+        pq.write_table(pa.table({"hospital": column}), tmp_path / "a.parquet")
+        data = dd.read_parquet(tmp_path)
+        with pytest.raises(ParameterError, match="keeps whole numbers beyond 2\\^53"):
+            Schema({"hospital": [big, 7]}).table(data)
+        small = Schema({"hospital": [7, 8]})
+        grams.append(exact_gram(small.table(data), row_norm_bound=1.0).to_float().tolist())
+        typed = dd.read_parquet(tmp_path, dtype_backend="pyarrow")
+        exact.append(exact_gram(Schema({"hospital": [big, 7]}).table(typed), row_norm_bound=1.0).to_float().tolist())
+    assert grams == [[[50.0, 0.0], [0.0, 0.0]]] * 2
+    assert exact == [[[50.0, 0.0], [0.0, 50.0]]] * 2
+
+
+def test_dictionaries_of_long_texts_are_never_joined(tmp_path: Path) -> None:
+    """Arrow decodes at most 2 GiB of text: one ordinary record decided between a release and an error."""
+    schema = Schema({"region": ["north", "south"], "age": (0, 10)})
+    long, tail = 1 << 24, 2**31 - 2 - 127 * (1 << 24)
+    texts = pa.array(["x" * long, "y" * tail, "north"])
+    for codes in ([0] * 127 + [1], [0] * 127 + [1, 2, 2]):
+        column = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), texts)
+        table = pa.table({"region": column, "age": [1.0] * len(codes)})
+        pq.write_table(table, tmp_path / "cat.parquet", compression="zstd")
+        for data in (table, tmp_path / "cat.parquet", pd.DataFrame({"region": column.to_pandas(), "age": 1.0})):
+            (rows,) = open_table(data, progress=False).encoded(schema).matrix().arrays()
+            assert rows[:, 0].sum() == len(codes) - 128
+
+
+def test_a_byte_order_mark_is_no_part_of_any_line(tmp_path: Path) -> None:
+    """It was dropped before the first line only, so the second line was read by the first one's presence."""
+
+    def gram(content: bytes) -> Any:
+        (tmp_path / "a.csv").write_bytes(content)
+        found = exact_gram(tmp_path / "a.csv", row_norm_bound=1.0, columns=["a", "b"], progress=False)
+        return found.to_float()
+
+    first, second = b"1,0\n", b"\xef\xbb\xbf0,1\n"
+    assert np.array_equal(gram(first + second), gram(first) + gram(second))
+    assert np.array_equal(gram(second + first), gram(first + second))
+
+
+def test_a_list_is_rows_or_paths_and_no_item_is_quoted() -> None:
+    """A list of cells was taken for paths if all of them were texts, and the message quoted one."""
+    schema = Schema({"diagnosis": ["flu", "cold"]})
+    mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, **schema.bounds())
+    for data in (["flu", "rare disease", None], ["rare disease", "flu"], ["flu", ["x"]], [None]):
+        for call in (
+            lambda data: mechanism.release(data, schema=schema),
+            schema.encode,
+            lambda data: ndis.clipped_count(data, schema, epsilon=1.0, delta=1e-6),
+        ):
+            with pytest.raises(ParameterError) as caught:
+                call(data)
+            assert "flu" not in str(caught.value)
+            assert "rare" not in str(caught.value)
+    assert schema.encode([["flu"], [None], ["rare disease"]])[0].tolist() == [1.0, 0.0]
+
+
+def test_threads_leave_the_filters_of_warnings_alone() -> None:
+    """Overlapping fits restored the list of filters in the wrong order: afterwards no warning was ever shown."""
+    program = """
+import threading, warnings, sys
+import numpy as np
+from ndis.learn import PrivateCovariance
+X = np.random.default_rng(0).normal(size=(3000, 3)).astype(object)
+X[2999, 2] = np.complex128(1 + 2j)
+before = list(warnings.filters)
+fit = lambda: PrivateCovariance(epsilon=1.0, row_norm_bound=3.0).fit(X)
+threads = [threading.Thread(target=fit) for _ in range(8)]
+[t.start() for t in threads]; [t.join() for t in threads]
+assert list(warnings.filters) == before, warnings.filters[:3]
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_long_line_costs_a_few_times_its_length() -> None:
+    """A pattern kept one step per byte: a line of 8 MiB cost a gigabyte."""
+    for cell in (b'"' + b"a" * (8 << 20) + b'"', b'"' + b'""' * (4 << 20) + b'"', b"7" * (8 << 20), b"," * (8 << 20)):
+        line = b"0.5," + cell[: (8 << 20) - 6] + (b'"' if cell[:1] == b'"' else b"") + b"\n"
+        for numeric in (True, False):
+            tracemalloc.start()
+            list(line_cells(line, 2, ((0, True), (1, numeric))))
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak <= 5 * len(line)
+
+
+def test_short_lines_cost_memory_by_the_block(tmp_path: Path) -> None:
+    """A block of bytes holds millions of short lines, of which a fixed number is read at a time."""
+    width = 200
+    with (tmp_path / "short.csv").open("wb") as file:
+        file.write(b"1\n" * (1 << 21))
+    with (tmp_path / "short.csv").open("rb") as file:
+        lines = next(iter(line_blocks(file)))
+    tracemalloc.start()
+    count = sum(len(block[0]) for block in line_cells(lines, width, tuple((i, True) for i in range(width)), most=4096))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == len(lines or b"") // 2
+    assert peak <= 64 << 20
+
+
+def test_numpy_may_raise_on_underflow() -> None:
+    """`np.seterr` made the count of clipped rows raise at a cell of 1e-200."""
+    schema = Schema({"a": (-1, 1), "b": (-1, 1)})
+    before = np.geterr()
+    with np.errstate(all="raise"):
+        for cell in (1e-200, 5e-324, 1e308, np.nan, np.inf):
+            data = np.array([[cell, 0.5], [0.25, -cell]])
+            changed_rows(schema, data)
+            exact_gram(schema.table(data), row_norm_bound=1.0)
+    assert np.geterr() == before
+
+
+def test_messages_show_no_names_below_a_folder_and_no_escapes(tmp_path: Path) -> None:
+    folder = tmp_path / "user=alice"
+    folder.mkdir()
+    (folder / "part.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(ParameterError) as caught:
+        open_table(tmp_path)
+    assert "alice" not in str(caught.value)
+    with pytest.raises(ParameterError) as caught:
+        open_table("\x1b]0;title\x07.csv", columns=["a"])
+    assert str(caught.value).isprintable()
+
+
+def test_the_number_of_categories_is_not_told() -> None:
+    for count in (3, 200):
+        column = pd.Series([f"k{i}" for i in range(count)], dtype="category")
+        with pytest.raises(ParameterError) as caught:
+            exact_gram(pa.Table.from_pandas(pd.DataFrame({"a": column})), row_norm_bound=1.0)
+        assert "got text" in str(caught.value)
+
+
+def test_zones_with_code_of_their_own_are_not_run() -> None:
+    import datetime as dt
+
+    class Zone(dt.tzinfo):
+        def utcoffset(self, when: Any) -> Any:
+            warnings.warn("secret", stacklevel=1)
+            raise SystemExit
+
+    day = dt.datetime(2021, 1, 1, tzinfo=Zone())
+    schema = Schema({"since": (dt.date(2020, 1, 1), dt.date(2030, 1, 1))})
+    assert np.isnan(schema.encode({"since": [day, dt.date(2021, 1, 1)]})).ravel().tolist() == [True, False]
+
+
+def test_overlapping_dask_computations_restore_the_filters() -> None:
+    dask = pytest.importorskip("dask")
+    da = pytest.importorskip("dask.array")
+    before = list(warnings.filters)
+    barrier = threading.Barrier(3)
+
+    def slow(block: np.ndarray) -> np.ndarray:
+        barrier.wait(timeout=60)
+        return block
+
+    def work() -> None:
+        with dask.config.set(scheduler="synchronous"):
+            data = da.from_array(np.ones((2, 2)), chunks=(2, 2)).map_blocks(slow, meta=np.empty((0, 0)))
+            exact_gram(data, row_norm_bound=1.0)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(warnings.filters) == before
