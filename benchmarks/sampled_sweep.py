@@ -91,7 +91,7 @@ def curved(seed: int) -> tuple[ndis.PrivacyProfile, ndis.profile.Choice, float]:
         rates = () if rng.random() < 0.5 else (between(1e-6, 0.9),)
         groups.append(ndis.Group(pair(), rates=rates, count=int(between(1.0, 300.0))))
     order: ndis.profile.Choice = "remove" if rng.integers(2) else "add"
-    return ndis.PrivacyProfile.from_groups(groups), order, float(rng.choice([1.0, 1e-3, 1e-8]))
+    return ndis.PrivacyProfile(groups=groups), order, float(rng.choice([1.0, 1e-3, 1e-8]))
 
 
 KINDS = {"any": composition, "curved": curved}
@@ -153,10 +153,10 @@ def compare(profile: ndis.PrivacyProfile, order: ndis.profile.Choice, target: fl
     law = Composition(profile._steps(order), order)
     x = np.array([epsilon])
     try:
-        found.value, found.error = (float(a[0]) for a in law.law.log_delta(x))
+        found.value, found.error = (float(a[0]) for a in law.floats.log_delta(x))
         found.by_floats = True
     except PrecisionError:
-        found.value, found.error = (float(a[0]) for a in law.log_delta(x))
+        found.value, found.error = (float(a[0]) for a in law.log_delta_and_error(x))
     watch.lap("log_delta")
     value, slack = found.value, ACCURACY * (1.0 + abs(found.value))
     if value > -math.inf:

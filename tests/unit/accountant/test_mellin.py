@@ -9,9 +9,9 @@ from flint import acb, arb
 import ndis
 from ndis._balls import precision
 from ndis.accountant.composition import Composition
+from ndis.accountant.few import PairStep, two_pairs
 from ndis.accountant.laws.mellin import MellinMoment
 from ndis.accountant.laws.mellin_balls import MellinStep
-from ndis.accountant.two import PairStep, two_pairs
 
 
 def plane(rate, excess, shift, s, *, add):
@@ -175,7 +175,7 @@ CLASHES = [
 
 @pytest.mark.parametrize(("groups", "order", "epsilon", "box"), CLASHES)
 def test_floats_lie_in_their_certificates(groups, order, epsilon, box):
-    law = Composition(ndis.PrivacyProfile.from_groups(groups)._steps(order), order).law
+    law = Composition(ndis.PrivacyProfile(groups=groups)._steps(order), order).floats
     (value,), (error,) = law.log_delta(np.array([epsilon]))
     assert math.log(box[0]) <= value <= math.log(box[1])
     assert error <= 1e-10
