@@ -138,7 +138,7 @@ def shift(mu):
 
 
 Group = ndis.Group
-# Floats disagreed with these certificates: the panels of the likelihood ratio ended between its two scales.
+# Floats disagreed with these certificates: the mean and the moments from densities of the likelihood ratio were wrong.
 CLASHES = [
     (
         [Group(sketch(35.04804978034679, 10), rates=(0.0227935942914759,), count=7), Group(sketch(0.5, 2), count=2)],
