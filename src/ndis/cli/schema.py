@@ -64,7 +64,6 @@ def check(
 
     The same: ndis schema check records.parquet --schema schema.toml
     """
-    from ndis.data.opening import open_source
     from ndis.data.schema import Schema
 
     if schema is not None and second is not None:
@@ -76,7 +75,7 @@ def check(
     if data is not None:
         _, names = schema_for(file, data, target=None, columns=columns, header=header)
         with readable_data(data):
-            open_source(stated.table(data, columns=names, header=header), progress=False)
+            stated.table(data, columns=names, header=header, progress=False)
     if as_json:
         about = {
             "encoded_columns": list(stated.feature_names),

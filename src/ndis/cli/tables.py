@@ -57,11 +57,11 @@ class Records:
     """A file or folder of rows, which the engine streams, and how its options read."""
 
     def __init__(self, path: Path, *, columns: list[str] | None, header: bool) -> None:
-        from ndis.data.opening import open_source
+        from ndis.data import open_table
 
         self.rows = path
         self._given = names_of(columns)
-        source = open_source(path, columns=self._given, header=header, progress=False)
+        source = open_table(path, columns=self._given, header=header, progress=False)
         self._named = source.named
         self.names: tuple[str, ...] = source.names
         self.all: list[str | int] = [name or i for i, name in enumerate(source.names)] or list(range(source.width))

@@ -346,32 +346,3 @@ def day_number(day: date) -> float:
         day = datetime.astimezone(day, UTC)
     micro = ((day.hour * 60 + day.minute) * 60 + day.second) * 10**6 + day.microsecond
     return float(datetime.toordinal(day) - _EPOCH + micro / _PER_DAY["us"])
-
-
-# ---------------------------------------------------------------------- names before `open_table`, to go
-
-
-read_cells = numbers
-
-
-def nested_cells(name: str, data: Sequence[Any]) -> Floats:
-    """Return a list of cells as a vector, or a list of equally long rows as a matrix."""
-    from ndis.errors import ParameterError
-
-    rows = [list(row) if is_nested(row) else row for row in data]
-    shapes = {len(row) if isinstance(row, list) else None for row in rows}
-    if len(shapes) > 1:
-        raise ParameterError(name, "be rows with equally many cells in each", "rows of different shapes")
-    width = shapes.pop() if shapes else None
-    flat = objects(rows if width is None else [cell for row in rows for cell in row])
-    return numbers(flat if width is None else flat.reshape(len(rows), width))
-
-
-def listed_rows(name: str, data: Sequence[Any]) -> Floats:
-    """Return `nested_cells` of a list that must show its columns: an empty one is refused."""
-    from ndis.errors import ParameterError
-
-    if not data:
-        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
-        raise ParameterError(name, "show its columns", "an empty list", remedy)
-    return nested_cells(name, data)

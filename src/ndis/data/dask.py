@@ -202,10 +202,3 @@ def _rounded(cells: Cells) -> Cells:
         return cells
     whole = (issubclass(type(c), int | np.integer) and type(c) is not bool for c in cells)
     return objects([number(c) if is_whole else c for c, is_whole in zip(cells, whole, strict=True)])
-
-
-def open_dask(data: Any) -> tuple[Table, list[Any]]:
-    """Return what `dask_table` opens; the name before, to go."""
-    table = dask_table(data)
-    assert table.partitions is not None
-    return table, table.partitions.delayed

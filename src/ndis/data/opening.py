@@ -70,6 +70,3 @@ def open_rows(
     if isinstance(data, Rows):
         return data
     return open_table(data, columns=columns, header=header, progress=progress).matrix(columns, targets)
-
-
-open_source = open_table  # the name before, to go

@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
 __all__ = [
-    "KINDS", "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width", "pick",
-    "rows_per_read", "side_by_side", "stacked", "together",
+    "KINDS", "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width", "no_cells",
+    "pick", "rows_per_read", "side_by_side", "stacked", "together",
 ]  # fmt: skip
 
 Groups = tuple[tuple[int, ...], ...]  # column numbers of the features, then of the targets if there are any
 Parts = tuple[Any, ...]  # one matrix per group
 Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its numbers suffice as float64
-# "cells" may be anything, one by one: lists, arrays of objects, CSV. "objects" are the same in a frame that has types.
-KINDS = ("number", "boolean", "text", "date", "cells", "objects")
+# "cells" may be anything, one by one: lists, arrays of objects, CSV. "objects" are the same in a frame that has types,
+# and "texts" in an array of NumPy; both may hold numbers for a schema, and give no matrix.
+KINDS = ("number", "boolean", "text", "date", "cells", "objects", "texts")
 _NUMBERS = frozenset({"number", "boolean", "cells"})
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
+_TYPES = _WORDS | {"objects": "dtype object", "texts": "text"}
 _EXACT = 1 << 53  # whole numbers below it are floats
 
 
@@ -85,7 +87,7 @@ class Table:
     @property
     def refused(self) -> dict[int, str]:
         """The columns that give no matrix, with their types in words."""
-        types = {i: sorted(_WORDS.get(kind, kind) for kind in kinds - _NUMBERS) for i, kinds in enumerate(self.kinds)}
+        types = {i: sorted(_TYPES.get(kind, kind) for kind in kinds - _NUMBERS) for i, kinds in enumerate(self.kinds)}
         unread = {} if self.target_width else dict.fromkeys(self.unread, "a column without a name")
         return {i: " and ".join(words) for i, words in types.items() if words} | unread
 
@@ -136,6 +138,29 @@ class Table:
         kinds = (frozenset({"number"}),) * len(names)
         return Table(kinds, cells, rows, names, target_width=self.target_width and 1, partitions=partitions)
 
+    def only(self, places: Sequence[int]) -> Table:
+        """Return the table of these columns only."""
+
+        def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+            return self.cells(tuple((places[i], numeric) for i, numeric in wanted))
+
+        def rows(groups: Groups) -> Iterator[Parts]:
+            return self.read(tuple(tuple(places[i] for i in group) for group in groups))
+
+        names = tuple(self.names[i] for i in places) if self.names else ()
+        return Table(tuple(self.kinds[i] for i in places), cells, rows, names, device=self.device)
+
+    def held(self) -> Table:
+        """Return the table of numbers that is read once, when its first row is asked for, and then stays in memory."""
+        memory: list[Floats] = []
+
+        def rows(groups: Groups) -> Iterator[Parts]:
+            if not memory:
+                memory.append(self.only(range(self.width)).matrix().arrays()[0])
+            yield tuple(pick(memory[0], group) for group in groups)
+
+        return Table(self.kinds, no_cells, rows, self.names)
+
     def columns_of(self, schema: Schema, *, target: bool, features: bool = True, typed: bool = True) -> Wanted:
         """Return the columns that a schema names, in its order and with the target last if `target` is true.
 
@@ -161,22 +186,22 @@ class Table:
                 raise ParameterError("data", f"have a column {name!r}, which the schema names", got)
             places.append((self.width - 1 if separate else order.index(name), bool(column.numeric)))
             if typed:
-                self._check_type(places[-1][0], name, column)
+                self._check_type(places[-1][0], "y" if separate else f"column {name!r}", column)
         return tuple(places)
 
-    def _check_type(self, place: int, name: str, column: Any) -> None:
+    def _check_type(self, place: int, label: str, column: Any) -> None:
         """Refuse a column whose declared type does not fit."""
         for kind in sorted(self.kinds[place] - set(column.kinds)):
             rule = f"hold {' or '.join(_WORDS[k] for k in column.kinds if k in _WORDS)}, as the schema says"
             remedy = "convert the column first, or change the schema"
             if kind == "text" and column.numeric:
                 remedy = "convert it first, in pandas with pd.to_numeric(column, errors='coerce'), or list categories"
-            raise ParameterError(f"column {name!r}", rule, _WORDS.get(kind, kind), remedy)
+            raise ParameterError(label, rule, _TYPES.get(kind, kind), remedy)
         if self.partitions is not None and place in self.partitions.rounded:
             texts = [text_of(value) or "" for value in getattr(column, "values", ())]
             if any(text.lstrip("+-").isdecimal() and abs(int(text)) >= _EXACT for text in texts):
                 rule = "have a type of dask that keeps whole numbers beyond 2^53 if a cell is missing"
-                raise ParameterError(f"column {name!r}", rule, "a type of NumPy", 'dtype_backend="pyarrow" reads one')
+                raise ParameterError(label, rule, "a type of NumPy", 'dtype_backend="pyarrow" reads one')
 
     def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of the table, or of every partition where it lives, and then ``join`` in a tree."""
@@ -245,6 +270,11 @@ class Rows:
         """Return ``each`` of the blocks of every partition where it lives, and then ``join`` in a tree."""
         groups = self.groups  # what travels with every task
         return self.table.reduced(lambda table: each(table.read(groups)), join)
+
+
+def no_cells(wanted: Wanted) -> Iterator[list[Cells]]:
+    """Yield no cells: the table has numbers only."""
+    return iter(())
 
 
 def stacked(columns: Sequence[Cells]) -> Floats:

@@ -11,15 +11,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features
+from sklearn.utils.validation import _check_feature_names
 
 from ndis._validate import STATE_A_BOUND, Floats
-from ndis.data.cells import kind_of, listed_rows, nested_cells, read_cells
-from ndis.data.columns import objects, series_cells, series_table
+from ndis.data import Table, open_table
 from ndis.data.dask import is_dask
-from ndis.data.opening import open_source
+from ndis.data.memory import column_table, rows_of_lists, target_table
 from ndis.data.paths import is_paths
-from ndis.data.source import choose_columns
 from ndis.errors import ParameterError
 
 __all__ = [
@@ -78,22 +76,29 @@ def in_memory_only(name: str, data: Any) -> None:
         raise ParameterError(name, "be in memory for fit", "a path", remedy)
 
 
-def private_rows(estimator: Any, X: Any) -> Any:
-    """The rows in a form that the release engine reads. Sets `n_features_in_` and `feature_names_in_`.
+def private_rows(estimator: Any, X: Any) -> Table:
+    """Open rows as the release engine reads them, and set `n_features_in_` and `feature_names_in_`.
 
     Types and shapes are checked, and no check looks at a value. A cell that is not a number becomes NaN, and the engine
     turns its row into zeros.
     """
-    rows = listed_rows("X", X) if isinstance(X, list | tuple) else _by_schema("X", X)
-    shape = getattr(rows, "shape", None)
+    rows = rows_of_lists("X", X) if isinstance(X, list | tuple) else X
+    if not hasattr(rows, "dtype") and not hasattr(rows, "columns") and hasattr(rows, "__array__"):
+        rows = np.asarray(rows)
+    kind, shape = getattr(getattr(rows, "dtype", None), "kind", ""), getattr(rows, "shape", None)
+    if kind == "c":
+        raise ParameterError("X", "be real", "complex numbers", "Complex data not supported")
     if shape is not None and len(shape) != 2:
         remedy = "Reshape your data: one feature is X.reshape(-1, 1)"
         raise ParameterError("X", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
     if shape is not None and shape[1] == 0:
         raise ParameterError("X", "have a column", "0 feature(s) (shape=(n, 0)) while a minimum of 1 is required.")
+    table = open_table(rows.astype(object) if kind and kind in "US" else rows)
+    for words in [] if table.names else table.refused.values():
+        raise ParameterError("X", "hold real numbers", words)
     _check_feature_names(estimator, X, reset=True)
-    _check_n_features(estimator, rows, reset=True)
-    return rows
+    estimator.n_features_in_ = table.width
+    return table
 
 
 def check_given(estimator: Any, y: Any) -> None:
@@ -105,64 +110,25 @@ def check_given(estimator: Any, y: Any) -> None:
     in_memory_only("y", y)
 
 
-def private_targets(estimator: Any, y: Any) -> Floats:
-    """The targets as a float64 vector or matrix. Cells that are not numbers become NaN; a text type is refused."""
-    check_given(estimator, y)
-    with np.errstate(all="ignore"):  # a warning would reveal something about the values
-        found = _typed_targets(y)
-        if found is None:
-            found = _by_schema("y", y if isinstance(y, list | tuple) else np.asarray(y)).astype(np.float64)
-    if found.ndim not in (1, 2):
-        raise ParameterError("y", "have one or two dimensions", f"{found.ndim} dimension(s)")
-    return np.asarray(found)
+def private_targets(estimator: Any, y: Any) -> Table:
+    """Open the targets. A cell that is not a number becomes NaN; another declared type than numbers is refused.
 
-
-def _typed_targets(y: Any) -> Floats | None:
-    """Targets in a container whose columns have types, which are public; None if it has none.
-
-    Another type than numbers and booleans is refused before a cell is read. Lists and arrays of objects are read cell
-    by cell.
-
-    >>> _typed_targets(np.array(["low", "high"]))
+    >>> private_targets(None, np.array(["low", "high"]))
     Traceback (most recent call last):
     ...
     ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
-    if isinstance(y, np.ndarray) and y.dtype.kind in "UST":
-        _refuse_target_type(kind_of(y.dtype))
-    series = series_table(y)
-    if series is None and (not hasattr(y, "columns") or len(y.shape) != 2):
-        return None
-    frame = open_source(y if series is None else series)
-    for kind in frame.refused.values():
-        _refuse_target_type(kind)
-    blocks = [part for (part,) in frame.read((tuple(range(frame.width)),))]
-    found = np.concatenate([np.empty((0, frame.width)), *blocks])
-    return found if series is None else found[:, 0]
-
-
-def _refuse_target_type(kind: str) -> None:
-    raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
-
-
-def _by_schema(name: str, data: Any) -> Any:
-    """Read sequences and arrays of objects or text cell by cell: no record changes how another one is read."""
-    if isinstance(data, list | tuple):
-        return nested_cells(name, data)
-    if not hasattr(data, "dtype") and not hasattr(data, "columns") and hasattr(data, "__array__"):
-        data = np.asarray(data)
-    kind = getattr(getattr(data, "dtype", None), "kind", "f")
-    if kind == "c":
-        raise ParameterError(name, "be real", "complex numbers", "Complex data not supported")
-    if not isinstance(data, np.ndarray) or kind in "fiub":
-        return data
-    if kind not in "OSU":
-        raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
-    return read_cells(data)
+    check_given(estimator, y)
+    if getattr(y, "ndim", 1) not in (1, 2):
+        raise ParameterError("y", "have one or two dimensions", f"{y.ndim} dimension(s)")
+    table = target_table(y)
+    for kind in table.refused.values():
+        raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
+    return table
 
 
 def weighted_records(
-    rows: Any, targets: Floats, weights: Any, *, bound: float, constant: float | None
+    rows: Any, targets: Any, weights: Any, *, bound: float, constant: float | None
 ) -> tuple[Floats, Floats]:
     """Rows (with the constant as a last column) and targets, times √weight; NaN where a weight is not positive.
 
@@ -172,17 +138,12 @@ def weighted_records(
     >>> x.tolist(), y.tolist()
     ([[2.0, 1.0], [nan, nan]], [[2.0], [nan]])
     """
-    source = open_source((rows, targets))
-    blocks = list(source.read(choose_columns(source, None, None)))
-    with np.errstate(all="ignore"):  # a warning would tell of the values
-        given = _numbers(weights)
-        x = np.concatenate([np.asarray(block[0], dtype=np.float64) for block in blocks])
-        y = np.concatenate([np.asarray(block[1], dtype=np.float64) for block in blocks])
-        if given.shape not in ((len(x),), ()):
-            raise ParameterError(
-                "sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)"
-            )
-        given = np.broadcast_to(given, (len(x),))
+    x, y = open_table((rows, targets)).matrix().arrays()
+    given = np.asarray(float(weights)) if isinstance(weights, Real) else _numbers(weights)
+    if given.shape not in ((len(x),), ()):
+        raise ParameterError("sample_weight", "have one weight per row, in one dimension", "another number")
+    given = np.broadcast_to(given, (len(x),))
+    with np.errstate(all="ignore"):  # a warning would reveal something about the values
         root = np.sqrt(np.where(given > 0, np.minimum(given, bound), np.nan))[:, None]
         if constant is not None:
             x = np.hstack([x, np.full((len(x), 1), constant)])
@@ -190,14 +151,11 @@ def weighted_records(
 
 
 def _numbers(weights: Any) -> Floats:
-    """Weights as float64, each cell read on its own; NaN where one is no number. Only a type can be refused."""
-    series = series_cells(weights, numeric=True)
-    if series is not None and series[0] not in ("number", "boolean", "cells"):
-        raise ParameterError("sample_weight", "hold real numbers", series[0])
-    listed = isinstance(weights, list | tuple)
-    array = series[1] if series is not None else objects(weights) if listed else np.asarray(weights)
-    if array.dtype.kind in "OUS":
-        return read_cells(array)
-    if array.dtype.kind not in "fiub":
-        raise ParameterError("sample_weight", "hold real numbers", kind_of(array.dtype))
-    return np.asarray(array, dtype=np.float64)
+    """Read weights cell by cell as float64; NaN where one is no number. Only a type or a shape can be refused."""
+    if getattr(weights, "ndim", 1) != 1:
+        rule = "have one weight per row, in one dimension"
+        raise ParameterError("sample_weight", rule, f"{weights.ndim} dimension(s)")
+    table = column_table(weights)
+    for kind in table.refused.values():
+        raise ParameterError("sample_weight", "hold real numbers", kind)
+    return table.matrix().arrays()[0][:, 0]

@@ -14,6 +14,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency
+from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.learn._base import INTERCEPT_SHARE
 from ndis.learn._estimator import PrivateEstimator, calibrated, one_of
@@ -122,11 +123,11 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
             Show a progress bar for files; by default if standard error is a terminal.
         """
         check_moments(self)
-        opened, groups = self._opened(data, columns=columns, header=header, progress=progress, with_target=False)
-        return self._learn(opened, columns=groups[0])
+        how = {"columns": columns, "header": header, "progress": progress}
+        return self._learn(self._opened(data, **how, with_target=False))
 
-    def _learn(self, data: Any, **where: Any) -> Self:
-        self.records_, location, covariance = released_moments(self, data, centered=self.assume_centered, **where)
+    def _learn(self, data: Table | Rows) -> Self:
+        self.records_, location, covariance = released_moments(self, data, centered=self.assume_centered)
         schema = self._schema()
         if schema is not None:
             _, half_width = schema.scales()
@@ -202,7 +203,7 @@ def check_moments(estimator: Any) -> None:
     stated_records(estimator)
 
 
-def released_moments(estimator: Any, data: Any, *, centered: bool, **where: Any) -> Moments:
+def released_moments(estimator: Any, data: Table | Rows, *, centered: bool) -> Moments:
     """Release the Gram matrix or a sketch of the rows, keep the release, and estimate moments from it."""
     records, bound, width = stated_records(estimator), estimator._row_bound(), estimator.n_features_in_
     # A constant column counts the records and carries the mean. If neither is needed it would only cost noise.
@@ -213,8 +214,7 @@ def released_moments(estimator: Any, data: Any, *, centered: bool, **where: Any)
         mechanism = calibrated(GramMechanism.calibrated, **estimator._budget(), adjacency=adjacency, **layout)
     else:
         mechanism = sketching(estimator, columns=width + (intercept is not None), **layout)
-    where["random_state"] = estimator.random_state
-    release = estimator._keep(mechanism, lambda: mechanism.release(data, **where))
+    release = estimator._keep(mechanism, lambda: mechanism.release(data, random_state=estimator.random_state))
     return moments(release, features=width, records=records, centered=centered)
 
 

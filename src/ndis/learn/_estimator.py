@@ -14,17 +14,16 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ndis._validate import as_scalar
-from ndis.data.columns import memory_columns, objects
-from ndis.data.dask import is_dask, open_dask
-from ndis.data.opening import open_source
+from ndis.data import Rows, Table, open_table
+from ndis.data.memory import is_vector
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
-from ndis.data.source import Groups, choose_columns
+from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
 from ndis.learn._base import Floats, in_memory_only, private_rows, private_targets, stated_bound
 from ndis.ledger import pay
 
-__all__ = ["PrivateEstimator", "calibrated", "in_memory", "one_of"]
+__all__ = ["PrivateEstimator", "calibrated", "one_of"]
 
 
 @lru_cache(maxsize=64)
@@ -107,29 +106,30 @@ class PrivateEstimator:
 
     # ------------------------------------------------------------------ private records
 
-    def _fitted_rows(self, X: Any) -> Any:
-        """Return private rows in memory as the release engine reads them; set the number and names of features."""
+    def _fitted_rows(self, X: Any) -> Table:
+        """Open private rows in memory; set the number and names of features. No cell is read before the release."""
         schema = self._schema()
         in_memory_only("X", X)
         if schema is None:
             return private_rows(self, X)
         kept = self._kept_columns(schema)
         self._set_features([schema.feature_names[i] for i in kept])
-        return schema.encode(X)[:, kept]
+        return open_for(schema, X).encoded(schema, target=False).only(kept).held()
 
-    def _fitted_targets(self, X: Any, y: Any) -> Floats:
-        """Return private targets in memory; a schema encodes them, and finds them in X if `y` is left out."""
+    def _fitted_records(self, X: Any, y: Any) -> tuple[Table, Table, bool]:
+        """Open rows and targets in memory, and tell whether there is one target without a second dimension.
+
+        A schema encodes the targets, and finds them in X if `y` is left out.
+        """
         schema = self._schema()
+        in_memory_only("X", X)
         in_memory_only("y", y)
         if schema is None:
-            return private_targets(self, y)
-        return schema.encode_target(X) if y is None else schema.encode_target_cells(_target_cells(schema, y))
-
-    def _fitted_records(self, X: Any, y: Any) -> tuple[Any, Floats, bool]:
-        """Return rows, targets as columns, and True if there is one target without a second dimension."""
-        rows, targets = self._fitted_rows(X), self._fitted_targets(X, y)
-        one = targets.ndim == 1
-        return rows, targets[:, None] if one else targets, one
+            return private_rows(self, X), private_targets(self, y), is_vector(y)
+        table = open_for(schema, X if y is None else (X, y)).encoded(schema, target=True).held()
+        kept = self._kept_columns(schema)
+        self._set_features([schema.feature_names[i] for i in kept])
+        return table.only(kept), table.only([table.width - 1]), True
 
     def _opened(
         self,
@@ -140,38 +140,34 @@ class PrivateEstimator:
         progress: bool | None,
         target: Any = None,
         with_target: bool = True,
-    ) -> tuple[Any, Groups]:
+    ) -> Rows:
         """Open files, folders, frames or dask collections by their types; set the number and names of features.
 
-        The release engine takes the data that are returned, with the numbers of the columns that it reads. `target`
-        names one column, or a list of columns.
+        `target` names one column, or a list of columns.
         """
-        schema = self._schema()
+        schema, how = self._schema(), {"columns": columns, "header": header, "progress": progress}
         if schema is not None:
             if with_target and target not in (None, schema.target_name):
                 rule = f"be left out, or {schema.target_name!r} as the schema says"
                 raise ParameterError("target", rule, repr(target))
-            data = schema.table(data, target=with_target, columns=columns, header=header)
-            target, header = schema.target_name, False
-            columns = [schema.feature_names[i] for i in self._kept_columns(schema)]
+            table = open_for(schema, data, **how).encoded(schema, target=with_target)
+            target, columns = schema.target_name, [schema.feature_names[i] for i in self._kept_columns(schema)]
         elif with_target and target is None:
             raise ParameterError("target", "name the target column", None, "or state a schema with a target")
-        how = {"columns": columns, "header": header, "progress": progress}
-        opened = open_dask(data)[0] if is_dask(data) else open_source(data, **how)
-        targets = None if not with_target else list(target) if isinstance(target, list | tuple) else [target]
-        groups = choose_columns(opened, columns, targets)
-        if len(groups) != 1 + with_target:
+        else:
+            table = open_table(data, **how)
+        rows = table.matrix(columns, target if with_target else None)
+        if len(rows.groups) != 1 + with_target:
             raise ParameterError("data", "be rows without targets", "a pair (X, y)")
-        self._set_features([opened.names[i] for i in groups[0]] if opened.names else len(groups[0]))
-        return data if is_dask(data) else opened, groups
+        self._set_features([table.names[i] for i in rows.groups[0]] if table.names else len(rows.groups[0]))
+        return rows
 
     def _changed_rows(self, data: Any, y: Any, **how: Any) -> int:
         """Count the rows that the schema changes. **Private**: release the count only with noise."""
         schema = self._schema()
         assert schema is not None
-        targets = None if y is None else _target_cells(schema, y)
         bound, kept = self._row_bound(), self._kept_columns(schema)
-        return changed_rows(schema, data, targets=targets, row_norm_bound=bound, kept=kept, **how)
+        return changed_rows(schema, data if y is None else (data, y), row_norm_bound=bound, kept=kept, **how)
 
     def _set_features(self, names: list[str] | int) -> None:
         if isinstance(names, int):
@@ -233,32 +229,3 @@ class PrivateEstimator:
         offsets = weights[features] if len(weights) > features else np.zeros(theta.shape[1])
         slopes = np.asarray(weights[:features].T)
         return (slopes[0], float(offsets[0])) if one else (slopes, np.asarray(offsets))
-
-
-def _target_cells(schema: Schema, y: Any) -> Any:
-    """Return the cells of separate targets, in a type that fits the schema."""
-    name = schema.needed_target()
-    if hasattr(y, "columns") or getattr(y, "ndim", 1) == 2:
-        column = memory_columns(y, names=[name])
-        name = next(iter(column.kinds))
-    else:
-        column = memory_columns({name: objects(y) if isinstance(y, list | tuple) else y}, names=())
-    kinds, target = column.kinds[name], schema.target
-    if len(column.kinds) != 1 or target is None or not kinds <= set(target.kinds):
-        raise ParameterError("y", "be one column of the type that the schema says", ", ".join(sorted(kinds)))
-    blocks = [block[0] for block in column.read(((name, target.numeric),))]
-    return np.concatenate(blocks) if blocks else np.empty(0, dtype=object)
-
-
-def in_memory(data: Any, groups: Groups, *, most: int | None = None) -> tuple[Floats, Floats]:
-    """Read the first `most` records of opened data with one target, as arrays."""
-    blocks: list[tuple[Floats, Floats]] = []
-    count = 0
-    for block in (open_dask(data)[0] if is_dask(data) else data).read(groups):
-        with np.errstate(all="ignore"):  # a warning would reveal something about the values
-            rows, targets = (np.asarray(a.cpu() if hasattr(a, "cpu") else a, np.float64) for a in block)
-        left = None if most is None else max(most - count, 0)
-        blocks.append((rows[:left], targets[:left, 0]))
-        count += len(blocks[-1][0])
-    x = np.concatenate([np.empty((0, len(groups[0]))), *(rows for rows, _ in blocks)])
-    return x, np.concatenate([np.empty(0), *(values for _, values in blocks)])

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_floats, as_size
 from ndis.errors import ParameterError
-from ndis.learn._estimator import PrivateEstimator, in_memory
+from ndis.learn._estimator import PrivateEstimator
 from ndis.learn._labels import private_labels
 from ndis.mechanisms.lifted import lift
 from ndis.models import GaussianProcess
@@ -113,9 +113,11 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
             The private labels.
         """
         label_bound = self._check()
-        rows = self._fitted_rows(X)
-        labels = private_labels(self, y) if self.schema is None else self._fitted_targets(X, y)
-        return self._learn(lambda: (rows, labels), label_bound)
+        if self.schema is None:
+            rows, labels = self._fitted_rows(X), private_labels(self, y)
+            return self._learn(lambda: (rows, labels), label_bound)
+        encoded, targets, _ = self._fitted_records(X, y)
+        return self._learn(lambda: (encoded, targets), label_bound)
 
     def fit_data(
         self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
@@ -130,9 +132,9 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
             The column of the labels. Leave it out with a schema, which names it.
         """
         label_bound = self._check()
-        opened, groups = self._opened(data, target=target, columns=columns, header=header, progress=progress)
+        rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
         most = as_size("max_records", self.max_records)
-        return self._learn(lambda: in_memory(opened, groups, most=most), label_bound)
+        return self._learn(lambda: rows.arrays(most=most), label_bound)
 
     def _check(self) -> float:
         """Check public parameters before any private value is read, and return the bound of the labels."""

@@ -177,8 +177,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         """
         bounds = self._check()
         how: dict[str, Any] = {"columns": columns, "header": header, "progress": progress}
-        opened, groups = self._opened(data, target=target, **how)
-        sums = _sums(opened, bounds, columns=groups[0], targets=groups[1])
+        sums = _sums(self._opened(data, target=target, **how), bounds)
         changed = partial(self._changed_rows, data, None, **how) if self.count_clipped else None
         return self._learn(sums, bounds, one=not isinstance(target, list | tuple), changed=changed)
 
@@ -278,8 +277,8 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         return self._summary("Private linear regression", level, note)
 
 
-def _sums(data: Any, bounds: _Bounds, **where: Any) -> RecordSums:
-    return RecordSums(data, row_norm_bound=bounds.row, target_bound=bounds.target, intercept=bounds.constant, **where)
+def _sums(data: Any, bounds: _Bounds) -> RecordSums:
+    return RecordSums(data, row_norm_bound=bounds.row, target_bound=bounds.target, intercept=bounds.constant)
 
 
 # ---------------------------------------------------------------------- the rounds: order and budget of the releases

@@ -25,7 +25,7 @@ from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn._base import INTERCEPT_SHARE
 from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, shrunk
-from ndis.learn._estimator import calibrated, in_memory, one_of
+from ndis.learn._estimator import calibrated, one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, newton
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, signs_of, stated_classes
 from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, next_clip
@@ -162,11 +162,12 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
             The private labels.
         """
         row_norm_bound = self._check()
-        rows = self._fitted_rows(X)
         several = self.method == "rounds"
         if self.schema is not None:
-            codes = self._fitted_targets(X, y)
+            rows, targets, _ = self._fitted_records(X, y)
+            codes = targets.matrix().arrays()[0][:, 0]
         else:
+            rows = self._fitted_rows(X)
             labels = private_labels(self, y)
             if self.classes is None:
                 self.classes_ = occurring_classes(labels, several=several)
@@ -189,14 +190,14 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
             The column of the labels. Leave it out with a schema, which names it.
         """
         row_norm_bound = self._check(files=True)
-        opened, groups = self._opened(data, target=target, columns=columns, header=header, progress=progress)
+        opened = self._opened(data, target=target, columns=columns, header=header, progress=progress)
         codes: Any = self.classes_.astype(np.float64).tolist() if self.schema is None else range(len(self.classes_))
         if self.method == "rounds":
-            return self._descend(opened, codes, row_norm_bound, columns=groups[0], targets=groups[1])
+            return self._descend(opened, codes, row_norm_bound)
 
         def read() -> tuple[Any, Floats]:
-            rows, labels = in_memory(opened, groups, most=self.max_records)
-            return rows, label_signs(labels, np.array(codes))
+            rows, labels = opened.arrays(most=self.max_records)
+            return rows, label_signs(labels[:, 0], np.array(codes))
 
         return self._lift(read, row_norm_bound)
 

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats
+from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.learn._covariance import check_moments, released_moments
 from ndis.learn._estimator import PrivateEstimator
@@ -84,17 +85,17 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
             As in `PrivateCovariance.fit_data`.
         """
         check_moments(self)
-        opened, groups = self._opened(data, columns=columns, header=header, progress=progress, with_target=False)
-        return self._learn(opened, columns=groups[0])
+        how = {"columns": columns, "header": header, "progress": progress}
+        return self._learn(self._opened(data, **how, with_target=False))
 
-    def _learn(self, data: Any, **where: Any) -> Self:
+    def _learn(self, data: Table | Rows) -> Self:
         width, wanted = self.n_features_in_, self.n_components
         share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
         whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width
         if not (wanted is None or share or whole):
             rule = f"be an integer from 1 to the {width} features, a share between 0 and 1, or None"
             raise ParameterError("n_components", rule, repr(wanted))
-        self.records_, self.mean_, covariance = released_moments(self, data, centered=False, **where)
+        self.records_, self.mean_, covariance = released_moments(self, data, centered=False)
         variances, vectors = np.linalg.eigh(covariance)
         variances, vectors = np.maximum(variances[::-1], 0.0), vectors[:, ::-1].T
         largest = np.argmax(np.abs(vectors), axis=1)

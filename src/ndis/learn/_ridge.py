@@ -12,9 +12,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
-from ndis.data.dask import is_dask, open_dask
-from ndis.data.opening import open_source
-from ndis.data.source import Groups, Parts, Source, choose_columns
+from ndis.data import Rows, Table, open_table
+from ndis.data.table import Groups, Parts, no_cells
 from ndis.errors import ParameterError
 from ndis.learn._base import INTERCEPT_SHARE, stated_bound
 from ndis.learn._estimator import PrivateEstimator, calibrated
@@ -124,8 +123,7 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         """
         scale = self._check()
         rows, targets, one = self._fitted_records(X, y)
-        source = open_source((rows, targets))
-        return self._learn(source, choose_columns(source, None, None), scale=scale, one=one)
+        return self._learn(open_table((rows, targets)).matrix(), scale=scale, one=one)
 
     def fit_data(
         self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
@@ -140,11 +138,10 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
             The target column. Leave it out with a schema, which names it.
         """
         scale = self._check()
-        opened, groups = self._opened(data, target=target, columns=columns, header=header, progress=progress)
-        if len(groups[1]) != 1:
-            raise ParameterError("target", "name one column", f"{len(groups[1])} columns")
-        source = open_dask(opened)[0] if is_dask(opened) else opened
-        return self._learn(source, groups, scale=scale, one=True, progress=progress)
+        rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
+        if rows.widths[1] != 1:
+            raise ParameterError("target", "name one column", f"{rows.widths[1]} columns")
+        return self._learn(rows, scale=scale, one=True)
 
     def _check(self) -> float:
         """Check the public parameters before any private value is read, and return the scale of the targets."""
@@ -155,15 +152,14 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         stated_records(self)
         return scale
 
-    def _learn(self, source: Source, groups: Groups, *, scale: float, one: bool, progress: bool | None = None) -> Self:
+    def _learn(self, rows: Rows, *, scale: float, one: bool) -> Self:
         bound = self._row_bound()
-        features, targets = len(groups[0]), len(groups[1])
+        features, targets = rows.widths
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
         layout = {"row_norm_bound": bound, "target_bound": TARGET_SHARE * bound, "intercept": intercept}
         mechanism = sketching(self, columns=features + targets + (intercept is not None), **layout)
-        scaled = _scaled(source, groups, scale)
-        how = {"progress": progress, "random_state": self.random_state}
-        release = self._keep(mechanism, lambda: mechanism.release(scaled, **how))
+        scaled = _scaled(rows, scale)
+        release = self._keep(mechanism, lambda: mechanism.release(scaled, random_state=self.random_state))
         noise = release.ridge / math.sqrt(len(release.sketch))
         split = {"features": features, "targets": targets}
         weights, self.penalty_ = ridge_from_matrix(release.gram(), **split, alpha=float(self.alpha), noise=noise)
@@ -194,17 +190,16 @@ def sketching(estimator: Any, *, columns: int, **layout: Any) -> RandomProjectio
     return mechanism
 
 
-def _scaled(source: Source, groups: Groups, scale: float) -> Source:
-    """Make a source of the chosen features, and of the chosen targets times a public number."""
+def _scaled(rows: Rows, scale: float) -> Table:
+    """Make a table of the chosen features, and of the chosen targets times a public number."""
 
-    def read(_: Groups) -> Iterator[Parts]:
-        for rows, values in source.read(groups):
+    def scaled(_: Groups) -> Iterator[Parts]:
+        for features, values in rows.blocks():
             with np.errstate(all="ignore"):  # a warning would reveal something about the values
-                scaled = np.asarray(values, dtype=np.float64) * scale
-            yield rows, scaled
+                yield features, np.asarray(values, dtype=np.float64) * scale
 
-    names = tuple(source.names[i] for group in groups for i in group) if source.names else ()
-    return Source(sum(map(len, groups)), read, names, target_width=len(groups[1]), device=source.device)
+    kinds = (frozenset({"number"}),) * sum(rows.widths)
+    return Table(kinds, no_cells, scaled, rows.names, target_width=rows.widths[1], device=rows.device)
 
 
 def ridge_from_gram(

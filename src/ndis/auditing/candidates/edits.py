@@ -14,10 +14,9 @@ import numpy as np
 
 from ndis._digits import several
 from ndis._validate import Floats
-from ndis.data.opening import open_source
-from ndis.data.table import Table, choose_columns
+from ndis.data import Rows, Table, open_rows
 from ndis.errors import ParameterError
-from ndis.mechanisms.rows import encoded_data
+from ndis.mechanisms.rows import encoded_rows
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
@@ -82,8 +81,10 @@ class DataSet:
 
     def encoded(self, *, target: bool) -> tuple[Any, dict[str, Any]]:
         """Return the data as the schema encodes them, and the arguments with which `exact_gram` reads them."""
-        how = {"columns": self.columns, "targets": self.targets, "header": self.header}
-        return encoded_data(self.schema, self.data, how, target=target)
+        how: dict[str, Any] = {"columns": self.columns, "targets": self.targets, "header": self.header}
+        if self.schema is None:
+            return self.data, how
+        return encoded_rows(self.schema, self.data, how, target=target), dict.fromkeys(how, None) | {"header": False}
 
     def rows(self, *, progress: bool | None = False) -> Any:
         """Read an array of rows, or (X, y) if there are targets.
@@ -92,15 +93,13 @@ class DataSet:
         """
         data, how = self.encoded(target=self.schema is not None and self.schema.target is not None)
         chosen = how["columns"] is not None or how["targets"] is not None or how["header"]
-        encoded = isinstance(data, Table)
+        encoded = isinstance(data, Table | Rows)
         frames = any(type(one).__module__.partition(".")[0] in _FRAMES for one in parts_of(data))
         if not (chosen or encoded or frames or isinstance(data, str | os.PathLike)):
             return data
-        source = open_source(data, columns=how["columns"], header=how["header"], progress=progress)
-        blocks = list(source.read(choose_columns(source, how["columns"], how["targets"])))
-        if not blocks:
+        columns = list(open_rows(data, **how, progress=progress).arrays())
+        if not len(columns[0]):
             raise ParameterError("data", "hold at least one row", "none")
-        columns = [np.concatenate([np.asarray(block) for block in some]) for some in zip(*blocks, strict=True)]
         if encoded:  # a row with a missing cell is zeros for every mechanism, target included
             empty = np.isnan(np.concatenate(columns, axis=1)).any(axis=1)
             columns = [np.where(empty[:, None], 0.0, some) for some in columns]

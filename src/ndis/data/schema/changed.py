@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.data.cells import UNKNOWN, Cells, Floats
-from ndis.data.memory import column_table
 from ndis.data.schema.table import open_for
-from ndis.data.table import Table, side_by_side
+from ndis.data.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +30,6 @@ def changed_rows(
     schema: Schema,
     data: Any,
     *,
-    targets: Cells | None = None,
     row_norm_bound: float | None = None,
     kept: Sequence[int] | None = None,
     columns: Any = None,
@@ -41,15 +39,11 @@ def changed_rows(
     """Return how many rows the schema changes. **Private**: release it only with noise.
 
     A row counts once: if a cell is clipped, unknown or missing, the target included, or if the row is beyond the bound.
-    `targets` are the cells of a target that is not among the columns of data in memory. The bound is that of the
-    schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
+    The bound is that of the schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
     """
     bound = schema.row_norm_bound if row_norm_bound is None else row_norm_bound
     chosen = list(range(len(schema.feature_names))) if kept is None else list(kept)
     table = open_for(schema, data, columns=columns, header=header, progress=progress)
-    if targets is not None:
-        both = side_by_side((table, column_table(targets)), "have one target per row", "another number")
-        table = Table(both.kinds, both.cells, names=(*table.names, "") if table.names else (), target_width=1)
     wanted = table.columns_of(schema, target=schema.target is not None)
 
     def count(opened: Table) -> int:

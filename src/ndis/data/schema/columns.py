@@ -130,7 +130,7 @@ class Number(_Range):
     high: float
     fill: float | None = None
 
-    kinds = ("number", "boolean", "cells", "objects")
+    kinds = ("number", "boolean", "cells", "objects", "texts")
     numeric = True
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ class Boolean(_AnyColumn):
 
     fill: bool | None = None
 
-    kinds = ("number", "boolean", "text", "cells", "objects")
+    kinds = ("number", "boolean", "text", "cells", "objects", "texts")
     centre = 0.5
     half_width = 0.5
     values = (False, True)
@@ -212,7 +212,7 @@ class Date(_Range):
     high: date
     fill: date | None = None
 
-    kinds = ("date", "text", "cells", "objects")
+    kinds = ("date", "text", "cells", "objects", "texts")
 
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
@@ -255,7 +255,7 @@ class Category(_AnyColumn):
     values: tuple[Any, ...]
     fill: Any = None
 
-    kinds = ("number", "boolean", "text", "cells", "objects")
+    kinds = ("number", "boolean", "text", "cells", "objects", "texts")
 
     def __post_init__(self) -> None:
         given: Any = self.values

@@ -9,13 +9,13 @@ import numpy as np
 
 from ndis._text import html_table, text_table
 from ndis.data.cells import UNKNOWN, Floats
-from ndis.data.schema.changed import CORNER, changed_rows, is_listed, row_norms
+from ndis.data.schema.changed import CORNER, is_listed, row_norms
 from ndis.data.schema.table import open_for
 
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
-__all__ = ["ColumnPreview", "Preview", "changed_rows", "preview"]
+__all__ = ["ColumnPreview", "Preview", "preview"]
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 _HEAD = ("column", "clipped", "unlisted", "missing")

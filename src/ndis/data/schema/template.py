@@ -17,6 +17,7 @@ _LINES = {
     "date": '{ low = "?", high = "?" }',
     "cells": '{ low = "?", high = "?" }',
     "objects": '{ low = "?", high = "?" }',
+    "texts": '{ low = "?", high = "?" }',
 }
 _HEAD = """\
 # What is public about this table. Replace every "?" by what is known without looking at the data: a range or a category
@@ -78,7 +79,7 @@ def template(data: Any, *, columns: Any = None, header: bool = False, target: st
         if name == target:
             continue
         kind = next(iter(found)) if len(found) == 1 else "cells"
-        note = "" if kind in ("cells", "objects") else f"  # {kind}"
+        note = "" if kind in ("cells", "objects", "texts") else f"  # {kind}"
         lines.append(f"{quoted(name)} = {_LINES[kind]}{note}" if kind in _LINES else f"# {quoted(name)}: {kind}")
     if target is not None:
         lines += ["", "[target]", f"name = {quoted(target)}"]

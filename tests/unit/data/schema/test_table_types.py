@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import ndis
-from ndis.data.opening import open_source
+from ndis.data.opening import open_table
 from ndis.data.schema.template import template
 from ndis.errors import ParameterError
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
@@ -65,7 +65,7 @@ def test_integers_of_128_bits_are_numbers(series: pl.Series) -> None:
     assert np.array_equal(NUMBER.encode(frame), [[-1.0], [0.0], [np.nan]], equal_nan=True)
     assert ndis.Schema({"a": [0, 5]}).encode(frame)[:2].tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert "# number" in template(frame)
-    assert np.array_equal(private_targets(None, series), [0.0, 5.0, np.nan], equal_nan=True)
+    assert np.array_equal(private_targets(None, series).matrix().arrays()[0][:, 0], [0.0, 5.0, np.nan], equal_nan=True)
     assert occurring_classes(private_labels(None, series)).tolist() == [0, 5]
     rows, _ = weighted_records(np.ones((3, 1)), np.ones((3, 1)), series, bound=9.0, constant=None)
     assert np.array_equal(rows.ravel(), [np.nan, 5**0.5, np.nan], equal_nan=True)
@@ -106,11 +106,11 @@ def test_decimals_are_the_nearest_floats_in_every_container() -> None:
     for kind in (pa.decimal32(5, 2), pa.decimal128(20, 2), pa.decimal256(60, 2)):
         array = pa.array(cells, kind)
         for data in (pa.table({"a": array}), _pandas_arrow(array).to_frame(), pl.Series("a", cells).to_frame()):
-            source = open_source(data)
+            source = open_table(data)
             (block,) = next(iter(source.read(((0,),))))
             assert np.array_equal(block.ravel(), [0.3, np.nan, 2.5], equal_nan=True)
         for targets in (array, _pandas_arrow(array)):
-            assert np.array_equal(private_targets(None, targets), [0.3, np.nan, 2.5], equal_nan=True)
+            assert np.array_equal(private_targets(None, targets).matrix().arrays()[0][:, 0], [0.3, np.nan, 2.5], equal_nan=True)
 
 
 def test_text_in_the_type_of_numpy_is_text() -> None:
