@@ -62,7 +62,7 @@ _FAR = 100_000  # years from 1970 that stay different
 
 
 class Coded:
-    """A column as a few values and one code per row; the code −1 marks a missing cell.
+    """A column may be a few values and one code per row; the code −1 marks a missing cell.
 
     >>> numbers(Coded(np.array([0.5, 2.0]), np.array([1, -1, 0]))).tolist()
     [2.0, nan, 0.5]
@@ -135,7 +135,7 @@ def numbers(cells: Cells) -> Floats:
     if isinstance(cells, Coded):
         return cells.spread(numbers(cells.values))
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
-        with np.errstate(all="ignore"):  # of this thread only
+        with np.errstate(all="ignore"):  # which is of this thread only
             return np.asarray(cells, dtype=np.float64)
     read = np.array([number(cell) for cell in each_cell(cells)], dtype=np.float64)
     return read.reshape(cells.shape) if isinstance(cells, np.ndarray) else read
@@ -253,12 +253,12 @@ def _arrow_words(cells: Any, codes: Mapping[str, float], lower: bool) -> Floats:
         texts = pc.ascii_trim(_as_text(cells.take(pa.array(others))), characters=_SPACE)
         texts = pc.ascii_lower(texts) if lower else texts
         coded[others] = values[look_up(texts)]
-        if digits.any():  # of the public words; "3.0" is "3"
+        if digits.any():  # among the public words; "3.0" is "3"
             short = pc.ascii_rtrim(texts, characters="0")
             whole = np.asarray(pc.ends_with(short, ".").to_numpy(zero_copy_only=False))
             place = look_up(pc.replace_substring(short, pattern=".", replacement="", max_replacements=1))
             coded[others] = np.where(whole & digits[place], values[place], coded[others])
-    return coded
+    return np.asarray(coded)
 
 
 def _as_text(cells: Any) -> Any:

@@ -270,7 +270,7 @@ def pandas_cells(series: Any, numeric: bool) -> list[Cells]:
     if isinstance(dtype, pd.DatetimeTZDtype):
         return [np.asarray(series.dt.tz_convert(None).to_numpy())]
     if numeric and pandas_kind(dtype) in ("number", "boolean"):
-        with np.errstate(all="ignore"):  # of this thread only
+        with np.errstate(all="ignore"):  # which is of this thread only
             return [np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))]
     plain = isinstance(dtype, np.dtype) and dtype.kind in "fiubM"
     return [np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=object))]

@@ -1,4 +1,4 @@
-"""A table: private rows with public names and kinds, opened once, and the views of it that mechanisms read.
+"""A table has private rows with public names and kinds. It is opened once, and mechanisms read views of it.
 
 **The rule.** For every source, every order of records and every split into blocks, files or partitions: the rows of n
 records are the rows of the n records read alone. Only arguments and declared types decide how a cell is read. No check
@@ -43,7 +43,7 @@ _EXACT = 1 << 53  # whole numbers below it are floats
 
 @dataclass(frozen=True)
 class Table:
-    """Private rows with a public kind per column. It can be read more than once.
+    """A table has private rows and a public kind per column. It can be read more than once.
 
     Parameters
     ----------
@@ -81,19 +81,19 @@ class Table:
 
     @property
     def width(self) -> int:
-        """The number of columns."""
+        """Return the number of columns."""
         return len(self.kinds)
 
     @property
     def refused(self) -> dict[int, str]:
-        """The columns that give no matrix, with their types in words."""
+        """Return the columns that give no matrix, with their types in words."""
         types = {i: sorted(_TYPES.get(kind, kind) for kind in kinds - _NUMBERS) for i, kinds in enumerate(self.kinds)}
         unread = {} if self.target_width else dict.fromkeys(self.unread, "a column without a name")
         return {i: " and ".join(words) for i, words in types.items() if words} | unread
 
     @property
     def unread(self) -> frozenset[int]:
-        """The columns of a CSV file that the caller left without a name."""
+        """Return the columns of a CSV file that the caller left without a name."""
         return frozenset(i for i, name in enumerate(self.names) if not name)
 
     def read(self, groups: Groups) -> Iterator[Parts]:
@@ -180,7 +180,7 @@ class Table:
             raise ParameterError("y", "be one column of the type that the schema says", f"{self.target_width} columns")
         places = []
         for name, column in wanted.items():
-            separate = self.target_width and target and name == schema.target_name  # of a pair (X, y)
+            separate = self.target_width and target and name == schema.target_name  # it came in a pair (X, y)
             if not separate and name not in order:
                 got = f"columns {', '.join(map(repr, list(order)[:20]))}" if self.quotable else "other names"
                 raise ParameterError("data", f"have a column {name!r}, which the schema names", got)
@@ -210,7 +210,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of numbers: a table whose columns are chosen.
+    """Rows are the chosen columns of a table, which hold numbers.
 
     Parameters
     ----------
@@ -227,17 +227,17 @@ class Rows:
 
     @property
     def device(self) -> str | None:
-        """The torch device that holds the rows."""
+        """Return the torch device that holds the rows."""
         return self.table.device
 
     @property
     def is_dask(self) -> bool:
-        """Whether the rows live in the partitions of a dask collection."""
+        """Return whether the rows live in the partitions of a dask collection."""
         return self.table.partitions is not None
 
     @property
     def widths(self) -> list[int]:
-        """The number of feature columns, and of target columns if there are any."""
+        """Return the number of feature columns, and of target columns if there are any."""
         return [len(group) for group in self.groups]
 
     def blocks(self) -> Iterator[Parts]:
@@ -252,14 +252,14 @@ class Rows:
                 continue
             step = rows_per_read(sum(self.widths))
             for start in range(0, len(parts[0]), step):
-                yield tuple(part[start : start + step].double().cpu().numpy() for part in parts)
+                yield tuple(each[start : start + step].double().cpu().numpy() for each in parts)
 
     def arrays(self, *, most: int | None = None) -> tuple[Floats, ...]:
         """Return the first `most` rows as float64, one array per group. No error shows how many there were."""
         blocks: list[Parts] = []
         left = most
         for parts in self.on_host():
-            blocks.append(tuple(numbers(part[:left]) for part in parts))
+            blocks.append(tuple(numbers(each[:left]) for each in parts))
             left = None if left is None else left - len(blocks[-1][0])
         kept = [[block[g] for block in blocks] for g in range(len(self.groups))]
         return tuple(
@@ -298,8 +298,8 @@ def together(streams: Sequence[Iterator[Sequence[Any]]], rule: str, got: str) ->
                 raise ParameterError("data", rule, got)
             return
         count = min(len(block[0]) for block in held)
-        yield [part[:count] for block in held for part in block]
-        held = [[part[count:] for part in block] for block in held]
+        yield [column[:count] for block in held for column in block]
+        held = [[column[count:] for column in block] for block in held]
 
 
 def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_feature_names
 
 from ndis._validate import STATE_A_BOUND, Floats
 from ndis.data import Table, open_table
+from ndis.data.cells import numbers
 from ndis.data.dask import is_dask
 from ndis.data.memory import column_table, rows_of_lists, target_table
 from ndis.data.paths import is_paths
@@ -23,6 +24,7 @@ from ndis.errors import ParameterError
 __all__ = [
     "INTERCEPT_SHARE",
     "Floats",
+    "as_array",
     "check_given",
     "in_memory_only",
     "private_rows",
@@ -82,9 +84,7 @@ def private_rows(estimator: Any, X: Any) -> Table:
     Types and shapes are checked, and no check looks at a value. A cell that is not a number becomes NaN, and the engine
     turns its row into zeros.
     """
-    rows = rows_of_lists("X", X) if isinstance(X, list | tuple) else X
-    if not hasattr(rows, "dtype") and not hasattr(rows, "columns") and hasattr(rows, "__array__"):
-        rows = np.asarray(rows)
+    rows = rows_of_lists("X", X) if isinstance(X, list | tuple) else as_array(X)
     kind, shape = getattr(getattr(rows, "dtype", None), "kind", ""), getattr(rows, "shape", None)
     if kind == "c":
         raise ParameterError("X", "be real", "complex numbers", "Complex data not supported")
@@ -99,6 +99,14 @@ def private_rows(estimator: Any, X: Any) -> Table:
     _check_feature_names(estimator, X, reset=True)
     estimator.n_features_in_ = table.width
     return table
+
+
+def as_array(data: Any) -> Any:
+    """Return what says that it is an array as one; other data come back unchanged."""
+    known = type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "scipy", "torch")
+    if not known and not hasattr(data, "columns") and hasattr(data, "__array__"):
+        return np.asarray(data)
+    return data
 
 
 def check_given(estimator: Any, y: Any) -> None:
@@ -121,7 +129,11 @@ def private_targets(estimator: Any, y: Any) -> Table:
     check_given(estimator, y)
     if getattr(y, "ndim", 1) not in (1, 2):
         raise ParameterError("y", "have one or two dimensions", f"{y.ndim} dimension(s)")
-    table = target_table(y)
+    given = as_array(y)
+    if isinstance(given, np.ndarray) and given.dtype.kind == "f" and given.dtype.itemsize > 8:
+        with np.errstate(all="ignore"):  # a warning would reveal something about the values
+            given = given.astype(np.float64)
+    table = target_table(given)
     for kind in table.refused.values():
         raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
     return table
@@ -155,7 +167,7 @@ def _numbers(weights: Any) -> Floats:
     if getattr(weights, "ndim", 1) != 1:
         rule = "have one weight per row, in one dimension"
         raise ParameterError("sample_weight", rule, f"{weights.ndim} dimension(s)")
-    table = column_table(weights)
-    for kind in table.refused.values():
+    table = column_table(as_array(weights))
+    for kind in table.kinds[0] - {"number", "boolean", "cells", "objects", "texts"}:
         raise ParameterError("sample_weight", "hold real numbers", kind)
-    return table.matrix().arrays()[0][:, 0]
+    return np.concatenate([np.empty(0), *(numbers(block[:, 0]) for (block,) in table.read(((0,),)))])

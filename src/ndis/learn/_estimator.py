@@ -20,7 +20,7 @@ from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
 from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
-from ndis.learn._base import Floats, in_memory_only, private_rows, private_targets, stated_bound
+from ndis.learn._base import Floats, as_array, in_memory_only, private_rows, private_targets, stated_bound
 from ndis.ledger import pay
 
 __all__ = ["PrivateEstimator", "calibrated", "one_of"]
@@ -125,7 +125,7 @@ class PrivateEstimator:
         in_memory_only("X", X)
         in_memory_only("y", y)
         if schema is None:
-            return private_rows(self, X), private_targets(self, y), is_vector(y)
+            return private_rows(self, X), private_targets(self, y), is_vector(as_array(y))
         table = open_for(schema, X if y is None else (X, y)).encoded(schema, target=True).held()
         kept = self._kept_columns(schema)
         self._set_features([schema.feature_names[i] for i in kept])

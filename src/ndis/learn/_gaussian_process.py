@@ -134,7 +134,12 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
         label_bound = self._check()
         rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
         most = as_size("max_records", self.max_records)
-        return self._learn(lambda: rows.arrays(most=most), label_bound)
+
+        def read() -> tuple[Any, Any]:
+            points, labels = rows.arrays(most=most)
+            return points, labels
+
+        return self._learn(read, label_bound)
 
     def _check(self) -> float:
         """Check public parameters before any private value is read, and return the bound of the labels."""

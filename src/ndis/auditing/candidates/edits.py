@@ -101,7 +101,7 @@ class DataSet:
         if not len(columns[0]):
             raise ParameterError("data", "hold at least one row", "none")
         if encoded:  # a row with a missing cell is zeros for every mechanism, target included
-            empty = np.isnan(np.concatenate(columns, axis=1)).any(axis=1)
+            empty = np.asarray(np.isnan(np.concatenate(columns, axis=1)).any(axis=1))
             columns = [np.where(empty[:, None], 0.0, some) for some in columns]
         return with_targets("data", *columns)
 

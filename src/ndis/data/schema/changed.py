@@ -54,7 +54,7 @@ def changed_rows(
 
 def _changed(schema: Schema, cells: list[Cells], bound: float, kept: list[int]) -> NDArray[np.bool_]:
     columns: list[Any] = [*schema.columns.values(), *([] if schema.target is None else [schema.target])]
-    values = [column.read(part) for column, part in zip(columns, cells, strict=True)]
+    values = [column.read(each) for column, each in zip(columns, cells, strict=True)]
     encoded = [column.encode_values(each) for column, each in zip(columns, values, strict=True)][: len(schema.columns)]
     changed: NDArray[np.bool_] = ~(row_norms(np.concatenate(encoded, axis=1)[:, kept]) <= bound * CORNER)
     for column, each in zip(columns, values, strict=True):
@@ -74,7 +74,7 @@ def row_norms(rows: Floats) -> Floats:
     [5.0]
     """
     total = np.zeros(len(rows))
-    with np.errstate(all="ignore"):  # of this thread only
+    with np.errstate(all="ignore"):  # which is of this thread only
         for column in rows.T:
             total += column * column
     return np.sqrt(total)
