@@ -55,6 +55,7 @@ sweep: $(VENV)/.dev  ## many random cases: floats, error estimates and certifica
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m pytest -q -n auto --dist worksteal -m sweep tests
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.golden compare --only cases
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc)
+	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc) --kind curved
 
 ledger-race: $(VENV)/.dev  ## 200 rounds of 64 processes that race for one ledger and are killed
 	nice -n 10 $(RUN) -m benchmarks.ledger_race --rounds 200

@@ -49,6 +49,16 @@ frame = pandas.DataFrame({"age": age, "region": ["N", "S"] * 250, "spend": 10 * 
 schema = ndis.Schema({"age": (18, 90), "region": ["N", "S"]}, target=("spend", 0, 1000))
 ndis.learn.PrivateLinearRegression(schema=schema).fit(frame)
 """,
+    "a charged release": """
+import sys, types, ndis
+kept = sys.modules.get("kept")
+if kept is None:
+    kept = sys.modules["kept"] = types.SimpleNamespace()
+    kept.mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    kept.ledger = ndis.Ledger.create("budget.db", epsilon=3.0, delta=1e-6, plan={"weekly": (kept.mechanism, 4)})
+with kept.ledger.charge("weekly", kept.mechanism) as charge:
+    charge.seal(kept.mechanism.release(3.0))
+""",
     "ndis audit FILE": """
 import json, sys
 pair = {"variance_ratio": [1.0], "shift": [1.0]}

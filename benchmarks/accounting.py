@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import median_time, seconds
-from ndis import DPSGD, GaussianPair, Group, PrivacyProfile
+from ndis import DPSGD, GaussianPair, PrivacyProfile
 from ndis.errors import PrecisionError
+from ndis.profile import Group
 
 DATA = Path(__file__).parents[1] / "tests" / "oracle" / "data"
 TRUTH_IS_WRONG = 5  # of the few-step file: the given value is off in its fourth digit

@@ -1,4 +1,4 @@
-"""`ndis.dominates` against dense grids: python -m benchmarks.dominance --pairs 10000.
+"""`ndis.dominance.dominates` against dense grids: python -m benchmarks.dominance --pairs 10000.
 
 Most pairs are random, a quarter are one pair and a smaller or slightly larger relative of it, and some are built to
 touch: one pair is scaled until its curve just meets the other one, and then moved away by as little as 1e-9. The share

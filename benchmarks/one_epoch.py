@@ -2,8 +2,8 @@
 
 python -m benchmarks.one_epoch
 
-In these settings a record is sampled about once, or almost never, and δ is small. The bar: `certified_epsilon` is within
-0.1 % of `epsilon` and takes at most 10 s of processor time.
+In these settings a record is sampled about once, or almost never, and δ is small. The bar: `certified_epsilon` is
+within 0.1 % of `epsilon` and takes at most 10 s of processor time.
 """
 
 from __future__ import annotations

@@ -85,10 +85,10 @@ def show_budget(data: dict[str, Any], out: Path) -> None:
     ledger = ndis.Ledger.create(path, epsilon=2.5, delta=TARGET, plan=plan, data_name="visits")
     print("The plan allows three sketches; their joint guarantee is certified to be (2.5, 1e-06).")
     for _ in range(3):
-        MECHANISM.release(data, schema=SCHEMA, ledger=path, slot="monthly")
+        ledger.release("monthly", MECHANISM, data, schema=SCHEMA)
         print(f"  released; left: {ledger.remaining()}")
     try:
-        MECHANISM.release(data, schema=SCHEMA, ledger=path, slot="monthly")
+        ledger.release("monthly", MECHANISM, data, schema=SCHEMA)
     except ndis.BudgetError as error:
         print(f"  a fourth is refused before data is read: {error}")
     print(f"  {ledger.verify()} entries verified")

@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter
 
 import ndis
 from ndis._files import write_file
+from ndis.paper import calibrated_projection
 
 SKETCH_SIZES = (50, 100, 200, 500)
 DELTA = 1e-6
@@ -27,13 +28,9 @@ COLOURS = ("#08306b", "#2171b5", "#41ab5d", "#fd8d3c")
 
 def leverages(epsilon: float, sketch_size: int) -> tuple[float, float]:
     """(p*, p_LSV). With l = 1 the exact ridge is 1/p* − 1, and that of the baseline is 1/p_LSV."""
-    exact, baseline = (
-        ndis.RandomProjection.calibrated(
-            epsilon=epsilon, delta=DELTA, sketch_size=sketch_size, row_norm_bound=1.0, calibration=calibration
-        ).ridge
-        for calibration in ("exact", "lsv")
-    )
-    return 1 / (1 + exact), 1 / baseline
+    public = {"epsilon": epsilon, "delta": DELTA, "sketch_size": sketch_size, "row_norm_bound": 1.0}
+    exact, baseline = ndis.RandomProjection.calibrated(**public), calibrated_projection("lsv", **public)
+    return 1 / (1 + exact.ridge), 1 / baseline.ridge
 
 
 def table() -> list[dict[str, float]]:

@@ -15,8 +15,9 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -27,8 +28,9 @@ import private_regression as diabetes
 
 import ndis
 from ndis.gram import exact_gram
-from ndis.learn._base import INTERCEPT_SHARE
+from ndis.learn._records import INTERCEPT_SHARE
 from ndis.learn._ridge import TARGET_SHARE, ridge_from_matrix
+from ndis.paper import calibrated_projection
 
 EPSILON, DELTA = 1.0, 1e-6
 Fit = Callable[[diabetes.Records, int], tuple[np.ndarray, float]]
@@ -72,12 +74,10 @@ def by_noise(records: diabetes.Records, seed: int) -> tuple[np.ndarray, float]:
     return solve(*noisy_gram(gram.to_float(), gram.layout.joint_norm_bound, seed))
 
 
-def by_sketch(rows_per_column: float, calibration: str = "exact") -> Fit:
+def by_sketch(rows_per_column: float, calibrated: Callable[..., Any] = ndis.RandomProjection.calibrated) -> Fit:
     def fit(records: diabetes.Records, seed: int) -> tuple[np.ndarray, float]:
         size = round(rows_per_column * (records.rows.shape[1] + 2))
-        mechanism = ndis.RandomProjection.calibrated(
-            epsilon=EPSILON, delta=DELTA, sketch_size=size, calibration=calibration, **bounds()
-        )
+        mechanism = calibrated(epsilon=EPSILON, delta=DELTA, sketch_size=size, **bounds())
         release = mechanism.release(scaled(records), random_state=seed)
         return solve(release.gram(), release.ridge / math.sqrt(size))
 
@@ -102,7 +102,7 @@ METHODS: dict[str, Fit] = {
     "sketch, 100 rows a column (default)": by_sketch(100),
     "sketch, 20 rows a column": by_sketch(20),
     "sketch, 5 rows a column": by_sketch(5),
-    "sketch, 100 rows a column, LSV calibration": by_sketch(100, "lsv"),
+    "sketch, 100 rows a column, LSV calibration": by_sketch(100, partial(calibrated_projection, "lsv")),
     "least squares on 100 sketch rows a column": by_rows(100),
     "least squares on 5 sketch rows a column": by_rows(5),
 }
@@ -168,7 +168,7 @@ def sizes_table() -> None:
     """Ridge and error bound against the size of the sketch, for the diabetes bounds."""
     print("\nSizes, for 10 features, a target and a constant; a Gram norm of 10,000 assumed\n")
     print(
-        ndis.choose_sketch_size(
+        ndis.RandomProjection.sizes(
             epsilon=1.0,
             delta=DELTA,
             columns=diabetes.load().rows.shape[1] + 1,

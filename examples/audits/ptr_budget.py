@@ -11,6 +11,7 @@ from gallery import Exhibit, show
 from scipy.special import ndtri
 
 import ndis
+from ndis.paper import calibrated_projection
 
 CLAIM = ndis.Claim(epsilon=1.0, delta=1e-6)
 PUBLIC = {"sketch_size": 100, "row_norm_bound": 1.0}
@@ -29,7 +30,7 @@ def exhibit() -> Exhibit:
     margin = 49.0 / TEST_NOISE_STD - ndtri(1.0 - third)  # from λ_min of the smaller data set to where λ_lb is cut at 0
     test_epsilon = ndis.GaussianPair.from_ratios(1.0, shift=1.0 / TEST_NOISE_STD).epsilon(third)
     left = max(CLAIM.epsilon - test_epsilon, 0.0)
-    ridge = ndis.RandomProjection.calibrated(epsilon=left, delta=third, calibration="paper", **PUBLIC).ridge
+    ridge = calibrated_projection("paper", epsilon=left, delta=third, **PUBLIC).ridge
     budget = {"epsilon": CLAIM.epsilon, "delta": CLAIM.delta, **PUBLIC}
     try:
         ndis.PTRProjection.calibrated(test_noise_std=TEST_NOISE_STD, **budget)

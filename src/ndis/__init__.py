@@ -1,6 +1,6 @@
 """Exactly how private is an algorithm with Gaussian output?
 
-Two Gaussians, the output on neighbouring data, and how well they can be told apart:
+Two Gaussians, the output on neighbouring data, and how well they can be distinguished:
 
 >>> import ndis
 >>> pair = ndis.GaussianPair.from_moments([0.0, 1.0], [[2.0, 0.3], [0.3, 1.0]], [0.0, 0.0], [[1.0, 0.0], [0.0, 1.5]])
@@ -30,6 +30,7 @@ And from a claim to its refutation:
 True
 """
 
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -37,80 +38,34 @@ from typing import TYPE_CHECKING, Any
 from ndis._version import __version__
 
 if TYPE_CHECKING:
-    from ndis import gram, interop, learn, models, noise, plotting, testing
+    from ndis import auditing, interop, learn, models, plotting, testing
     from ndis._exact import exact_array
     from ndis.auditing.audit import audit
     from ndis.auditing.claim import Claim
-    from ndis.auditing.sensitivity import check_sensitivity
     from ndis.chi_square import GeneralizedChiSquare
     from ndis.data.schema import Schema
-    from ndis.dominance.compare import dominates
     from ndis.dpsgd import DPSGD
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
     from ndis.ledger.ledger import Ledger
-    from ndis.ledger.odometer import odometer
     from ndis.mechanisms.gaussian import GaussianMechanism
-    from ndis.mechanisms.gram import GramMechanism, GramRelease
+    from ndis.mechanisms.gram import GramMechanism
     from ndis.mechanisms.lifted import LiftedMechanism, lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
-    from ndis.mechanisms.releases import ProjectionRelease
-    from ndis.mechanisms.rows import clipped_count
-    from ndis.mechanisms.sketch_size import choose_sketch_size
     from ndis.pair import GaussianPair
-    from ndis.profile import Group, PrivacyProfile
-    from ndis.spectrum.batch import delta_batch, log_delta_batch
-    from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
+    from ndis.profile import PrivacyProfile
+    from ndis.spectrum.batch import delta_batch
 
 __all__ = [
-    "DPSGD",
-    "BudgetError",
-    "Claim",
-    "DominatingPairs",
-    "Enclosure",
-    "GaussianMechanism",
-    "GaussianPair",
-    "GeneralizedChiSquare",
-    "GramMechanism",
-    "GramRelease",
-    "Group",
-    "Ledger",
-    "LedgerError",
-    "LiftedMechanism",
-    "LoewnerEnvelope",
-    "NdisError",
-    "NotPrivateWarning",
-    "PTRProjection",
-    "ParameterError",
-    "PoissonProjection",
-    "PrecisionError",
-    "PrivacyProfile",
-    "ProjectionRelease",
-    "RandomProjection",
-    "RankOneEnvelope",
-    "Schema",
-    "__version__",
-    "audit",
-    "check_sensitivity",
-    "choose_sketch_size",
-    "clipped_count",
-    "delta_batch",
-    "dominates",
-    "exact_array",
-    "gram",
-    "interop",
-    "learn",
-    "lift",
-    "log_delta_batch",
-    "models",
-    "noise",
-    "odometer",
-    "plotting",
-    "testing",
-]
+    "DPSGD", "BudgetError", "Claim", "Enclosure", "GaussianMechanism", "GaussianPair", "GeneralizedChiSquare",
+    "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError", "NotPrivateWarning", "PTRProjection",
+    "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile", "RandomProjection", "Schema",
+    "__version__", "audit", "auditing", "delta_batch", "exact_array", "interop", "learn", "lift", "models",
+    "plotting", "testing",
+]  # fmt: skip
 
-# Python imports these names when somebody first asks for them, so that `import ndis` stays light. An interrupt then
+# Python imports these names when a program first asks for them, so that `import ndis` stays light. An interrupt then
 # finds the command already running.
 _NAMES: dict[str, tuple[str, ...]] = {
     "ndis._exact": ("exact_array",),
@@ -121,28 +76,49 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "BudgetError", "LedgerError", "NdisError", "NotPrivateWarning", "ParameterError", "PrecisionError",
     ),
     "ndis.chi_square": ("GeneralizedChiSquare",),
-    "ndis.dominance": ("dominates",),
-    "ndis.ledger": ("Ledger", "odometer"),
-    "ndis.auditing.sensitivity": ("check_sensitivity",),
-    "ndis.mechanisms.rows": ("clipped_count",),
+    "ndis.ledger": ("Ledger",),
     "ndis.mechanisms.gaussian": ("GaussianMechanism",),
-    "ndis.mechanisms.gram": ("GramMechanism", "GramRelease"),
+    "ndis.mechanisms.gram": ("GramMechanism",),
     "ndis.mechanisms.lifted": ("LiftedMechanism", "lift"),
     "ndis.mechanisms.projection": ("PoissonProjection", "RandomProjection"),
-    "ndis.mechanisms.ptr": ("PTRProjection", "ProjectionRelease"),  # all three mechanisms, so that `load` knows them
-    "ndis.mechanisms.sketch_size": ("choose_sketch_size",),
+    "ndis.mechanisms.ptr": ("PTRProjection",),
     "ndis.pair": ("GaussianPair",),
-    "ndis.profile": ("Group", "PrivacyProfile"),
+    "ndis.profile": ("PrivacyProfile",),
     "ndis.schema": ("Schema",),
-    "ndis.spectrum.batch": ("delta_batch", "log_delta_batch"),
-    "ndis.worst_case.envelopes": ("DominatingPairs", "LoewnerEnvelope", "RankOneEnvelope"),
+    "ndis.spectrum.batch": ("delta_batch",),
 }  # fmt: skip
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
+
+# Names of version 0.2 with a new place. They warn, and go with the next version.
+_DEPRECATED = {
+    "DominatingPairs": "ndis.worst_case.envelopes.DominatingPairs",
+    "GramRelease": "ndis.mechanisms.gram.GramRelease",
+    "Group": "ndis.profile.Group",
+    "LoewnerEnvelope": "ndis.worst_case.envelopes.LoewnerEnvelope",
+    "ProjectionRelease": "ndis.mechanisms.releases.ProjectionRelease",
+    "RankOneEnvelope": "ndis.worst_case.envelopes.RankOneEnvelope",
+    "accounting": "ndis.dpsgd",
+    "check_sensitivity": "ndis.auditing.sensitivity.check_sensitivity",
+    "choose_sketch_size": "ndis.mechanisms.projection.choose_sketch_size",
+    "clipped_count": "ndis.mechanisms.rows.clipped_count",
+    "dominates": "ndis.dominance.dominates",
+    "files": "ndis._files",
+    "genchi2": "ndis.chi_square",
+    "log_delta_batch": "ndis.spectrum.batch.log_delta_batch",
+    "loss": "ndis.pair.GaussianPair",
+    "odometer": "ndis.ledger.odometer",
+    "sampling": "ndis.noise",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return globals().setdefault(name, getattr(import_module(_HOMES[name]), name))
+    if name in _DEPRECATED:
+        place = _DEPRECATED[name]
+        warnings.warn(f"ndis.{name} is deprecated; use {place}", DeprecationWarning, stacklevel=2)
+        home, _, attribute = place.rpartition(".")
+        return getattr(import_module(home), attribute)
     if not name.startswith("_") and find_spec(f"ndis.{name}") is not None:
         return import_module(f"ndis.{name}")
     raise AttributeError(f"module 'ndis' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Ball arithmetic: the working precision, and floats around a ball."""
+"""Set the working precision of ball arithmetic, and take floats around a ball."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOCK = RLock()  # python-flint keeps the precision in one place for the whole p
 
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
-    """The working precision in bits within the block. Other threads wait for theirs.
+    """Set the working precision in bits within the block. Other threads wait for theirs.
 
     >>> from flint import ctx
     >>> with precision(200):
@@ -46,19 +46,19 @@ def climb(attempt: Callable[[int], T | None], ladder: Iterable[int]) -> T | None
     """
     for bits in ladder:
         with precision(bits):
-            found = attempt(bits)
-            if found is not None:
-                return found
+            result = attempt(bits)
+            if result is not None:
+                return result
     return None
 
 
 def exact_ball(value: float | Fraction) -> Ball:
-    """A number as a ball: exact for a float, to the working precision for a rational."""
+    """Return a number as a ball: exact for a float, to the working precision for a rational."""
     return arb(value) if isinstance(value, float) else arb(fmpq(value.numerator, value.denominator))
 
 
 def cholesky(matrix: list[list[Ball]], refuse: Callable[[], Exception]) -> list[list[Ball]] | None:
-    """Rows of the lower Cholesky factor of a symmetric ball matrix, zeros above the diagonal.
+    """Return the rows of the lower Cholesky factor of a symmetric ball matrix, zeros above the diagonal.
 
     None if the working precision leaves the sign of a pivot open. If a pivot is certainly not positive, the exception
     that `refuse` makes is raised.
@@ -82,7 +82,7 @@ def cholesky(matrix: list[list[Ball]], refuse: Callable[[], Exception]) -> list[
 
 
 def outward(ball: Ball) -> Enclosure:
-    """The nearest floats below and above a ball."""
+    """Return the nearest floats below and above a ball."""
 
     def beyond(end: Ball, side: float) -> float:
         value = float(end)

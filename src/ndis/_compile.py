@@ -1,50 +1,29 @@
-"""Compiled functions, kept on disk wherever a place for them can be found.
+"""Compile functions with numba when they are first called, and keep the code in numba's cache on disk.
 
-numba keeps compiled code beside the package or in the user's cache folder, and raises if it can write to neither. A
-hardened container is such a place. So there is one place more, a folder of the user's own among the temporary files. If
-that is not to be had either, every process compiles for itself. Nothing is said, for the numbers are the same.
-
-Files of compiled code are read and written by one process at a time. numba numbers the files of a function's signatures
-from an index that it reads first: two processes at once could give one number to two signatures.
+The first call imports numba, which takes a third of a second. numba keeps compiled code next to the source, or in the
+user's cache if that folder cannot be written. Without a place for it, every process compiles again. One process at a
+time reads and writes the cache: numba numbers the files of a function's signatures from an index that it reads first,
+so two processes at once could give one number to two signatures.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
-import stat
-import tempfile
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
-
-from numba import njit
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
-
-from ndis._files import lock
 
 __all__ = ["compiled"]
 
-_PATIENCE = 600  # tenths of a second; files are kept from others for milliseconds
-
-# What reading a file of compiled code raises if another program has changed it.
-_UNUSABLE = (
-    OSError,
-    EOFError,
-    pickle.UnpicklingError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    MemoryError,
-)
+_SAID: list[str] = []  # the notice is written once per process
 
 
-def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+class compiled:  # noqa: N801 - a decorator
     """Decorate a function that numba compiles without the interpreter's lock; `options` are numba's.
+
+    Python itself runs the function for the first `patience` seconds: one answer takes less time than a compiler.
 
     >>> @compiled()
     ... def twice(x):
@@ -53,99 +32,77 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     6
     """
 
-    def decorate(function: Callable[..., Any]) -> Any:
-        found: Any = njit(nogil=True, **options)(function)
-        if found is not function:  # it is with NUMBA_DISABLE_JIT
-            with suppress(RuntimeError, OSError):  # what numba raises if it finds no place
-                found._cache = _Kept(function)
-        return found
+    def __init__(self, *, patience: float = 0.0, **options: Any) -> None:
+        self.patience, self.options = patience, options
 
-    return decorate
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        return _Later(function, self.patience, self.options)
 
 
-def own_temporary_folder() -> Path | None:
-    """A folder among the temporary files that only this user can write; None if there is none.
+class _Later:
+    """A function that is given to numba with its first call, together with the compiled functions that it calls."""
 
-    Who writes to it decides what code runs, so a folder of another user, or one that others may write, is not taken.
-    """
-    try:
-        parent = Path(tempfile.gettempdir())
-        if not hasattr(os, "getuid"):  # there the temporary files are the user's own
-            folder = parent / "ndis-numba"
-            folder.mkdir(exist_ok=True)
-            return folder
-        user, above = os.getuid(), parent.stat()
-        others_may_rename = above.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not above.st_mode & stat.S_ISVTX
-        if others_may_rename or above.st_uid not in (0, user):
-            return None
-        folder = parent / f"ndis-numba-{user}"
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-        found = folder.lstat()
-    except OSError:
-        return None
-    private = stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
-    return folder if private else None
+    def __init__(self, function: Callable[..., Any], patience: float, options: dict[str, Any]) -> None:
+        self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
+        self.__wrapped__, self.left, self.options = function, patience, options
 
+    def __call__(self, *arguments: Any) -> Any:
+        if self.left > 0.0:
+            begun = time.thread_time()
+            try:
+                return self.__wrapped__(*arguments)
+            except (ArithmeticError, ValueError):  # a number beyond the floats, which compiled code carries on with
+                self.left = 0.0
+            finally:
+                self.left -= time.thread_time() - begun
+        return self.dispatcher()(*arguments)
 
-class _TemporaryLocator(UserProvidedCacheLocator):  # type: ignore[misc]
-    """The place of last resort."""
+    def dispatcher(self) -> Any:
+        """Return numba's function. It takes the place of this one in every module that has been seen."""
+        names = self.__wrapped__.__globals__
+        if "_dispatcher" not in self.__dict__:
+            from numba import njit
 
-    def __init__(self, function: Any, file: str) -> None:
-        self._py_file = file
-        self._lineno = function.__code__.co_firstlineno
-        folder = own_temporary_folder()
-        if folder is None:
-            raise OSError("no temporary folder")
-        self._cache_path = str(folder / self.get_suitable_cache_subpath(file))
-
-    @classmethod
-    def from_function(cls, function: Any, file: str) -> Any:
-        try:
-            found = cls(function, file)
-            found.ensure_cache_path()
-        except OSError:
-            return None
-        return found
+            self._dispatcher = njit(nogil=True, **self.options)(self.__wrapped__)
+            if self._dispatcher is not self.__wrapped__:  # it is with NUMBA_DISABLE_JIT
+                with suppress(RuntimeError, OSError):  # numba finds no place for files
+                    self._dispatcher._cache = _cache(self.__wrapped__)
+            for name in self.__wrapped__.__code__.co_names:
+                if isinstance(names.get(name), _Later):
+                    names[name] = names[name].dispatcher()
+        return self._dispatcher
 
 
-class _Places(CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (*CompileResultCacheImpl._locator_classes, _TemporaryLocator)
+def _cache(function: Callable[..., Any]) -> Any:
+    """Return numba's cache of one function, made safe: a file that cannot be used is one that is not there."""
+    from numba.core.caching import FunctionCache
 
-
-class _Kept(FunctionCache):  # type: ignore[misc]
-    """numba's cache of one function; a file that cannot be used is one that is not there."""
-
-    _impl_class = _Places
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            with _alone(self.cache_path):
-                return super().load_overload(sig, target_context)
-        except OSError:
-            return None
-        except _UNUSABLE:
+    class Cache(FunctionCache):  # type: ignore[misc]
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            code = None
             with suppress(OSError), _alone(self.cache_path):
-                self.flush()  # a new index: the next process finds what this one compiles
-            return None
+                try:
+                    code = super().load_overload(sig, target_context)
+                except Exception:  # noqa: BLE001 - a damaged pickle raises anything
+                    self.flush()
+            if code is None and not _SAID and sys.stderr is not None and sys.stderr.isatty():
+                _SAID.append("compiling once")
+                print("ndis: compiling once; the next run starts at once", file=sys.stderr)
+            return code
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        with suppress(*_UNUSABLE), _alone(self.cache_path):
-            super().save_overload(sig, data)
+        def save_overload(self, sig: Any, data: Any) -> None:
+            with suppress(OSError), _alone(self.cache_path):
+                super().save_overload(sig, data)
+
+    return Cache(function)
 
 
 @contextmanager
 def _alone(folder: str) -> Iterator[None]:
-    """Keep other processes from the files of a folder, if the system knows how; OSError if another keeps them long."""
+    """Keep other processes from the files of a folder, if the system has locks."""
     with open(os.path.join(folder, "ndis.lock"), "ab") as file:
-        for _ in range(_PATIENCE):
-            with suppress(BlockingIOError):
-                lock(file)
-                break
-            time.sleep(0.1)
-        else:
-            raise TimeoutError(folder)
-        try:
-            yield
-        finally:
-            lock(file, release=True)  # a process that was forked meanwhile has the file open too
+        with suppress(ImportError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

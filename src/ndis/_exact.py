@@ -1,4 +1,4 @@
-"""Arrays of exact rationals over one common denominator. The Gram hands them to the sampler.
+"""This module has arrays of exact rationals over one common denominator. The Gram hands them to the sampler.
 
 A float64 is a rational too, so this form holds everything that enters the package, without rounding.
 """
@@ -20,7 +20,7 @@ __all__ = ["ExactArray", "exact_array", "plus_diagonal", "root_down", "root_up"]
 
 @dataclass(frozen=True, eq=False)
 class ExactArray:
-    """The rationals ``numerators / denominator``.
+    """The array holds the rationals ``numerators / denominator``.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class ExactArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the array."""
+        """Return the shape of the array."""
         return self.numerators.shape
 
     def to_float(self) -> NDArray[np.float64]:
@@ -134,7 +134,7 @@ def _from_objects(array: NDArray[Any], name: str) -> ExactArray:
 
 
 def plus_diagonal(matrix: ExactArray, value: Any) -> ExactArray:
-    """½(A + Aᵀ) + value·I, without rounding.
+    """Return ½(A + Aᵀ) + value·I, without rounding.
 
     >>> plus_diagonal(exact_array([[1, 2], [2, 3]]), 0.5).to_float().tolist()
     [[1.5, 2.0], [2.0, 3.5]]
@@ -146,7 +146,7 @@ def plus_diagonal(matrix: ExactArray, value: Any) -> ExactArray:
 
 
 def root_up(square: Fraction) -> float:
-    """The smallest float not below the square root of a positive rational.
+    """Return the smallest float not below the square root of a positive rational.
 
     >>> root_up(Fraction(2)), root_up(Fraction(1, 4))
     (1.4142135623730951, 0.5)
@@ -162,7 +162,7 @@ def root_up(square: Fraction) -> float:
 
 
 def root_down(square: Fraction) -> float:
-    """The largest float not above the square root of a positive rational.
+    """Return the largest float not above the square root of a positive rational.
 
     >>> root_down(Fraction(2)), root_down(Fraction(1, 4))
     (1.414213562373095, 0.5)

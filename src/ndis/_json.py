@@ -1,4 +1,4 @@
-"""JSON by the letter of the standard, and objects with known keys."""
+"""Read JSON by the letter of the standard, and objects with known keys."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["loads", "only_keys"]
 
 
 def loads(name: str, text: str | bytes) -> Any:
-    """JSON by the letter of the standard: no NaN or Infinity, no key twice."""
+    """Read JSON by the letter of the standard: no NaN or Infinity, no key twice."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"the constant {constant}")
 
     def unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(items)
-        if len(found) != len(items):
+        result = dict(items)
+        if len(result) != len(items):
             raise ValueError("a key that appears twice")
-        return found
+        return result
 
     try:
         return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
@@ -28,14 +28,14 @@ def loads(name: str, text: str | bytes) -> Any:
         raise ParameterError(name, "be valid JSON", str(error)) from error
 
 
-def only_keys(name: str, found: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    """`found` if it is a JSON object with all required keys and none beyond the optional ones."""
-    if not isinstance(found, dict):
-        raise ParameterError(name, "be a JSON object", f"a {type(found).__name__}")
-    missing = [key for key in required if key not in found]
-    unknown = [key for key in found if key not in required + optional]
+def only_keys(name: str, result: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return `result` if it is a JSON object with all required keys and none beyond the optional ones."""
+    if not isinstance(result, dict):
+        raise ParameterError(name, "be a JSON object", f"a {type(result).__name__}")
+    missing = [key for key in required if key not in result]
+    unknown = [key for key in result if key not in required + optional]
     if missing:
         raise ParameterError(name, f"have the keys {', '.join(required)}", f"none called {', '.join(missing)}")
     if unknown:
         raise ParameterError(name, f"have only the keys {', '.join(required + optional)}", ", ".join(unknown))
-    return found
+    return result

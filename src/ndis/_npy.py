@@ -44,7 +44,7 @@ _UNREADABLE = (
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """The header: the shape, the type, the order, and where the numbers begin."""
+    """The header says the shape, the type, the order, and where the numbers begin."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -53,7 +53,7 @@ class NpyHeader:
 
     @property
     def size(self) -> int:
-        """Bytes of the numbers, as an exact integer."""
+        """Return the bytes of the numbers, as an exact integer."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -80,7 +80,7 @@ def npy_header(file: IO[bytes]) -> NpyHeader:
 
 
 def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int) -> Iterator[NDArray[np.float64]]:
-    """The wanted columns of a matrix in slices of `step` rows."""
+    """Yield the wanted columns of a matrix in slices of `step` rows."""
     rows, width = header.shape
     item = header.dtype.itemsize
     with path.open("rb") as file:
@@ -93,8 +93,8 @@ def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int
                 block = _numbers(file, header, header.start + first * width * item, count * width)
                 block = block.reshape(count, width)[:, list(wanted)]
             with np.errstate(all="ignore"):
-                found = block.astype(np.float64)
-            yield found
+                result = block.astype(np.float64)
+            yield result
 
 
 def _numbers(file: IO[bytes], header: NpyHeader, start: int, count: int) -> NDArray[Any]:
@@ -122,12 +122,12 @@ def npz_arrays(name: str, content: bytes, *, most: int | None = None) -> dict[st
         if most is not None:
             _check_size(name, content, most)
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            found = {key: archive[key] for key in archive.files}
+            result = {key: archive[key] for key in archive.files}
     except ParameterError:
         raise
     except _UNREADABLE as error:
         raise ParameterError(name, rule, str(error) or type(error).__name__) from error
-    return {key: array for key, array in found.items() if isinstance(array, np.ndarray)}
+    return {key: array for key, array in result.items() if isinstance(array, np.ndarray)}
 
 
 def _check_size(name: str, content: bytes, most: int) -> None:

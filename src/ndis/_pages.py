@@ -22,7 +22,7 @@ __all__ = ["framed", "minute", "number", "render", "sentence"]
 
 def render(template: str, **values: Any) -> str:
     """Fill in a template of the folder `templates`. A name that the template needs and does not get is an error."""
-    return _environment().get_template(template).render(**values)
+    return _environment().get_template(template).render(**values).lstrip()
 
 
 @functools.cache

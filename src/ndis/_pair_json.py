@@ -1,4 +1,4 @@
-"""Pairs and profiles as JSON: exact inputs, never numbers computed from them. So a certificate survives the round trip.
+"""Write pairs and profiles as JSON: exact inputs, never numbers computed from them. So certificates survive.
 
 Python writes the shortest decimal that reads back as the same float, so every input comes back bit for bit. Rationals
 are written as text. Format 2 of a profile is written, and format 1 is still read.
@@ -67,16 +67,16 @@ def pair_to_json(pair: GaussianPair) -> list[dict[str, Any]]:
     ]
 
 
-def pair_from_json(name: str, found: Any) -> GaussianPair:
-    """The pair made again from its origins."""
-    if not isinstance(found, list) or not found:
-        raise ParameterError(name, "be a list of at least one origin", f"a {type(found).__name__}")
-    first, *rest = (_origin_from_json(name, item) for item in found)
-    return first.compose(*rest) if rest else first
+def pair_from_json(name: str, result: Any) -> GaussianPair:
+    """Make the pair again from its origins."""
+    if not isinstance(result, list) or not result:
+        raise ParameterError(name, "be a list of at least one origin", f"a {type(result).__name__}")
+    first, *others = (_origin_from_json(name, item) for item in result)
+    return first.compose(*others) if others else first
 
 
-def _origin_from_json(name: str, found: Any) -> GaussianPair:
-    item = only_keys(name, found, ("kind", "reverse", "copies", "arrays"))
+def _origin_from_json(name: str, result: Any) -> GaussianPair:
+    item = only_keys(name, result, ("kind", "reverse", "copies", "arrays"))
     kind, reverse, copies = item["kind"], item["reverse"], item["copies"]
     if not (isinstance(kind, str) and kind in _KINDS):
         raise ParameterError(f"kind in {name}", f"be one of {', '.join(_KINDS)}", repr(kind))
@@ -93,22 +93,22 @@ def _origin_from_json(name: str, found: Any) -> GaussianPair:
     return pair if copies == 1 else pair.repeat(copies)
 
 
-def _rationals(name: str, found: Any) -> list[Fraction]:
+def _rationals(name: str, result: Any) -> list[Fraction]:
     """Rationals that were written as text."""
     try:
-        if isinstance(found, list) and all(isinstance(text, str) for text in found):
-            return [Fraction(text) for text in found]
+        if isinstance(result, list) and all(isinstance(text, str) for text in result):
+            return [Fraction(text) for text in result]
     except (ValueError, ZeroDivisionError):
         pass
-    raise ParameterError(name, "be a list of rationals as text", f"{found!r:.80}")
+    raise ParameterError(name, "be a list of rationals as text", f"{result!r:.80}")
 
 
 # ---------------------------------------------------------------------- profiles
 
 
 def profile_to_json(groups: Iterable[Group], adjacency: str, failure_probability: float) -> str:
-    """The parts of a profile as JSON text."""
-    found: dict[str, Any] = {
+    """Write the groups of a profile as JSON text."""
+    result: dict[str, Any] = {
         "format": _FORMAT,
         "format_version": _FORMAT_VERSIONS[-1],
         "ndis_version": __version__,
@@ -116,46 +116,46 @@ def profile_to_json(groups: Iterable[Group], adjacency: str, failure_probability
         "groups": [_group_to_dict(group) for group in groups],
     }
     if failure_probability:
-        found["failure_probability"] = failure_probability
-    return json.dumps(found, allow_nan=False)
+        result["failure_probability"] = failure_probability
+    return json.dumps(result, allow_nan=False)
 
 
 def profile_from_json(text: str | bytes) -> dict[str, Any]:
     """The arguments of the profile that `profile_to_json` wrote; anything else is refused."""
-    found = loads("profile", text)
-    tag, version = (found.get(k) if isinstance(found, dict) else None for k in ("format", "format_version"))
+    result = loads("profile", text)
+    tag, version = (result.get(k) if isinstance(result, dict) else None for k in ("format", "format_version"))
     if tag != _FORMAT:
         raise ParameterError("format of the profile", f"be {_FORMAT!r}", repr(tag))
     if type(version) is not int or version not in _FORMAT_VERSIONS:
         raise ParameterError("format_version of the profile", "be 1 or 2", repr(version))
     if version == 1:
-        only_keys("profile", found, (*_COMMON, "sampling_rates", "remove"), ("add", "failure_probability"))
-        if not isinstance(found["sampling_rates"], list):
-            raise ParameterError("sampling_rates", "be a list of numbers", repr(found["sampling_rates"]))
-        pairs = {key: found[key] for key in ("remove", "add") if key in found}
-        items: Any = [{**pairs, "rates": found["sampling_rates"], "count": 1}]
+        only_keys("profile", result, (*_COMMON, "sampling_rates", "remove"), ("add", "failure_probability"))
+        if not isinstance(result["sampling_rates"], list):
+            raise ParameterError("sampling_rates", "be a list of numbers", repr(result["sampling_rates"]))
+        pairs = {key: result[key] for key in ("remove", "add") if key in result}
+        items: Any = [{**pairs, "rates": result["sampling_rates"], "count": 1}]
     else:
-        only_keys("profile", found, (*_COMMON, "adjacency", "groups"), ("failure_probability",))
-        items = found["groups"]
+        only_keys("profile", result, (*_COMMON, "adjacency", "groups"), ("failure_probability",))
+        items = result["groups"]
         if not isinstance(items, list) or not items:
             raise ParameterError("groups of the profile", "be a list of at least one group", f"{items!r:.80}")
     return {
         "groups": [_group_from_dict(item) for item in items],
-        "adjacency": found.get("adjacency", "add-remove"),  # format 1 did not name it
-        "failure_probability": found.get("failure_probability", 0.0),
+        "adjacency": result.get("adjacency", "add-remove"),  # format 1 did not name it
+        "failure_probability": result.get("failure_probability", 0.0),
     }
 
 
 def _group_to_dict(group: Group) -> dict[str, Any]:
-    found: dict[str, Any] = {"remove": pair_to_json(group.remove)}
+    result: dict[str, Any] = {"remove": pair_to_json(group.remove)}
     add = pair_to_json(group.add)
     if add != pair_to_json(group.remove.reversed()):
-        found["add"] = add
-    return {**found, "rates": list(group.rates), "count": group.count}
+        result["add"] = add
+    return {**result, "rates": list(group.rates), "count": group.count}
 
 
-def _group_from_dict(found: Any) -> Group:
-    item = only_keys("group of the profile", found, ("remove", "rates", "count"), ("add",))
+def _group_from_dict(result: Any) -> Group:
+    item = only_keys("group of the profile", result, ("remove", "rates", "count"), ("add",))
     rates, count = item["rates"], item["count"]
     if not isinstance(rates, list):
         raise ParameterError("rates", "be a list of numbers", repr(rates))

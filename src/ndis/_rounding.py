@@ -1,4 +1,4 @@
-"""From exact rationals to floats, rounded to a chosen side."""
+"""Round exact rationals to floats, to a chosen side."""
 
 from __future__ import annotations
 

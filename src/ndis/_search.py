@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+import scipy
 
 from ndis._validate import Floats, as_probability, as_scalar
 from ndis.errors import BudgetError, ParameterError, PrecisionError
@@ -21,18 +21,18 @@ __all__ = ["budget", "first_safe_epsilon", "least_point", "least_type_two", "new
 _SETTLED = 2.0**-40  # relative width in x, or in δ, at which the float search stops
 _FIRST_STEP = 2.0**-44  # first step to the safe side of the float root, relatively
 _LAST_STEP = 2.0**-4
-_ASIDE, _ENOUGH = 2.0**-10, 1.1  # of a difference, and of the step that it asks for
-_FARTHEST = 600.0  # of log x
+_ASIDE, _ENOUGH = 2.0**-10, 1.1  # width of a difference in log x, and the factor on the step that it suggests
+_FARTHEST = 600.0  # largest |log x| of a search
 _FIRST, _SECTION = 64, 10  # intervals of the first grid of a search by sections, and of each one that follows
 _ROUNDS = 14
 _CALM = 1e-14  # two rounds that gain no more than this end the search
 _TINY = 1e-300
 
-Excess = tuple[float, float, float]  # of log δ over its goal, a margin for its error, and −d/dε of it
+Excess = tuple[float, float, float]  # log δ less its goal, a margin for its error, and −d/dε of it
 
 
 def budget(epsilon: float, delta: float) -> tuple[float, float]:
-    """The public target (ε, δ): ε ≥ 0 and 0 < δ < 1, checked.
+    """Return the public target (ε, δ): ε ≥ 0 and 0 < δ < 1, checked.
 
     >>> budget(1, 1e-6)
     (1.0, 1e-06)
@@ -55,7 +55,7 @@ def smallest_safe(
     settled: float = _SETTLED,
     step: float = 0.5,
 ) -> float:
-    """The smallest x, to about twelve digits, with `certified(x)` ≤ `delta`. δ must fall as x grows.
+    """Return the smallest x, to about twelve digits, with `certified(x)` ≤ `delta`. δ must fall as x grows.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def smallest_safe(
 
 
 def first_safe_epsilon(epsilon: float, certified: Callable[[float], float], delta: float) -> float:
-    """The first of ever larger ε, from a float on, at which `certified(ε)` ≤ `delta`."""
+    """Return the first of ever larger ε, from a float on, at which `certified(ε)` ≤ `delta`."""
     while not certified(epsilon) <= delta:
         epsilon = math.nextafter(epsilon * (1.0 + 2.0**-40), math.inf)
     return epsilon
@@ -108,7 +108,7 @@ def first_safe_epsilon(epsilon: float, certified: Callable[[float], float], delt
 def newton_epsilon(
     excess: Callable[[float], Excess], e: float, high: float, *, beyond: float = math.inf, known: Excess | None = None
 ) -> float:
-    """The smallest ε ≥ 0 with δ(ε) ≤ target, by safeguarded Newton steps. The result was checked, with its error.
+    """Return the smallest ε ≥ 0 with δ(ε) ≤ target, by safeguarded Newton steps. It was checked, with its error.
 
     Parameters
     ----------
@@ -178,11 +178,12 @@ def least_point(f: Callable[[float], float], low: float, high: float, *, width: 
     (2.0, 1.0)
     """
     with np.errstate(all="ignore"):  # f may be infinite at an end
-        found = minimize_scalar(f, bounds=(low, high), method="bounded", options={"xatol": width, "maxiter": 100})
-    return float(found.x), float(found.fun)
+        options = {"xatol": width, "maxiter": 100}
+        least = scipy.optimize.minimize_scalar(f, bounds=(low, high), method="bounded", options=options)
+    return float(least.x), float(least.fun)
 
 
-def least_type_two(delta: Callable[[Floats], Floats], alpha: Floats, reach: float) -> Floats:
+def least_type_two(delta: Callable[[Floats], Floats], alpha: Floats, span: float) -> Floats:
     """f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊, from below; δ(`reach`) is negligible.
 
     With t = e^ε the function 1 − δ(ε) − αt is concave in t, because δ is convex in t. So it rises to one maximum and
@@ -192,7 +193,7 @@ def least_type_two(delta: Callable[[Floats], Floats], alpha: Floats, reach: floa
     >>> least_type_two(equal, np.array([0.25, 1.0]), 1.0)
     array([0.75, 0.  ])
     """
-    low, high = np.full(alpha.size, -reach), np.full(alpha.size, reach)
+    low, high = np.full(alpha.size, -span), np.full(alpha.size, span)
     best = np.zeros(alpha.size)
     parts, calm = _FIRST, 0
     for _ in range(_ROUNDS):
@@ -211,7 +212,7 @@ def least_type_two(delta: Callable[[Floats], Floats], alpha: Floats, reach: floa
 
 
 class _AllSafeError(BudgetError):
-    """Every value of the parameter meets the budget."""
+    """The error means that every value of the parameter meets the budget."""
 
 
 def _edge(
@@ -222,7 +223,7 @@ def _edge(
     settled: float,
     first: float,
 ) -> float:
-    """The edge in u = −log x. δ increases with u."""
+    """Return the edge in u = −log x. δ increases with u."""
     target, seen = math.log(delta), dict[float, float]()
 
     def excess(u: float) -> float:
@@ -235,7 +236,7 @@ def _edge(
             seen[u] = 0.0 if near else math.log(-target) - math.log(min(max(-value, _TINY), 1.0 / _TINY))
         return seen[u]
 
-    u = brentq(excess, *_bracket(excess, u, first), xtol=settled)
+    u = scipy.optimize.brentq(excess, *_bracket(excess, u, first), xtol=settled)
     step, slope = _FIRST_STEP, 0.0
     while step <= _LAST_STEP:
         upper = certified(u - step)
@@ -249,7 +250,7 @@ def _edge(
 
 
 def _bracket(excess: Callable[[float], float], u: float, step: float) -> tuple[float, float]:
-    """Two points, one on either side of the edge."""
+    """Return two points, one on either side of the edge."""
     safe = excess(u) <= 0
     while True:
         there = u + (step if safe else -step)

@@ -1,4 +1,4 @@
-"""Tables for people: as text and as HTML."""
+"""Write tables for people, as text and as HTML."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["html_table", "text_table"]
 
 
 def text_table(title: str, cells: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """A title, a header and rows with the first column to the left and all others to the right, then notes.
+    """Return a title, a header and rows with the first column to the left and all others to the right, then notes.
 
     >>> print(text_table("Trees", [["", "height"], ["oak", "20"]], ["in metres"]))
     Trees
@@ -26,7 +26,7 @@ def text_table(title: str, cells: Sequence[Sequence[str]], notes: Sequence[str] 
 
 
 def html_table(title: str, cells: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """The same as HTML.
+    """Return the same as HTML.
 
     >>> html_table("Trees", [["height"], ["20"]])
     '<table><caption>Trees</caption><tr><th>height</th></tr><tr><td>20</td></tr></table>'

@@ -44,7 +44,7 @@ def _brief(value: Any) -> str:
 
 
 def as_reals(name: str, value: ArrayLike) -> Floats:
-    """`value` as a float64 array; numbers only, infinities allowed, NaN not."""
+    """Return `value` as a float64 array; numbers only, infinities allowed, NaN not."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "uif":
@@ -62,7 +62,7 @@ def as_reals(name: str, value: ArrayLike) -> Floats:
 
 
 def as_floats(name: str, value: ArrayLike) -> Floats:
-    """`value` as a float64 array; numbers only, all finite."""
+    """Return `value` as a float64 array; numbers only, all finite."""
     array = as_reals(name, value)
     if not np.isfinite(array).all():
         raise ParameterError(name, "be finite", _brief(array))
@@ -70,14 +70,14 @@ def as_floats(name: str, value: ArrayLike) -> Floats:
 
 
 def as_scalar(name: str, value: ArrayLike) -> float:
-    """One finite number."""
+    """Return one finite number."""
     if value is None or isinstance(value, str | bytes | bool | complex):
         raise ParameterError(name, "be a real number", f"{value!r:.80}")
     return single(name, as_floats(name, value))
 
 
 def single(name: str, array: Floats) -> float:
-    """The number in an array without axes."""
+    """Return the number in an array without axes."""
     if array.ndim:
         raise ParameterError(name, "be a single number", f"shape {array.shape}")
     return float(array)
@@ -92,7 +92,7 @@ def as_vector(name: str, value: ArrayLike) -> Floats:
 
 
 def as_positive(name: str, value: ArrayLike) -> Floats:
-    """A finite vector with every entry above zero."""
+    """Return a finite vector with every entry above zero."""
     array = as_vector(name, value)
     if not (array > 0).all():
         raise ParameterError(name, "be positive", _brief(array))
@@ -100,7 +100,7 @@ def as_positive(name: str, value: ArrayLike) -> Floats:
 
 
 def as_one_positive(name: str, value: ArrayLike) -> float:
-    """One finite number above zero."""
+    """Return one finite number above zero."""
     x = as_scalar(name, value)
     if not x > 0:
         raise ParameterError(name, "be positive", x)
@@ -108,7 +108,7 @@ def as_one_positive(name: str, value: ArrayLike) -> float:
 
 
 def as_not_negative(name: str, value: ArrayLike) -> float:
-    """One finite number of at least zero."""
+    """Return one finite number of at least zero."""
     x = as_scalar(name, value)
     if not x >= 0:
         raise ParameterError(name, "not be negative", x)
@@ -116,7 +116,7 @@ def as_not_negative(name: str, value: ArrayLike) -> float:
 
 
 def as_within(name: str, value: Any, exponent: int) -> float:
-    """One positive number between 2^−exponent and 2^exponent, so that its powers and quotients stay floats."""
+    """Return one positive number between 2^−exponent and 2^exponent, so that its powers and quotients stay floats."""
     x = as_scalar(name, value)
     if not 2.0**-exponent <= x <= 2.0**exponent:
         raise ParameterError(name, f"be positive and between 2^-{exponent} and 2^{exponent}", x)
@@ -124,7 +124,7 @@ def as_within(name: str, value: Any, exponent: int) -> float:
 
 
 def as_counts(name: str, value: ArrayLike) -> Floats:
-    """A vector of whole numbers of at least one, as exact floats."""
+    """Return a vector of whole numbers of at least one, as exact floats."""
     array = as_vector(name, value)
     if not ((array >= 1) & (array == np.floor(array)) & (array <= 2.0**53)).all():
         raise ParameterError(name, "be whole numbers of at least 1", _brief(array))
@@ -132,12 +132,12 @@ def as_counts(name: str, value: ArrayLike) -> Floats:
 
 
 def as_count(name: str, value: Any) -> int:
-    """One whole number of at least one."""
+    """Return one whole number of at least one."""
     return int(as_counts(name, as_scalar(name, value))[0])
 
 
 def as_size(name: str, value: Any) -> int:
-    """One whole number of at least one, given as an integer: a number of rows, columns or records."""
+    """Return one whole number of at least one, given as an integer: a number of rows, columns or records."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= 2**53:
         raise ParameterError(name, "be a whole number of at least 1", repr(value))
     return int(value)
@@ -180,7 +180,7 @@ def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
 
 
 def as_probability(name: str, value: ArrayLike) -> Floats:
-    """Finite values strictly between 0 and 1, of any shape."""
+    """Return finite values strictly between 0 and 1, of any shape."""
     array = as_floats(name, value)
     if not ((array > 0) & (array < 1)).all():
         raise ParameterError(name, "lie strictly between 0 and 1", _brief(array))
@@ -188,14 +188,14 @@ def as_probability(name: str, value: ArrayLike) -> Floats:
 
 
 def as_one_probability(name: str, value: ArrayLike) -> float:
-    """One number strictly between 0 and 1."""
+    """Return one number strictly between 0 and 1."""
     return single(name, as_probability(name, value))
 
 
 def as_fractions(name: str, value: Any) -> list[Fraction]:
-    """Exact rationals: one, or a sequence of them; floats, whole numbers and `Fraction` values are taken exactly."""
+    """Return exact rationals, from one number or a sequence; floats and `Fraction` values are taken exactly."""
     given = value.ravel().tolist() if isinstance(value, np.ndarray) else value
-    found = []
+    result = []
     for x in given if isinstance(given, list | tuple) else [given]:
         if isinstance(x, bool) or not isinstance(x, int | float | Fraction | np.integer | np.floating):
             raise ParameterError(name, "be real numbers", type(x).__name__)
@@ -205,17 +205,17 @@ def as_fractions(name: str, value: Any) -> list[Fraction]:
             raise ParameterError(name, "lie within the range of floats", "a larger number") from None
         if not finite:
             raise ParameterError(name, "be finite", x)
-        found.append(Fraction(int(x)) if isinstance(x, np.integer) else Fraction(*x.as_integer_ratio()))
-    return found
+        result.append(Fraction(int(x)) if isinstance(x, np.integer) else Fraction(*x.as_integer_ratio()))
+    return result
 
 
 def shaped(values: Floats, shape: tuple[int, ...]) -> float | Floats:
-    """A flat array in the shape of the caller's argument; a float for a single number."""
+    """Return a flat array in the shape of the caller's argument; a float for a single number."""
     return float(values[0]) if shape == () else values.reshape(shape)
 
 
 def as_adjacency(value: Any) -> Adjacency:
-    """One of the two relations between data sets."""
+    """Return one of the two relations between data sets."""
     if not isinstance(value, str) or value not in ADJACENCIES:
         raise ParameterError("adjacency", "be 'add-remove' or 'replace-one'", repr(value))
     return value

@@ -1,4 +1,4 @@
-"""The generalized chi-square distribution, accurate in both tails, in the manner of a frozen scipy.stats distribution.
+"""The generalized chi-square distribution is accurate in both tails; it looks like a frozen scipy.stats distribution.
 
     W = shift + Σ λ χ'²_ν(ncp) + σG
     K(s) = log E e^{sW} = shift·s + ½σ²s² + Σ [ −½ν log(1−2λs) + λ ncp s/(1−2λs) ]
@@ -30,12 +30,13 @@ from ndis._validate import (
 )
 from ndis.errors import ParameterError
 from ndis.spectrum.chi_square import ChiSquareLaw, quadratic_form, weighted_sum
+from ndis.spectrum.invariants import Invariants
 
-__all__ = ["GeneralizedChiSquare"]
+__all__ = ["GeneralizedChiSquare", "loss_laws"]
 
 
 def _points(name: str, value: ArrayLike) -> Floats:
-    """Real numbers, infinities allowed."""
+    """Return real numbers, infinities allowed."""
     array = np.asarray(value)
     if array.dtype.kind not in "buif":
         raise ParameterError(name, "be real numbers", type(value).__name__)
@@ -55,7 +56,7 @@ def _generator(random_state: int | np.random.Generator | None) -> np.random.Gene
 
 @dataclass(frozen=True, eq=False, init=False)
 class GeneralizedChiSquare:
-    """W = shift + Σ weights·χ'²(dof, noncentrality) + sigma·G: independent noncentral chi-squares and a normal G.
+    """W = shift + Σ weights·χ'²(dof, noncentrality) + sigma·G has independent noncentral chi-squares and a normal G.
 
     This is def:genchi2, and the sum may be empty. Every method that takes points broadcasts over them: a float gives a
     float, an array gives an array. Tails, density and their logarithms each keep their own relative accuracy, the
@@ -203,7 +204,7 @@ class GeneralizedChiSquare:
     @overload
     def sf(self, x: Vector) -> Floats: ...
     def sf(self, x: ArrayLike) -> float | Floats:
-        """Pr[W > x], to full relative accuracy."""
+        """Return Pr[W > x], to full relative accuracy."""
         return _exp(self._log_tail(x, upper=True))
 
     def _log_tail(self, x: ArrayLike, *, upper: bool) -> float | Floats:
@@ -228,7 +229,7 @@ class GeneralizedChiSquare:
     @overload
     def pdf(self, x: Vector) -> Floats: ...
     def pdf(self, x: ArrayLike) -> float | Floats:
-        """Density.
+        """Return the density.
 
         Without a Gaussian term it is infinite at `shift` if the dof sum to less than 2, or to 2 with weights of both
         signs. At the end of a bounded support with dof that sum to 2 it is the limit from within.
@@ -280,21 +281,21 @@ class GeneralizedChiSquare:
         """Solve about the end of the support if there is one, so that the distance to it has its digits."""
         if self._law.constant:
             return self.shift
-        found = self._unit * self._law.quantile(p, upper=upper)
-        return self.shift + found if self._law.from_end else found
+        result = self._unit * self._law.quantile(p, upper=upper)
+        return self.shift + result if self._law.from_end else result
 
     # ------------------------------------------------------------------ moments and the rest
 
     def mean(self) -> float:
-        """Expectation, shift + Σ λ(ν + ncp)."""
+        """Return the expectation, shift + Σ λ(ν + ncp)."""
         return self._law.mean * self._unit
 
     def var(self) -> float:
-        """Variance, σ² + Σ 2λ²(ν + 2 ncp)."""
+        """Return the variance, σ² + Σ 2λ²(ν + 2 ncp)."""
         return self._law.cumulant(2) * self._unit**2
 
     def std(self) -> float:
-        """Standard deviation."""
+        """Return the standard deviation."""
         return self._law.spread * self._unit
 
     def skewness(self) -> float:
@@ -332,7 +333,7 @@ class GeneralizedChiSquare:
     @overload
     def cgf(self, s: Vector) -> Floats: ...
     def cgf(self, s: ArrayLike) -> float | Floats:
-        """Cumulant generating function log E e^{sW} at real s; infinite outside its domain.
+        """Return the cumulant generating function log E e^{sW} at real s; infinite outside its domain.
 
         >>> import ndis
         >>> ndis.GeneralizedChiSquare(0.5, 2.0).cgf([-1e300, 0.0, 0.5, 1.0]).round(9)
@@ -366,8 +367,8 @@ class GeneralizedChiSquare:
                 total += 0.5 * t * (rng.noncentral_chisquare(nu, ncp, size) - (0.0 if law.from_end else nu + ncp))
             else:  # ½t(χ'² − its mean) without the large constants of a small t
                 z = rng.standard_normal(size)
-                rest = rng.chisquare(nu - 1.0, size) if nu > 1 else 0.0
-                total += math.sqrt(q) * z + (0.5 * t * (z * z + rest - nu) if nu else 0.0)
+                others = rng.chisquare(nu - 1.0, size) if nu > 1 else 0.0
+                total += math.sqrt(q) * z + (0.5 * t * (z * z + others - nu) if nu else 0.0)
         values = (law.edge[0] if law.from_end else law.mean) * self._unit + total * self._unit
         return float(values) if size is None else values
 
@@ -375,3 +376,18 @@ class GeneralizedChiSquare:
 def _exp(log_values: float | Floats) -> float | Floats:
     values: Any = np.exp(log_values)
     return float(values) if values.ndim == 0 else values
+
+
+def loss_laws(pair: Invariants) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
+    """Return the laws of the privacy loss of a pair under p and under q (thm:ndis-two-genchi2-cdf).
+
+    The formula stands in `ndis.paper.two_cdf`, which takes δ from the two laws.
+    """
+    flat = pair.excess == 0
+    t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))
+    kappa = -0.5 * math.fsum(n * (np.log(tau) + m2 / t))
+    sigma2 = math.fsum((pair.copies * pair.shift**2)[flat])
+    sigma = math.sqrt(sigma2)
+    under_p = GeneralizedChiSquare(t / 2, n, n * m2 * tau / t**2, sigma=sigma, shift=kappa + 0.5 * sigma2)
+    under_q = GeneralizedChiSquare(t / (2 * tau), n, n * m2 / t**2, sigma=sigma, shift=kappa - 0.5 * sigma2)
+    return under_p, under_q

@@ -1,4 +1,4 @@
-"""DP-SGD in the words of those who train with it: noise multiplier, sampling rate, steps."""
+"""Account for DP-SGD in the words of those who train with it: noise multiplier, sampling rate, steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import barycentric_interpolate
 
 from ndis._groups import Group, as_noise_multiplier, as_rate, noise_pair
 from ndis._json import loads, only_keys
@@ -61,12 +60,12 @@ class Stage:
         object.__setattr__(self, "_pair", noise_pair(noise))
 
     def group(self, steps: int) -> Group:
-        """So many steps of the stage."""
+        """Return a number of steps of the stage as a group."""
         return Group(self._pair, rates=(self.sampling_rate,), count=steps)  # type: ignore[attr-defined]
 
 
 class EpochRow(NamedTuple):
-    """ε after so many epochs: a number of steps whose rates add up to `epoch`."""
+    """A row says ε after some epochs: a number of steps whose rates add up to `epoch`."""
 
     epoch: float
     steps: int
@@ -75,7 +74,7 @@ class EpochRow(NamedTuple):
 
 @dataclass(frozen=True, init=False)
 class DPSGD:
-    """An accountant of DP-SGD: it adds up steps and releases nothing.
+    """The class is an accountant of DP-SGD: it adds up steps and releases nothing.
 
     A step draws a batch, clips the gradient of each record to a norm, and adds Gaussian noise to the sum. The guarantee
     is for Poisson sampling: each record enters each batch on its own with probability `sampling_rate`. Neighbours
@@ -120,19 +119,19 @@ class DPSGD:
         >>> schedule.steps, round(schedule.epsilon(1e-6), 6)
         (1000, 2.303885)
         """
-        found = []
+        result = []
         for item in stages:
             if isinstance(item, Stage):
-                found.append(item)
+                result.append(item)
                 continue
             if not (isinstance(item, list | tuple) and len(item) == 3):
                 raise ParameterError("stages", "be (noise_multiplier, sampling_rate, steps) each", f"{item!r:.80}")
             noise, rate, steps = item
-            found.append(Stage(noise_multiplier=noise, sampling_rate=rate, steps=steps))  # type: ignore[arg-type]
-        if not found:
+            result.append(Stage(noise_multiplier=noise, sampling_rate=rate, steps=steps))  # type: ignore[arg-type]
+        if not result:
             raise ParameterError("stages", "be at least one", "none")
         new = cls.__new__(cls)
-        object.__setattr__(new, "stages", tuple(found))
+        object.__setattr__(new, "stages", tuple(result))
         return new
 
     # ------------------------------------------------------------------ the guarantee
@@ -163,7 +162,7 @@ class DPSGD:
         return sum(stage.steps for stage in self.stages)
 
     def profile(self) -> PrivacyProfile:
-        """The exact guarantee of all steps: δ, ε, certificates, the trade-off curve, composition with other releases.
+        """Return the exact guarantee of all steps, which composes with other releases.
 
         >>> import ndis
         >>> training = ndis.DPSGD(noise_multiplier=1.0, sampling_rate=0.01, steps=1000)
@@ -178,7 +177,7 @@ class DPSGD:
     @overload
     def epsilon(self, delta: Vector) -> Floats: ...
     def epsilon(self, delta: ArrayLike) -> float | Floats:
-        """The smallest ε for δ, on the safe side. Broadcasts."""
+        """Return the smallest ε for δ, on the safe side. Broadcasts."""
         return self.profile().epsilon(delta)  # type: ignore[arg-type]  # a float or a Vector
 
     @overload
@@ -186,7 +185,7 @@ class DPSGD:
     @overload
     def delta(self, epsilon: Vector) -> Floats: ...
     def delta(self, epsilon: ArrayLike) -> float | Floats:
-        """δ(ε) of all steps, the larger of the two orders. Broadcasts; ε may be negative.
+        """Return δ(ε) of all steps, the larger of the two orders. Broadcasts; ε may be negative.
 
         >>> import ndis
         >>> training = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
@@ -200,7 +199,7 @@ class DPSGD:
         return self.profile().certified_epsilon(delta)
 
     def after(self, steps: int) -> DPSGD:
-        """The first steps of the schedule, as an accountant.
+        """Return the first steps of the schedule, as an accountant.
 
         >>> import ndis
         >>> ndis.DPSGD.from_schedule([(1.0, 0.01, 500), (1.4, 0.02, 500)]).after(600).stages[1].steps
@@ -222,7 +221,7 @@ class DPSGD:
     @overload
     def epsilon_after(self, steps: Vector, *, delta: float) -> Floats: ...
     def epsilon_after(self, steps: ArrayLike, *, delta: float) -> float | Floats:
-        """ε after so many steps. Broadcasts over `steps`.
+        """Return ε after some steps. It broadcasts over `steps`.
 
         >>> import ndis
         >>> training = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=0.004, steps=10000)
@@ -247,27 +246,26 @@ class DPSGD:
         2.4 6 ...
         """
         ends = self._epoch_ends()
-        found = self._epsilons(ends, as_one_probability("delta", delta))
-        return [EpochRow(self._epochs(n), n, epsilon) for n, epsilon in zip(ends, found, strict=True)]
+        result = self._epsilons(ends, as_one_probability("delta", delta))
+        return [EpochRow(self._epochs(n), n, epsilon) for n, epsilon in zip(ends, result, strict=True)]
 
     def _epsilons(self, ends: list[int], delta: float) -> list[float]:
         """ε after each of these numbers of steps; the answers around a number give the first guess for it."""
         steps = np.unique(ends)
-        found: dict[int, float] = {}
+        result: dict[int, float] = {}
         last = steps.size - 1
         # the first and the last, then the middle of every gap
         for i in sorted(range(steps.size), key=lambda i: i & -i if 0 < i < last else steps.size, reverse=True):
             n = int(steps[i])
-            near = sorted(found, key=lambda other: abs(math.log(other / n)))[:_NEAR]
+            near = sorted(result, key=lambda other: abs(math.log(other / n)))[:_NEAR]
             guess = None
             if len(near) > 1:
-                places, answers = np.log(near), [found[other] for other in near]
-                middle = float(barycentric_interpolate(places, answers, math.log(n)))
-                below = max(answer for other, answer in found.items() if other < n)  # ε grows with the steps
-                guess = min(max(middle, below), min(answer for other, answer in found.items() if other > n))
+                middle = _interpolated(np.log(near), [result[other] for other in near], math.log(n))
+                below = max(answer for other, answer in result.items() if other < n)  # ε grows with the steps
+                guess = min(max(middle, below), min(answer for other, answer in result.items() if other > n))
             profile = PrivacyProfile(groups=(stage.group(taken) for stage, taken in self._taken(n)))
-            found[n] = profile._smallest_epsilon(delta, "worst", guess)
-        return [found[n] for n in ends]
+            result[n] = profile._smallest_epsilon(delta, "worst", guess)
+        return [result[n] for n in ends]
 
     def _epochs(self, count: int) -> float:
         return float(sum(Fraction(stage.sampling_rate) * n for stage, n in self._taken(count)))
@@ -386,14 +384,21 @@ class DPSGD:
     @classmethod
     def from_json(cls, text: str | bytes) -> DPSGD:
         """The schedule that `to_json` wrote; anything else is refused."""
-        found = loads("schedule", text)
-        tag, version = (found.get(k) if isinstance(found, dict) else None for k in ("format", "format_version"))
+        result = loads("schedule", text)
+        tag, version = (result.get(k) if isinstance(result, dict) else None for k in ("format", "format_version"))
         if tag != _FORMAT:
             raise ParameterError("format of the schedule", f"be {_FORMAT!r}", repr(tag))
         if type(version) is not int or version != _FORMAT_VERSION:
             raise ParameterError("format_version of the schedule", f"be {_FORMAT_VERSION}", repr(version))
-        only_keys("schedule", found, ("format", "format_version", "ndis_version", "stages"))
-        if not isinstance(found["stages"], list):
-            raise ParameterError("stages", "be a list", f"{found['stages']!r:.80}")
+        only_keys("schedule", result, ("format", "format_version", "ndis_version", "stages"))
+        if not isinstance(result["stages"], list):
+            raise ParameterError("stages", "be a list", f"{result['stages']!r:.80}")
         keys = ("noise_multiplier", "sampling_rate", "steps")
-        return cls.from_schedule(Stage(**only_keys("stage", item, keys)) for item in found["stages"])
+        return cls.from_schedule(Stage(**only_keys("stage", item, keys)) for item in result["stages"])
+
+
+def _interpolated(places: Floats, values: list[float], x: float) -> float:
+    """Return the polynomial through some values, at a point between their places (Lagrange)."""
+    gaps = places[:, None] - places + np.eye(places.size)
+    factors = (x - places + np.eye(places.size) * (1.0 - x + places)) / gaps
+    return float(np.prod(factors, axis=1) @ values)

@@ -20,7 +20,7 @@ class Enclosure(NamedTuple):
 
     @property
     def width(self) -> float:
-        """upper − lower."""
+        """Return upper − lower."""
         return self.upper - self.lower
 
     def __contains__(self, value: object) -> bool:

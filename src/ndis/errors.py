@@ -1,4 +1,4 @@
-"""Every exception and warning of the package.
+"""This module has every exception and warning of the package.
 
 Messages follow one form, ``<name> must <rule>; got <value>[; <remedy>]``, and never quote private data.
 """
@@ -9,11 +9,11 @@ __all__ = ["BudgetError", "LedgerError", "NdisError", "NotPrivateWarning", "Para
 
 
 class NdisError(Exception):
-    """Base of the package's exceptions."""
+    """This class is the base of the package's exceptions."""
 
 
 class ParameterError(NdisError, ValueError):
-    """A public argument breaks its rule.
+    """The error means that a public argument breaks its rule.
 
     >>> raise ParameterError("delta", "lie strictly between 0 and 1", 2.0)
     Traceback (most recent call last):
@@ -44,7 +44,7 @@ class PrecisionError(NdisError, ArithmeticError):
 
 
 class BudgetError(NdisError, ValueError):
-    """No parameter of the mechanism meets the privacy budget asked for."""
+    """The error means that no parameter of the mechanism meets the privacy budget."""
 
 
 class LedgerError(NdisError, RuntimeError):

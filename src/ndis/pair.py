@@ -1,58 +1,53 @@
-"""Two Gaussians, and how well they can be told apart."""
+"""A pair of Gaussians has a δ(ε): how well a test can distinguish them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, overload
+from functools import cached_property
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._rounding import away_from_zero
+from ndis._formulas import reverse_shift
 from ndis._validate import (
     Floats,
     Vector,
+    as_count,
     as_counts,
     as_covariance,
     as_floats,
     as_fractions,
     as_positive,
     as_probability,
+    as_reals,
     as_scalar,
     as_vector,
     broadcast_vectors,
     shaped,
 )
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import ParameterError
 from ndis.spectrum import certified, evaluate
-from ndis.spectrum.invariants import LEAST_SHIFT, Invariants
-from ndis.spectrum.origins import (
-    EXACT_SIZE,
-    DenseOrigin,
-    DiagonalOrigin,
-    ExcessOrigin,
-    LowRankOrigin,
-    Origin,
-    RatioOrigin,
-    Rounded,
-)
-from ndis.spectrum.whitening import whiten, whiten_low_rank
+from ndis.spectrum import origins as given
+from ndis.spectrum.invariants import LEAST_SHIFT
+from ndis.spectrum.loss import LogMoment, canonical_form, log_moment, supremum
+from ndis.spectrum.origins import Origin, Rounded, frozen
+from ndis.spectrum.whitening import invariants_of_diagonal, invariants_of_low_rank, invariants_of_moments
 
 __all__ = ["LEAST_SHIFT", "GaussianPair", "Origin"]
 
 Rationals = int | float | Fraction | Sequence[int | float | Fraction] | Floats
 
 _LEAST_EXCESS = 1e-300  # a smaller one is no normal float
-_NOT_FLOATS = 2.0**-50  # relative error of a loss whose invariants were rounded to floats, with room
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GaussianPair(Invariants):
-    """An ordered pair of Gaussians, p from q, through its invariants.
+class GaussianPair:
+    """An ordered pair of Gaussians, p from q, is known by its invariants (def:invariants).
 
     Make one with `from_moments`, `from_diagonal`, `from_low_rank`, `from_ratios` or `from_excess`.
 
@@ -73,6 +68,8 @@ class GaussianPair(Invariants):
     uncertainty : float
         The relative error of the loss that float64 whitening of dense input may have caused. It is 0 if the invariants
         are exact to the last digit. `epsilon` allows for it.
+    origins : tuple of Origin
+        The exact inputs; empty if they are not known.
 
     Examples
     --------
@@ -85,20 +82,41 @@ class GaussianPair(Invariants):
     0.194768717623
     """
 
-    def __repr__(self) -> str:
-        def brief(a: Floats) -> str:
-            return np.array2string(a, threshold=6, edgeitems=2, separator=", ")
+    variance_ratio: Floats
+    shift: Floats
+    copies: Floats
+    dimension: int
+    excess: Floats
+    mutually_singular: bool = False
+    uncertainty: float = 0.0
+    origins: tuple[Origin, ...] = field(default=(), repr=False)
 
-        parts = [f"{name}={brief(getattr(self, name))}" for name in ("variance_ratio", "shift", "copies")]
-        return f"GaussianPair({', '.join(parts)}, dimension={self.dimension}" + (
-            ", mutually_singular=True)" if self.mutually_singular else ")"
-        )
+    def __post_init__(self) -> None:
+        for name in ("variance_ratio", "shift", "copies", "excess"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+        m = self.shift
+        # Reject NaN here; every constructor passes this check.
+        for name, rule, good in (
+            ("variance_ratio", "be positive and finite", (self.variance_ratio > 0) & np.isfinite(self.variance_ratio)),
+            ("excess", "be at least -1 and finite", (self.excess >= -1) & np.isfinite(self.excess)),
+            ("copies", "be at least 1 and finite", (self.copies >= 1) & np.isfinite(self.copies)),
+            ("shift", "be finite in standard deviations of q", np.isfinite(self.shift)),
+            ("shift", f"be 0 or at least {LEAST_SHIFT} standard deviations of q", (m == 0) | (abs(m) >= LEAST_SHIFT)),
+        ):
+            if not good.all():
+                raise ParameterError(name, rule, getattr(self, name)[~good][:4])
+
+    def __repr__(self) -> str:
+        arrays = {name: getattr(self, name) for name in ("variance_ratio", "shift", "copies")}
+        brief = {k: np.array2string(a, threshold=6, edgeitems=2, separator=", ") for k, a in arrays.items()}
+        shown = ", ".join(f"{k}={text}" for k, text in brief.items()) + f", dimension={self.dimension}"
+        return f"GaussianPair({shown}{', mutually_singular=True' * self.mutually_singular})"
 
     # ------------------------------------------------------------------ constructors
 
     @classmethod
     def from_ratios(cls, variance_ratio: ArrayLike, shift: ArrayLike = 0.0, copies: ArrayLike = 1) -> GaussianPair:
-        """The pair N(shift, diag variance_ratio) against N(0, I), already whitened; `copies` are multiplicities.
+        """Make the pair N(shift, diag variance_ratio) against N(0, I), already whitened; `copies` are multiplicities.
 
         >>> import ndis
         >>> ndis.GaussianPair.from_ratios([1.02], copies=[100]).dimension
@@ -111,11 +129,11 @@ class GaussianPair(Invariants):
         )
         if ratio.size == 0:
             raise ParameterError("variance_ratio", "have at least one entry", "none")
-        return cls(ratio, m, n, int(n.sum()), ratio - 1.0, origins=(RatioOrigin((ratio, m, n)),))
+        return cls(ratio, m, n, int(n.sum()), ratio - 1.0, origins=(given.RatioOrigin((ratio, m, n)),))
 
     @classmethod
     def from_excess(cls, excess: Rationals, shift: Rationals = 0, copies: ArrayLike = 1) -> GaussianPair:
-        """The pair with variance ratios 1 + excess, already whitened; `Fraction` values are taken exactly.
+        """Make the pair with variance ratios 1 + excess, already whitened; `Fraction` values are taken exactly.
 
         Neighbours differ little: 1 + t as a float loses digits of t. Certificates start from the exact numbers given.
         `shift` as floats is rounded away from 0.
@@ -137,18 +155,12 @@ class GaussianPair(Invariants):
             lengths = f"{len(t)}, {len(m)} and {n.size}"
             raise ParameterError("excess, shift and copies", "have one length of at least 1 (or length 1)", lengths)
         t, m, n = t * (size // len(t)), m * (size // len(m)), n if n.size == size else np.full(size, n[0])
-        floats, ratio = (np.array([float(x) for x in row]) for row in (t, (1 + x for x in t)))
-        shifts = np.array([away_from_zero(x) for x in m])
-        exact = all(
-            Fraction(x) == y for row, given in ((floats, t), (shifts, m)) for x, y in zip(row, given, strict=True)
-        )
-        origin = ExcessOrigin((np.array(t, dtype=object), np.array(m, dtype=object), np.array(n)))
-        uncertainty = 0.0 if exact else _NOT_FLOATS
-        return cls(ratio, shifts, n, int(n.sum()), floats, uncertainty=uncertainty, origins=(origin,))
+        origin = given.ExcessOrigin((np.array(t, dtype=object), np.array(m, dtype=object), np.array(n)))
+        return cls._rounded(origin.rounded(), int(n.sum()), origin)
 
     @classmethod
     def from_diagonal(cls, mean_p: ArrayLike, var_p: ArrayLike, mean_q: ArrayLike, var_q: ArrayLike) -> GaussianPair:
-        """The pair of Gaussians with independent coordinates: means and variances as vectors (or scalars).
+        """Make the pair of Gaussians with independent coordinates from means and variances, vectors or scalars.
 
         A variance of zero in both laws fixes that coordinate. If only one variance is zero, or if the fixed means
         differ, the laws are mutually singular.
@@ -168,19 +180,12 @@ class GaussianPair(Invariants):
         for name, v in (("var_p", v_p), ("var_q", v_q)):
             if not (v >= 0).all():
                 raise ParameterError(name, "be non-negative", v)
-        fixed = (v_p == 0) & (v_q == 0) & (mu_p == mu_q)
-        apart = ((v_p == 0) | (v_q == 0)) & ~fixed
-        origin = DiagonalOrigin((mu_p, v_p, mu_q, v_q))
-        if apart.any():
-            return cls._singular(mu_p.size, origin)
-        v_p, v_q = np.where(fixed, 1.0, v_p), np.where(fixed, 1.0, v_q)
-        ratio = v_p / v_q
-        t = np.where((ratio > 0.5) & (ratio < 2.0), (v_p - v_q) / v_q, ratio - 1.0)
-        return cls(ratio, (mu_p - mu_q) / np.sqrt(v_q), np.ones(ratio.size), ratio.size, t, origins=(origin,))
+        origin = given.DiagonalOrigin((mu_p, v_p, mu_q, v_q))
+        return cls._rounded(invariants_of_diagonal(origin), mu_p.size, origin)
 
     @classmethod
     def from_moments(cls, mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: ArrayLike) -> GaussianPair:
-        """The pair N(mean_p, cov_p) against N(mean_q, cov_q); scalars are accepted in one dimension.
+        """Make the pair N(mean_p, cov_p) against N(mean_q, cov_q); scalars are accepted in one dimension.
 
         Singular covariances are accepted. If both have the same range and it holds the mean shift, the pair lives
         inside that range. Otherwise the laws are mutually singular. Only (Σ+Σᵀ)/2 is used, and an asymmetry beyond
@@ -192,31 +197,8 @@ class GaussianPair(Invariants):
         """
         mu_p, mu_q, d = _means(mean_p, mean_q)
         sigma_p, sigma_q = as_covariance("cov_p", cov_p, d), as_covariance("cov_q", cov_q, d)
-        origin = DenseOrigin((mu_p, sigma_p, mu_q, sigma_q))
-        with np.errstate(over="ignore"):
-            shift = mu_p - mu_q
-        floats = whiten(shift, sigma_p, sigma_q)
-        if d <= EXACT_SIZE and (floats is None or floats.doubtful):
-            # The exact binary inputs decide. Floats decide only if those inputs are no covariances, by rounding.
-            exact = origin.rounded()
-            if exact is not None:
-                return cls._from_exact(exact, d, origin)
-        elif floats is None or floats.singular:
-            keep = origin.common_coordinates()
-            if keep is None:
-                return cls._singular(d, origin)
-            if len(keep) == d:
-                raise PrecisionError(
-                    "a covariance is singular to working precision, though not exactly; give independent coordinates"
-                )
-            part = np.ix_(keep, keep)
-            floats = whiten(shift[keep], sigma_p[part], sigma_q[part])
-            if floats is None or floats.singular:
-                raise PrecisionError("a covariance is singular to working precision on its independent coordinates")
-        if floats is None:
-            return cls._singular(d, origin)
-        ones = np.ones(floats.t.size)
-        return cls(floats.ratio, floats.shift, ones, d, floats.t, uncertainty=floats.error, origins=(origin,))
+        origin = given.DenseOrigin((mu_p, sigma_p, mu_q, sigma_q))
+        return cls._rounded(invariants_of_moments(origin), d, origin)
 
     @classmethod
     def from_low_rank(
@@ -229,7 +211,7 @@ class GaussianPair(Invariants):
         sign: int = 1,
         cholesky_q: ArrayLike | None = None,
     ) -> GaussianPair:
-        """The pair with cov_p = cov_q + sign·F Fᵀ, F = `factor` of shape (d, k).
+        """Make the pair with cov_p = cov_q + sign·F Fᵀ, F = `factor` of shape (d, k).
 
         It takes O(d²k) operations once the Cholesky factor is known. To share the lower Cholesky factor of cov_q
         between many neighbours of one data set, pass it as `cholesky_q`.
@@ -250,33 +232,81 @@ class GaussianPair(Invariants):
         chol = None if cholesky_q is None else as_floats("cholesky_q", cholesky_q)
         if chol is not None and chol.shape != (d, d):
             raise ParameterError("cholesky_q", f"have shape ({d}, {d})", f"shape {chol.shape}")
-        origin = LowRankOrigin((mu_p, mu_q, sigma_q, f, np.array(float(sign))))
-        with np.errstate(over="ignore"):
-            shift = mu_p - mu_q
-        floats = whiten_low_rank(shift, f, sigma_q, sign, chol)
-        if floats.doubtful:
-            exact = origin.rounded() if d <= EXACT_SIZE else None
-            if exact is None:
-                raise ParameterError(
-                    "factor", "leave cov_q − F Fᵀ positive definite", "a matrix singular to working precision"
-                )
-            return cls._from_exact(exact, d, origin)
-        t, ratio, m = floats.t, floats.ratio, floats.shift
-        rest = d - t.size
-        t, ratio, m = (np.append(a, [v] * (rest > 0)) for a, v in ((t, 0.0), (ratio, 1.0), (m, 0.0)))
-        n = np.append(np.ones(d - rest), [float(rest)] * (rest > 0))
-        return cls(ratio, m, n, d, t, uncertainty=floats.error, origins=(origin,))
+        origin = given.LowRankOrigin((mu_p, mu_q, sigma_q, f, np.array(float(sign))))
+        return cls._rounded(invariants_of_low_rank(origin, chol), d, origin)
 
     @classmethod
-    def _from_exact(cls, exact: Rounded, dimension: int, origin: Origin) -> GaussianPair:
-        if exact.mutually_singular:
-            return cls._singular(dimension, origin)
-        return cls(exact.ratio, exact.shift, exact.copies, dimension, exact.t, origins=(origin,))
+    def _rounded(cls, floats: Rounded, dimension: int, origin: Origin) -> GaussianPair:
+        t, ratio, shift, copies, singular, error = floats
+        return cls(ratio, shift, copies, dimension, t, singular, error, (origin,))
 
-    @classmethod
-    def _singular(cls, dimension: int, origin: Origin) -> GaussianPair:
-        one = np.ones(1)
-        return cls(one, np.zeros(1), one, dimension, np.zeros(1), mutually_singular=True, origins=(origin,))
+    # ------------------------------------------------------------------ algebra
+
+    def reversed(self) -> Self:
+        """Return the same two laws in the other order, q from p.
+
+        >>> import ndis
+        >>> ndis.GaussianPair.from_ratios(4.0, shift=1.0).reversed().variance_ratio
+        array([0.25])
+        """
+        excess, shift = reverse_shift(self.excess, -self.shift, self.variance_ratio)
+        origins = tuple(o.reversed() for o in self.origins)
+        return replace(self, variance_ratio=1.0 / self.variance_ratio, shift=shift, excess=excess, origins=origins)
+
+    def compose(self, *others: Self) -> Self:
+        """Return the product pair: all of them released together, each with independent randomness.
+
+        >>> import ndis
+        >>> one = ndis.GaussianPair.from_ratios(1.0, shift=3.0)
+        >>> two = ndis.GaussianPair.from_ratios(1.0, shift=4.0)
+        >>> five = ndis.GaussianPair.from_ratios(1.0, shift=5.0)
+        >>> abs(one.compose(two).delta(2.0) / five.delta(2.0) - 1) < 1e-12
+        True
+        """
+        pairs = (self, *others)
+        for p in others:
+            if not isinstance(p, type(self)):
+                raise ParameterError("others", f"be {type(self).__name__} values", type(p).__name__)
+        return type(self)(
+            np.concatenate([p.variance_ratio for p in pairs]),
+            np.concatenate([p.shift for p in pairs]),
+            np.concatenate([p.copies for p in pairs]),
+            sum(p.dimension for p in pairs),
+            np.concatenate([p.excess for p in pairs]),
+            mutually_singular=any(p.mutually_singular for p in pairs),
+            uncertainty=max(p.uncertainty for p in pairs),
+            origins=tuple(o for p in pairs for o in p.origins) if all(p.origins for p in pairs) else (),
+        )
+
+    def repeat(self, times: int) -> Self:
+        """Return the pair composed with itself, `times` releases in all.
+
+        >>> import ndis
+        >>> ndis.GaussianPair.from_ratios(1.1).repeat(10).dimension
+        10
+        """
+        k = as_count("times", times)
+        origins = tuple(o.repeated(k) for o in self.origins)
+        return replace(self, copies=self.copies * k, dimension=self.dimension * k, origins=origins)
+
+    def centred(self) -> Self:
+        """Return the pair with both means moved to that of q."""
+        return replace(self, shift=np.zeros_like(self.shift), origins=tuple(o.still() for o in self.origins))
+
+    def same_origins(self, other: GaussianPair) -> bool:
+        """Say if both pairs were made from the same exact inputs, in the same order.
+
+        >>> import ndis
+        >>> one, two = ndis.GaussianPair.from_ratios(2.0), ndis.GaussianPair.from_ratios(2.0)
+        >>> one.same_origins(two), one.same_origins(two.reversed())
+        (True, False)
+        """
+        if self is other:
+            return True
+        known = len(self.origins) == len(other.origins) > 0
+        return known and all(a.same(b) for a, b in zip(self.origins, other.origins, strict=True))
+
+    # ------------------------------------------------------------------ the loss
 
     # ------------------------------------------------------------------ the spectrum
 
@@ -285,15 +315,15 @@ class GaussianPair(Invariants):
     @overload
     def log_delta(self, epsilon: Vector) -> Floats: ...
     def log_delta(self, epsilon: ArrayLike) -> float | Floats:
-        """log δ(ε): accurate far below the smallest float. Broadcasts over `epsilon`, which may be negative.
+        """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=0.01).log_delta(3.0), 6)
         -45015.43172
         """
-        given: object = epsilon
-        if isinstance(given, float) and math.isfinite(given):  # the checks below take longer than the integral
-            return evaluate.log_delta_at(self, float(given))
+        number: object = epsilon
+        if isinstance(number, float) and math.isfinite(number):  # the checks below take longer than the integral
+            return evaluate.log_delta_at(self, float(number))
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel(), complement=False).log_delta, x.shape)
 
@@ -302,7 +332,7 @@ class GaussianPair(Invariants):
     @overload
     def log_complement(self, epsilon: Vector) -> Floats: ...
     def log_complement(self, epsilon: ArrayLike) -> float | Floats:
-        """log(1 − δ(ε)), accurate if δ is near 1.
+        """Return log(1 − δ(ε)), accurate if δ is near 1.
 
         >>> import ndis
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=40.0).log_complement(0.0), 6)
@@ -316,9 +346,9 @@ class GaussianPair(Invariants):
     @overload
     def delta(self, epsilon: Vector) -> Floats: ...
     def delta(self, epsilon: ArrayLike) -> float | Floats:
-        """δ(ε) = sup over events S of p(S) − e^ε q(S), to full relative accuracy (lemma: ndis).
+        """Return δ(ε) = sup over events S of p(S) − e^ε q(S), to full relative accuracy (lemma: ndis).
 
-        Broadcasts; ε may be negative.
+        It broadcasts; ε may be negative.
 
         Raises
         ------
@@ -342,7 +372,7 @@ class GaussianPair(Invariants):
     @overload
     def epsilon(self, delta: Vector) -> Floats: ...
     def epsilon(self, delta: ArrayLike) -> float | Floats:
-        """The smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side; 0 if that holds at 0 already. Broadcasts.
+        """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
         It is infinite for mutually singular laws. For a bounded loss it never exceeds `loss_supremum()`.
 
@@ -354,7 +384,7 @@ class GaussianPair(Invariants):
         return shaped(np.array([evaluate.smallest_epsilon(self, d) for d in target.ravel().tolist()]), target.shape)
 
     def certify(self, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
-        """A rigorous enclosure of δ(ε), by ball arithmetic from the exact inputs; see `ndis.spectrum.certified`.
+        """Return a rigorous enclosure of δ(ε), by ball arithmetic from the exact inputs; see `ndis.spectrum.certified`.
 
         >>> import ndis
         >>> box = ndis.GaussianPair.from_ratios([2.0, 0.5], shift=[0.0, 1.0]).certify(1.0)
@@ -364,7 +394,7 @@ class GaussianPair(Invariants):
         return certified.certify(self, epsilon, relative_width=relative_width)
 
     def total_variation(self) -> float:
-        """Total variation distance, δ(0).
+        """Return the total variation distance, δ(0).
 
         >>> import ndis
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=2.0).total_variation(), 12)
@@ -377,7 +407,7 @@ class GaussianPair(Invariants):
     @overload
     def tradeoff(self, alpha: Vector) -> Floats: ...
     def tradeoff(self, alpha: ArrayLike) -> float | Floats:
-        """Type II error of the best test of p against q at type I error `alpha` (f-DP). Broadcasts.
+        """Return the type II error of the best test of p against q at type I error `alpha` (f-DP). It broadcasts.
 
         >>> import ndis
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=1.0).tradeoff(0.05), 9)
@@ -386,9 +416,79 @@ class GaussianPair(Invariants):
         level = as_probability("alpha", alpha)
         return shaped(np.array([evaluate.type_two_error(self, a) for a in level.ravel().tolist()]), level.shape)
 
+    # ------------------------------------------------------------------ the loss
+
+    @cached_property
+    def form(self) -> LogMoment:
+        """Return the canonical log-moment function of the loss under p; the kernels evaluate it."""
+        return canonical_form(self.excess, self.variance_ratio, self.shift, self.copies, self.origins)
+
+    def kl(self) -> float:
+        """Return the Kullback–Leibler divergence KL(p‖q), the mean of the loss.
+
+        >>> import ndis
+        >>> ndis.GaussianPair.from_ratios(1.0, shift=2.0).kl()
+        2.0
+        """
+        return math.inf if self.mutually_singular else self.form.mean
+
+    def loss_supremum(self) -> float:
+        """Return the least upper bound of the privacy loss, rounded up; infinite unless every ratio is below one.
+
+        >>> import ndis
+        >>> ndis.GaussianPair.from_ratios(0.25).loss_supremum() >= 0.6931471805599453
+        True
+        """
+        return math.inf if self.mutually_singular else supremum(self.form)
+
+    @overload
+    def log_moment(self, s: float) -> float: ...
+    @overload
+    def log_moment(self, s: Vector) -> Floats: ...
+    def log_moment(self, s: ArrayLike) -> float | Floats:
+        """Return K(s) = log E_p e^{sL} of the loss L; infinite outside `moment_domain`. It broadcasts.
+
+        >>> import ndis
+        >>> pair = ndis.GaussianPair.from_ratios(2.0)
+        >>> pair.log_moment(0.0), pair.log_moment(-1.0)
+        (0.0, 0.0)
+        """
+        points = as_floats("s", s)
+        return shaped(log_moment(self.form, points.ravel()), points.shape)
+
+    @property
+    def moment_domain(self) -> tuple[float, float]:
+        """Return the open interval of s on which K(s) is finite.
+
+        >>> import ndis
+        >>> ndis.GaussianPair.from_ratios([3.0, 0.5]).moment_domain
+        (-2.0, 0.5)
+        """
+        return self.form.domain
+
+    @overload
+    def renyi(self, order: float) -> float: ...
+    @overload
+    def renyi(self, order: Vector) -> Floats: ...
+    def renyi(self, order: ArrayLike) -> float | Floats:
+        """Return the Rényi divergence K(order − 1)/(order − 1) of p from q. Order ∞ is the supremum of the loss.
+
+        >>> import ndis
+        >>> ndis.GaussianPair.from_ratios(1.0, shift=1.0).renyi(8.0)
+        4.0
+        """
+        orders = as_reals("order", order)
+        if not (orders > 0).all():
+            raise ParameterError("order", "be positive", order)
+        if self.mutually_singular:
+            return shaped(np.full(orders.size, math.inf), orders.shape)
+        ends = {1.0: self.kl, math.inf: self.loss_supremum}
+        values = [ends[a]() if a in ends else self.log_moment(a - 1.0) / (a - 1.0) for a in orders.ravel().tolist()]
+        return shaped(np.array(values), orders.shape)
+
 
 def _means(mean_p: ArrayLike, mean_q: ArrayLike) -> tuple[Floats, Floats, int]:
-    """Two means of one length, and that length."""
+    """Return two means of one length, and that length."""
     mu_p, mu_q = as_vector("mean_p", mean_p), as_vector("mean_q", mean_q)
     d = mu_p.size
     if mu_q.size != d or d == 0:

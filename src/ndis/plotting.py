@@ -1,4 +1,4 @@
-"""Pictures of privacy profiles. They need matplotlib (the extra `plot`), which is imported only to draw."""
+"""Draw pictures of privacy profiles. They need matplotlib (the extra `plot`), which is imported only to draw."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Curve(Protocol):
         """log δ at each ε."""
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε with that δ."""
+        """Return the smallest ε with that δ."""
 
 
 Drawable = Curve | GaussianPair
@@ -42,7 +42,7 @@ Drawable = Curve | GaussianPair
 
 @dataclass(frozen=True)
 class _BothOrders:
-    """A pair and its reverse, as a curve."""
+    """A pair and its reverse are one curve."""
 
     pair: GaussianPair
     failure_probability: float = 0.0
@@ -68,7 +68,7 @@ def plot_profile(
     Parameters
     ----------
     profiles : PrivacyProfile, GaussianPair, or mapping of labels to them
-        A single one is drawn with both of its orders beside the worst. Of several, only the worst is drawn.
+        A single one is drawn with both of its orders and the worst. Of several, only the worst is drawn.
     epsilon_range : (float, float), optional
         The ends of the axis. Unless given, δ falls from ½ to 10⁻¹² between them.
     points : int
@@ -122,7 +122,7 @@ def plot_epochs(epochs: Sequence[float], epsilons: Sequence[float], *, delta: fl
 
 
 def epsilon_grid(*profiles: Curve, epsilon_range: tuple[float, float] | None = None, points: int = 201) -> Floats:
-    """Equally spaced ε. Unless given, they reach from the first δ = ½ to the last δ = 10⁻¹² of the profiles.
+    """Return equally spaced ε. Unless given, they reach from the first δ = ½ to the last δ = 10⁻¹² of the profiles.
 
     >>> import ndis
     >>> from ndis.profile import PrivacyProfile
@@ -156,12 +156,12 @@ def _span(profile: Any) -> tuple[float, float]:
     return (low, high) if low < high < math.inf else (0.0, 1.0)
 
 
-def _as_curve(found: Any) -> Curve:
-    if isinstance(found, GaussianPair):
-        return _BothOrders(found)
-    if isinstance(found, Curve):
-        return found
-    raise ParameterError("profiles", "be PrivacyProfile or GaussianPair values", type(found).__name__)
+def _as_curve(result: Any) -> Curve:
+    if isinstance(result, GaussianPair):
+        return _BothOrders(result)
+    if isinstance(result, Curve):
+        return result
+    raise ParameterError("profiles", "be PrivacyProfile or GaussianPair values", type(result).__name__)
 
 
 def _new_axes() -> Any:
@@ -202,7 +202,7 @@ def _dress(ax: Any, x: Floats, worst: Floats, before: tuple[float, ...]) -> None
 
 
 def _plain(ax: Any) -> None:
-    """A quiet grid, no frame, and the legend."""
+    """Draw a quiet grid, no frame, and the legend."""
     ax.grid(visible=True, color="#E3E7EB", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

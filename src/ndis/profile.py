@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -30,7 +31,7 @@ from ndis._validate import (
     single,
     warn_caller,
 )
-from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, Step, certified_epsilon, evaluator, worse
+from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, evaluator, worse
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
@@ -281,8 +282,7 @@ class PrivacyProfile:
         target = as_one_probability("delta", delta)
         if self.composed:
             left = down(Fraction(target) - Fraction(self.failure_probability))
-            both = [Composition(self._steps(one), one) for one in orders_of(order)]
-            return certified_epsilon(both, left) if left > 0.0 else math.inf
+            return certified_epsilon(self._compositions(order), left) if left > 0.0 else math.inf
         start = x = self._smallest_epsilon(target, order)
         step = 2.0**-48 * max(start, 2.0**-1000)
         while math.isfinite(x) and not self.certify(x, relative_width=1e-13, order=order).upper <= target:
@@ -426,7 +426,7 @@ class PrivacyProfile:
         """Return log δ(ε). A value that is known to lie below `floor` may be −inf."""
         x = as_floats("epsilon", epsilon)
         if self.composed and order == "worst":
-            values = worse([Composition(self._steps(one), one) for one in orders_of(order)], x.ravel(), floor)
+            values = worse(self._compositions(order), x.ravel(), floor)
         else:
             values = np.maximum.reduce([self._log_delta(one, x.ravel(), floor) for one in orders_of(order)])
         if self.failure_probability:
@@ -434,16 +434,23 @@ class PrivacyProfile:
         return shaped(values, x.shape)
 
     def _log_delta(self, order: Order, epsilon: Floats, floor: float) -> Floats:
-        return self._evaluator(order).log_delta(epsilon, floor)
+        return self._evaluators[order].log_delta(epsilon, floor)
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
-        return self._evaluator(order).certify(epsilon, relative_width)
+        return self._evaluators[order].certify(epsilon, relative_width)
 
-    def _steps(self, order: Order) -> list[Step]:
-        return [group.step(order) for group in self.groups]
+    @cached_property
+    def _evaluators(self) -> dict[Order, Composition | OneRelease]:
+        """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
+        return {one: evaluator([group.step(one) for group in self.groups], one) for one in orders_of("worst")}
 
-    def _evaluator(self, order: Order) -> Composition | OneRelease:
-        return evaluator(self._steps(order), order)
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is copied and pickled: no tables."""
+        return {name: value for name, value in self.__dict__.items() if name != "_evaluators"}
+
+    def _compositions(self, order: Choice) -> list[Composition]:
+        """Return the evaluators of a profile that composes releases."""
+        return [one for one in map(self._evaluators.__getitem__, orders_of(order)) if isinstance(one, Composition)]
 
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
         """Return the smallest safe ε for the δ `target`; a guess only saves time."""
@@ -454,5 +461,5 @@ class PrivacyProfile:
         epsilon = 0.0
         for order in orders_of(choice):
             if epsilon < math.inf:
-                epsilon = self._evaluator(order).smallest_epsilon(target, epsilon, guess)
+                epsilon = self._evaluators[order].smallest_epsilon(target, epsilon, guess)
         return epsilon

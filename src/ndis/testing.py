@@ -1,4 +1,4 @@
-"""Assertions for the test suite of a mechanism: each run audits its claim.
+"""Assert in the test suite of a mechanism: each run audits its claim.
 
 >>> import ndis
 >>> from ndis.testing import assert_not_refuted

@@ -15,6 +15,7 @@ import ndis
 from ndis.errors import NotPrivateWarning
 from ndis.gram import exact_gram
 from ndis.mechanisms.sketch_law import ProjectionLaw
+from ndis.paper import calibrated_projection
 
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "sketch_size": 100, "row_norm_bound": 1.0}
 
@@ -57,7 +58,7 @@ def test_the_printed_ridge_is_larger_by_the_squared_bound(bound):
     """alg::RP mechanism — l²/p* where l²(1/p* − 1) will do: the record is in its own Gram matrix."""
     public = {**PUBLIC, "row_norm_bound": bound}
     exact = ndis.RandomProjection.calibrated(**public)
-    paper = ndis.RandomProjection.calibrated(**public, calibration="paper")
+    paper = calibrated_projection("paper", **public)
     gap = Fraction(paper.ridge) - Fraction(exact.ridge) - Fraction(bound) ** 2
     assert 0 <= gap <= math.ulp(paper.ridge)
     assert paper.profile().delta(1.0) < 1e-6
@@ -109,12 +110,12 @@ def test_leverage_beats_the_least_singular_value(sketch_size):
     for epsilon in (0.1, 1.0, 5.0):
         public = {**PUBLIC, "epsilon": epsilon, "sketch_size": sketch_size}
         exact = ndis.RandomProjection.calibrated(**public)
-        lsv = ndis.RandomProjection.calibrated(**public, calibration="lsv")
+        lsv = calibrated_projection("lsv", **public)
         p = exact.leverage / (1 + exact.leverage)
         assert p * lsv.ridge > 2
         log_term = math.log(4e6)
         assert 1 / lsv.ridge == pytest.approx(epsilon / 4 / (math.sqrt(2 * sketch_size * log_term) + log_term))
-        renyi = ndis.RandomProjection.calibrated(**public, calibration="renyi")
+        renyi = calibrated_projection("renyi", **public)
         assert exact.ridge < renyi.ridge < lsv.ridge
 
 
@@ -161,7 +162,7 @@ def test_ptr_joint_accounting():
     joint = ndis.PTRProjection.calibrated(**PUBLIC, test_noise_std=10.0)
     assert joint.failure_probability == pytest.approx(1e-6 / 3)
     assert joint.ridge + 1.0 == pytest.approx(40.72, abs=0.005)
-    thirds = ndis.PTRProjection.calibrated(**PUBLIC, test_noise_std=10.0, calibration="paper")
+    thirds = calibrated_projection("paper", ndis.PTRProjection, **PUBLIC, test_noise_std=10.0)
     assert thirds.ridge == pytest.approx(64.02, abs=0.005)
     for order in ("remove", "add"):
         assert joint.profile().certify(1.0, order=order).upper <= 1e-6

@@ -66,7 +66,6 @@ BAD = (
     {"fractional_bits": 60},
     {"adjacency": "both"},
     {"calibration": "guess"},
-    {"calibration": "given"},
 )
 CASES = [
     Case("RandomProjection", projection(ndis.RandomProjection), less_ridge, BAD),

@@ -26,7 +26,9 @@ class Model:
         return [0.5], [[0.0]]
 
     def sensitivity(self, noise_variance):
-        return ndis.DominatingPairs(ndis.GaussianPair.from_ratios(1.0, shift=0.01 / noise_variance**0.5))
+        return ndis.worst_case.envelopes.DominatingPairs(
+            ndis.GaussianPair.from_ratios(1.0, shift=0.01 / noise_variance**0.5)
+        )
 
 
 def lifted(model: Model) -> ndis.LiftedMechanism:

@@ -128,7 +128,7 @@ def test_two_steps_far_out_in_the_add_order():
     groups = [shift(0.0129600985, 0.0420466, 1), shift(7.96265763e-05, 0.21039414, 1)]
     (got,), _ = in_floats(groups, "add").log_delta(np.array([0.006777468711]))
     contour = in_floats(groups, "add")
-    contour.__dict__["_few_shifts"] = ()
+    contour.__dict__["_few_steps"] = ()
     (want,), _ = contour.log_delta(np.array([0.006777468711]))
     assert -168 < want < -167
     assert got == pytest.approx(want, rel=1e-11)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ndis
+from ndis.spectrum.batch import log_delta_batch
 from ndis.worst_case.envelopes import LoewnerEnvelope, RankOneEnvelope
 from ndis.worst_case.profile import dominating_pair
 from ndis.worst_case.rank_one import _bound, _Cells, certified_rank_one, rank_one_search
@@ -39,7 +40,7 @@ def test_nothing_inside_is_worse(shift, ratio, epsilon, seed):
     envelope = RankOneEnvelope(shift, ratio)
     search = rank_one_search(envelope, epsilon)
     t, m = inside(envelope, np.random.default_rng(seed), 300)
-    found = ndis.log_delta_batch(excess=t, shift=np.where(m > 1e-100, m, 0.0), epsilon=epsilon)
+    found = log_delta_batch(excess=t, shift=np.where(m > 1e-100, m, 0.0), epsilon=epsilon)
     assert found.max() <= search.upper + 1e-9
     assert search.lower <= search.upper + 1e-12
     assert search.upper <= search.lower + (1.001e-3 if len(search.leaves) < 1000 else 0.02)
@@ -54,7 +55,7 @@ def test_thousands_inside(shift, ratio, epsilon):
     envelope = RankOneEnvelope(shift, ratio)
     search = rank_one_search(envelope, epsilon, tolerance=1e-4)
     t, m = inside(envelope, np.random.default_rng(1), 5000)
-    best = ndis.log_delta_batch(excess=t, shift=m, epsilon=epsilon).max()
+    best = log_delta_batch(excess=t, shift=m, epsilon=epsilon).max()
     assert best <= search.upper + 1e-10
     assert search.upper <= max(best, search.lower) + 1e-4
 
@@ -76,7 +77,7 @@ def test_corners_beyond_the_modes(shift, ratio, further):
     epsilon = 0.5 * shift**2 + max(wide, narrow) + 1e-9 + further
     search = rank_one_search(RankOneEnvelope(shift, ratio), epsilon)
     assert len(search.leaves) == 2
-    corners = ndis.log_delta_batch([[1 + ratio, 1.0], [1 - p, 1.0]], [[shift, 0.0], [0.0, shift]], epsilon=epsilon)
+    corners = log_delta_batch([[1 + ratio, 1.0], [1 - p, 1.0]], [[shift, 0.0], [0.0, shift]], epsilon=epsilon)
     assert search.upper == search.lower == pytest.approx(corners.max(), rel=1e-9, abs=1e-9)
 
 
@@ -97,7 +98,7 @@ def test_cells_are_covered(sign, reach, ratio, epsilon, seed):
     for _ in range(12):
         at, turn = (a[:, 0] + rng.uniform(size=12) ** 0.5 * (a[:, 1] - a[:, 0]) for a in (q, c))
         t = np.stack([sign * at, 0 * at], axis=1)
-        found = ndis.log_delta_batch(
+        found = log_delta_batch(
             excess=t, shift=reach * np.sqrt(np.stack([turn, 1 - turn], axis=1)), epsilon=epsilon
         )
         assert (found <= limits + 1e-9).all()
@@ -110,7 +111,7 @@ def test_one_pair_dominates_all(shift, ratio, epsilon, seed):
     envelope = RankOneEnvelope(shift, ratio)
     pair = dominating_pair(envelope, epsilon=1.0)
     t, m = inside(envelope, np.random.default_rng(seed), 100)
-    found = ndis.log_delta_batch(excess=t, shift=np.where(m > 1e-100, m, 0.0), epsilon=epsilon).max()
+    found = log_delta_batch(excess=t, shift=np.where(m > 1e-100, m, 0.0), epsilon=epsilon).max()
     assert found <= min(pair.log_delta(epsilon), pair.reversed().log_delta(epsilon)) + 1e-9
 
 
@@ -127,7 +128,7 @@ def test_one_pair_dominates_a_loewner_envelope():
         for epsilon in (-0.5, 0.0, 1.0, 3.0):
             limit = min(pair.log_delta(epsilon), pair.reversed().log_delta(epsilon))
             for sign in (1, -1):
-                assert ndis.log_delta_batch(np.exp(sign * lengths), m, epsilon=epsilon).max() <= limit + 1e-9
+                assert log_delta_batch(np.exp(sign * lengths), m, epsilon=epsilon).max() <= limit + 1e-9
 
 
 def test_beyond_reach_everything_is_told_apart():

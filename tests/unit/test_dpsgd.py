@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis import DPSGD, GaussianPair, Group, ParameterError, PrivacyProfile
+from ndis import DPSGD, GaussianPair, ParameterError, PrivacyProfile
 from ndis.dpsgd import Stage
+from ndis.profile import Group
 from ndis.worst_case.profile import envelope_profile
 
 STEP = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
@@ -157,7 +158,7 @@ class TestCompositions:
         assert one.delta(0.01) < box.upper < 2.5 * one.delta(0.01)
 
     def test_a_lifted_model_composes_through_its_dominating_pair(self):
-        envelope = ndis.RankOneEnvelope(shift_bound=0.1, ratio_bound=0.012)
+        envelope = ndis.worst_case.envelopes.RankOneEnvelope(shift_bound=0.1, ratio_bound=0.012)
         profile = envelope_profile(envelope, epsilon=1.0)
         together = profile.compose(STEP.repeat(10))
         pair = PrivacyProfile(profile.remove, profile.add)

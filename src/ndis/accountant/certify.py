@@ -1,4 +1,4 @@
-"""Certified enclosures of δ(ε) for a composition of any laws (`ndis.accountant.laws`).
+"""This module encloses δ(ε) of a composition of any laws (`ndis.accountant.laws`), with a proof.
 
 Write K(s) for the sum of the log-moments of all releases in one order. Theorem thm:period-sum (docs/theory.md) encloses
 δ(ε) by a sum of e^{K(s) − sε}/(s(s+1)) over s_k = c + 2πik/p, and by moments at three real places.
@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -51,10 +52,10 @@ Parts = list[tuple[BallLaw, int]]
 _ATTEMPTS = 6
 _BOUND_BITS = 320
 _EDGE_BITS = (256, 2048)
-_MOST_NODES = 60_000  # of one sum and one law: about five seconds
+_MOST_NODES = 60_000  # in one sum over one law: about five seconds
 _SHORT = 3000
-_PLACES = 400  # of a stand-in
-_SUM_WIDTH = 2e-3  # of the sums for stand-ins, which are about as far apart
+_PLACES = 400  # at which a stand-in touches the profile
+_SUM_WIDTH = 2e-3  # the stand-ins themselves are about as far apart
 _CLOSE = 0.01  # relative width of a sum that needs no stand-in
 _ORDERS = np.geomspace(0.05, 500.0, 25).tolist()  # for Chernoff's bound
 
@@ -153,7 +154,11 @@ class Certifier:
             with precision(128):
                 parts = make()
                 total = sum(n for _, n in parts)
-                plan = Planner(parts, e, width, guess).plan()
+                try:
+                    plan = Planner(parts, e, width, guess).plan()
+                except (PrecisionError, ArithmeticError, ValueError) as error:
+                    reason = f" ({error})"
+                    break
             if plan.last * len(parts) > _MOST_NODES or (short and (plan.tau > 0.0 or plan.last > _SHORT)):
                 reason = f" (the sum needs {plan.last:.2g} nodes)"
                 break
@@ -164,9 +169,9 @@ class Certifier:
                 reason = f" ({error})"
                 break
             guess = guess.after(plan, outward(ball.log()).upper if ball > 0 else math.nan, ratio, smooth)
-            found = float((2 * ball.rad() / ball.lower()).upper()) if ball > 0 else math.inf
-            if found < reached or (reached == math.inf and ball.upper() < best.upper()):
-                best, reached = ball, found
+            relative = float((2 * ball.rad() / ball.lower()).upper()) if ball > 0 else math.inf
+            if relative < reached or (reached == math.inf and ball.upper() < best.upper()):
+                best, reached = ball, relative
                 if reached <= width:
                     break
         return best, reached, reason
@@ -182,11 +187,11 @@ class Certifier:
             if mass not in self._stand_ins:
                 self._stand_ins[mass] = _stand_ins(parts, mass)
             above, below, lost = self._stand_ins[mass]
-            top, _, _ = self._search(lambda: list(zip(above, counts, strict=True)), epsilon, width)
+            top, _, _ = self._search(partial(_counted, above, counts), epsilon, width)
             if lost <= width * top or mass < 1e-200:
                 bottom = arb(0)
                 if below is not None:
-                    bottom, _, _ = self._search(lambda: list(zip(below, counts, strict=True)), epsilon, width)
+                    bottom, _, _ = self._search(partial(_counted, below, counts), epsilon, width)
                 with precision(_BOUND_BITS):
                     return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
             goal = max(0.3 * width * float(top.lower()) / steps, 1e-290)
@@ -208,6 +213,11 @@ def _beyond_the_ends(make: Callable[[], Parts], epsilon: float) -> Ball | None:
             if least < e < most:
                 break
     return None
+
+
+def _counted(laws: list[BallLaw], counts: list[int]) -> Parts:
+    """Return the laws with their counts."""
+    return list(zip(laws, counts, strict=True))
 
 
 def _stand_ins(parts: Parts, mass: float) -> _Pair:

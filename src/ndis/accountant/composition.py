@@ -38,9 +38,9 @@ SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
 _ZERO = -745.2  # δ below this log is the float 0
-_NOTHING = 1e15  # of −log δ: more has no number
+_NOTHING = 1e15  # −log δ above this is not computed
 _LEAST_FLOATS = 1e-322
-_LEAST_SHARE = 1e-4  # of e^ε δ'(−ε) that δ(ε) must be, for a certificate from the other order
+_LEAST_SHARE = 1e-4  # δ(ε) over e^ε δ'(−ε), for a certificate from the other order
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _MOVES = 120
 _AIMS = 24  # certificates tried for one ε
@@ -48,8 +48,8 @@ _TOO_LITTLE_NOISE = (
     "the composition is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add "
     "noise"
 )
-_LEAST_RATE = 1e-15  # of a step that composes
-_MOST_SHIFT = 50.0  # of a sampled step that composes
+_LEAST_RATE = 1e-15  # a step that composes has at least this rate
+_MOST_SHIFT = 50.0  # more sampled steps than two have at most this shift
 _PLACES = np.geomspace(0.05, 500.0, 16)
 
 
@@ -107,7 +107,11 @@ class Composition:
         if any(law.shift > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
             raise PrecisionError(_TOO_LITTLE_NOISE)
         self.floats = FloatComposition(self.parts, order)
-        self.certifier = Certifier(lambda: [(law.enclosed(), n) for law, n in self.parts])
+
+    @cached_property
+    def certifier(self) -> Certifier:
+        """The certifier encloses δ in balls."""
+        return Certifier(lambda: [(law.enclosed(), n) for law, n in self.parts])
 
     @cached_property
     def _same_pair(self) -> bool:
@@ -132,7 +136,8 @@ class Composition:
             return self.floats.log_delta(epsilon)
         except PrecisionError:
             if epsilon.size > 1:
-                value, error = zip(*(self.log_delta_and_error(x, floor) for x in np.split(epsilon, epsilon.size)), strict=True)
+                each = (self.log_delta_and_error(x, floor) for x in np.split(epsilon, epsilon.size))
+                value, error = zip(*each, strict=True)
                 return np.concatenate(value), np.concatenate(error)
             if self.below(float(epsilon[0]), floor) or self._is_nothing(float(epsilon[0])):
                 return np.array([-math.inf]), np.zeros(1)
@@ -141,7 +146,7 @@ class Composition:
             return self._certified_log(float(epsilon[0]))
 
     def _certified_log(self, epsilon: float, *, short: bool = False) -> tuple[Floats, Floats]:
-        """The middle of a certificate of ten digits, and its width as the error."""
+        """Return the middle of a certificate of ten digits, and its width as the error."""
         if self.below(epsilon, _TINY):
             raise PrecisionError("delta is too small for a certificate in the place of floats")
         box = self.certifier.certify_log(epsilon, _CLOSE, short=short)
@@ -214,28 +219,28 @@ class Composition:
             value, error = self.log_delta_and_error(np.array([start - moved]))
             if value[0] + 2.0 * error[0] <= goal - moved:
                 return start
-        reach = 2.0 * max(start, self.floats.guess(goal) if guess is None else guess)
+        beyond = 2.0 * max(start, self.floats.guess(goal) if guess is None else guess)
         while True:
-            moved = doubt * (mean + reach)
+            moved = doubt * (mean + beyond)
             if not moved < math.inf:
                 raise PrecisionError("epsilon of steps with next to no noise is not known; one step alone may have one")
-            found = self._epsilon(target * math.exp(-moved), guess)
-            if found == 0.0 and moved > 0.0:  # δ(0) of the exact law is at most e^moved δ(−moved)
+            answer = self._epsilon(target * math.exp(-moved), guess)
+            if answer == 0.0 and moved > 0.0:  # δ(0) of the exact law is at most e^moved δ(−moved)
                 value, error = self.log_delta_and_error(np.array([-moved]))
                 if value[0] + 2.0 * error[0] + moved <= goal:
                     return start
-            if doubt == 0.0 or found <= reach:
-                return max(start, found + moved)
-            reach, guess = 2.0 * found, found
+            if doubt == 0.0 or answer <= beyond:
+                return max(start, answer + moved)
+            beyond, guess = 2.0 * answer, answer
 
-    def _reach(self, goal: float) -> float:
-        """An ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""
+    def _beyond(self, goal: float) -> float:
+        """Return an ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""
         s = _PLACES[0.9 * self.floats.limit > _PLACES]
         if not s.size:
             s = np.array([0.5 * self.floats.limit])
         k, _ = self.floats.centred(s.astype(np.complex128))
-        found = self.floats.mean + (k.real - goal) / s
-        return float(np.min(found[np.isfinite(found)], initial=self.floats.most))
+        answer = self.floats.mean + (k.real - goal) / s
+        return float(np.min(answer[np.isfinite(answer)], initial=self.floats.most))
 
     def _epsilon(self, target: float, guess: float | None) -> float:
         try:
@@ -244,16 +249,16 @@ class Composition:
             return self._epsilon_by_secants(math.log(target))
 
     def _epsilon_by_secants(self, goal: float) -> float:
-        """As the float kernel, with values of `log_delta`; each may be a certificate, so that few are asked for."""
+        """Search with values of `log_delta`. Each may be a certificate, so few are computed."""
 
         def excess(x: float) -> tuple[float, float]:
             value, error = (float(a[0]) for a in self.log_delta_and_error(np.array([x]), goal - 1.0))
             return value - goal, 0.0 if value == -math.inf else 2.0 * error + 2.0**-45 * (1.0 + math.fabs(value))
 
-        reach = self._reach(goal)
-        if not reach < math.inf:  # no moment is finite, so that no certificate would end the search
+        beyond = self._beyond(goal)
+        if not beyond < math.inf:  # no moment is finite, so that no certificate would end the search
             raise PrecisionError(_TOO_LITTLE_NOISE)
-        return _smallest(excess, reach)
+        return _smallest(excess, beyond)
 
     def certified_epsilon(self, target: float) -> float:
         """An ε whose certified δ is at most `target`, from certificates only; δ there is `target` to a hundredth."""
@@ -264,19 +269,19 @@ class Composition:
             value = math.log(upper) - goal if upper > 0.0 else -math.inf
             return value - 0.001, 0.001
 
-        return _smallest(excess, self._reach(goal - 0.1))
+        return _smallest(excess, self._beyond(goal - 0.1))
 
 
 def _is_shift(law: Law) -> bool:
     return isinstance(law, Plain) and bool((law.pair.excess == 0.0).all())
 
 
-def _smallest(excess: Callable[[float], tuple[float, float]], reach: float) -> float:
-    """The smallest ε ≥ 0 with a log δ below the goal by no more than eight margins, by secants (Illinois).
+def _smallest(excess: Callable[[float], tuple[float, float]], beyond: float) -> float:
+    """Search the smallest ε ≥ 0 with a log δ below the goal by no more than eight margins, by secants (Illinois).
 
-    `excess` gives log δ − goal and a margin; at `reach` δ is below the goal.
+    `excess` gives log δ − goal and a margin; at `beyond` δ is below the goal.
     """
-    low, high = 0.0, reach * (1.0 + 2.0**-40)
+    low, high = 0.0, beyond * (1.0 + 2.0**-40)
     over, margin = excess(low)
     if over + margin <= 0.0:
         return 0.0

@@ -20,15 +20,15 @@ from typing import Protocol
 
 import numpy as np
 
-from ndis._compile import compiled
 from ndis._formulas import chernoff_factor
 from ndis._validate import Floats
 from ndis.accountant.moment import Complexes
+from ndis.accountant.shift import quiet
 
 __all__ = ["TOLERANCE", "Law", "Saddle", "find_saddle", "integrate"]
 
 _UNIT = 2.0**-53
-TOLERANCE = 1e-11  # of log δ, relative to 1 + |log δ|
+TOLERANCE = 1e-11  # error of log δ, relative to 1 + |log δ|
 _DEAD = -41.0  # e^-41: below the rounding of the sum
 _DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
 _LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
@@ -48,7 +48,7 @@ _Values = tuple[Complexes, Complexes, Complexes, Floats]  # s, ds/du, K − s·m
 
 
 class Law(Protocol):
-    """A law of the privacy loss: its mean, the end of the domain of K, and K(s) − s·mean with its error.
+    """A law of the privacy loss has a mean, the end of the domain of K, and K(s) − s·mean with its error.
 
     No step of it has a loss above `largest` that counts.
     """
@@ -61,27 +61,23 @@ class Law(Protocol):
         """K(s) − s·mean at points of the upper half-plane, and the estimated absolute errors."""
 
 
-@compiled(error_model="numpy")
-def _nodes(path, first, step, count):
-    """s(u) = c + bend w (cosh u − 1) + i w sinh u, and ds/du, at u = first, first + step, …"""
+def _nodes(path: Path, first: float, step: float, count: int) -> tuple[Complexes, Complexes]:
+    """Return s(u) = c + bend w (cosh u − 1) + i w sinh u, and ds/du, at u = first, first + step, …"""
     c, w, bend = path
-    s, ds = np.empty(count, dtype=np.complex128), np.empty(count, dtype=np.complex128)
-    for k in range(count):
-        cosh, sinh = math.cosh(first + k * step), math.sinh(first + k * step)
-        s[k] = complex(c + bend * w * (cosh - 1.0), w * sinh)
-        ds[k] = complex(bend * w * sinh, w * cosh)
-    return s, ds
+    up = np.exp(first + step * np.arange(count))
+    cosh, sinh = 0.5 * w * (up + 1.0 / up), 0.5 * w * (up - 1.0 / up)
+    return c + bend * (cosh - w) + 1j * sinh, bend * sinh + 1j * cosh
 
 
-@compiled(error_model="numpy")
-def _dying(dead, s, ds, v, e, lin, base, growth):
-    """The number of values until they are dead for good, 0 if they go on, −1 if they grow or are in doubt.
+def _dying(dead: int, values: _Values, lin: float, base: float, growth: float) -> tuple[int, int]:
+    """Return the number of values until they are dead for good, 0 if they go on, −1 if they grow or are in doubt.
 
     The second result is the number of dead values at the end.
     """
-    for j in range(s.size):
-        height = (v[j] + lin * s[j]).real + math.log(abs(ds[j] / (s[j] * (s[j] + 1.0)))) - base
-        doubt = height + math.log(e[j] + _UNIT)
+    s, ds, v, e = values
+    heights = (v + lin * s).real + np.log(np.abs(ds / (s * (s + 1.0)))) - base
+    doubts = heights + np.log(e + _UNIT)
+    for j, (height, doubt) in enumerate(zip(heights.tolist(), doubts.tolist(), strict=True)):
         if not (height < growth and doubt < _DOUBT + max(growth, 0.0)):
             return -1, 0
         dead = dead + 1 if max(height, doubt) < _DEAD else 0
@@ -90,42 +86,17 @@ def _dying(dead, s, ds, v, e, lin, base, growth):
     return 0, dead
 
 
-@compiled(error_model="numpy")
-def _add(lin, v0, c, w, first, s, ds, v, e, sums):
-    """Add the terms at some nodes, over the one at the saddle, for every ε. The first one counts `first` times.
-
-    The sums are those of the terms, of the terms times s, of the moduli and of the errors; then the last modulus.
-    """
-    for k in range(s.size):
-        factor, share = ds[k] / (s[k] * (s[k] + 1.0)) * (c * (1.0 + c) / w), first if k == 0 else 1.0
-        for j in range(lin.size):
-            z = v[k] - v0 + lin[j] * (s[k] - c)
-            large = math.exp(z.real) * share
-            f = complex(large * math.cos(z.imag), large * math.sin(z.imag)) * factor
-            size = abs(f)
-            sums[0, j] += f.imag
-            sums[1, j] += (f * s[k]).imag
-            sums[2, j] += size
-            sums[3, j] += size * (min(e[k], 1.0) + 4.0 * _UNIT * (1.0 + abs(v[k]) + abs(lin[j] * s[k])))
-            sums[4, j] = size
+def _terms(lin: Floats, v0: float, path: Path, values: _Values) -> tuple[Complexes, Floats]:
+    """Return the terms at some nodes, over the one at the saddle, and their errors: a row per node, a column per ε."""
+    (c, w, _), (s, ds, v, e) = path, values
+    factor = ds / (s * (s + 1.0)) * (c * (1.0 + c) / w)
+    exponents = (v - v0)[:, None] + (s - c)[:, None] * lin
+    terms = np.exp(exponents) * factor[:, None]
+    rounding = (1.0 + np.abs(v))[:, None] + np.abs(s)[:, None] * np.abs(lin)
+    return terms, np.minimum(e, 1.0)[:, None] + 4.0 * _UNIT * rounding
 
 
-@compiled(error_model="numpy")
-def _settle(h, scale, end, sums, previous, change, value, error):
-    """log δ and its error at every ε after a halving, from the sums; `change` and `previous` are kept for the next."""
-    for j in range(scale.size):
-        current, last = h * sums[0, j], change[j]
-        change[j], previous[j] = abs(current - previous[j]), current
-        floor = h * (sums[3, j] + _UNIT * sums[2, j])
-        left = change[j]
-        if not last < math.inf:
-            left = math.inf
-        elif left > floor and left < last:
-            left *= max(10.0 * left / last, 0.01)
-        value[j] = scale[j] + math.log(current / math.pi)
-        error[j] = (left + floor + end[j]) / current if value[j] < _ONE else math.inf  # NaN too is no value
-
-
+@quiet
 def find_saddle(law: Law, lin: float, floor: float = -math.inf, start: float = 0.0) -> Saddle:
     """The saddle c, the width w there, the bend of steepest descent, and Chernoff's bound on log δ.
 
@@ -189,7 +160,7 @@ def _look(law: Law, path: Path, lin: float, growth: float, limit: int) -> _Value
         if not parts:
             base = float(v[0].real) + lin * c + math.log(w) - math.log(c) - math.log1p(c)
         parts.append((s, ds, v, e))
-        count, dead = _dying(dead, *parts[-1], lin, base, growth)
+        count, dead = _dying(dead, parts[-1], lin, base, growth)
         if count < 0:
             return None
         if count > 0:
@@ -200,6 +171,7 @@ def _look(law: Law, path: Path, lin: float, growth: float, limit: int) -> _Value
     return None
 
 
+@quiet
 def integrate(law: Law, epsilon: Floats, pivot: int, saddle: Saddle) -> tuple[Floats, Floats, Floats]:
     """log δ, mean s and error at every ε, by the path that suits the one at `pivot`."""
     lin = law.mean - float(epsilon[pivot])
@@ -216,12 +188,12 @@ def integrate(law: Law, epsilon: Floats, pivot: int, saddle: Saddle) -> tuple[Fl
         seen = []
         for slope in slopes:
             if slope not in tried:
-                found = _look(law, (c, w, slope), lin, growth, limit)
-                if found is not None:
-                    seen.append((slope, found))
+                nodes = _look(law, (c, w, slope), lin, growth, limit)
+                if nodes is not None:
+                    seen.append((slope, nodes))
                     tried.add(slope)
-        for slope, found in sorted(seen, key=lambda pair: pair[1][0].size):
-            got = _along(law, epsilon, pivot, (c, w, slope), found)
+        for slope, nodes in sorted(seen, key=lambda pair: pair[1][0].size):
+            got = _along(law, epsilon, pivot, (c, w, slope), nodes)
             if not got[2][pivot] >= best[2][pivot]:
                 best = got
             if best[2][pivot] <= 0.1 * TOLERANCE * (1.0 + abs(best[0][pivot])):
@@ -229,26 +201,41 @@ def integrate(law: Law, epsilon: Floats, pivot: int, saddle: Saddle) -> tuple[Fl
     return best
 
 
-def _along(law: Law, epsilon: Floats, pivot: int, path: Path, found: _Values) -> tuple[Floats, Floats, Floats]:
-    """The trapezoid rule along one path, for every ε: log δ, the mean of s, the estimated error."""
-    (c, w, _), n, lin = path, epsilon.size, law.mean - epsilon
-    count, v0 = found[0].size - 1, float(found[2][0].real)
+def _along(law: Law, epsilon: Floats, pivot: int, path: Path, nodes: _Values) -> tuple[Floats, Floats, Floats]:
+    """Apply the trapezoid rule along one path, for every ε: return log δ, the mean of s, the estimated error."""
+    (c, w, _), lin = path, law.mean - epsilon
+    count, v0 = nodes[0].size - 1, float(nodes[2][0].real)
     scale = v0 + lin * c - math.log(c) - math.log1p(c) + math.log(w)
-    h, sums = _LOOK, np.zeros((5, n))
-    _add(lin, v0, c, w, 0.5, *found, sums)
-    end, previous = sums[4].copy(), h * sums[0]
-    change, value, error = np.full(n, np.inf), np.empty(n), np.empty(n)
-    for level in range(_MAX_HALVINGS):
-        s, ds = _nodes(path, 0.5 * h, h, count << level)
-        h *= 0.5
-        _add(lin, v0, c, w, 1.0, s, ds, *law.centred(s), sums)
-        last = change[pivot]
-        _settle(h, scale, end, sums, previous, change, value, error)
-        floor = h * (sums[3, pivot] + _UNIT * sums[2, pivot]) / previous[pivot]
-        if error[pivot] <= max(2.0 * floor, _GOAL):
-            break
-        if level >= 2 and change[pivot] > 0.5 * last:
-            break  # the integrand is too rough along this path
-        if level >= _EARLY and not math.fabs(floor) < _HOPELESS * (1.0 + math.fabs(scale[pivot])):
-            break  # the terms cancel, and the next halvings do not help
-    return value, sums[1] / sums[0], error
+    h, values, share = _LOOK, nodes, 0.5  # the first node lies on the real axis and counts by half
+    total = moment = size = doubt = previous = end = np.zeros(epsilon.size)
+    change = np.full(epsilon.size, np.inf)
+    for level in range(_MAX_HALVINGS + 1):
+        terms, errors = _terms(lin, v0, path, values)
+        terms[0] *= share
+        sizes = np.abs(terms)
+        total, moment = total + terms.sum(axis=0).imag, moment + (values[0] @ terms).imag
+        size, doubt = size + sizes.sum(axis=0), doubt + (sizes * errors).sum(axis=0)
+        current, last = h * total, change
+        if level == 0:
+            end, share = sizes[-1], 1.0
+        else:
+            change = np.abs(current - previous)
+            floor = h * (doubt + _UNIT * size)
+            left = np.where(
+                (change > floor) & (change < last), change * np.maximum(10.0 * change / last, 0.01), change
+            )
+            left[~(last < math.inf)] = math.inf
+            value = scale + np.log(current / math.pi)
+            error = np.where(value < _ONE, (left + floor + end) / current, math.inf)  # NaN too is no value
+            low = floor[pivot] / current[pivot]
+            if error[pivot] <= max(2.0 * low, _GOAL):
+                break
+            if level >= 3 and change[pivot] > 0.5 * last[pivot]:
+                break  # the integrand is too rough along this path
+            if level > _EARLY and not math.fabs(low) < _HOPELESS * (1.0 + math.fabs(scale[pivot])):
+                break  # the terms cancel, and the next halvings do not help
+        if level < _MAX_HALVINGS:
+            s, ds = _nodes(path, 0.5 * h, h, count << level)
+            values = (s, ds, *law.centred(s))
+        previous, h = current, 0.5 * h
+    return value, moment / total, error

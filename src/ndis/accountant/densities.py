@@ -2,8 +2,8 @@
 
 The loss of a step lies on one side of its end ±log(1−q), at the distance V = log(1 + r w) > 0 with r = q/(1−q). So the
 sum V of the distances of all steps decides everything. Let f be its density in λ = log(V/R) under the first law of the
-order. R grows with the number of steps, so that λ is near 0 where most of the mass is. Then f of one step is closed, and
-for two independent parts a and b
+order. R grows with the number of steps, so that λ is near 0 where most of the mass is. Then f of one step is closed,
+and for two independent parts a and b
 
     f_{a+b}(V) = ∫ f_a(V/(1+e^−t)) f_b(V/(1+e^t)) dt,
 
@@ -13,10 +13,12 @@ If the loss lies above its end E, the sum of the ends, then
     δ(ε) = ∫ over V > v of (1 − e^{v−V}) f dλ,   v = ε − E,
 
 and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε. With plain releases that are mean shifts,
-whose profile δ_G is closed, δ(ε) = E δ_G(ε − E ∓ V) (thm:loss-sides). No term cancels, so that relative errors
-add up: those of the two parts, and that of the new series. After each sum ∫ f and ∫ e^{κV} f are known, and f is
-scaled to one of them. The errors that are left have a mean near zero under the law itself, so that the next sum
-averages over them. The estimate lets them grow like those of independent parts, with the root of the number of steps.
+whose profile δ_G is closed, δ(ε) = E δ_G(ε − E ∓ V) by thm:loss-sides (docs/theory.md).
+
+No term cancels, so that relative errors add up: those of the two parts, and that of the new series. After each sum
+∫ f and ∫ e^{κV} f are known, and f is scaled to one of them. The errors that are left have a mean near zero under the
+law itself, so that the next sum averages over them. The estimate lets them grow like those of independent parts, with
+the root of the number of steps.
 """
 
 from __future__ import annotations
@@ -55,17 +57,17 @@ _PANELS = 108
 _ROUNDS = 3
 _ONE = 1e-6  # log δ is not above 0
 _REACH = 45.0  # in standard deviations of the noise; what lies beyond has a mass below e^-1000
-_CUT = 48.0  # e-folds below the tilted mass to which tables reach, if Chernoff's bound is near
-_RARE = 36.0  # e-folds below δ at which the probability of an event does not count
-_NOISE = 6.0  # e-folds above that of an error which the parts of a sum bring along
+_CUT = 48.0  # tables go so deep below the tilted mass, in log units, if Chernoff's bound is near
+_RARE = 36.0  # an event whose log-probability is so far below log δ does not count
+_NOISE = 6.0  # log units above that: errors which the parts of a sum bring along
 _LEAST = -300.0  # log δ below this is not asked for
 _MOST_PANELS = 1000
 _ENOUGH = 1e-11  # error of log δ, relative to 1 + |log δ|
 _SMALL = 1e-12  # a table whose mass is wrong by less is scaled
 _NOISY, _NOISY_AND_THIN = 1e-11, 3e-13  # accepted errors where panels of half the width do no better
 _NARROWEST = 2.0**-48
-_MOST_PARTS = 4  # of a panel that is cut
-_THIN = 1.0 / 300.0  # of the whole width: the mass of a narrower panel falls with its width
+_MOST_PARTS = 4  # a panel is cut into at most this many
+_THIN = 1.0 / 300.0  # relative to the whole width: the mass of a narrower panel falls with its width
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,9 @@ class Shape:
         """Return log(1−q) at the working precision."""
         return (-arb(self.rate)).log1p()
 
-    def grid(self, reach: float, *, remove: bool) -> tuple[Floats, Floats]:
-        """Return some V in order, and the log of the mass near each; `reach` is in standard deviations."""
-        x = np.linspace(-reach, reach + self.shift if remove else reach, _POINTS)
+    def grid(self, deviations: float, *, remove: bool) -> tuple[Floats, Floats]:
+        """Return some V in order, up to this many standard deviations, and the log of the mass near each."""
+        x = np.linspace(-deviations, deviations + self.shift if remove else deviations, _POINTS)
         v = np.logaddexp(0.0, self.log_scale + self.shift * x - 0.5 * self.shift**2)
         return v, -0.5 * x * x + math.log(float(x[1] - x[0]) / math.sqrt(2.0 * math.pi))
 
@@ -139,18 +141,18 @@ class LossSums:
             if error > _ENOUGH * (1.0 + abs(value)) and gap > 4.0:  # Chernoff's bound is far above δ
                 self.build(saddle, cut + gap, floor)
 
-    def _look(self, reach: float) -> None:
-        """Places V of each step and the masses there, so many standard deviations far."""
-        grids = [shape.grid(reach, remove=not self._add) for shape, _ in self.steps]
+    def _look(self, deviations: float) -> None:
+        """Make a table of places V of each step and the masses there, up to this many standard deviations."""
+        grids = [shape.grid(deviations, remove=not self._add) for shape, _ in self.steps]
         self._places = [v for v, _ in grids]
         self._masses = [mass + a + b * v for (v, mass), (a, b) in zip(grids, self._weight, strict=True)]
 
     def _plan(self, epsilon: float) -> tuple[float, float, float]:
-        """The saddle, the e-folds to which tables reach, and the log of a probability that does not count."""
+        """Return the saddle, how deep tables go in log units, and the log of a probability that does not count."""
         c, v = self.saddle_of(lambda c: self.tilted_mean(c) - self.side * self._rest(epsilon)), self._rest(epsilon)
         if self.side < 0:
             return c, _CUT, -math.inf
-        least = _LEAST  # events whose mass is negligible beside the δ of one step alone are left out
+        least = _LEAST  # events whose mass is negligible compared with δ of one step alone are left out
         for place, mass, end in zip(self._places, self._masses, self._ends, strict=True):
             with np.errstate(divide="ignore"):
                 rise = np.log(-np.expm1(-np.maximum(place - (epsilon - end), 0.0)))
@@ -219,10 +221,10 @@ class LossSums:
 
     def _bound(self, epsilon: float) -> float:
         """Chernoff's bound on log δ."""
-        return self.table.mass + chernoff_factor(self.saddle) - self._tilt * self._rest(epsilon)
+        return self.table.mass + float(chernoff_factor(self.saddle)) - self._tilt * self._rest(epsilon)
 
     def error(self, value: float, bound: float) -> float:
-        """What the table brings into the log δ with this value and this Chernoff bound."""
+        """Return the error that the table brings into the log δ with this value and this Chernoff bound."""
         table = self.table
         error = table.error + self._noise * abs(value) + math.exp(min(math.log(table.lost) + bound - value, 100.0))
         return error + math.exp(min(math.log(table.rare) - value, 100.0)) if table.rare else error
@@ -302,7 +304,7 @@ class LossSums:
         lost: float,
         rare: float,
     ) -> Table:
-        """The table of f."""
+        """Make the table of f."""
         edges = np.linspace(low, high, 9)
         todo = [(x, y, math.inf) for x, y in pairwise(edges.tolist())]
         done: list[tuple[float, float, Floats, float, float]] = []
@@ -311,7 +313,7 @@ class LossSums:
             lams = np.concatenate([0.5 * (x + y) + 0.5 * (y - x) * CHEBYSHEV_POINTS for x, y, _ in todo])
             grown = self._tilt * scale * np.exp(lams) - mass
             values = np.maximum(f(lams), -grown - 500.0 - self._cut)
-            rest: list[tuple[float, float, float]] = []
+            halves: list[tuple[float, float, float]] = []
             shapes = values.reshape(-1, NODES), (values + grown).reshape(-1, NODES)
             for (x, y, before), v, height in zip(todo, *shapes, strict=True):
                 series = TO_SERIES @ v
@@ -322,10 +324,10 @@ class LossSums:
                 left = float(np.abs(series[-2:]).max())
                 if not left < math.inf:
                     raise PrecisionError("the density of the loss is out of the range of floats")
-                # a panel that is thin beside all of them, near a pole, holds little of the mass
+                # a panel that is thin compared with all of them, near a pole, holds little of the mass
                 thin = min((y - x) * max(1.0 / (_THIN * (high - low)), 10.0 * math.exp(min(top, 100.0))), 1.0)
                 raw, left = left, left * thin
-                # what the rounding of λ does to the values, beside their own
+                # the rounding of λ changes the values, in addition to their own rounding
                 small = 2.0 * _UNIT * (20.0 + size + thin * max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
                 # halving did not help
                 noisy = raw > 0.6 * before and left <= (_NOISY if thin == 1.0 else _NOISY_AND_THIN) * (1.0 + size)
@@ -335,12 +337,12 @@ class LossSums:
                 loose = max(min(math.exp(min(-share - self._cut + 3.0, 0.0)), 3.0), seldom)
                 dead = top < -self._cut - 10.0 and y - x <= 0.02 * (high - low)
                 if not (left <= small or raw <= loose or noisy or dead):
-                    if len(done) + len(rest) > _MOST_PANELS:
+                    if len(done) + len(halves) > _MOST_PANELS:
                         raise PrecisionError("the density of the loss needs too many panels")
                     # the last terms of a series fall with the width of its panel like a power
                     parts = min(max(math.ceil((raw / max(small, loose)) ** (1.0 / NODES)), 2), _MOST_PARTS)
                     cuts = np.linspace(x, y, parts + 1).tolist()
-                    rest += [(one, two, raw) for one, two in pairwise(cuts)]
+                    halves += [(one, two, raw) for one, two in pairwise(cuts)]
                     continue
                 done.append((x, y, series, float(v.max()), top))
                 if left <= min(small, _NOISY * (1.0 + size)):
@@ -351,7 +353,7 @@ class LossSums:
                     worst = max(worst, left / (1.0 + size))
                 else:
                     lost += min(raw, 1.0) * math.exp(min(top, 100.0)) * (y - x)
-            todo = rest
+            todo = halves
         self._noise = max(self._noise, worst)
         done.sort(key=lambda p: p[0])
         for end in (0, -1):
@@ -360,8 +362,8 @@ class LossSums:
         edges, series = np.array([p[0] for p in done] + [done[-1][1]]), np.array([p[2] for p in done])
         lost += math.exp(-min(self._cut, 700.0))
         rare += math.exp(self._floor)
-        found = tilted_mass(self._tilt * scale, edges, series, *RULE)
-        wrong = min(found - mass, tilted_mass(0.0, edges, series, *RULE), key=abs)  # one of them may be cut off
+        measured = tilted_mass(self._tilt * scale, edges, series, *RULE)
+        wrong = min(measured - mass, tilted_mass(0.0, edges, series, *RULE), key=abs)  # one of them may be cut off
         if abs(wrong) < _SMALL:
             series[:, 0] -= wrong
             error = math.hypot(*errors)
@@ -435,8 +437,8 @@ class MixedSums:
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """Return log δ, −d log δ/dε and the error."""
         v, table = self._rest(epsilon), self._sums.table
-        found, slopes = self._profile.mean(np.array([v]), self._sums.side, table)
-        value, slope = float(found[0]), float(slopes[0])
+        measured, slopes = self._profile.mean(np.array([v]), self._sums.side, table)
+        value, slope = float(measured[0]), float(slopes[0])
         if not -math.inf < value < _ONE:
             return math.nan, math.nan, math.inf
         size = max(1.0, abs(v), table.scale * math.exp(table.edges[-1]))

@@ -1,8 +1,13 @@
-"""δ(ε) of one or two sampled mean shifts: δ₂(ε) = E_P δ₁(ε − L) has positive terms only, and δ₁ is closed.
+"""Compute δ(ε) of one or two sampled steps: δ₂(ε) = E_P δ₁(ε − L) has positive terms only, and δ₁ is closed.
 
-For one step (see `ndis.subsampling`) δ₁(ε) = a δ₀(ε'), e^ε' − 1 = (e^ε − 1)/a, with a = q in the remove order and
-a = q − (1−q)(e^ε − 1) in the add order. δ₀ is the closed form of a mean shift. Gauss–Legendre panels cover the outer
-step, with more panels where the inner one passes through its own scale; halving them gives the error.
+For one step (see `ndis.accountant.one_release`) δ₁(ε) = a δ₀(ε'), e^ε' − 1 = (e^ε − 1)/a, with a = q in the remove
+order and a = q − (1−q)(e^ε − 1) in the add order. δ₀ is the profile of the unsampled pair: a closed form for a mean
+shift, and the contour integral of `ndis.spectrum` for any other pair. Gauss–Legendre panels cover the outer step, with
+more panels where the inner one passes through its own scale. Halving the panels gives the error.
+
+For a pair that is no mean shift the outer variable is x = log w, whose density is the contour integral of its kind. It
+has a pole or an edge where the square form of x vanishes, and δ₁ is not smooth at the ends of its loss. The widths of
+the panels halve towards each of these places.
 """
 
 from __future__ import annotations
@@ -10,15 +15,23 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+import scipy
 
 from ndis._validate import Floats
+from ndis.spectrum.contour import DELTA, PDF
+from ndis.spectrum.evaluate import evaluate_form, log_one_minus_exp
+from ndis.spectrum.loss import LogMoment, half_excess_log
 
-__all__ = ["log_delta_shift", "one_step", "shift_for", "two_steps"]
+__all__ = ["PairStep", "log_delta_shift", "one_step", "shift_for", "two_pairs", "two_steps"]
 
 _UNIT = 2.0**-53
 _MAX_HALVINGS = 6
 _RULE = np.polynomial.legendre.leggauss(20)
+_OCTAVES = 2.0 ** np.arange(-48.0, 13.0)
+_BODY = np.arange(-12.0, 12.5, 1.0)
+_DEAD = -60.0  # log of a panel that does not count, compared with the sum
+_LEAST = -740.0  # log of a density that does not count
+_MAX_SPLITS = 14
 _SCALES = np.array([-0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 65536.0])
 
 
@@ -28,8 +41,9 @@ def log_delta_shift(e: Floats, mu: float) -> Floats:
     a, b = size / mu - 0.5 * mu, size / mu + 0.5 * mu
     far = np.maximum(a, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        tail = np.log(0.5 * (erfcx(far / math.sqrt(2.0)) - erfcx(b / math.sqrt(2.0)))) - 0.5 * far * far
-        near = np.log(ndtr(-a) - np.exp(np.minimum(size - 0.5 * b * b, 700.0)) * 0.5 * erfcx(b / math.sqrt(2.0)))
+        beyond = scipy.special.erfcx(b / math.sqrt(2.0))
+        tail = np.log(0.5 * (scipy.special.erfcx(far / math.sqrt(2.0)) - beyond)) - 0.5 * far * far
+        near = np.log(scipy.special.ndtr(-a) - np.exp(np.minimum(size - 0.5 * b * b, 700.0)) * 0.5 * beyond)
         log_delta = np.where(a > 0.0, tail, near)
         negative = np.logaddexp(np.log(-np.expm1(-size)), log_delta - size)
     return np.asarray(np.where(e >= 0.0, log_delta, negative))
@@ -95,7 +109,7 @@ def two_steps(first: tuple[float, float], second: tuple[float, float], e: float,
         near, far = (-36.0 if add else -12.0), 12.0 + 2.0 * mu
         if not add and e > 0.0:
             far = max(far, min((np.logaddexp(0.0, e - math.log(q)) + 0.5 * mu * mu) / mu + 8.0, 60.0 + 2.0 * mu))
-        end = -math.log1p(-inner[0]) if inner[0] < 1.0 else 0.0  # of the inner loss
+        end = -math.log1p(-inner[0]) if inner[0] < 1.0 else 0.0  # the inner loss ends here
         scales = np.concatenate([inner[0] * _SCALES, [-end]])
         at = -scales - e if add else e - scales
         grown = np.expm1(np.minimum(at, 600.0))
@@ -115,3 +129,133 @@ def two_steps(first: tuple[float, float], second: tuple[float, float], e: float,
         if best[1] < 1e-12:
             break
     return best
+
+
+class PairStep:
+    """One sampled step of any pair N(m, diag(1 + t)) against N(0, I), whose first law has the record."""
+
+    def __init__(self, rate: float, excess: Floats, shift: Floats, copies: Floats) -> None:
+        self.rate = rate
+        live = (excess != 0.0) | (shift != 0.0)
+        t, m, c = excess[live], shift[live], copies[live]
+        self.form, self.reverse = _form(t, m, c), _form(-t / (1.0 + t), m / np.sqrt(1.0 + t), c)
+        curved = t != 0.0
+        self.edge = -0.5 * math.fsum((c * (np.log1p(t) + m * m / np.where(curved, t, 1.0)))[curved].tolist())
+        self.smooth = bool((~curved).any())  # a mean shift leaves no edge and no pole
+
+    def log_density(self, gap: Floats) -> tuple[Floats, Floats]:
+        """Return log of the density of x = log w without the record at the edge plus `gap`, and its error."""
+        x = self.edge + gap
+        near = (np.abs(gap) <= 0.25 * np.abs(self.form.mean - x)) & (self.form.side != 0)
+        linear = np.where(near, -gap, self.form.mean - x)
+        value, _, error = evaluate_form(self.form, x, PDF, (linear, near))
+        outside = gap * self.form.side < 0.0
+        return np.where(outside, -math.inf, value - x), np.where(outside, 0.0, error)
+
+    def log_mixture(self, x: Floats) -> Floats:
+        """Return ℓ = log(1 − q + q w)."""
+        if self.rate == 1.0:
+            return x
+        far = math.log(self.rate) + x + np.log1p((1.0 - self.rate) / self.rate * np.exp(-np.maximum(x, 30.0)))
+        return np.where(x > 30.0, far, np.log1p(self.rate * np.expm1(np.minimum(x, 30.0))))
+
+    def log_delta(self, e: Floats, *, add: bool) -> tuple[Floats, Floats]:
+        """Return log δ₁(ε) and its error."""
+        q, grown = self.rate, np.expm1(np.minimum(e, 700.0))
+        weight = q - (1.0 - q) * grown if add else np.full(e.shape, q)
+        some = weight > 0.0 if add else grown > -q
+        out, error = np.full(e.shape, -math.inf), np.zeros(e.shape)
+        if not add:
+            out[~some] = np.log(-grown[~some])
+        w = weight[some]
+        inner = np.where(e[some] > 600.0, e[some] - np.log(w), np.log1p(grown[some] / w))
+        value, error[some] = _log_profile(self.reverse if add else self.form, inner)
+        out[some] = np.log(w) + value
+        return out, error
+
+    def kinks(self, losses: list[float]) -> list[float]:
+        """Return distances from the edge at which ℓ has one of these values."""
+        x = np.log1p(np.expm1(np.array(losses)) / self.rate)
+        return [place for place in (x - self.edge).tolist() if math.isfinite(place)]
+
+    def ends(self) -> list[float]:
+        """Return the values of ℓ at which δ₁ is not smooth."""
+        known = [] if self.rate == 1.0 else [math.log1p(-self.rate)]
+        return known if self.smooth else [*known, float(self.log_mixture(np.array([self.edge]))[0])]
+
+
+def _form(t: Floats, m: Floats, c: Floats) -> LogMoment:
+    ratio = 1.0 + t
+    mean = math.fsum((c * (half_excess_log(t, ratio) + 0.5 * m * m)).tolist())
+    return LogMoment(mean, t, ratio, np.where(t == 0.0, 0.0, c), c * m * m * ratio)
+
+
+def _log_profile(form: LogMoment, e: Floats) -> tuple[Floats, Floats]:
+    """Return log δ₀(ε) and its error."""
+    gap = form.gap(e)[0] if form.side else np.zeros(e.shape)
+    none, whole = (gap <= 0.0) & (form.side < 0), (gap >= 0.0) & (form.side > 0) & (e < 0.0)
+    value, slope, error = evaluate_form(form, e, DELTA)
+    error = error + 2.0 * _UNIT * np.abs(slope) * (form.mean + np.abs(e))
+    value = np.where(none, -math.inf, np.where(whole, log_one_minus_exp(np.minimum(e, 0.0)), np.minimum(value, 0.0)))
+    return value, np.where(none | whole, 0.0, error)
+
+
+def two_pairs(first: PairStep, second: PairStep, e: float, *, add: bool) -> tuple[float, float]:
+    """Return log δ(ε) of two steps of any pairs and its estimated error, by the better order of integration."""
+    best = (math.nan, math.inf)
+    for outer, inner in ((first, second), (second, first)):
+        with np.errstate(all="ignore"):  # what is not finite has no value
+            known = _over_pair(outer, inner, e, add)
+        if known[1] < best[1]:
+            best = known
+        if best[1] < 1e-12 * (1.0 + abs(best[0])):
+            break
+    return best
+
+
+def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[float, float]:
+    """Return log δ(ε) and its error with one step outside; panels are halved until each has settled."""
+
+    def panels(ends: Floats) -> tuple[Floats, Floats]:
+        """Return the logs of the integrals over panels, and their errors."""
+        half = 0.5 * np.diff(ends)
+        gap = (ends[:, :1] + half * (1.0 + _RULE[0])).ravel()
+        log_f, error = outer.log_density(gap)
+        loss, live = outer.log_mixture(outer.edge + gap), log_f > _LEAST
+        inside, doubt = np.full(gap.size, -math.inf), np.zeros(gap.size)
+        turn = 1.0 if add else -1.0
+        inside[live], doubt[live] = inner.log_delta(e + turn * loss[live], add=add)
+        terms = log_f + inside + (0.0 if add else loss) + np.log((half * _RULE[1]).ravel())
+        terms = np.where(live, terms, -math.inf).reshape(-1, _RULE[0].size)
+        wrong = (np.where(live, error, 0.0) + doubt).reshape(terms.shape)
+        total = np.logaddexp.reduce(terms, axis=1)
+        return total, np.nansum(np.exp(terms - total[:, None]) * wrong, axis=1)
+
+    deep = 2.0 ** np.arange(-110.0, -48.0)  # at the edge a density may rise like a root, and distances are exact
+    cuts = [-deep, deep]
+    for place in (0.0, *outer.kinks([(-e if add else e) - x for x in inner.ends()])):
+        cuts += [place - _OCTAVES, np.array([place]), place + _OCTAVES]
+    for mean, form in ((outer.form.mean, outer.form), (-outer.reverse.mean, outer.reverse)):
+        spread = math.sqrt(float((0.5 * form.nu * form.t**2 + form.q).sum()))
+        cuts.append(mean - outer.edge + spread * _BODY)
+    edges = np.unique(np.concatenate(cuts))
+    edges = edges[edges * outer.form.side >= 0.0]
+    todo = np.stack([edges[:-1], edges[1:]], axis=1)
+    whole = panels(todo)[0]
+    value, error = -math.inf, -math.inf
+    for _ in range(_MAX_SPLITS):
+        middle = 0.5 * todo.sum(1)
+        halves = np.concatenate([np.stack([todo[:, 0], middle], axis=1), np.stack([middle, todo[:, 1]], axis=1)])
+        known, wrong = panels(halves)
+        both = np.logaddexp(*np.split(known, 2))
+        total = np.logaddexp(value, np.logaddexp.reduce(both))
+        change = np.where(both > -math.inf, np.abs(np.expm1(np.minimum(whole - both, 700.0))), 0.0)
+        done = (np.log(change) + both < total + math.log(1e-16)) | (both < total + _DEAD)
+        value = np.logaddexp(value, np.logaddexp.reduce(both[done], initial=-math.inf))
+        share = np.max(np.split(wrong, 2), axis=0) + change
+        error = np.logaddexp(error, np.logaddexp.reduce((np.log(share) + both)[done], initial=-math.inf))
+        keep = np.concatenate([~done, ~done])
+        todo, whole = halves[keep], known[keep]
+        if not todo.size:
+            return float(value), float(np.exp(error - value)) + 16.0 * _UNIT * (4.0 + abs(float(value)))
+    return math.nan, math.inf

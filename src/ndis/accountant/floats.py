@@ -1,7 +1,7 @@
-"""δ(ε) and ε(δ) of a composition of any laws, in one order, in float64.
+"""This module computes δ(ε) and ε(δ) of a composition of any laws, in one order, in float64.
 
-The laws of a composition add their K (`ndis.accountant.laws`). The integral is that of `ndis.accountant.contour`. One or
-two mean shifts have a closed form (`ndis.accountant.few`). Where rare large losses spoil the integral,
+The laws of a composition add their K (`ndis.accountant.laws`). The integral is that of `ndis.accountant.contour`. Two
+steps have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
 `ndis.accountant.densities` adds up densities of mean shifts. In the remove order δ may also come from the add order at
 −ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order,
 
@@ -23,28 +23,29 @@ from ndis._search import newton_epsilon
 from ndis._validate import Floats, Order
 from ndis.accountant.contour import TOLERANCE, Saddle, find_saddle, integrate
 from ndis.accountant.densities import LossSums, MixedSums, Shape
-from ndis.accountant.few import log_delta_shift, one_step, two_steps
+from ndis.accountant.few import PairStep, log_delta_shift, one_step, two_pairs, two_steps
 from ndis.accountant.laws import Complexes, Law
 from ndis.accountant.laws.mean_shift import MeanShift
 from ndis.accountant.laws.plain import Plain
+from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
 __all__ = ["FloatComposition"]
 
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
-_MOST_SUMS = 10_000_000  # so many steps at most are added up by their densities
+_MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
 _FEW = 256  # steps
-_FEEL_WINDOWS = -300.0  # log δ below this may feel the windows of the moments
+_FEEL_WINDOWS = -300.0  # log δ below this may depend on the windows of the moments
 _FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
-_LOST_DIGITS = 8.0  # e-folds that a reflection may lose
-_RARE = 8.0  # so many far losses, under the tilted law, are few
+_LOST_DIGITS = 8.0  # a reflection may lose this much of log δ
+_RARE = 8.0  # fewer far losses than this, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count
-_LOSS = 8.0  # e-folds between Chernoff's bound and δ that cost too many digits
-_LEAST = -700.0  # of Chernoff's bound on log δ: the density of the loss underflows beyond
-_ACCEPTED = 5e-11  # of log δ, relative to 1 + |log δ|
+_LOSS = 8.0  # a log distance between Chernoff's bound and δ that costs too many digits
+_LEAST = -700.0  # the density of the loss underflows if Chernoff's bound on log δ is below
+_ACCEPTED = 5e-11  # error of log δ, relative to 1 + |log δ|
 _LAST = 2.0**-40
-_TOGETHER = 64  # so many ε at most share one path
+_TOGETHER = 64  # at most this many ε share one path
 
 
 class FloatComposition:
@@ -69,18 +70,25 @@ class FloatComposition:
         self._sums: LossSums | MixedSums | None = None
 
     @cached_property
-    def _few_shifts(self) -> tuple[tuple[float, float], ...]:
-        """Rate and shift of each step, if the composition is one or two steps of mean shifts; else nothing."""
+    def _few_steps(self) -> tuple[tuple[float, float], ...] | tuple[PairStep, ...]:
+        """The steps are listed if there are one or two: rate and shift of each if all are mean shifts; else nothing."""
         if not 1 <= sum(n for _, n in self.parts) <= 2:
             return ()
-        found = [(_as_shift(law), n) for law, n in self.parts]
-        return tuple(shift for shift, n in found for _ in range(n) if shift) if all(s for s, _ in found) else ()
+        laws = [law for law, n in self.parts for _ in range(n)]
+        shifts = [shift for shift in map(_as_shift, laws) if shift]
+        if len(shifts) == len(laws):
+            return tuple(shifts)
+        if len(laws) == 1 or not all(isinstance(law, Plain | MeanShift | SampledPair) for law in laws):
+            return ()  # the contour serves one step
+        return tuple(_as_pair(law, self.order) for law in laws)
 
     def _few(self, epsilon: float) -> tuple[float, float]:
-        add = self.order == "add"
-        if len(self._few_shifts) == 1:
-            return one_step(self._few_shifts[0], epsilon, add=add)
-        return two_steps(self._few_shifts[0], self._few_shifts[1], epsilon, add=add)
+        add, steps = self.order == "add", self._few_steps
+        if isinstance(steps[0], PairStep):
+            return two_pairs(steps[0], steps[1], epsilon, add=add)
+        if len(steps) == 1:
+            return one_step(steps[0], epsilon, add=add)
+        return two_steps(steps[0], steps[1], epsilon, add=add)
 
     @property
     def few(self) -> bool:
@@ -89,12 +97,12 @@ class FloatComposition:
 
     @cached_property
     def variance(self) -> float:
-        """Of the loss, to a few digits: K(s) ≈ s·mean + s²·variance/2."""
+        """The variance of the loss has a few digits: K(s) ≈ s·mean + s²·variance/2."""
         return max(float(self.centred(np.array([1e-3 + 1e-3j]))[0][0].imag) / 1e-6, 0.0)
 
     @cached_property
     def reverse(self) -> FloatComposition:
-        """The same composition in the other order."""
+        """Return the same composition in the other order."""
         other: Order = "add" if self.order == "remove" else "remove"
         return FloatComposition([(law.reversed(), n) for law, n in self.parts], other)
 
@@ -133,16 +141,16 @@ class FloatComposition:
         value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
         negative = epsilon < 0.0
         if negative.any():
-            rest, s, wrong = self.reverse._evaluate(-epsilon[negative], densities)
+            other, s, wrong = self.reverse._evaluate(-epsilon[negative], densities)
             with np.errstate(divide="ignore"):
-                both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + rest)
-            share = np.exp(epsilon[negative] + rest - both)
+                both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + other)
+            share = np.exp(epsilon[negative] + other - both)
             value[negative], error[negative] = both, share * wrong + 2.0**-51
             slope[negative] = np.exp(epsilon[negative] - both) - share * (1.0 + s)
         todo = np.flatnonzero(~negative & (epsilon < self.most))
         if todo.size and not self.parts:
             todo = todo[:0]
-        if self._few_shifts:
+        if self._few_steps:
             for i in todo.tolist():
                 value[i], error[i] = self._few(float(epsilon[i]))
                 # δ is smooth and falls: a difference is enough for the slope, which only steers a search
@@ -171,9 +179,9 @@ class FloatComposition:
             if self.order == "remove" and saddle[3] >= _log_grown(at) - _LOST_DIGITS:
                 ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
-                found = way()
-                if not e[pivot] <= found[2][pivot]:  # true for NaN
-                    v, s, e = found
+                result = way()
+                if not e[pivot] <= result[2][pivot]:  # true for NaN
+                    v, s, e = result
                 if e[pivot] <= TOLERANCE * (1.0 + abs(v[pivot])):
                     break
             good = e <= 0.1 * TOLERANCE * (1.0 + np.abs(v))
@@ -183,9 +191,9 @@ class FloatComposition:
         return value, slope, error
 
     def _resolved(self, saddle: Saddle) -> Saddle:
-        """The saddle with a width at which the path resolves what few large losses add to the integrand.
+        """Return the saddle with a width at which the path resolves what few large losses add to the integrand.
 
-        They add a bump at the saddle. The wider their losses are spread, the narrower it is, beside all the rest.
+        They add a bump at the saddle. The wider their losses are spread, the narrower the bump is.
         """
         c, width, bend, bound = saddle
         for m, n in self.parts:
@@ -212,18 +220,18 @@ class FloatComposition:
     @cached_property
     def _shapes(self) -> tuple[tuple[tuple[Shape, int], ...], float]:
         """The sampled steps, and the shift of the plain releases; no steps if some law is no mean shift."""
-        found = [(_as_shift(law), n) for law, n in self.parts]
-        steps = tuple((Shape(*shift), n) for shift, n in found if shift and shift[0] < 1.0)
-        if not all(shift for shift, _ in found) or sum(n for _, n in steps) > _MOST_SUMS:
+        result = [(_as_shift(law), n) for law, n in self.parts]
+        steps = tuple((Shape(*shift), n) for shift, n in result if shift and shift[0] < 1.0)
+        if not all(shift for shift, _ in result) or sum(n for _, n in steps) > _MOST_SUMS:
             return (), 0.0
-        return steps, math.sqrt(math.fsum(n * shift[1] ** 2 for shift, n in found if shift and shift[0] == 1.0))
+        return steps, math.sqrt(math.fsum(n * shift[1] ** 2 for shift, n in result if shift and shift[0] == 1.0))
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
-        """The contour integral. The moments of mean shifts leave out large x; their part of δ counts as an error."""
+        """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
         cut = [(m, n) for m, n in self.parts if isinstance(m, MeanShift) and not m.add]
         if cut and float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:
-            # of the probability, and of that tilted at the saddle
+            # the probability left out, and the tilted one at the saddle
             places = (0.0, saddle[0])
             plain, tilted = (np.logaddexp.reduce([m.left_out(c) + math.log(n) for m, n in cut]) for c in places)
             bound = saddle[3] + saddle[0] * (float(epsilon[pivot]) - epsilon)  # Chernoff's at the same place
@@ -234,19 +242,19 @@ class FloatComposition:
     def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
         """From the other order at −ε, whose integral is easy: δ = e^ε δ'(−ε) − (e^ε − 1).
 
-        The difference loses digits if δ is small beside ε, and the error says so.
+        The difference loses digits if δ is small compared with ε, and the error says so.
         """
         other = self.reverse
-        found = integrate(other, -epsilon, pivot, find_saddle(other, other.mean + float(epsilon[pivot])))
-        whole, less = epsilon + found[0], np.array([_log_grown(e) for e in epsilon.tolist()])
+        result = integrate(other, -epsilon, pivot, find_saddle(other, other.mean + float(epsilon[pivot])))
+        whole, less = epsilon + result[0], np.array([_log_grown(e) for e in epsilon.tolist()])
         value = whole + np.log(-np.expm1(less - whole))
         share = np.exp(whole - value)
-        error = share * (found[2] + 2.0**-51 * (1.0 + np.abs(whole)))
+        error = share * (result[2] + 2.0**-51 * (1.0 + np.abs(whole)))
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
-        return value, np.exp(epsilon - value) - share * (1.0 + found[1]), np.where(np.isnan(value), np.inf, error)
+        return value, np.exp(epsilon - value) - share * (1.0 + result[1]), np.where(np.isnan(value), np.inf, error)
 
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
-        """From the density of the loss, with the tables made for another ε if they suffice."""
+        """Compute δ from the density of the loss, with the tables made for another ε if they suffice."""
         if self._sums is not None:
             got = self._sums.log_delta(epsilon)
             if got[2] <= TOLERANCE * (1.0 + abs(got[0])):
@@ -296,10 +304,10 @@ def _log_grown(epsilon: float) -> float:
 
 
 def _alone(way: Callable[[float], tuple[float, float, float]], epsilon: float, size: int, place: int) -> _Found:
-    """What a way finds for one ε, at one place of vectors that are NaN elsewhere."""
-    found = np.full((3, size), math.nan)
-    found[:, place] = way(epsilon)
-    return found[0], found[1], found[2]
+    """Return what a way computes for one ε, at one place of vectors that are NaN elsewhere."""
+    result = np.full((3, size), math.nan)
+    result[:, place] = way(epsilon)
+    return result[0], result[1], result[2]
 
 
 def _as_shift(law: Law) -> tuple[float, float] | None:
@@ -309,3 +317,10 @@ def _as_shift(law: Law) -> tuple[float, float] | None:
     if isinstance(law, Plain) and (law.pair.excess == 0.0).all():
         return 1.0, math.sqrt(math.fsum((law.pair.copies * law.pair.shift**2).tolist()))
     return None
+
+
+def _as_pair(law: Law, order: Order) -> PairStep:
+    """Return a step as the integral over two steps needs it: with the pair of the remove order."""
+    assert isinstance(law, Plain | MeanShift | SampledPair)
+    pair = law.pair if order == "remove" else law.pair.reversed()
+    return PairStep(1.0 if isinstance(law, Plain) else law.rate, pair.excess, pair.shift, pair.copies)

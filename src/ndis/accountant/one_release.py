@@ -1,4 +1,4 @@
-"""Poisson subsampling, exactly: every record enters the sample on its own with probability q.
+"""This module evaluates one release on a Poisson sample: every record enters the sample on its own with probability q.
 
 Let X be the output with the record in the sample, and Y the output without it. On a sample the mechanism gives
 P = (1−q)Y + qX if the data have the record, and Y if they do not. For every real ε, with S over all events,
@@ -39,7 +39,7 @@ from ndis.spectrum.invariants import Invariants
 __all__ = ["OneRelease", "largest_epsilon"]
 
 _BITS = 128
-_LADDER = tuple(_BITS << k for k in range(7))
+_LADDER = (128, 256, 512, 1024, 2048, 4096, 8192)
 
 
 class _View(NamedTuple):
@@ -67,10 +67,10 @@ def _view(epsilon: float, rates: tuple[float, ...], order: Order) -> _View:
         fine = min(weight.rel_accuracy_bits(), inner.rel_accuracy_bits()) >= 64
         return _View(weight, inner) if fine else None
 
-    found = climb(attempt, _LADDER)
-    if found is None:
+    answer = climb(attempt, _LADDER)
+    if answer is None:
         raise PrecisionError(f"the subsampled spectrum at epsilon = {epsilon!r} is out of reach at {_LADDER[-1]} bits")
-    return found
+    return answer
 
 
 class OneRelease:
@@ -171,7 +171,7 @@ class OneRelease:
             return outward(log_mixture_ball(q, arb(inner))).upper
 
     def _smallest_of_add(self, target: float, start: float) -> float:
-        """Bisect. δ = 0 from −log(1−q) on, so the search is bounded."""
+        """Search by bisection. δ = 0 from −log(1−q) on, so the search is bounded."""
         if self._satisfied(start, target):
             return start
         low, high = start, largest_epsilon(self.rates)

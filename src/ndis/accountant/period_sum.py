@@ -48,9 +48,9 @@ class PeriodSum:
         delta, density = delta / p, density / p
         end = step * plan.last
         cap = self._ceiling(end, tau2)
-        rest = cap / (arb.pi() * end)
-        upper = (delta + rest).upper()
-        lower = (delta - rest - self._periods(tau2)).lower()
+        beyond = cap / (arb.pi() * end)
+        upper = (delta + beyond).upper()
+        lower = (delta - beyond - self._periods(tau2)).lower()
         smooth = float(lower.log()) if lower > 0 else math.nan
         if plan.tau > 0.0:
             density += cap / (arb.pi() * end * tau2)
@@ -88,5 +88,5 @@ def chernoff(parts: Sequence[tuple[BallLaw, int]], epsilon: float, b: float, tau
 
 
 def _rough(count: int) -> float:
-    """Return the digits, in e-folds, of a moment whose power is only a bound."""
+    """Return the digits, in natural log units, of a moment whose power is only a bound."""
     return 10.0 + math.log(count)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ndis.accountant.laws import BallLaw
+from ndis.errors import PrecisionError
 
 __all__ = ["Guess", "Plan", "Planner"]
 
@@ -20,9 +21,9 @@ _WAYS = 21
 
 
 class Plan(NamedTuple):
-    """A line, a period and a number of nodes.
+    """Describe a sum: a line, a period and a number of nodes.
 
-    `loss` counts the e-folds between the largest term and δ, `digits` those that the moments must be known to.
+    `loss` is the log distance between the largest term and δ. The moments must be known to e^−digits.
     """
 
     c: float
@@ -37,21 +38,21 @@ class Plan(NamedTuple):
 
 
 class Guess(NamedTuple):
-    """What one attempt leaves to the next."""
+    """Remember what one attempt tells the next."""
 
     log_delta: float = math.nan
     ratio: float = math.nan  # p_τ(ε)/δ(ε)
     attempt: int = 0
 
     def after(self, plan: Plan, log_delta: float, ratio: float, smooth: float) -> Guess:
-        """The next guess; `log_delta` is what was found and `smooth` is log δ_τ, or nan where nothing was."""
+        """Return the next guess. `log_delta` is the result and `smooth` is log δ_τ, or nan if there is none."""
         if not math.isfinite(log_delta):  # the smoothing hid it, or the sum did
             log_delta = smooth - 2.0 if math.isfinite(smooth) else plan.log_delta - 12.0 * 2.0**self.attempt
         return Guess(log_delta, ratio, self.attempt + 1)
 
 
 class Planner:
-    """Propose lines and periods for one composition at one ε."""
+    """Plan the sum for one composition at one ε."""
 
     def __init__(self, parts: Sequence[tuple[BallLaw, int]], epsilon: float, width: float, guess: Guess) -> None:
         self.parts, self.epsilon, self.width, self.guess = parts, epsilon, width, guess
@@ -59,11 +60,14 @@ class Planner:
         self.highest = 0.999 * min((law.limit for law, _ in parts), default=math.inf)
 
     def _exponent(self, b: float) -> float:
-        """Return K(b) − bε."""
-        return -b * self.epsilon + sum(n * law.log_moment(b) for law, n in self.parts)
+        """Return K(b) − bε; inf if a law does not know its moment."""
+        try:
+            return -b * self.epsilon + sum(n * law.log_moment(b) for law, n in self.parts)
+        except PrecisionError:
+            return math.inf
 
     def saddle(self) -> tuple[float, float]:
-        """(c, log δ there, roughly)."""
+        """Return the saddle c and log δ there, roughly."""
 
         def height(log_b: float) -> float:
             b = math.exp(log_b)
@@ -83,10 +87,10 @@ class Planner:
                 y = low + ratio * (high - low)
                 fy = height(y)
         at = 0.5 * (low + high)
-        room = math.log(self.highest) - at  # to where moments end
+        distance = math.log(self.highest) - at  # to where moments end
         near, far = (
             max((height(at + d) + height(at - d) - 2.0 * height(at)) / d**2, 1e-3)
-            for d in (min(0.05, 0.2 * room), min(0.2, 0.8 * room))
+            for d in (min(0.05, 0.2 * distance), min(0.2, 0.8 * distance))
         )
         log_delta = height(at) + at - 0.5 * math.log(2.0 * math.pi * near)
         if not 0.5 < far / near < 2.0:  # a wall: one step may do most of it, and no saddle tells the size
@@ -112,7 +116,7 @@ class Planner:
         return best if best > -2000.0 else math.inf
 
     def _ratio(self, c: float) -> float:
-        """p(ε)/δ(ε) roughly: the square of the slope of log δ."""
+        """Return p(ε)/δ(ε) roughly: the square of the slope of log δ."""
         if self.guess.ratio > 0.0:
             return self.guess.ratio
         here, there = self._few_hits(self.epsilon), self._few_hits(1.01 * self.epsilon)
@@ -130,7 +134,7 @@ class Planner:
         return self._plan_at(c, log_delta)
 
     def _steep(self, c: float, log_delta: float) -> bool:
-        """Whether the saddle is a poor line."""
+        """Return whether the saddle is a poor line."""
         return (
             self._period(c, log_delta)[0] * c > 1.5 * (self._fine() - log_delta) or self._exponent(c) - log_delta > 12.0
         )
@@ -144,7 +148,7 @@ class Planner:
         return self._period(c, log_delta)[0] * math.sqrt(max(loss + self._fine(), 1.0)) * (1.0 + max(loss, 0.0) / 100.0)
 
     def _period(self, c: float, log_delta: float) -> tuple[float, float, float]:
-        """(p, b₁, b₂) for the line through c."""
+        """Return (p, b₁, b₂) for the line through c."""
         fine = self._fine()
 
         def need(b: float) -> float:
@@ -158,7 +162,7 @@ class Planner:
         return max(need(below), need(above)), below, above
 
     def _plan_at(self, c: float, log_delta: float) -> Plan:
-        """The plan on the line Re s = c for a δ of about this size."""
+        """Return the plan on the line Re s = c for a δ of about this size."""
         fine = self._fine()
         loss = self._exponent(c) - log_delta
         period, below, above = self._period(c, log_delta)

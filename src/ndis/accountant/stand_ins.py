@@ -39,7 +39,7 @@ from ndis.errors import PrecisionError
 
 __all__ = ["Discrete", "Place", "dominated", "dominating", "profile"]
 
-_VISIBLE = 1e-9  # of f − (1 − t), over its largest value: less is lost in the enclosures of f
+_VISIBLE = 1e-9  # f − (1 − t) over its largest value: less is lost in the enclosures of f
 _BITS = 320
 _FARTHEST = 700.0
 
@@ -97,7 +97,7 @@ class Discrete:
 
 
 class Place(NamedTuple):
-    """t = e^ε and an enclosure of f(t)."""
+    """Keep t = e^ε and an enclosure of f(t)."""
 
     t: Ball
     value: Ball
@@ -121,7 +121,7 @@ def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
 
 
 def dominating(places: list[Place]) -> tuple[Discrete, Ball]:
-    """The discrete pair with the profile f̃ of the module docstring, and p_∞."""
+    """Return the discrete law with the profile f̃ of the module docstring, and p_∞."""
     with precision(_BITS):
         hull: list[_Point] = [(arb(0), arb(1))]
         for place in places:
@@ -131,7 +131,7 @@ def dominating(places: list[Place]) -> tuple[Discrete, Ball]:
 
 
 def dominated(places: list[Place]) -> Discrete:
-    """The discrete pair with the profile f̌ of the module docstring."""
+    """Return the discrete law with the profile f̌ of the module docstring."""
     with precision(_BITS):
         above = [p.value + (p.t - 1).min(arb(0)) for p in places]  # f less what every profile has
         visible = _VISIBLE * max(float(x.mid()) for x in above)
@@ -175,7 +175,7 @@ def _extend(hull: list[_Point], point: _Point) -> None:
 
 
 def _at(hull: list[_Point], t: Ball) -> Ball:
-    """Height of the chain at t."""
+    """Return the height of the chain at t."""
     for a, b in pairwise(hull):
         if t <= b[0]:
             return a[1] + _slope(a, b) * (t - a[0])

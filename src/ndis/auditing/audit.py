@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ndis._digits import several
-from ndis.auditing.candidates.algorithm import counter, from_algorithm
-from ndis.auditing.candidates.edits import DataSet, as_data_set, digest, parts_of
+from ndis.auditing.candidates import counter, edits
+from ndis.auditing.candidates.algorithm import from_algorithm
+from ndis.auditing.candidates.edits import DataSet, as_data_set
 from ndis.auditing.candidates.laws import Algorithm
 from ndis.auditing.candidates.mechanism import from_mechanism
 from ndis.auditing.candidates.pairs import from_pairs
@@ -166,7 +167,7 @@ def _reproduce(claim: Claim, kind: str, value: Any, data: DataSet | None, rows: 
     if data is not None:
         given += f", data=…, search=Search(…, random_state={random_state})"
     if rows is not None:
-        lines.append(f"# the digest of data is {digest(*parts_of(rows))}")
+        lines.append(f"# the digest of data is {edits.digest(*edits.parts_of(rows))}")
     return "\n".join([*lines, f"ndis.audit({text}, {given})", *again])
 
 

@@ -97,8 +97,8 @@ def claim_from_dict(plain: Any) -> Claim:
     points = item["points"]
     if not (isinstance(points, list) and points and all(isinstance(p, list) and len(p) == 2 for p in points)):
         raise ParameterError("points of the claim", "be a list of [epsilon, delta]", repr(points))
-    values = points[0] if len(points) == 1 else zip(*points, strict=True)
-    return Claim(*values, item["adjacency"])
+    epsilon, delta = points[0] if len(points) == 1 else zip(*points, strict=True)
+    return Claim(epsilon, delta, item["adjacency"])
 
 
 @dataclass(frozen=True)

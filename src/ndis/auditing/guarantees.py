@@ -19,7 +19,7 @@ from ndis.auditing.witness import Witness
 from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
-from ndis.mechanisms.sketch_law import calibrated_ridge
+from ndis.mechanisms.sketch_law import smallest_ridge
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
 __all__ = ["advice", "call_of", "described", "prove"]
@@ -55,7 +55,7 @@ _OWN = {
     "GaussianMechanism": "the query changes by at most the stated sensitivity between any two neighbours",
     "GaussianRounds": "no more rounds are released than the mechanism was made for",
     "LiftedMechanism": "the model's declared sensitivity holds, for its numbers as they are rounded too; "
-    "ndis.check_sensitivity can look for a violation",
+    "ndis.auditing.sensitivity.check_sensitivity can look for a violation",
     "ProjectionLaw": "the system draws an ideal Gaussian sketch with this ridge and clips rows to the stated bounds",
 }
 
@@ -142,7 +142,8 @@ def advice(claim: Claim, judgement: Judgement, *, given_only: bool, mechanism: A
 
 def _after_a_refutation(claim: Claim, witness: Witness, epsilon_refuted: float | None, mechanism: Any) -> Texts:
     steps = ["do not rely on the claim, and do not publish further outputs under it"]
-    repair = _calibrated(mechanism, claim) or _more_noise(witness, claim, mechanism)
+    repair = None if mechanism is None else _calibrated(mechanism, claim)
+    repair = repair or _more_noise(witness, claim, mechanism)
     if repair is not None:
         steps.append(repair)
     if epsilon_refuted is None:
@@ -179,21 +180,22 @@ def _calibrated(mechanism: Any, claim: Claim) -> str | None:
     """Return the noise that makes the claim true for all neighbours, if calibration finds it."""
     law = as_projection(mechanism)
     true = "the claim is then true for all neighbours;"
+    public: dict[str, Any]
     try:
-        budgets = [dict(zip(("epsilon", "delta"), budget(*p), strict=True)) for p in claim.points]  # none for δ = 0
+        budgets = [budget(*point) for point in claim.points]  # no noise is enough for δ = 0
         if law is not None:
-            ridge = at_most(max(calibrated_ridge(law, "exact", **one) for one in budgets))
+            ridge = at_most(max(smallest_ridge(law, e, d) for e, d in budgets))
             old = plain(law.ridge)
             return f"raise the ridge from {old} to {ridge}: {true} RandomProjection.calibrated finds this ridge"
         if isinstance(mechanism, GaussianMechanism):
             public = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency", "covariance")}
-            noise = at_most(max(GaussianMechanism.calibrated(**one, **public).noise_std for one in budgets))
-            old = plain(mechanism.noise_std)
+            runs = [GaussianMechanism.calibrated(epsilon=e, delta=d, **public) for e, d in budgets]
+            old, noise = plain(mechanism.noise_std), at_most(max(run.noise_std for run in runs))
             return f"raise noise_std from {old} to {noise}: {true} GaussianMechanism.calibrated finds this noise"
         if isinstance(mechanism, DPSGD) and len(mechanism.stages) == 1:
             (stage,) = mechanism.stages
             public = {"sampling_rate": stage.sampling_rate, "steps": stage.steps}
-            noise = at_most(max(DPSGD.calibrated(**one, **public).noise_multiplier for one in budgets))
+            noise = at_most(max(DPSGD.calibrated(epsilon=e, delta=d, **public).noise_multiplier for e, d in budgets))
             return (
                 f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {noise}, rounded up: with the "
                 f"same sampling rate and steps {true} DPSGD.calibrated finds this noise"

@@ -23,13 +23,23 @@ from numpy.typing import NDArray
 from ndis._digits import MINUS, few, subscript
 from ndis._json import only_keys
 from ndis._validate import as_scalar, as_vector
+from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.paper.two_cdf import loss_laws
 from ndis.profile import PrivacyProfile
 
-__all__ = ["AS_GIVEN", "EXCHANGED", "SIDES", "WITH_RECORD", "DrawnCurve", "Side", "Witness", "best_event", "curve_of"]
+__all__ = [
+    "AS_GIVEN",
+    "EXCHANGED",
+    "SIDES",
+    "WITH_RECORD",
+    "DrawnCurve",
+    "Side",
+    "Witness",
+    "best_event",
+    "curve_of",
+]
 
 Side = Literal["remove", "add"]
 Point = tuple[float, float]  # (ε, δ)
@@ -126,33 +136,27 @@ class Witness:
         """Read the witness that `to_dict` wrote."""
         required = tuple(name for name in cls.__dataclass_fields__ if name != "probabilities")
         item = dict(only_keys("witness", plain, required, ("fractions", "probabilities")))
-        box, side = item["enclosure"], item["side"]
-        if not (isinstance(box, list) and len(box) == 2):
-            raise ParameterError("enclosure of the witness", "be two numbers", repr(box))
-        low, high = as_vector("enclosure of the witness", box).tolist()
-        if not 0 <= low <= high <= 1:
-            raise ParameterError("enclosure of the witness", "be in order, between 0 and 1", repr(box))
-        if side not in ("remove", "add"):
-            raise ParameterError("side of the witness", "be 'remove' or 'add'", repr(side))
+        low, high = _two_probabilities("enclosure", item["enclosure"])
+        if not low <= high:
+            raise ParameterError("enclosure of the witness", "be in order", repr(item["enclosure"]))
+        if item["side"] not in SIDES:
+            raise ParameterError("side of the witness", "be 'remove' or 'add'", repr(item["side"]))
         for key in ("neighbours", "order", "event"):
             if not isinstance(item[key], str):
                 raise ParameterError(f"{key} of the witness", "be text", type(item[key]).__name__)
         for key in ("epsilon", "delta"):
             item[key] = as_scalar(f"{key} of the witness", item[key])
-        item["probabilities"] = _odds_from(item.get("probabilities"))
-        fractions = item.pop("fractions", None)
+        odds, fractions = item.get("probabilities"), item.pop("fractions", None)
+        item["probabilities"] = None if odds is None else _two_probabilities("probabilities", odds)
         profile = PrivacyProfile.from_json(json.dumps(item["profile"]))
-        if fractions is not None:
-            profile = _with_fractions(profile, fractions)
+        profile = profile if fractions is None else _with_fractions(profile, fractions)
         return cls(**{**item, "enclosure": Enclosure(low, high), "profile": profile})
 
 
-def _odds_from(plain: Any) -> Odds:
-    if plain is None:
-        return None
-    values = as_vector("probabilities of the witness", plain).tolist()
+def _two_probabilities(name: str, plain: Any) -> tuple[float, float]:
+    values = as_vector(f"{name} of the witness", plain).tolist()
     if not (len(values) == 2 and all(0 <= x <= 1 for x in values)):
-        raise ParameterError("probabilities of the witness", "be two numbers between 0 and 1", repr(plain))
+        raise ParameterError(f"{name} of the witness", "be two numbers between 0 and 1", repr(plain))
     return values[0], values[1]
 
 
@@ -175,22 +179,18 @@ def _without_fractions(profile: PrivacyProfile) -> tuple[PrivacyProfile, list[An
 
 def _with_fractions(profile: PrivacyProfile, texts: Any) -> PrivacyProfile:
     """Put the fractions in the place of their nearest floats."""
-    name, rule = "fractions of the witness", "be those nearest to the floats of its profile"
-    origins = profile.remove.origins
-    if not (len(origins) == 1 and isinstance(texts, list) and len(texts) == len(origins[0].arrays)):
-        raise ParameterError(name, rule, "others")
     arrays = []
-    for some, floats in zip(texts, origins[0].arrays, strict=True):
-        try:
-            exact = np.array([Fraction(text) for text in some] + [None], dtype=object)[:-1]
-            near = np.array_equal(exact.astype(np.float64), floats.ravel())
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-            near = False
-        if not near:
-            raise ParameterError(name, rule, "others")
-        arrays.append(exact.reshape(floats.shape))
-    remove = replace(profile.remove, origins=(replace(origins[0], arrays=tuple(arrays)),))
-    return _with_pair(profile, remove)
+    try:
+        (origin,) = profile.remove.origins
+        for some, floats in zip(texts, origin.arrays, strict=True):
+            arrays.append(np.array([*map(Fraction, some), None], dtype=object)[:-1].reshape(floats.shape))
+        near = all(map(np.array_equal, (a.astype(np.float64) for a in arrays), origin.arrays))
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        near = False
+    if not near:
+        rule = "be those nearest to the floats of its profile"
+        raise ParameterError("fractions of the witness", rule, "others")
+    return _with_pair(profile, replace(profile.remove, origins=(replace(origin, arrays=tuple(arrays)),)))
 
 
 def _with_pair(profile: PrivacyProfile, remove: GaussianPair) -> PrivacyProfile:
@@ -346,10 +346,6 @@ class DrawnCurve:
         return cls(tuple((x, y) for x, y in pairs), item["certified"], as_scalar("right of the curve", item["right"]))
 
 
-def _largest_origin(pair: GaussianPair) -> int:
-    return max((origin.size for origin in pair.origins), default=0)
-
-
 def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) -> DrawnCurve:
     """Compute the curve of a witness, up to an ε that a picture shows; `refuted` is the largest ε refuted."""
     right = _right_end(claimed[-1][0], refuted)
@@ -359,7 +355,8 @@ def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) 
         end = min(right, float(profile.epsilon(floor, order=side)) if 0 < floor < 1 else math.inf)
     except PrecisionError:
         floor, end = 0.0, right
-    if not profile.composed and _largest_origin(_ordered(profile, side)) <= _SMALL:
+    small = not profile.composed and all(origin.size <= _SMALL for origin in _ordered(profile, side).origins)
+    if small:
         grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
         try:
             lower = [profile.certify(e, relative_width=_CURVE_WIDTH, order=side).lower for e in grid]
@@ -380,9 +377,7 @@ def _above(floor: float, points: Iterable[Point]) -> tuple[Point, ...]:
 
 def _right_end(claimed: float, refuted: float | None) -> float:
     """Return an ε beyond the claim, and beyond the refuted range unless the claim would then be too small to see."""
-    edge = _BEYOND_REFUTED * refuted if refuted is not None else 0.0
-    if not math.isfinite(edge):
-        edge = 0.0
+    edge = _BEYOND_REFUTED * refuted if refuted is not None and math.isfinite(refuted) else 0.0
     if claimed > 0:
         return max(_BEYOND_CLAIM * claimed, min(edge, _FARTHEST * claimed))
     return edge if edge > 0 else 1.0

@@ -15,21 +15,15 @@ from typing import Any, NoReturn
 import click
 
 from ndis import __version__
-from ndis.cli.audit import audit, report
-from ndis.cli.dpsgd import dpsgd
-from ndis.cli.ledger import ledger
+from ndis.cli import audit, dpsgd, ledger, regress, schema, sketch, spectrum
 from ndis.cli.options import Commands
 from ndis.cli.output import place_of
-from ndis.cli.regress import regress
-from ndis.cli.schema import schema
-from ndis.cli.sketch import calibrate, sketch
-from ndis.cli.spectrum import curve, delta, epsilon
 from ndis.errors import NdisError, ParameterError, PrecisionError
 
 __all__ = ["app", "main"]
 
 # Names of arguments of the library, and the parameters of commands that have another name.
-_OTHER_NAMES = {"targets": "target", "rate": "sampling_rate"}
+_OTHER_NAMES = {"targets": "target", "target": "targets", "rate": "sampling_rate"}
 BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED, NO_READER = 2, 3, 70, 130, 141
 
 
@@ -60,6 +54,9 @@ class _App(Commands):
         except BrokenPipeError:  # the reader of the output left
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             status = NO_READER
+        except ModuleNotFoundError as error:
+            missing = str(error.name).partition(".")[0]
+            status, message = BAD_INPUT, f"{missing} must be installed; got none; pip install 'ndis[all]'"
         except Exception as error:  # noqa: BLE001 - no error may look like a verdict, or show its message
             status, message = INTERNAL, f"internal error, {place_of(error)}; no verdict"
         if message:
@@ -91,8 +88,11 @@ def typed_name(command: click.Command, words: list[str], name: str) -> str:
 app = _App(
     "ndis",
     help="Exactly how private is an algorithm with Gaussian output?",
-    commands=[delta, epsilon, curve, sketch, regress, audit, report, dpsgd, calibrate, schema, ledger],
-    params=[],
+    commands=[
+        *(spectrum.delta, spectrum.epsilon, spectrum.curve),
+        *(sketch.sketch, regress.regress, audit.audit, audit.report),
+        *(dpsgd.dpsgd, sketch.calibrate, schema.schema, ledger.ledger),
+    ],
 )
 app = click.version_option(__version__, message="%(prog)s %(version)s")(app)
 

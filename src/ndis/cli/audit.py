@@ -12,9 +12,8 @@ import click
 from ndis._files import check_file
 from ndis._json import only_keys
 from ndis.cli.algorithm import NamedAlgorithm, load
-from ndis.cli.files import read_object, read_pair
+from ndis.cli.files import read_object, read_pair, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, option
-from ndis.cli.tables import read_schema, readable_data
 from ndis.errors import ParameterError
 
 __all__ = ["REFUTED", "audit", "report"]
@@ -64,11 +63,10 @@ def audit(file: Path | None, report: list[Path], workers: int, as_json: bool, **
     import ndis
 
     _check_reports(report)
-    given = {key: value for key, value in options.items() if value not in (None, (), False)}
+    given = {key: value for key, value in options.items() if value is not None and value is not False and value != ()}
     request = _read_claim_file(file, given)
     claim = _claim(request)
-    with readable_data(request.get("data")):
-        verdict = ndis.audit(claim, **_arguments(request, claim), workers=workers)
+    verdict = ndis.audit(claim, **_arguments(request, claim), workers=workers)
     pages = [str(path) for path in report if path.suffix.lower() == ".html"]
     _show(replace(verdict, command=_command(file, given, (*pages, "audit.html")[0])), report, as_json)
 
@@ -129,6 +127,9 @@ def _read_claim_file(file: Path | None, given: dict[str, Any]) -> dict[str, Any]
     """Return the values of a claim file; options take their place. Relative paths in the file start at its folder."""
     stated = {} if file is None else only_keys("file", read_object("file", file), (), _KEYS)
     folder = Path() if file is None else file.parent
+    for key, kind in (("title", str), ("data_name", str), ("schema", str), ("header", bool)):
+        if not isinstance(stated.get(key, kind()), kind):
+            raise ParameterError(key, "be text" if kind is str else "be true or false", type(stated[key]).__name__)
     for key in ("data", "schema", "candidates"):
         if isinstance(stated.get(key), str):
             stated[key] = folder / stated[key]
@@ -167,14 +168,13 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
         _ = arguments["algorithm"].func  # an unknown name fails before anything runs
     if "mechanism" in request:
         arguments["mechanism"] = load("mechanism", *request["mechanism"])
-    table: dict[str, Any] = {key: request[key] for key in ("columns", "targets", "header") if key in request}
-    if "schema" in request:
-        table["schema"] = read_schema(request["schema"])
+    how = {key: request[key] for key in ("columns", "targets", "header", "schema") if key in request}
     if "data" in request:
-        arguments["data"] = DataSet(_rows("data", request["data"]), **table)
-        arguments["search"] = _search(request, claim, table)
-    elif table:
-        raise ParameterError(" and ".join(table), "come with data", "none")
+        rows = _rows("data", request["data"])
+        table = table_options(rows, **how, note=False)
+        arguments |= {"data": DataSet(rows, **table), "search": _search(request, claim, table)}
+    elif how:
+        raise ParameterError(" and ".join(how), "come with data", "none")
     return arguments
 
 

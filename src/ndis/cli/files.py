@@ -1,4 +1,8 @@
-"""Read the public files of a command: pairs and profiles as JSON or NPZ, claims and plans as TOML or JSON."""
+"""Read the files of a command.
+
+Public are pairs and profiles (JSON or NPZ), claims and plans (TOML or JSON) and schemas. Tables are private: notes on
+them depend on kinds of files and on options only, never on a cell.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,24 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ndis._json import loads
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
+    from ndis.data.schema import Schema
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
 
-__all__ = ["numbers", "read_object", "read_pair", "read_profile"]
+__all__ = ["names_of", "numbers", "read_object", "read_pair", "read_profile", "read_schema", "table_options"]
 
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; these commands cannot factor larger ones
+_BY_ORDER = "note: without --header every line of a CSV file is a record, and its columns are known by their order"
+_NOTES = {
+    True: "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns",
+    False: "note: without --header every line of a CSV file is a record and --columns names all its columns, in order",
+}
 
 
 def numbers(name: str, given: Iterable[str]) -> list[float]:
@@ -85,3 +97,86 @@ def _content(name: str, file: Path) -> bytes:
         return file.read_bytes()
     except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
         raise ParameterError(name, "be readable", f"{str(file)!r}: {getattr(error, 'strerror', error)}") from error
+
+
+# ---------------------------------------------------------------------- private tables
+
+
+def table_options(
+    data: Any,
+    *,
+    columns: Any = (),
+    targets: Any = (),
+    header: bool = False,
+    schema: Path | None = None,
+    note: bool = True,
+) -> dict[str, Any]:
+    """Return `columns`, `targets`, `header` and `schema` as the library takes them for these data.
+
+    A CSV file needs a header or the names of all its columns; with a schema, its order is enough. If the schema has no
+    target, `targets` makes one of its columns the target. A word that is no name of a column may be its number.
+    """
+    if schema is not None:
+        return {"header": header, **_with_schema(data, columns, targets, header, schema)}
+    from ndis.data import open_table
+
+    names = names_of(columns)
+    table = open_table(data, columns=names, header=header, progress=False)
+    if note and not table.quotable and not (header and columns):  # a CSV file
+        click.echo(_NOTES[header], err=True)
+    return {
+        "columns": names if table.named else _chosen("columns", columns, table.names),
+        "targets": _chosen("targets", targets, table.names),
+        "header": header,
+    }
+
+
+def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path) -> dict[str, Any]:
+    from ndis.data.paths import files_of, kind_of_files
+
+    schema, names = read_schema(file), names_of(columns)
+    assert schema is not None
+    if isinstance(data, Path) and not header and kind_of_files(files_of(data)) == "csv":
+        click.echo(_BY_ORDER, err=True)
+        names = names or [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
+    target, *more = (targets if isinstance(targets, list | tuple) else [targets]) or [None]
+    if more:
+        raise ParameterError("targets", "be one column with a schema", ", ".join(map(str, targets)))
+    return {
+        "columns": names,
+        "schema": schema if target in (None, schema.target_name) else schema.with_target(str(target)),
+    }
+
+
+def read_schema(file: Path | None) -> Schema | None:
+    """Return the schema of an option, if it is given."""
+    if file is None:
+        return None
+    from ndis.data.schema import Schema
+
+    return Schema.from_toml(file)
+
+
+def names_of(given: Any) -> list[str | None] | None:
+    """Return the names of all columns of a CSV file without a header; none for a column that is not read.
+
+    >>> names_of(["a,,b", "c"])
+    ['a', None, 'b', 'c']
+    """
+    return [word.strip() or None for word in _joined(given).split(",")] if given else None
+
+
+def _chosen(name: str, given: Any, names: tuple[str, ...]) -> list[str | int] | None:
+    """Return names of columns, separated by commas or repeated, and numbers where a word is no name."""
+    if given in (None, (), []):
+        return None
+    items = list(given) if isinstance(given, list | tuple) else [given]
+    if not all(type(item) in (str, int) for item in items):
+        raise ParameterError(name, "be names or numbers of columns", "other values")
+    words = items if all(item in names for item in items) else _joined(items).split(",")
+    stripped = [word if word in names else word.strip() for word in words]
+    return [int(word) if word not in names and word.isdecimal() else word for word in stripped]
+
+
+def _joined(given: Any) -> str:
+    return given if isinstance(given, str) else ",".join(map(str, given))

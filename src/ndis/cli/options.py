@@ -14,27 +14,9 @@ from typing import Any
 import click
 
 __all__ = [
-    "ADJACENCY",
-    "BUDGET",
-    "CALIBRATION",
-    "CERTIFY",
-    "COLUMNS",
-    "DATA",
-    "HEADER",
-    "JSON",
-    "NULL_JSON",
-    "PAYMENT",
-    "PROGRESS",
-    "ROW_BOUND",
-    "SCHEMA",
-    "Command",
-    "Commands",
-    "argument",
-    "choice",
-    "command",
-    "flag",
-    "option",
-]
+    "ADJACENCY", "BUDGET", "CERTIFY", "DATA", "HEADER", "JSON", "NULL_JSON", "READING", "ROW_BOUND", "SCHEMA",
+    "Command", "Commands", "argument", "choice", "command", "flag", "option",
+]  # fmt: skip
 
 Params = Sequence["click.Parameter | Params"]
 
@@ -117,24 +99,23 @@ ROW_BOUND = option(
     "--row-norm-bound", "Public bound of the norm of a row; longer rows are clipped. Needed unless a schema is given."
 )
 ADJACENCY = choice("--adjacency", "Which data sets are neighbours.", "add-remove replace-one", "add-remove")
-CALIBRATION = choice(
-    "--calibration", "How the ridge is found; only exact is the smallest.", "exact paper lsv renyi", "exact"
-)
-COLUMNS = option(
-    "--columns",
-    "Feature columns, by name or number (all but the targets). For CSV without --header: the names of all columns, in "
-    "order.",
-    str,
-    multiple=True,
-    metavar="NAMES",
-)
 HEADER = flag("--header", "The first line of every CSV file holds column names, which are public.")
 SCHEMA = option("--schema", "TOML file with public ranges and categories; see 'ndis schema'.", Path, metavar="FILE")
-PAYMENT = (
-    option("--ledger", "The budget ledger that pays; see 'ndis ledger'.", Path),
-    option("--slot", "The slot of the ledger's plan.", str),
-)
-PROGRESS = click.Option(["--progress/--no-progress"], default=None, help="A progress bar (on a terminal unless said).")
 CERTIFY = flag("--certify", "Rigorous bounds, by ball arithmetic from the exact inputs.")
 JSON = flag("--json as_json", "Print JSON.")
 NULL_JSON = flag("--json as_json", "Print JSON; null stands for what does not exist.")
+READING = (
+    option(
+        "--columns",
+        "Feature columns, by name or number (all but the targets). For CSV without --header: the names of all columns, "
+        "in order.",
+        str,
+        multiple=True,
+        metavar="NAMES",
+    ),
+    HEADER,
+    option("--ledger", "The budget ledger that pays; see 'ndis ledger'.", Path),
+    option("--slot", "The slot of the ledger's plan.", str),
+    click.Option(["--progress/--no-progress"], default=None, help="A progress bar (on a terminal unless said)."),
+    NULL_JSON,
+)

@@ -56,10 +56,8 @@ def check_picture(output: Path) -> None:
 
 def picture(draw: Callable[[Any], object], suffix: str) -> bytes:
     """Return what `draw` draws on axes, as an image file in memory, in the format of the suffix."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ParameterError("matplotlib", "be installed to draw", "none", "pip install 'ndis[plot]'") from error
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     draw(figure.subplots())
     buffer = io.BytesIO()

@@ -9,24 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ndis._files import check_file, write_file
-from ndis.cli.options import (
-    ADJACENCY,
-    BUDGET,
-    CALIBRATION,
-    COLUMNS,
-    DATA,
-    HEADER,
-    NULL_JSON,
-    PAYMENT,
-    PROGRESS,
-    ROW_BOUND,
-    SCHEMA,
-    choice,
-    command,
-    option,
-)
+from ndis.cli.files import table_options
+from ndis.cli.options import ADJACENCY, BUDGET, DATA, READING, ROW_BOUND, SCHEMA, choice, command, option
 from ndis.cli.output import as_json_text, print_values
-from ndis.cli.tables import readable_data, reading, schema_for
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -47,18 +32,13 @@ __all__ = ["regress"]
         "Public bound of the absolute target; larger ones are clipped. Needed unless a schema is given.",
     ),
     SCHEMA,
-    COLUMNS,
-    HEADER,
     choice("--method", "One sketch, or rounds: less error, and intervals.", "sketch rounds", "rounds"),
     option("--alpha", "Penalty on squared coefficients; 0 is least squares.", default=0.0),
     click.Option(["--intercept/--no-intercept"], default=True, help="Learn an intercept."),
     option("--sketch-size", "Rows of the sketch (100 for every column unless given).", int),
     ADJACENCY,
-    CALIBRATION,
     option("--output -o", "A new file for coefficients and receipt, as JSON.", Path),
-    PAYMENT,
-    PROGRESS,
-    NULL_JSON,
+    READING,
 )
 def regress(
     data: Path,
@@ -69,7 +49,6 @@ def regress(
     method: str,
     alpha: float,
     sketch_size: int | None,
-    calibration: str,
     output: Path | None,
     progress: bool | None,
     as_json: bool,
@@ -84,29 +63,24 @@ def regress(
     """
     if output is not None:
         check_file(output, new=True)
-    stated, names = schema_for(schema, data, target=target, columns=columns, header=header)
+    if target is None and schema is None:
+        raise ParameterError("--target", "name the target column", "none", "or give a schema with a target")
+    how = table_options(data, columns=columns, targets=target or (), header=header, schema=schema)
+    stated = how.pop("schema", None)
     if stated is not None and stated.target is None:
         remedy = "write [target] with name, low and high into the file, or name one of its columns with --target"
         raise ParameterError("schema", "have a target", "none", remedy)
+    column, *more = how.pop("targets", None) or [target]
+    if more:
+        raise ParameterError("--target", "name one column", repr(target))
     public["fit_intercept"] = public.pop("intercept")
-    model = _model(method, {**public, "schema": stated}, alpha=alpha, sketch_size=sketch_size, calibration=calibration)
-    if stated is not None:
-        with readable_data(data):
-            model.fit_data(data, target=target, columns=names, header=header, progress=progress)
-        target, learned = stated.target_name, model.feature_names_in_
-    elif target is None:
-        raise ParameterError("--target", "name the target column", "none", "or give a schema with a target")
-    else:
-        with reading(data, columns=columns, header=header) as records:
-            chosen = records.columns([target])
-            if chosen is None or len(chosen) != 1:
-                raise ParameterError("--target", "name one column", repr(target))
-            features = records.features(columns) or records.all_but(chosen[0])
-            model.fit_data(records.rows, target=chosen[0], columns=features, header=header, progress=progress)
-            learned = getattr(model, "feature_names_in_", features)
+    model = _model(method, {**public, "schema": stated}, alpha=alpha, sketch_size=sketch_size)
+    model.fit_data(data, target=column, **how, progress=progress)
+    others = [i for i in range(model.n_features_in_ + 1) if i != column]
+    learned = getattr(model, "feature_names_in_", how["columns"] or others)
     coefficients = dict(zip(map(str, learned), model.coef_.tolist(), strict=True))
     values = {
-        "target": target,
+        "target": target if stated is None else stated.target_name,
         "prediction": {"coefficients": coefficients, "intercept": model.intercept_},
         **({"penalty": model.penalty_} if method == "sketch" else _inference(model)),
         **_clipping(stated, public["target_bound"]),
@@ -132,7 +106,7 @@ def _model(method: str, public: dict[str, Any], **sketch: Any) -> Any:
 
     if method == "sketch":
         return PrivateRidge(**public, **sketch)
-    for name, default in (("alpha", 0.0), ("sketch_size", None), ("calibration", "exact")):
+    for name, default in (("alpha", 0.0), ("sketch_size", None)):
         if sketch[name] != default:
             raise ParameterError(name, "be left out with --method rounds", sketch[name])
     return PrivateLinearRegression(**public)

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from ndis._files import check_file, write_file
+from ndis.cli.files import names_of, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, option
 from ndis.cli.output import as_json_text
-from ndis.cli.tables import names_of, readable_data, schema_for
 from ndis.errors import ParameterError
 
 __all__ = ["schema"]
@@ -37,8 +37,7 @@ def init(data: Path, columns: list[str], header: bool, target: str | None, outpu
 
     if output is not None:
         check_file(output, new=True)
-    with readable_data(data):
-        text = template(data, columns=names_of(columns), header=header, target=target)
+    text = template(data, columns=names_of(columns), header=header, target=target)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -73,9 +72,8 @@ def check(
         raise ParameterError("SCHEMA", "be given", "none")
     stated = Schema.from_toml(file)
     if data is not None:
-        _, names = schema_for(file, data, target=None, columns=columns, header=header)
-        with readable_data(data):
-            stated.table(data, columns=names, header=header, progress=False)
+        names = table_options(data, columns=columns, header=header, schema=file)["columns"]
+        stated.table(data, columns=names, header=header)
     if as_json:
         about = {
             "encoded_columns": list(stated.feature_names),

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ndis._files import check_new_folder
+from ndis.cli.files import read_schema, table_options
 from ndis.cli.options import (
     ADJACENCY,
     BUDGET,
-    CALIBRATION,
-    COLUMNS,
     DATA,
-    HEADER,
     JSON,
     NULL_JSON,
-    PAYMENT,
-    PROGRESS,
+    READING,
     ROW_BOUND,
     SCHEMA,
     Commands,
@@ -27,10 +24,9 @@ from ndis.cli.options import (
     command,
     flag,
     option,
-)
+)  # fmt: skip
 from ndis.cli.output import print_values
-from ndis.cli.tables import read_schema, readable_data, reading, schema_for
-from ndis.errors import BudgetError, ParameterError
+from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
@@ -47,7 +43,6 @@ _PUBLIC = (
     SCHEMA,
     option("--intercept", "Append a constant column of this value."),
     ADJACENCY,
-    CALIBRATION,
     option("--rate", "Poisson sampling: every record enters with this probability."),
     flag("--ptr", "Propose-test-release: less ridge where a private test allows it."),
     option("--test-noise-std", "With --ptr: noise of the test (chosen unless given)."),
@@ -56,26 +51,20 @@ _PUBLIC = (
 
 
 @command(_PUBLIC, NULL_JSON, name="projection")
-def calibrate_projection(schema: Path | None, calibration: str, as_json: bool, **given: Any) -> None:
-    """Print the ridge of a random projection for a budget, and those of other analyses.
+def calibrate_projection(schema: Path | None, as_json: bool, **given: Any) -> None:
+    """Print the ridge of a random projection for a budget.
 
     Example: ndis calibrate projection --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 1
     """
     public = _public(read_schema(schema), **given)
-    mechanism = sketch_mechanism(public, calibration=calibration)
-    values: dict[str, Any] = {"mechanism": type(mechanism).__name__, "calibration": calibration}
-    values |= {key: getattr(mechanism, key) if value is None else value for key, value in public.items()}
+    mechanism = sketch_mechanism(public)
+    values: dict[str, Any] = {"mechanism": type(mechanism).__name__}
+    values |= {key: mechanism.arguments()[key] for key in public}
     values |= {key: getattr(mechanism, key) for key in ("joint_norm_bound", "ridge", "leverage")}
     values["certified_delta"] = mechanism.profile().certify(mechanism.target_epsilon).upper
     if given["ptr"]:
         values["profitable_eigenvalue"] = mechanism.profitable_eigenvalue  # type: ignore[attr-defined]
-    for other in ("exact", "paper", "lsv", "renyi"):
-        if other != calibration:
-            try:
-                values[f"ridge_{other}"] = sketch_mechanism(public, calibration=other).ridge
-            except (BudgetError, ParameterError):  # no such analysis of this mechanism, or none for this budget
-                values[f"ridge_{other}"] = None
-    shown = {key: value for key, value in values.items() if value is not None or key.startswith("ridge_")}
+    shown = {key: value for key, value in values.items() if value is not None}
     print_values(values if as_json else shown, as_json=as_json)
 
 
@@ -110,12 +99,8 @@ calibrate = Commands(
     DATA,
     _PUBLIC,
     option("--output -o", "A new folder for sketch.npz and receipt.json.", Path, required=True),
-    COLUMNS,
-    HEADER,
     option("--target", "Target columns, which get a bound of their own.", str, multiple=True, metavar="NAMES"),
-    PAYMENT,
-    PROGRESS,
-    NULL_JSON,
+    READING,
 )
 def sketch(
     data: Path,
@@ -124,7 +109,6 @@ def sketch(
     columns: list[str],
     header: bool,
     target: list[str],
-    calibration: str,
     as_json: bool,
     ledger: Path | None,
     slot: str | None,
@@ -142,19 +126,9 @@ def sketch(
     from ndis.ledger import pay
 
     check_new_folder(output)
-    if schema is not None and len(target) > 1:
-        raise ParameterError("--target", "be one column with a schema", ", ".join(target))
-    stated, names = schema_for(schema, data, target=target[0] if target else None, columns=columns, header=header)
-    mechanism = sketch_mechanism(_public(stated, **given), calibration=calibration)
-    how: dict[str, Any] = {"header": header, "progress": progress}
-    if stated is not None:
-        how |= {"schema": stated, "columns": names}
-        with readable_data(data):
-            release = pay(mechanism, lambda: mechanism.release(data, **how), ledger=ledger, slot=slot)
-    else:
-        with reading(data, columns=columns, header=header) as records:
-            how |= {"columns": records.features(columns), "targets": records.columns(target)}
-            release = pay(mechanism, lambda: mechanism.release(records.rows, **how), ledger=ledger, slot=slot)
+    how = table_options(data, columns=columns, targets=target, header=header, schema=schema)
+    mechanism = sketch_mechanism(_public(how.get("schema"), **given))
+    release = pay(mechanism, lambda: mechanism.release(data, **how, progress=progress), ledger=ledger, slot=slot)
     release.save(output)
     if as_json:
         click.echo(release.receipt.to_json())

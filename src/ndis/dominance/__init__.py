@@ -1,4 +1,4 @@
-"""Proofs that one privacy curve lies above another at every epsilon."""
+"""Prove that one privacy curve lies above another at every epsilon."""
 
 from ndis.dominance.compare import Dominance, dominates
 

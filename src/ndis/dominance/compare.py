@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from typing import Literal
 
-from ndis.dominance.curves import Curve, prove, refute
-from ndis.dominance.directions import Table, table, without_common
+from ndis.dominance.curves import PairCurve, prove, refute
+from ndis.dominance.directions import ExactTable, table, without_common
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.profile import Group, Order, PrivacyProfile
@@ -44,7 +45,7 @@ class Dominance:
 
 
 def dominates(a: PrivacyProfile, b: PrivacyProfile, *, order: Literal["both", "remove", "add"] = "both") -> Dominance:
-    """Whether δ_a(ε) ≥ δ_b(ε) at every real ε, order by order, with a proof for every yes and every no.
+    """Decide if δ_a(ε) ≥ δ_b(ε) at every real ε, order by order, with a proof for every yes and every no.
 
     Post-processing is tried first, over the rationals: equal pairs, dropped and merged coordinates, added noise, linear
     maps (thm:matched-directions). Sampled releases are compared by rate, pair and number of steps
@@ -115,11 +116,11 @@ def compare(a: GaussianPair, b: GaussianPair) -> tuple[bool | None, float | None
     if exact_a is not None and exact_b is not None and reachable(exact_a, exact_b):
         return True, None, "post-processing"
     try:
-        halves = [(Curve(a), Curve(b), 1.0), (Curve(a.reversed()), Curve(b.reversed()), -1.0)]
+        halves = [(PairCurve(a), PairCurve(b), 1.0), (PairCurve(a.reversed()), PairCurve(b.reversed()), -1.0)]
         for one, other, sign in halves:
-            found = refute(one, other)
-            if found is not None:
-                return False, sign * found, "curves"
+            witness = refute(one, other)
+            if witness is not None:
+                return False, sign * witness, "curves"
         common = without_common(a, b)
         if common is not None:
             rest_a, rest_b = common
@@ -135,7 +136,7 @@ def compare(a: GaussianPair, b: GaussianPair) -> tuple[bool | None, float | None
 
 
 def _proved(a: GaussianPair, b: GaussianPair) -> bool:
-    return prove(Curve(a), Curve(b)) and prove(Curve(a.reversed()), Curve(b.reversed()))
+    return prove(PairCurve(a), PairCurve(b)) and prove(PairCurve(a.reversed()), PairCurve(b.reversed()))
 
 
 # ---------------------------------------------------------------------- sampled releases
@@ -152,7 +153,7 @@ def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[Gaussian
     """
     supply = [group for group in a.groups if group.sampled]
     left = [group.count for group in supply]
-    rest: list[GaussianPair] = [g.pair(order) for g in b.groups if not g.sampled]
+    unserved: list[GaussianPair] = [g.pair(order) for g in b.groups if not g.sampled]
     for group in sorted((g for g in b.groups if g.sampled), key=lambda g: g.rate, reverse=True):
         need = group.count
         for i, one in enumerate(supply):
@@ -160,11 +161,11 @@ def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[Gaussian
                 used = min(need, left[i])
                 need, left[i] = need - used, left[i] - used
         if need:
-            rest.append(group.pair(order).repeat(need))
+            unserved.append(group.pair(order).repeat(need))
     mine = [g.pair(order) for g in a.groups if not g.sampled]
-    if rest and not mine:
+    if unserved and not mine:
         raise _NotComparableError("sampled releases that no release of the first profile serves")
-    return _together(mine), _together(rest)
+    return _together(mine), _together(unserved)
 
 
 def _together(pairs: list[GaussianPair]) -> GaussianPair | None:
@@ -172,27 +173,24 @@ def _together(pairs: list[GaussianPair]) -> GaussianPair | None:
 
 
 def _serves(a: Group, b: Group, order: Order) -> bool:
-    """True if a sampled release of a dominates one of b (thm:sampled-dominance)."""
+    """Say if a sampled release of a dominates one of b (thm:sampled-dominance)."""
     return _rate_at_most(b.rates, a.rates) and compare(a.pair(order), b.pair(order))[0] is True
 
 
 def _rate_at_most(small: tuple[float, ...], large: tuple[float, ...]) -> bool:
-    """True if one product of rates is at most another, exactly."""
+    """Say if one product of rates is at most another, exactly."""
     return _product(small) <= _product(large)
 
 
 def _product(rates: tuple[float, ...]) -> Fraction:
-    found = Fraction(1)
-    for rate in rates:
-        found *= Fraction(rate)
-    return found
+    return prod((Fraction(rate) for rate in rates), start=Fraction(1))
 
 
 # ---------------------------------------------------------------------- post-processing, over the rationals
 
 
-def reachable(a: Table, b: Table) -> bool:
-    """True if pair b was found to be a post-processing of pair a (thm:matched-directions). False decides nothing.
+def reachable(a: ExactTable, b: ExactTable) -> bool:
+    """Say if pair b was found to be a post-processing of pair a (thm:matched-directions). False decides nothing.
 
     >>> one = Fraction(1)
     >>> a = {one: (3, one), Fraction(0): (1, 4 * one)}
@@ -210,9 +208,9 @@ def reachable(a: Table, b: Table) -> bool:
 _Copies = tuple[Fraction, int, Fraction]  # |t|, copies, total m²
 
 
-def _on(found: Table, sign: int) -> list[_Copies]:
-    """The groups of one sign, largest |t| first."""
-    return sorted(((sign * t, n, m2) for t, (n, m2) in found.items() if sign * t > 0), reverse=True)
+def _on(pair: ExactTable, sign: int) -> list[_Copies]:
+    """List the groups of one sign, largest |t| first."""
+    return sorted(((sign * t, n, m2) for t, (n, m2) in pair.items() if sign * t > 0), reverse=True)
 
 
 def _side(supply: list[_Copies], demand: list[_Copies]) -> bool:
@@ -221,18 +219,18 @@ def _side(supply: list[_Copies], demand: list[_Copies]) -> bool:
     A copy that goes from t to t' keeps the part t'/t of its m². Inside a group the whole m² may be turned into any of
     its copies. Demands come in falling |t|, so a copy that serves one could serve every later one.
     """
-    rest = list(supply)
+    free = list(supply)
     for t, copies, m2 in demand:
-        able = [i for i, (have, n, _) in enumerate(rest) if have >= t and n > 0]
+        able = [i for i, (have, n, _) in enumerate(free) if have >= t and n > 0]
         # copies with much shift first if shift is needed, those without shift first if not
-        able.sort(key=lambda i: rest[i][2] * t / rest[i][0], reverse=m2 > 0)
+        able.sort(key=lambda i: free[i][2] * t / free[i][0], reverse=m2 > 0)
         for i in able:
-            have, n, shift = rest[i]
+            have, n, shift = free[i]
             used = min(n, copies)
-            part = min(shift, m2 * have / t)
-            m2 -= part * t / have
+            spent = min(shift, m2 * have / t)
+            m2 -= spent * t / have
             copies -= used
-            rest[i] = have, n - used, shift - part
+            free[i] = have, n - used, shift - spent
             if copies == 0:
                 break
         if copies > 0 or m2 > 0:

@@ -1,4 +1,4 @@
-"""Two curves compared at every ε ≥ 0, with a proof for every answer but "undecided".
+"""Compare two curves at every ε ≥ 0, with a proof for every answer but "undecided".
 
 Write δ_A and δ_B for the curves of two pairs. Floats find a likely answer; what is said rests on enclosures in balls.
 
@@ -16,19 +16,22 @@ Write δ_A and δ_B for the curves of two pairs. Floats find a likely answer; wh
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb
 
+from ndis._balls import Ball
+from ndis._formulas import chernoff_factor_ball
 from ndis._validate import Floats
-from ndis.dominance.cells import Values, cell_holds, next_step
-from ndis.dominance.directions import Ball, Directions, certify_log, enclosed, precision
+from ndis.dominance.directions import LossDirections, certify_log, enclosed, precision
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
 
-__all__ = ["Curve", "prove", "refute"]
+__all__ = ["PairCurve", "Values", "cell_holds", "prove", "refute"]
 
 _WORK = 128  # bits
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1000.0, 120)])
@@ -40,31 +43,38 @@ _WIDTH = 1e-3
 _WITNESS_WIDTHS = (1e-3, 1e-10)
 
 
-class Curve:
-    """The curve of one pair: floats to plan with, enclosures to prove with, each computed once."""
+class Values(NamedTuple):
+    """A number is known from below and from above."""
+
+    low: Ball
+    high: Ball
+
+
+class PairCurve:
+    """The curve of one pair gives floats to plan with and enclosures to prove with, each computed once."""
 
     def __init__(self, pair: GaussianPair) -> None:
         self.pair = pair
         self._known: dict[tuple[float, float], Values] = {}
 
     @cached_property
-    def directions(self) -> Directions:
-        """The invariants in balls."""
+    def directions(self) -> LossDirections:
+        """Return the invariants in balls."""
         return enclosed(self.pair)
 
     @cached_property
     def scale(self) -> float:
-        """The size of the loss, roughly."""
-        found = self.pair
-        spread = (found.copies * (0.5 * found.excess**2 + found.shift**2 * (1.0 + found.excess))).sum()
+        """Estimate the size of the loss."""
+        n, t, m = self.pair.copies, self.pair.excess, self.pair.shift
+        spread = (n * (0.5 * t**2 + m**2 * (1.0 + t))).sum()
         return math.sqrt(float(spread))
 
     def logs(self, epsilon: Floats) -> Floats:
-        """log δ in floats; −inf where δ is 0."""
+        """Compute log δ in floats; it is −inf where δ is 0."""
         return np.asarray(self.pair.log_delta(epsilon), dtype=np.float64)
 
     def at(self, epsilon: float, width: float = _WIDTH) -> Values:
-        """δ(ε) from below and from above, at the working precision."""
+        """Enclose δ(ε) from below and from above, at the working precision."""
         key = epsilon, width
         if key not in self._known:
             low, high = certify_log(self.pair, epsilon, relative_width=width)
@@ -78,7 +88,7 @@ def _exp(log: float) -> Ball:
 
 @dataclass(frozen=True)
 class _Scan:
-    """Both curves in floats on one grid of ε ≥ 0."""
+    """A scan has both curves in floats on one grid of ε ≥ 0."""
 
     epsilon: Floats
     a: Floats
@@ -91,36 +101,36 @@ class _Scan:
             return np.where(np.isneginf(self.b), np.inf, self.a - self.b)
 
 
-def _scan(a: Curve, b: Curve) -> _Scan:
+def _scan(a: PairCurve, b: PairCurve) -> _Scan:
     points = max(a.scale, b.scale) * _GRID
     for curve in (a, b):
         if curve.directions.bounded:
             edge = float(curve.directions.highest())
             points = np.append(points, edge * (1.0 - 0.5 ** np.arange(1, 12)))
     points = np.unique(points)
-    found = _Scan(points, a.logs(points), b.logs(points))
-    kept = found.b > _LOWEST
-    found = _Scan(points[kept], found.a[kept], found.b[kept])
+    scan = _Scan(points, a.logs(points), b.logs(points))
+    kept = scan.b > _LOWEST
+    scan = _Scan(points[kept], scan.a[kept], scan.b[kept])
     for _ in range(2):
-        gap = found.gap
+        gap = scan.gap
         if not gap.size or not gap.min() < _CLOSE or gap.min() < -_CLOSE:
             break
         i = int(np.argmin(gap))
-        ends = found.epsilon[max(i - 1, 0)], found.epsilon[min(i + 1, gap.size - 1)]
+        ends = scan.epsilon[max(i - 1, 0)], scan.epsilon[min(i + 1, gap.size - 1)]
         inside = np.linspace(*ends, 18)[1:-1]
-        order = np.argsort(np.concatenate([found.epsilon, inside]), kind="stable")
-        found = _Scan(
-            np.concatenate([found.epsilon, inside])[order],
-            np.concatenate([found.a, a.logs(inside)])[order],
-            np.concatenate([found.b, b.logs(inside)])[order],
+        order = np.argsort(np.concatenate([scan.epsilon, inside]), kind="stable")
+        scan = _Scan(
+            np.concatenate([scan.epsilon, inside])[order],
+            np.concatenate([scan.a, a.logs(inside)])[order],
+            np.concatenate([scan.b, b.logs(inside)])[order],
         )
-    return found
+    return scan
 
 
 # ---------------------------------------------------------------------- no
 
 
-def refute(a: Curve, b: Curve) -> float | None:
+def refute(a: PairCurve, b: PairCurve) -> float | None:
     """An ε ≥ 0 with δ_B(ε) > δ_A(ε), certified; None if none was found."""
     scan = _scan(a, b)
     gap = scan.gap
@@ -137,7 +147,7 @@ def refute(a: Curve, b: Curve) -> float | None:
     return _beyond_edge(a.directions, b.directions)
 
 
-def _beyond_edge(a: Directions, b: Directions) -> float | None:
+def _beyond_edge(a: LossDirections, b: LossDirections) -> float | None:
     """The end of A's loss, if it is bounded and B's loss goes further: there δ_A = 0 and δ_B > 0."""
     if not a.bounded or b.trivial:
         return None
@@ -155,7 +165,7 @@ def _at_least(value: Ball) -> float:
     return max(end, 0.0)
 
 
-def exceeds(b: Curve, a: Curve, epsilon: float, width: float) -> bool:
+def exceeds(b: PairCurve, a: PairCurve, epsilon: float, width: float) -> bool:
     """True if δ_B(ε) > δ_A(ε) is certain."""
     with precision(_WORK):
         return bool(b.at(epsilon, width).low > a.at(epsilon, width).high)
@@ -164,7 +174,7 @@ def exceeds(b: Curve, a: Curve, epsilon: float, width: float) -> bool:
 # ---------------------------------------------------------------------- yes
 
 
-def prove(a: Curve, b: Curve) -> bool:
+def prove(a: PairCurve, b: PairCurve) -> bool:
     """True if δ_A(ε) ≥ δ_B(ε) was proved for every ε ≥ 0. False decides nothing."""
     if b.directions.trivial or a.directions.mutually_singular:
         return True
@@ -181,8 +191,8 @@ def prove(a: Curve, b: Curve) -> bool:
         return False
 
 
-def _end(a: Curve, b: Curve, scan: _Scan) -> float | None:
-    """A point E with δ_A ≥ δ_B proved for all ε ≥ E."""
+def _end(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
+    """Find a point E with δ_A ≥ δ_B proved for all ε ≥ E."""
     mine, theirs = a.directions, b.directions
     if theirs.bounded:
         return _at_least(theirs.highest())
@@ -193,8 +203,8 @@ def _end(a: Curve, b: Curve, scan: _Scan) -> float | None:
     return None
 
 
-def _end_by_shift(a: Directions, b: Directions) -> float | None:
-    """lem:shift-tail: the densities of the two shifts, B's moved by the edge of its other directions."""
+def _end_by_shift(a: LossDirections, b: LossDirections) -> float | None:
+    """Compare the densities of the two shifts (lem:shift-tail), B's moved by the edge of its other directions."""
     e, big, small = b.highest(), a.flat, b.flat
     if not small > 0:
         return None
@@ -210,7 +220,7 @@ def _end_by_shift(a: Directions, b: Directions) -> float | None:
     return None
 
 
-def _end_by_decay(a: Curve, b: Curve, scan: _Scan) -> float | None:
+def _end_by_decay(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
     """lem:slow-decay against bound:renyi, at the first place where floats promise success."""
     rising = sorted((row for row in a.directions.curved if row[0] > 0), key=lambda row: float(row[0]), reverse=True)
     wall = min((float((1 / t).lower()) for t, _, _ in b.directions.curved if not t < 0), default=math.inf)
@@ -235,7 +245,7 @@ _Rows = list[tuple[Ball, Ball, int]]
 _NEVER = arb("-inf"), arb("inf")
 
 
-def _whole_floor(a: Curve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
+def _whole_floor(a: PairCurve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
     """(log δ_A(E) from below, the rate of lem:slow-decay): 1 over the second largest t, copies counted."""
     if rising[0][2] < 2 and len(rising) < 2:
         return _NEVER
@@ -244,18 +254,18 @@ def _whole_floor(a: Curve, rising: _Rows, end: float, *, proved: bool) -> tuple[
     return low, (1 / first).max(1 / second)
 
 
-def _single_floor(a: Curve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
-    """The same for the direction of the largest t only, in closed form; `reach` is what its loss has above its end."""
+def _single_floor(a: PairCurve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
+    """Work as `_whole_floor`, for the direction of the largest t only; `above` is how far its loss exceeds its end."""
     t, square, _ = rising[0]
-    reach = arb(end) + (1 + t).log() / 2 + square / (2 * t)
-    value = _single(t, square.sqrt(), arb(end), reach)
-    return (value.log(), 1 / t + 1 / (2 * reach)) if reach > 0 and value > 0 else _NEVER
+    above = arb(end) + (1 + t).log() / 2 + square / (2 * t)
+    value = _single(t, square.sqrt(), arb(end), above)
+    return (value.log(), 1 / t + 1 / (2 * above)) if above > 0 and value > 0 else _NEVER
 
 
-def _single(t: Ball, m: Ball, end: Ball, reach: Ball) -> Ball:
-    """δ(E) of one direction with t > 0: the loss exceeds E where |x + m/t| > c, c² = 2(1+t)/t · reach."""
+def _single(t: Ball, m: Ball, end: Ball, above: Ball) -> Ball:
+    """Compute δ(E) for one direction with t > 0: the loss exceeds E where |x + m/t| > c, c² = 2(1+t)/t · above."""
     with precision(2 * _WORK):
-        c = (2 * (1 + t) / t * reach).sqrt()
+        c = (2 * (1 + t) / t * above).sqrt()
 
         def outside(centre: Ball, deviation: Ball) -> Ball:
             root = arb(2).sqrt() * deviation
@@ -264,14 +274,14 @@ def _single(t: Ball, m: Ball, end: Ball, reach: Ball) -> Ball:
         return outside(m * (1 + t) / t, (1 + t).sqrt()) - end.exp() * outside(m / t, arb(1))
 
 
-def _renyi_log(found: Directions, s: Ball, end: Ball) -> Ball | None:
-    """bound:renyi in logarithms."""
-    moment = found.log_moment(s)
-    return None if moment is None else moment - s * end + s * s.log() - (1 + s) * (1 + s).log()
+def _renyi_log(pair: LossDirections, s: Ball, end: Ball) -> Ball | None:
+    """Compute bound:renyi in logarithms."""
+    moment = pair.log_moment(s)
+    return None if moment is None else moment - s * end + chernoff_factor_ball(s)
 
 
 def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tuple[float, float]:
-    """The s ≥ `least` with the smallest bound at E, in floats."""
+    """Find the s ≥ `least` with the smallest bound at E, in floats."""
     first = math.nextafter(least * (1.0 + 1e-12), math.inf)
     if wall < math.inf:
         s = first + (wall - first) * np.concatenate([[0.0], np.geomspace(1e-4, 0.999, 60)])
@@ -284,7 +294,7 @@ def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tu
     return float(s[i]), float(value[i])
 
 
-def _proved_up_to(a: Curve, b: Curve, scan: _Scan, end: float) -> bool:
+def _proved_up_to(a: PairCurve, b: PairCurve, scan: _Scan, end: float) -> bool:
     """Prove δ_A ≥ δ_B on [0, E] cell by cell; a cell that fails is halved."""
     points = [0.0]
     while points[-1] < end:
@@ -307,3 +317,72 @@ def _proved_up_to(a: Curve, b: Curve, scan: _Scan, end: float) -> bool:
             return False
         points.insert(i + 1, middle)
     return True
+
+
+# ---------------------------------------------------------------------- one cell (lem:cells)
+
+
+def cell_holds(points: Sequence[float], a: Sequence[Values], b: Sequence[Values]) -> bool:
+    """Say if δ_A ≥ δ_B is certain between points 1 and 2 of four.
+
+    Parameters
+    ----------
+    points : four floats
+        Growing values of ε.
+    a : four Values
+        δ_A at the points.
+    b : two Values
+        δ_B at the points 1 and 2.
+    """
+    return _holds([arb(x).exp() for x in points], a, b, lambda place: place.mid())
+
+
+def _holds(z: Any, a: Sequence[Values], b: Sequence[Values], point: Callable[[Any], Any]) -> bool:
+    """Work as `cell_holds` for z = e^ε in balls, or in floats for a rehearsal; `point` picks a point of a number."""
+    if not (a[1].low >= b[0].high and a[2].low >= b[1].high):
+        return False
+    if a[2].low >= b[0].high:  # both curves fall
+        return True
+    before = (a[1].low - a[0].high) / (z[1] - z[0])  # slope of A before the cell, at least
+    after = (a[3].high - a[2].low) / (z[3] - z[2])  # slope of A after the cell, at most
+    chord = (b[1].high - b[0].high) / (z[2] - z[1])
+    # On the cell A lies above both lines, B below its chord. At its ends each line starts above the chord. So it is
+    # enough that at some point between the ends both lines lie above the chord.
+    gap = after - before
+    if not gap > 0:
+        return False
+    place = point(((a[1].low - a[2].low) + after * z[2] - before * z[1]) / gap)
+    if not (place >= z[1] and place <= z[2]):
+        return False
+    level = b[0].high + chord * (place - z[1])
+    return bool(a[1].low + before * (place - z[1]) >= level and a[2].low + after * (place - z[2]) >= level)
+
+
+def next_step(grid: Floats, log_a: Floats, log_b: Floats, start: float, end: float) -> float | None:
+    """Suggest a cell width at `start` for which the float curves pass the test; None if no width does."""
+
+    @np.errstate(all="ignore")
+    def rehearsed(h: float) -> bool:
+        x = start + h * np.array([-1.0, 0.0, 1.0, 2.0])
+        level = float(np.interp(start, grid, log_a))
+        a, b = (
+            [Values(0.999 * value, 1.001 * value) for value in np.exp(_read(x, grid, logs) - level)]
+            for logs in (log_a, log_b)
+        )
+        return _holds(np.exp(h * np.array([-1.0, 0.0, 1.0, 2.0])), a, b[1:3], lambda place: place)
+
+    h = 2.0 * (end - start)
+    for _ in range(40):
+        if math.isfinite(h) and rehearsed(min(h, 20.0)):
+            return 0.85 * min(h, 20.0)
+        h *= 0.8
+    return None
+
+
+def _read(x: Floats, grid: Floats, logs: Floats) -> Floats:
+    """Interpolate log δ between the points of a grid by straight lines, also beyond its ends."""
+    inside = np.interp(x, grid, np.maximum(logs, -1e5))
+    first = (logs[1] - logs[0]) / (grid[1] - grid[0]) if grid.size > 1 else 0.0
+    last = (logs[-1] - logs[-2]) / (grid[-1] - grid[-2]) if grid.size > 1 else 0.0
+    inside = np.where(x < grid[0], logs[0] + first * (x - grid[0]), inside)
+    return np.asarray(np.where(x > grid[-1], np.maximum(logs[-1] + last * (x - grid[-1]), -1e5), inside))

@@ -1,6 +1,6 @@
-"""The invariants of a pair as the ledger needs them: exact rationals where the inputs give them, balls always.
+"""Give the invariants of a pair: exact rationals where the inputs have them, balls always.
 
-This is the only module of the ledger that knows how a pair keeps its exact inputs.
+This is the only module here that knows how a pair keeps its exact inputs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from flint import arb
 
 from ndis._balls import Ball, climb, precision
+from ndis._formulas import reverse
 from ndis._pair_json import pair_from_json, pair_to_json
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
@@ -19,52 +20,52 @@ from ndis.spectrum import directions as kernel
 from ndis.spectrum.certified import certify_log
 from ndis.spectrum.origins import enclose
 
-__all__ = ["Ball", "Directions", "certify_log", "enclosed", "precision", "table", "up", "without_common"]
+__all__ = ["ExactTable", "LossDirections", "certify_log", "enclosed", "precision", "table", "up", "without_common"]
 
 _BITS = (256, 512, 1024, 2048)
 
-Table = dict[Fraction, tuple[int, Fraction]]
+ExactTable = dict[Fraction, tuple[int, Fraction]]
 
 
 @dataclass(frozen=True)
-class Directions(kernel.Directions):
-    """The invariants of a pair in balls, and where its loss ends."""
+class LossDirections(kernel.Directions):
+    """Holds the invariants of a pair in balls, and where its loss ends."""
 
     @property
     def trivial(self) -> bool:
-        """True if the two laws are equal."""
+        """Say if the two laws are equal."""
         return not self.mutually_singular and not self.curved and bool(self.flat == 0)
 
     @property
     def bounded(self) -> bool:
-        """True if the loss is bounded above (thm:bounded-loss)."""
+        """Say if the loss is bounded above (thm:bounded-loss)."""
         return not self.mutually_singular and bool(self.flat == 0) and all(t < 0 for t, _, _ in self.curved)
 
     def highest(self) -> Ball:
-        """Σ n[−½ log(1+t) − m²/(2t)] over the directions with t < 0: the most that they add to the loss."""
+        """Compute Σ n[−½ log(1+t) − m²/(2t)] over the directions with t < 0: the most that they add to the loss."""
         return kernel.Directions([one for one in self.curved if one[0] < 0], arb(0)).edge()
 
 
-def enclosed(pair: GaussianPair) -> Directions:
-    """The invariants of a pair in balls of at least 200 good bits."""
+def enclosed(pair: GaussianPair) -> LossDirections:
+    """Enclose the invariants of a pair in balls of at least 200 good bits."""
     if not pair.origins:
         raise ParameterError("pair", "know its exact inputs", "none", "make it with one of the from_ constructors")
 
-    def attempt(bits: int) -> Directions | None:
-        found = enclose(pair.origins, bits)
-        if found is None:
+    def attempt(bits: int) -> LossDirections | None:
+        balls = enclose(pair.origins, bits)
+        if balls is None:
             return None
-        fine = found.mutually_singular or all(t.rel_accuracy_bits() >= 200 for t, _, _ in found.curved)
-        return Directions(found.curved, found.flat, found.mutually_singular) if fine else None
+        fine = balls.mutually_singular or all(t.rel_accuracy_bits() >= 200 for t, _, _ in balls.curved)
+        return LossDirections(balls.curved, balls.flat, balls.mutually_singular) if fine else None
 
-    found = climb(attempt, _BITS)
-    if found is None:
+    balls = climb(attempt, _BITS)
+    if balls is None:
         raise PrecisionError("the invariants of a pair could not be enclosed to 200 bits")
-    return found
+    return balls
 
 
 def up(value: Ball) -> Fraction:
-    """The upper end of a ball as an exact number."""
+    """Return the upper end of a ball as an exact number."""
     with precision(2 * max(_BITS)):  # the end of a ball is rounded to the working precision
         mantissa, exponent = value.upper().man_exp()
     m, e = int(mantissa), int(exponent)
@@ -74,15 +75,15 @@ def up(value: Ball) -> Fraction:
 # ---------------------------------------------------------------------- exact inputs
 
 
-def table(pair: GaussianPair) -> Table | None:
-    """{t: (copies, total m²)} as exact rationals; None if the inputs are matrices of more than one coordinate.
+def table(pair: GaussianPair) -> ExactTable | None:
+    """Return {t: (copies, total m²)} as exact rationals; None if the inputs are matrices of more than one coordinate.
 
     δ depends on equal ratios only through the number of copies and the total m² (def:log-moment).
 
     >>> table(GaussianPair.from_ratios([2.0, 1.0], shift=[0.5, 3.0], copies=[4, 1]))
     {Fraction(1, 1): (4, Fraction(1, 1)), Fraction(0, 1): (1, Fraction(9, 1))}
     """
-    found: Table = {}
+    rows_of: ExactTable = {}
     if pair.mutually_singular or not pair.origins:
         return None
     for origin in pair_to_json(pair):
@@ -90,15 +91,15 @@ def table(pair: GaussianPair) -> Table | None:
         if rows is None:
             return None
         for t, m2, n in rows:
-            at, square = (-t / (1 + t), m2 / (1 + t)) if origin["reverse"] else (t, m2)
-            copies, total = found.get(at, (0, Fraction(0)))
+            at, square = reverse(t, m2) if origin["reverse"] else (t, m2)
+            copies, total = rows_of.get(at, (0, Fraction(0)))
             many = n * origin["copies"]
-            found[at] = copies + many, total + many * square
-    return found
+            rows_of[at] = copies + many, total + many * square
+    return rows_of
 
 
 def _rows(kind: str, arrays: dict[str, Any]) -> list[tuple[Fraction, Fraction, int]] | None:
-    """(t, m², copies) of one origin, before it is reversed."""
+    """List (t, m², copies) of one origin, before it is reversed."""
     if kind in ("ratios", "excess"):
         value, shift, copies = arrays.values()
         less = 1 if kind == "ratios" else 0
@@ -123,7 +124,7 @@ def _rows(kind: str, arrays: dict[str, Any]) -> list[tuple[Fraction, Fraction, i
 
 
 def without_common(a: GaussianPair, b: GaussianPair) -> tuple[GaussianPair | None, GaussianPair | None] | None:
-    """Both pairs without the exact inputs that they share; None for a pair with nothing left.
+    """Take away the exact inputs that both pairs share; None for a pair with nothing left.
 
     If they share nothing, the answer is None.
     """
@@ -135,8 +136,8 @@ def without_common(a: GaussianPair, b: GaussianPair) -> tuple[GaussianPair | Non
 
 
 def _parts(pair: GaussianPair) -> dict[str, tuple[int, dict[str, Any]]]:
-    """The exact inputs, row by row if they are rows, each with the number of its copies."""
-    found: dict[str, tuple[int, dict[str, Any]]] = {}
+    """List the exact inputs, row by row if they are rows, each with the number of its copies."""
+    inputs: dict[str, tuple[int, dict[str, Any]]] = {}
     for origin in pair_to_json(pair):
         arrays, pieces = origin["arrays"], [(origin["arrays"], 1)]
         if origin["kind"] in ("ratios", "excess"):
@@ -146,8 +147,8 @@ def _parts(pair: GaussianPair) -> dict[str, tuple[int, dict[str, Any]]]:
         for piece, n in pieces:
             item = {**origin, "arrays": piece, "copies": 1}
             key = repr(sorted(item.items()))
-            found[key] = found.get(key, (0, item))[0] + n * origin["copies"], item
-    return found
+            inputs[key] = inputs.get(key, (0, item))[0] + n * origin["copies"], item
+    return inputs
 
 
 def _without(parts: dict[str, tuple[int, dict[str, Any]]], shared: dict[str, int]) -> GaussianPair | None:

@@ -100,6 +100,8 @@ def pull_in(xp: Any, x: Any, rule: GroupRule) -> Any:
 
 # ---------------------------------------------------------------------- compiled
 
+_SMALL_TABLE = 1 << 15  # entries
+
 # One pass over a row while it is in cache. The bits are those of `quantise_group`, the definition, and a test compares
 # the two. The compiler may reorder only sums of squares, because these are exact in any order.
 
@@ -160,4 +162,9 @@ def quantise_group_into(
     x: NDArray[np.float64], rule: GroupRule, q: NDArray[np.float64], broken: NDArray[np.bool_]
 ) -> None:
     """Write the integer rows of ``x`` into ``q`` and mark the rows that hold a NaN or an infinity in ``broken``."""
+    if x.size <= _SMALL_TABLE:  # the definition, with equal bits: a compiler would take longer than the table
+        with np.errstate(all="ignore"):
+            q[:], bad = quantise_group(np, np.asarray(x, dtype=np.float64), rule)
+        broken |= bad
+        return
     _quantise(x, rule.scale, rule.limit, rule.probe, rule.radius, rule.slack, q, broken)

@@ -1,4 +1,4 @@
-"""dp_accounting: its events as exact profiles, an accountant that keeps them, and loss distributions from profiles."""
+"""Convert events of dp_accounting to exact profiles, keep them in an accountant, and make loss distributions."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def _profile(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
 
 
 def _together(profiles: list[PrivacyProfile | None]) -> PrivacyProfile | None:
-    found = [p for p in profiles if p is not None]
-    for p in found:
+    result = [p for p in profiles if p is not None]
+    for p in result:
         if p.groups[0].remove.mutually_singular:
             return p
-    return found[0].compose(*found[1:]) if found else None
+    return result[0].compose(*result[1:]) if result else None
 
 
 def _repeated(profile: PrivacyProfile | None, count: int) -> PrivacyProfile | None:
@@ -96,7 +96,7 @@ def _with_less_noise(event: Any) -> Any:
 
 
 def from_event(event: dp_accounting.DpEvent, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
-    """The exact profile of an event: Gaussian, PoissonSampled, Composed, SelfComposed, NoOp or NonPrivate.
+    """Return the exact profile of an event: Gaussian, PoissonSampled, Composed, SelfComposed, NoOp or NonPrivate.
 
     The noise multiplier of an event is its noise over the largest norm of one record. Under "replace-one" a record may
     turn into its opposite. So the sum moves by twice that norm, and the profile has half the multiplier.
@@ -117,14 +117,14 @@ def from_event(event: dp_accounting.DpEvent, *, adjacency: Adjacency = "add-remo
     if not isinstance(event, dp_accounting.DpEvent):
         raise ParameterError("event", "be a DpEvent", type(event).__name__)
     try:
-        found = _profile(event, adjacency)
+        result = _profile(event, adjacency)
     except _UnsupportedError as error:
         raise ParameterError("event", "have an exact Gaussian profile", repr(error.event), error.reason) from error
-    return PrivacyProfile(GaussianPair.from_ratios(1.0), adjacency=adjacency) if found is None else found
+    return PrivacyProfile(GaussianPair.from_ratios(1.0), adjacency=adjacency) if result is None else result
 
 
 class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package carries no types
-    """An accountant of dp_accounting that composes Gaussian and Poisson-sampled Gaussian events exactly.
+    """Account in dp_accounting for Gaussian and Poisson-sampled Gaussian events exactly.
 
     Parameters
     ----------
@@ -155,15 +155,15 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         try:
-            found = _profile(event, self._adjacency)
+            result = _profile(event, self._adjacency)
         except _UnsupportedError as error:
             return self.CompositionErrorDetails(invalid_event=error.event, error_message=error.reason)
         if do_compose:
-            self._profile = _together([self._profile, _repeated(found, count)])
+            self._profile = _together([self._profile, _repeated(result, count)])
         return None
 
     def get_epsilon(self, target_delta: float) -> float:
-        """The smallest ε for a δ between 0 and 1, on the safe side."""
+        """Return the smallest ε for a δ between 0 and 1, on the safe side."""
         delta = as_scalar("target_delta", target_delta)
         if not 0.0 <= delta <= 1.0:
             raise ParameterError("target_delta", "lie between 0 and 1", delta)
@@ -185,7 +185,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
 
 
 def to_pld(profile: PrivacyProfile, *, discretization: float = 1e-3, tail: float = 1e-15) -> Any:
-    """A pessimistic `PrivacyLossDistribution` of dp_accounting with the δ of the profile on a grid of ε.
+    """Return a pessimistic `PrivacyLossDistribution` of dp_accounting with the δ of the profile on a grid of ε.
 
     The method is "connect the dots": between the ε of the grid δ is interpolated from above. Everything that reads
     these distributions can go on from there. A failure probability is part of δ, so it counts.

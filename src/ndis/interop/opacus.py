@@ -1,4 +1,4 @@
-"""Opacus: an accountant that a `PrivacyEngine` takes by the name "exact"."""
+"""Opacus takes this accountant by the name "exact"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MECHANISM = "exact"
 
 
 class ExactAccountant(IAccountant):  # type: ignore[misc]  # the package carries no types
-    """Exact accounting of the steps of a `PrivacyEngine`. Importing this module registers it as "exact".
+    """Account exactly for the steps of a `PrivacyEngine`. Importing this module registers it as "exact".
 
     The number is about Poisson sampling, which Opacus does unless `poisson_sampling=False`.
 

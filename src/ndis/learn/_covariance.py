@@ -14,10 +14,9 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency
-from ndis.data import Rows, Table
 from ndis.errors import ParameterError
-from ndis.learn._base import INTERCEPT_SHARE
 from ndis.learn._estimator import PrivateEstimator, calibrated, one_of
+from ndis.learn._records import INTERCEPT_SHARE
 from ndis.learn._ridge import sketching, stated_records
 from ndis.mechanisms.gram import GramMechanism, GramRelease
 from ndis.mechanisms.releases import ProjectionRelease
@@ -55,8 +54,6 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
         Take the mean to be zero.
     store_precision : bool
         Keep the (pseudo-)inverse as `precision_`.
-    calibration : {"exact", "paper", "lsv", "renyi"}
-        The calibration of a sketch; see `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     schema : Schema, optional
@@ -91,7 +88,6 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     method: str = "gram"
     sketch_size: int | None = None
     records: float | None = None
-    calibration: str = "exact"
     assume_centered: bool = False
     store_precision: bool = True
 
@@ -123,10 +119,9 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
             Show a progress bar for files; by default if standard error is a terminal.
         """
         check_moments(self)
-        how = {"columns": columns, "header": header, "progress": progress}
-        return self._learn(self._opened(data, **how, with_target=False))
+        return self._learn(self._opened(data, columns=columns, header=header, progress=progress, with_target=False))
 
-    def _learn(self, data: Table | Rows) -> Self:
+    def _learn(self, data: Any) -> Self:
         self.records_, location, covariance = released_moments(self, data, centered=self.assume_centered)
         schema = self._schema()
         if schema is not None:
@@ -197,13 +192,11 @@ def check_moments(estimator: Any) -> None:
     one_of("method", estimator.method, METHODS)
     if estimator.method == "gram" and estimator.sketch_size is not None:
         raise ParameterError("sketch_size", "be left out with method='gram'", estimator.sketch_size)
-    if estimator.method == "gram" and estimator.calibration != "exact":
-        raise ParameterError("calibration", "be 'exact' with method='gram'", repr(estimator.calibration))
     estimator._row_bound()
     stated_records(estimator)
 
 
-def released_moments(estimator: Any, data: Table | Rows, *, centered: bool) -> Moments:
+def released_moments(estimator: Any, data: Any, *, centered: bool) -> Moments:
     """Release the Gram matrix or a sketch of the rows, keep the release, and estimate moments from it."""
     records, bound, width = stated_records(estimator), estimator._row_bound(), estimator.n_features_in_
     # A constant column counts the records and carries the mean. If neither is needed it would only cost noise.

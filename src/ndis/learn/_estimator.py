@@ -14,13 +14,12 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ndis._validate import as_scalar
-from ndis.data import Rows, Table, open_table
-from ndis.data.memory import is_vector
+from ndis.data import Rows, open_table
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
 from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
-from ndis.learn._base import Floats, as_array, in_memory_only, private_rows, private_targets, stated_bound
+from ndis.learn._records import Floats, in_memory_only, private_rows, private_targets, stated_bound
 from ndis.ledger import pay
 
 __all__ = ["PrivateEstimator", "calibrated", "one_of"]
@@ -106,68 +105,59 @@ class PrivateEstimator:
 
     # ------------------------------------------------------------------ private records
 
-    def _fitted_rows(self, X: Any) -> Table:
-        """Open private rows in memory; set the number and names of features. No cell is read before the release."""
+    def _fitted_rows(self, X: Any) -> Any:
+        """Return private rows in memory as the release engine reads them; set the number and names of features."""
         schema = self._schema()
         in_memory_only("X", X)
-        if schema is None:
-            return private_rows(self, X)
-        kept = self._kept_columns(schema)
-        self._set_features([schema.feature_names[i] for i in kept])
-        return open_for(schema, X).encoded(schema, target=False).only(kept).held()
+        return private_rows(self, X) if schema is None else self._encoded(schema, X, target=False).arrays()[0]
 
-    def _fitted_records(self, X: Any, y: Any) -> tuple[Table, Table, bool]:
-        """Open rows and targets in memory, and tell whether there is one target without a second dimension.
+    def _fitted_records(self, X: Any, y: Any, read: Callable[[Any, Any], Any] = private_targets) -> tuple[Any, Any]:
+        """Return private rows and targets in memory; without a schema `read` reads the targets.
 
-        A schema encodes the targets, and finds them in X if `y` is left out.
+        A schema encodes both, and finds the targets in X if `y` is left out.
         """
         schema = self._schema()
         in_memory_only("X", X)
         in_memory_only("y", y)
         if schema is None:
-            return private_rows(self, X), private_targets(self, y), is_vector(as_array(y))
-        table = open_for(schema, X if y is None else (X, y)).encoded(schema, target=True).held()
-        kept = self._kept_columns(schema)
-        self._set_features([schema.feature_names[i] for i in kept])
-        return table.only(kept), table.only([table.width - 1]), True
+            return private_rows(self, X), read(self, y)
+        rows, targets = self._encoded(schema, X if y is None else (X, y), target=True).arrays()
+        return rows, targets[:, 0]
 
-    def _opened(
-        self,
-        data: Any,
-        *,
-        columns: Any,
-        header: bool,
-        progress: bool | None,
-        target: Any = None,
-        with_target: bool = True,
-    ) -> Rows:
+    def _opened(self, data: Any, *, target: Any = None, with_target: bool = True, **how: Any) -> Rows:
         """Open files, folders, frames or dask collections by their types; set the number and names of features.
 
-        `target` names one column, or a list of columns.
+        `how` are the arguments of `open_table`. `target` names one column, or a list of columns.
         """
-        schema, how = self._schema(), {"columns": columns, "header": header, "progress": progress}
+        schema = self._schema()
         if schema is not None:
             if with_target and target not in (None, schema.target_name):
                 rule = f"be left out, or {schema.target_name!r} as the schema says"
                 raise ParameterError("target", rule, repr(target))
-            table = open_for(schema, data, **how).encoded(schema, target=with_target)
-            target, columns = schema.target_name, [schema.feature_names[i] for i in self._kept_columns(schema)]
-        elif with_target and target is None:
+            return self._encoded(schema, data, target=with_target, **how)
+        if with_target and target is None:
             raise ParameterError("target", "name the target column", None, "or state a schema with a target")
-        else:
-            table = open_table(data, **how)
-        rows = table.matrix(columns, target if with_target else None)
+        targets = None if not with_target else list(target) if isinstance(target, list | tuple) else [target]
+        rows = open_table(data, **how).matrix(how["columns"], targets)
         if len(rows.groups) != 1 + with_target:
             raise ParameterError("data", "be rows without targets", "a pair (X, y)")
-        self._set_features([table.names[i] for i in rows.groups[0]] if table.names else len(rows.groups[0]))
+        names, features = rows.table.names, rows.groups[0]
+        self._set_features([names[i] for i in features] if names else len(features))
         return rows
 
-    def _changed_rows(self, data: Any, y: Any, **how: Any) -> int:
+    def _encoded(self, schema: Schema, data: Any, *, target: bool, **how: Any) -> Rows:
+        """Open data once, and return the encoded rows to learn from, with the target last if `target` is true."""
+        table = open_for(schema, data, **how).encoded(schema, target=target)
+        kept = tuple(self._kept_columns(schema))
+        self._set_features([schema.feature_names[i] for i in kept])
+        groups = (kept, (len(schema.feature_names),)) if target else (kept,)
+        return Rows(table, groups, tuple(table.names[i] for group in groups for i in group))
+
+    def _changed_rows(self, data: Any, **how: Any) -> int:
         """Count the rows that the schema changes. **Private**: release the count only with noise."""
         schema = self._schema()
         assert schema is not None
-        bound, kept = self._row_bound(), self._kept_columns(schema)
-        return changed_rows(schema, data if y is None else (data, y), row_norm_bound=bound, kept=kept, **how)
+        return changed_rows(schema, data, row_norm_bound=self._row_bound(), kept=self._kept_columns(schema), **how)
 
     def _set_features(self, names: list[str] | int) -> None:
         if isinstance(names, int):

@@ -113,11 +113,8 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
             The private labels.
         """
         label_bound = self._check()
-        if self.schema is None:
-            rows, labels = self._fitted_rows(X), private_labels(self, y)
-            return self._learn(lambda: (rows, labels), label_bound)
-        encoded, targets, _ = self._fitted_records(X, y)
-        return self._learn(lambda: (encoded, targets), label_bound)
+        records = self._fitted_records(X, y, private_labels)
+        return self._learn(lambda: records, label_bound)
 
     def fit_data(
         self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
@@ -134,12 +131,7 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
         label_bound = self._check()
         rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
         most = as_size("max_records", self.max_records)
-
-        def read() -> tuple[Any, Any]:
-            points, labels = rows.arrays(most=most)
-            return points, labels
-
-        return self._learn(read, label_bound)
+        return self._learn(lambda: rows.arrays(most=most), label_bound)
 
     def _check(self) -> float:
         """Check public parameters before any private value is read, and return the bound of the labels."""
@@ -149,7 +141,7 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
             raise ParameterError("max_records", "be a whole number", None, remedy)
         return label_bound
 
-    def _learn(self, read: Callable[[], tuple[Any, Any]], label_bound: float) -> Self:
+    def _learn(self, read: Callable[[], Any], label_bound: float) -> Self:
         query = self._query()
         same = ("noise_variance", "prior_variance_bound", "point_bound", "kernel_tolerance", "analysis", "release")
         public: dict[str, Any] = {name: getattr(self, name) for name in same}

@@ -1,4 +1,4 @@
-"""Private labels, each read on its own: no label changes how another one is read, and none raises anything."""
+"""Private labels are read one by one: no label changes how another one is read, and none raises anything."""
 
 from __future__ import annotations
 
@@ -12,22 +12,14 @@ from sklearn.exceptions import DataConversionWarning
 
 from ndis.data.cells import kind_of
 from ndis.errors import ParameterError
-from ndis.learn._base import check_given
+from ndis.learn._records import check_given
 from ndis.models.records import column_of_cells
 
-__all__ = [
-    "check_labels",
-    "label_codes",
-    "label_signs",
-    "occurring_classes",
-    "private_labels",
-    "signs_of",
-    "stated_classes",
-]
+__all__ = ["check_labels", "label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
 
 
 def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
-    """The labels as one column of cells. Only its presence, its type and its shape are checked."""
+    """Return the labels as one column of cells. Only its presence, its type and its shape are checked."""
     check_given(estimator, y)
     if tuple(getattr(y, "shape", ()))[1:] == (1,):
         words = "A column-vector y was passed when a 1d array was expected."
@@ -39,7 +31,7 @@ def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
 
 
 def label_signs(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """−1 and +1 for the first and the second class; 0, which is no record, for everything else.
+    """Return −1 and +1 for the first and the second class; 0, which is no record, for everything else.
 
     >>> label_signs(np.array([0, "1", 1.0, None, True, float("nan")], dtype=object), np.array([0, 1])).tolist()
     [-1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
@@ -48,30 +40,30 @@ def label_signs(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float
 
 
 def signs_of(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """−1 and +1 for the codes 0 and 1; 0, which is no record, where a label is missing or none of the classes."""
+    """Return −1 and +1 for the codes 0 and 1; 0, which is no record, where a label is missing or of no class."""
     return np.where(np.isnan(codes), 0.0, 2.0 * codes - 1.0)
 
 
 def label_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """The number of each label's class; NaN, which is no record, for everything else.
+    """Return the number of each label's class; NaN, which is no record, for everything else.
 
     >>> label_codes(np.array([7, "x", 5.0, None], dtype=object), np.array([5, 7])).tolist()
     [1.0, nan, 0.0, nan]
     """
-    known = {(_kind(c), c): float(code) for code, c in enumerate(map(_plain, classes.tolist()))}
-    cells = map(_plain, labels.tolist())
+    known = {(_kind(c), c): float(code) for code, c in enumerate(map(_value, classes.tolist()))}
+    cells = map(_value, labels.tolist())
     return np.array([known.get((_kind(c), c), np.nan) if _kind(c) else np.nan for c in cells], dtype=np.float64)
 
 
 def stated_classes(classes: Any, *, several: bool = False) -> NDArray[Any]:
-    """Two different labels, or with ``several`` any number of them from two on, text or numbers; public."""
+    """Check the stated classes: two different labels, or with ``several`` two or more, text or numbers; public."""
     sequence = isinstance(classes, Iterable) and not isinstance(classes, str | bytes)
-    found = [_plain(c) for c in classes] if sequence else []
-    enough = len(found) == 2 or (several and len(found) > 2)
-    if not enough or not all(_same(c, c) for c in found) or len({(_kind(c), c) for c in found}) < len(found):
+    given = [_value(c) for c in classes] if sequence else []
+    enough = len(given) == 2 or (several and len(given) > 2)
+    if not enough or not all(_same(c, c) for c in given) or len({(_kind(c), c) for c in given}) < len(given):
         count = "two or more" if several else "two"
         raise ParameterError("classes", f"be {count} different labels, text or numbers", repr(classes))
-    return _class_array(found)
+    return _class_array(given)
 
 
 def check_labels(labels: Any, classes: Any) -> None:
@@ -95,15 +87,15 @@ def check_labels(labels: Any, classes: Any) -> None:
     ...
     ndis.errors.ParameterError: labels must be among the classes [-1, 1]; got 0; records with other labels count as none
     """
-    found = stated_classes(classes, several=True).tolist()
-    for label in map(_plain, column_of_cells(labels).tolist()):
-        if not any(_same(label, each) for each in found):
-            rule = f"be among the classes {found}"
+    known = stated_classes(classes, several=True).tolist()
+    for label in map(_value, column_of_cells(labels).tolist()):
+        if not any(_same(label, each) for each in known):
+            rule = f"be among the classes {known}"
             raise ParameterError("labels", rule, repr(label), "records with other labels count as none")
 
 
 def occurring_classes(labels: NDArray[Any], *, several: bool = False) -> NDArray[Any]:
-    """The labels that occur, sorted by value, which are then public; what is neither text nor a number is none.
+    """Return the labels that occur, sorted by value, which are then public; only text and numbers are labels.
 
     Equal labels of several types are one class, of the type of a typed array and otherwise an integer: its type does
     not tell which of them came first.
@@ -111,17 +103,16 @@ def occurring_classes(labels: NDArray[Any], *, several: bool = False) -> NDArray
     >>> occurring_classes(np.array([True, 0.0, 1], dtype=object))
     array([0, 1])
     """
-    found = {cell for cell in map(_plain, labels.tolist()) if _same(cell, cell)}
-    if any(isinstance(c, float) and not c.is_integer() for c in found):
+    seen = {cell for cell in map(_value, labels.tolist()) if _same(cell, cell)}
+    if any(isinstance(c, float) and not c.is_integer() for c in seen):
         raise ParameterError("y", "hold classes", "other numbers", "Unknown label type: continuous")
-    if len(found) > 2 and not several:
-        raise ParameterError(
-            "y", "have two classes", "more (Only binary classification is supported)", "drop or join the others"
-        )
-    if len(found) < 2:
+    if len(seen) > 2 and not several:
+        got = "more (Only binary classification is supported)"
+        raise ParameterError("y", "have two classes", got, "drop or join the others")
+    if len(seen) < 2:
         raise ParameterError("y", "have two classes", "at most one class", "state both as classes=(negative, positive)")
     typed = labels.dtype.kind in "biuf"
-    classes = [c if typed or _kind(c) != "number" else int(c) for c in found]
+    classes = [c if typed or _kind(c) != "number" else int(c) for c in seen]
     return _class_array(sorted(classes, key=lambda c: (_kind(c), c)))
 
 
@@ -133,8 +124,8 @@ def _class_array(classes: list[Any]) -> NDArray[Any]:
     return array
 
 
-def _plain(cell: Any) -> Any:
-    """A label as a plain value of Python, by its type only; None if it is neither text nor a number.
+def _value(cell: Any) -> Any:
+    """Return a label as a plain value of Python, by its type only; None if it is neither text nor a number.
 
     Nothing that a class of its own says about a cell is run: it might raise.
     """
@@ -158,7 +149,7 @@ _READERS: tuple[tuple[type, Any], ...] = (
 
 
 def _kind(cell: Any) -> str:
-    """The kind of labels that a plain label may be compared with; empty if it is neither text nor a number."""
+    """Return the kind of labels that a plain label may be compared with; empty if it is neither text nor a number."""
     return {bool: "number", int: "number", float: "number", str: "text", bytes: "bytes"}.get(type(cell), "")
 
 

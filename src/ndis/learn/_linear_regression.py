@@ -24,10 +24,10 @@ from sklearn.utils.validation import check_is_fitted
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
-from ndis.learn._base import INTERCEPT_SHARE, stated_bound, weighted_records
 from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
 from ndis.learn._estimator import one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, unshrunk
+from ndis.learn._records import INTERCEPT_SHARE, stated_bound, weighted_records
 from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, mean_square, next_clip, tail
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
@@ -146,8 +146,9 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         """
         bounds = self._check()
         weight = None if sample_weight is None else stated_bound("weight_bound", self.weight_bound, clipped="weights")
-        rows, targets, one = self._fitted_records(X, y)
-        changed = partial(self._changed_rows, X, y) if self.count_clipped else None
+        rows, targets = self._fitted_records(X, y)
+        one = targets.ndim == 1
+        changed = partial(self._changed_rows, X if y is None else (X, y)) if self.count_clipped else None
         if weight is None:
             return self._learn(_sums((rows, targets), bounds), bounds, one=one, changed=changed)
         weighted = weighted_records(rows, targets, sample_weight, bound=weight, constant=bounds.constant)
@@ -178,7 +179,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         bounds = self._check()
         how: dict[str, Any] = {"columns": columns, "header": header, "progress": progress}
         sums = _sums(self._opened(data, target=target, **how), bounds)
-        changed = partial(self._changed_rows, data, None, **how) if self.count_clipped else None
+        changed = partial(self._changed_rows, data, **how) if self.count_clipped else None
         return self._learn(sums, bounds, one=not isinstance(target, list | tuple), changed=changed)
 
     def _check(self) -> _Bounds:

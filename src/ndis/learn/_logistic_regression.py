@@ -23,11 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 from ndis._validate import Floats, as_adjacency, as_scalar
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
-from ndis.learn._base import INTERCEPT_SHARE
 from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, shrunk
 from ndis.learn._estimator import calibrated, one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, newton
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, signs_of, stated_classes
+from ndis.learn._records import INTERCEPT_SHARE
 from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, next_clip
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
@@ -163,19 +163,15 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         """
         row_norm_bound = self._check()
         several = self.method == "rounds"
-        if self.schema is not None:
-            rows, targets, _ = self._fitted_records(X, y)
-            codes = targets.matrix().arrays()[0][:, 0]
-        else:
-            rows = self._fitted_rows(X)
-            labels = private_labels(self, y)
+        rows, codes = self._fitted_records(X, y, private_labels)
+        if self.schema is None:
             if self.classes is None:
-                self.classes_ = occurring_classes(labels, several=several)
+                self.classes_ = occurring_classes(codes, several=several)
                 self._check_classes()
-            codes = label_codes(labels, self.classes_)
+            codes = label_codes(codes, self.classes_)
         if not several:
             return self._lift(lambda: (rows, signs_of(codes)), row_norm_bound)
-        return self._descend((rows, codes[:, None]), range(len(self.classes_)), row_norm_bound)
+        return self._descend((rows, codes), range(len(self.classes_)), row_norm_bound)
 
     def fit_data(
         self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
@@ -190,14 +186,14 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
             The column of the labels. Leave it out with a schema, which names it.
         """
         row_norm_bound = self._check(files=True)
-        opened = self._opened(data, target=target, columns=columns, header=header, progress=progress)
+        rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
         codes: Any = self.classes_.astype(np.float64).tolist() if self.schema is None else range(len(self.classes_))
         if self.method == "rounds":
-            return self._descend(opened, codes, row_norm_bound)
+            return self._descend(rows, codes, row_norm_bound)
 
         def read() -> tuple[Any, Floats]:
-            rows, labels = opened.arrays(most=self.max_records)
-            return rows, label_signs(labels[:, 0], np.array(codes))
+            x, labels = rows.arrays(most=self.max_records)
+            return x, label_signs(labels[:, 0], np.array(codes))
 
         return self._lift(read, row_norm_bound)
 
@@ -244,13 +240,13 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         budget = calibrated_gradients(**self._public(), rounds=self._checked_rounds(), intervals=True)
         return 4.0 * budget.weighted_gram_noise(1, 1 + Fraction(CONSTANT_SHARE if self.fit_intercept else 0.0) ** 2)
 
-    def _descend(self, data: Any, codes: Any, row_norm_bound: float, **where: Any) -> Self:
+    def _descend(self, data: Any, codes: Any, row_norm_bound: float) -> Self:
         """Learn in rounds of gradients."""
         constant = CONSTANT_SHARE * row_norm_bound if self.fit_intercept else None
         intervals = bool(self.intervals)
         budget = calibrated_gradients(**self._public(), rounds=self._checked_rounds(), intervals=intervals)
         bits = random_bits(self.random_state)
-        sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes, intercept=constant, **where)
+        sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes, intercept=constant)
         releases = GradientReleases(sums, budget, bits, term_unit=1.0, constant=constant is not None)
         fit = partial(fit_gradients, classes=len(self.classes_), rounds=len(budget.sum_shares), intervals=intervals)
         public = {"row_norm_bound": row_norm_bound, "intercept": constant, "classes_stated": self._classes_stated()}

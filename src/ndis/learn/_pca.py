@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats
-from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.learn._covariance import check_moments, released_moments
 from ndis.learn._estimator import PrivateEstimator
@@ -30,7 +29,7 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     n_components : int or float, optional
         How many components to keep; all by default. A number between 0 and 1 keeps the fewest components that explain
         at least this share of the estimated variance. Noise adds variance to every direction.
-    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, calibration, random_state, ledger, slot
+    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, random_state, ledger, slot
         As in `PrivateCovariance`.
     schema : Schema, optional
         What is public about the table. Components and mean are those of encoded rows, in which every column has the
@@ -62,7 +61,6 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     method: str = "gram"
     sketch_size: int | None = None
     records: float | None = None
-    calibration: str = "exact"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the Gram matrix or a sketch of the rows, and find its components.
@@ -85,10 +83,9 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
             As in `PrivateCovariance.fit_data`.
         """
         check_moments(self)
-        how = {"columns": columns, "header": header, "progress": progress}
-        return self._learn(self._opened(data, **how, with_target=False))
+        return self._learn(self._opened(data, columns=columns, header=header, progress=progress, with_target=False))
 
-    def _learn(self, data: Table | Rows) -> Self:
+    def _learn(self, data: Any) -> Self:
         width, wanted = self.n_features_in_, self.n_components
         share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
         whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width

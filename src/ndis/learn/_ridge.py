@@ -12,16 +12,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
-from ndis.data import Rows, Table, open_table
-from ndis.data.table import Groups, Parts, no_cells
+from ndis.data import Rows, Table, open_rows
+from ndis.data.table import Groups, Parts, Wanted
 from ndis.errors import ParameterError
-from ndis.learn._base import INTERCEPT_SHARE, stated_bound
 from ndis.learn._estimator import PrivateEstimator, calibrated
+from ndis.learn._records import INTERCEPT_SHARE, stated_bound
 from ndis.mechanisms.gram import GramRelease
-from ndis.mechanisms.projection import RandomProjection
+from ndis.mechanisms.projection import RandomProjection, default_sketch_size
 from ndis.mechanisms.releases import ProjectionRelease
-from ndis.mechanisms.sketch_law import as_calibration
-from ndis.mechanisms.sketch_size import default_sketch_size
 
 __all__ = ["TARGET_SHARE", "PrivateRidge", "ridge_from_gram", "ridge_from_matrix", "sketching", "stated_records"]
 
@@ -63,8 +61,6 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         The number of records, if it is public. It is used only for the default sketch size.
     adjacency : {"add-remove", "replace-one"}
         Which data sets are neighbours.
-    calibration : {"exact", "paper", "lsv", "renyi"}
-        See `RandomProjection.calibrated`.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     schema : Schema, optional
@@ -109,7 +105,6 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     sketch_size: int | None = None
     records: float | None = None
     adjacency: str = "add-remove"
-    calibration: str = "exact"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release a sketch of rows and targets, and solve with it.
@@ -122,8 +117,8 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
             The private targets. With a schema it may be left out if X has the target among its columns.
         """
         scale = self._check()
-        rows, targets, one = self._fitted_records(X, y)
-        return self._learn(open_table((rows, targets)).matrix(), scale=scale, one=one)
+        rows, targets = self._fitted_records(X, y)
+        return self._learn(open_rows((rows, targets)), scale=scale, one=targets.ndim == 1)
 
     def fit_data(
         self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
@@ -141,7 +136,7 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
         if rows.widths[1] != 1:
             raise ParameterError("target", "name one column", f"{rows.widths[1]} columns")
-        return self._learn(rows, scale=scale, one=True)
+        return self._learn(rows, scale=scale, one=True, progress=progress)
 
     def _check(self) -> float:
         """Check the public parameters before any private value is read, and return the scale of the targets."""
@@ -152,14 +147,15 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         stated_records(self)
         return scale
 
-    def _learn(self, rows: Rows, *, scale: float, one: bool) -> Self:
+    def _learn(self, rows: Rows, *, scale: float, one: bool, progress: bool | None = None) -> Self:
         bound = self._row_bound()
         features, targets = rows.widths
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
         layout = {"row_norm_bound": bound, "target_bound": TARGET_SHARE * bound, "intercept": intercept}
         mechanism = sketching(self, columns=features + targets + (intercept is not None), **layout)
         scaled = _scaled(rows, scale)
-        release = self._keep(mechanism, lambda: mechanism.release(scaled, random_state=self.random_state))
+        how = {"progress": progress, "random_state": self.random_state}
+        release = self._keep(mechanism, lambda: mechanism.release(scaled, **how))
         noise = release.ridge / math.sqrt(len(release.sketch))
         split = {"features": features, "targets": targets}
         weights, self.penalty_ = ridge_from_matrix(release.gram(), **split, alpha=float(self.alpha), noise=noise)
@@ -184,22 +180,26 @@ def sketching(estimator: Any, *, columns: int, **layout: Any) -> RandomProjectio
     budget, size = estimator._budget(), estimator.sketch_size
     if size is None:
         size = default_sketch_size(columns=columns, records=stated_records(estimator), **budget)
-    public = {"adjacency": as_adjacency(estimator.adjacency), "calibration": as_calibration(estimator.calibration)}
-    rows = {"sketch_size": as_size("sketch_size", size), **layout}
-    mechanism: RandomProjection = calibrated(RandomProjection.calibrated, **budget, **public, **rows)
+    public = {"sketch_size": as_size("sketch_size", size), "adjacency": as_adjacency(estimator.adjacency), **layout}
+    mechanism: RandomProjection = calibrated(RandomProjection.calibrated, **budget, **public)
     return mechanism
 
 
-def _scaled(rows: Rows, scale: float) -> Table:
-    """Make a table of the chosen features, and of the chosen targets times a public number."""
+def _scaled(rows: Rows, scale: float) -> Rows:
+    """Return the same rows, with targets times a public number."""
 
-    def scaled(_: Groups) -> Iterator[Parts]:
+    def read(_: Groups) -> Iterator[Parts]:
         for features, values in rows.blocks():
             with np.errstate(all="ignore"):  # a warning would reveal something about the values
-                yield features, np.asarray(values, dtype=np.float64) * scale
+                scaled = np.asarray(values, dtype=np.float64) * scale
+            yield features, scaled
+
+    def cells(wanted: Wanted) -> Iterator[list[Any]]:
+        for block in map(np.hstack, read(rows.groups)):
+            yield [block[:, i] for i, _ in wanted]
 
     kinds = (frozenset({"number"}),) * sum(rows.widths)
-    return Table(kinds, no_cells, scaled, rows.names, target_width=rows.widths[1], device=rows.device)
+    return Table(kinds, cells, read, rows.names, target_width=rows.widths[1], device=rows.device).matrix()
 
 
 def ridge_from_gram(
@@ -236,7 +236,7 @@ def ridge_from_gram(
     >>> sketching = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=4000, row_norm_bound=1.6)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sketching.release(rows).save(f"{folder}/sketch.npz")
-    ...     loaded = ndis.ProjectionRelease.load(f"{folder}/sketch.npz")
+    ...     loaded = ndis.mechanisms.releases.ProjectionRelease.load(f"{folder}/sketch.npz")
     >>> weights, penalty = ridge_from_gram(loaded, target=2)
     >>> bool(np.abs(weights.ravel() - [0.5, -0.25]).max() < 0.05), penalty
     (True, 0.0)

@@ -29,7 +29,7 @@ _WIDTHS = (1e-13, 1e-15)  # relative widths of enclosures that are tried if the 
 
 @dataclass(frozen=True)
 class Request:
-    """A request to a ledger. Two requests are equal if their profiles have the same exact inputs.
+    """A request asks a ledger for one release. Two requests are equal if their profiles have the same exact inputs.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Request:
 
 
 class Account(Protocol):
-    """A kind of ledger: it knows the cost of a request and what is spent."""
+    """An account is a kind of ledger: it knows the cost of a request and what is spent."""
 
     kind: ClassVar[str]
 

@@ -13,9 +13,10 @@ from ndis._validate import Adjacency, as_adjacency
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.ledger.accounts import Account, Request
 from ndis.ledger.filters import Renyi, Shifts
-from ndis.ledger.plan import Plan, Slot
+from ndis.ledger.plan import Slot, SlotPlan
 from ndis.ledger.report import LedgerReport, curve_of, releases_of
 from ndis.ledger.store import Entry, Store
+from ndis.mechanisms.mechanism import CertifiedMechanism
 from ndis.mechanisms.receipt import Receipt
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
@@ -54,12 +55,11 @@ class Charge:
     def _checked(self, receipt: Receipt) -> Receipt:
         if not receipt.private:
             raise ParameterError("release", "be private to be paid by a ledger", "one that a seed made")
-        stated = {name: getattr(self._mechanism, f"target_{name}", None) for name in ("epsilon", "delta")}
-        stated["adjacency"] = getattr(self._mechanism, "adjacency", None)
-        for name, value in stated.items():
-            if value is not None and value != getattr(receipt, name):
+        for name, own in (("epsilon", "target_epsilon"), ("delta", "target_delta"), ("adjacency", "adjacency")):
+            value, stated = getattr(self._mechanism, own, None), getattr(receipt, name)
+            if value not in (None, stated):
                 rule = f"be that of the mechanism that was charged, with {name} {value!r}"
-                raise ParameterError("release", rule, repr(getattr(receipt, name)))
+                raise ParameterError("release", rule, repr(stated))
         return receipt
 
 
@@ -96,14 +96,11 @@ def pay(
         if slot is not None:
             raise ParameterError("slot", "come with a ledger", repr(slot), "pass ledger= as well")
         return release()
-    if not random_bits(random_state).private:
-        raise ParameterError("random_state", "be None for a release that a ledger pays", "a seed")
-    with Ledger(ledger).charge(slot, mechanism) as charge:
-        return charge.seal(release())
+    return Ledger(ledger)._pay(slot, mechanism, release, random_state)
 
 
 class Ledger:
-    """A budget for one data set, kept in one file.
+    """A ledger keeps the budget of one data set in one file.
 
     Open an existing ledger with ``Ledger(path)``, or make one with `create`. Any number of processes may use the file
     at once. A release is reserved before data is read and committed after it. A reservation without a commit counts as
@@ -130,13 +127,14 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = Store(path)
         self._account = self._opened(self._store.about)
+        self._last: tuple[Any, Request | None] = (None, None)
 
     def _opened(self, about: Mapping[str, Any]) -> Account:
         """Return the account of the file. The profile of a slot is read when it is first needed, and kept."""
         kind, target = about["kind"], (about["epsilon"], about["delta"])
-        if kind == Plan.kind:
+        if kind == SlotPlan.kind:
             slots = about["slots"].items()
-            return Plan(*target, {name: Slot(one["profile"], one["count"], self._request) for name, one in slots})
+            return SlotPlan(*target, {name: Slot(one["profile"], one["count"], self._request) for name, one in slots})
         if kind == Shifts.kind:
             return Shifts(*target, int(about["units"], 16))
         if kind == Renyi.kind:
@@ -178,15 +176,9 @@ class Ledger:
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
         account = _new_account(*budget(epsilon, delta), plan=plan, kind=kind, order=order, adjacency=relation)
-        about = {
-            "kind": account.kind,
-            "epsilon": float(epsilon),
-            "delta": float(delta),
-            "adjacency": relation,
-            "data_name": data_name,
-            **account.about(),
-        }
-        slots = account.slots.values() if isinstance(account, Plan) else ()
+        about = {"kind": account.kind, "epsilon": float(epsilon), "delta": float(delta), "adjacency": relation}
+        about |= {"data_name": data_name, **account.about()}
+        slots = account.slots.values() if isinstance(account, SlotPlan) else ()
         Store.create(path, about, {slot.digest: slot.declared.text for slot in slots})
         return cls(path)
 
@@ -204,12 +196,12 @@ class Ledger:
 
     @property
     def target_epsilon(self) -> float:
-        """Return ε of the whole budget."""
+        """Return the budget's ε."""
         return float(self._store.about["epsilon"])
 
     @property
     def target_delta(self) -> float:
-        """Return δ of the whole budget."""
+        """Return the budget's δ."""
         return float(self._store.about["delta"])
 
     @property
@@ -248,10 +240,13 @@ class Ledger:
 
     def release(self, slot: str | None, mechanism: Any, data: Any, **how: Any) -> Any:
         """Reserve, release and commit. The data is not read if the budget does not cover the release."""
-        if not random_bits(how.get("random_state")).private:
+        return self._pay(slot, mechanism, lambda: mechanism.release(data, **how), how.get("random_state"))
+
+    def _pay(self, slot: str | None, mechanism: Any, release: Callable[[], T], random_state: Any) -> T:
+        if not random_bits(random_state).private:
             raise ParameterError("random_state", "be None for a release that a ledger pays", "a seed")
         with self.charge(slot, mechanism) as charge:
-            return charge.seal(mechanism.release(data, **how))
+            return charge.seal(release())
 
     def reserve(self, slot: str | None, request: Any, *, details: Mapping[str, Any] | None = None) -> Entry:
         """Reserve the cost of a request, or raise BudgetError. It counts as spent from here on.
@@ -265,7 +260,7 @@ class Ledger:
         details : mapping, optional
             Public values to keep with the entry, such as the name of the mechanism.
         """
-        asked = Request.of(request)
+        asked = self._asked(request)
         if asked.profile.adjacency != self.adjacency:
             rule = f"have adjacency {self.adjacency!r}, like the ledger"
             raise ParameterError("request", rule, repr(asked.profile.adjacency))
@@ -313,11 +308,11 @@ class Ledger:
     @property
     def failure_probability(self) -> float | None:
         """Add up the failure probabilities of all requests so far; None for a filter, which refuses them."""
-        return self._account.failure(self._totals()["spent"]) if isinstance(self._account, Plan) else None
+        return self._account.failure(self._totals()["spent"]) if isinstance(self._account, SlotPlan) else None
 
     def plan(self) -> dict[str, tuple[PrivacyProfile, int]]:
         """Return the slots of a plan with their profiles and counts; empty for a filter."""
-        slots = self._account.slots if isinstance(self._account, Plan) else {}
+        slots = self._account.slots if isinstance(self._account, SlotPlan) else {}
         return {name: (slot.declared.profile, slot.count) for name, slot in slots.items()}
 
     def history(self) -> list[Entry]:
@@ -343,8 +338,7 @@ class Ledger:
         ...     "Privacy budget of visits" in ledger.report().to_html()
         True
         """
-        smallest, epsilon, delta = self.max_records, self.target_epsilon, self.target_delta
-        plan = self.plan().items()
+        smallest, epsilon, delta, plan = self.max_records, self.target_epsilon, self.target_delta, self.plan().items()
         neighbours = {"add-remove": "present or absent", "replace-one": "exchanged"}[self.adjacency]
         condition = f"The guarantee holds for tables with at most {smallest} records." if smallest is not None else ""
         return LedgerReport.of(
@@ -442,6 +436,15 @@ class Ledger:
         last = self._store.last()
         return self._start() if last is None else dict(last.totals)
 
+    def _asked(self, source: Any) -> Request:
+        """Describe a request. That of the last mechanism is kept, unless a model inside it may change."""
+        known, request = self._last
+        if request is None or source is not known:
+            request = Request.of(source)
+            fixed = isinstance(source, CertifiedMechanism) and not hasattr(source, "model")
+            self._last = (source, request) if fixed else (None, None)
+        return request
+
     def _request(self, digest: str) -> Request:
         """Read a profile of the file by its digest."""
         request = Request.of(PrivacyProfile.from_json(self._store.profile(digest)))
@@ -454,14 +457,14 @@ def _new_account(
     epsilon: float, delta: float, *, plan: Any, kind: str | None, order: float | None, adjacency: Adjacency
 ) -> Account:
     """Make the account of a new ledger."""
-    kinds = (Plan.kind, Shifts.kind, Renyi.kind)
-    chosen = kind or (None if plan is None else Plan.kind)
+    kinds = (SlotPlan.kind, Shifts.kind, Renyi.kind)
+    chosen = kind or (None if plan is None else SlotPlan.kind)
     if chosen not in kinds:
         raise ParameterError("kind", f"be {', '.join(map(repr, kinds[1:]))}, or come with a plan", repr(kind))
-    if (plan is not None) != (chosen == Plan.kind):
+    if (plan is not None) != (chosen == SlotPlan.kind):
         raise ParameterError("plan", "be given for a ledger of kind 'plan', and only then", f"kind {chosen!r}")
     if order is not None and chosen != Renyi.kind:
         raise ParameterError("order", "be given only for a ledger of kind 'renyi'", order)
-    if chosen == Plan.kind:
-        return Plan.of(epsilon, delta, plan, adjacency)
+    if chosen == SlotPlan.kind:
+        return SlotPlan.of(epsilon, delta, plan, adjacency)
     return Shifts.of(epsilon, delta) if chosen == Shifts.kind else Renyi.of(epsilon, delta, order)

@@ -85,7 +85,7 @@ def odometer() -> Iterator[Odometer]:
     --------
     >>> import ndis
     >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
-    >>> with ndis.odometer() as spent:
+    >>> with ndis.ledger.odometer() as spent:
     ...     for _ in range(10):
     ...         release = mechanism.release(3.0)
     >>> spent.releases, round(spent.epsilon(1e-6), 3)

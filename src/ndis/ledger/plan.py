@@ -15,7 +15,7 @@ from ndis.errors import BudgetError, ParameterError
 from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, plus, smallest_upper, units_up
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Plan", "Slot"]
+__all__ = ["Slot", "SlotPlan"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Named slots with declared profiles. A request must be dominated by its slot in each order (thm:plan).
+class SlotPlan:
+    """A plan has named slots with declared profiles. A request must be dominated by its slot in each order (thm:plan).
 
     The composed profile of all slots is certified when the ledger is made.
     """
@@ -46,7 +46,7 @@ class Plan:
     slots: Mapping[str, Slot]
 
     @classmethod
-    def of(cls, epsilon: float, delta: float, plan: Any, adjacency: Adjacency) -> Plan:
+    def of(cls, epsilon: float, delta: float, plan: Any, adjacency: Adjacency) -> SlotPlan:
         """Make the account of a plan as the user writes it: {name: (mechanism or profile, count)}."""
         if not isinstance(plan, Mapping) or not plan:
             raise ParameterError("plan", "map names to (mechanism or profile, count), at least one", repr(plan))

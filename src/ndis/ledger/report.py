@@ -16,7 +16,7 @@ from ndis.profile import Order, PrivacyProfile
 __all__ = ["LedgerReport", "curve_of", "releases_of"]
 
 _SHOWN = 500  # releases on the page; JSON has all
-_POINTS = 81  # of the curve
+_POINTS = 81  # points of the curve
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
 

@@ -1,1 +1,1 @@
-"""Mechanisms: public parameters calibrated to a budget, exact profiles, releases through exact arithmetic."""
+"""Release values with noise: each mechanism has calibrated(…), profile(), release(data), and writes receipts."""

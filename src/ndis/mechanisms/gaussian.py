@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: a query of bounded sensitivity and the least Gaussian noise, exactly calibrated.
+"""Add the least Gaussian noise to a query of bounded sensitivity, exactly calibrated.
 
 It is the simplest lift: its covariance does not depend on the data. The worst pair is the mean shift
 μ = sensitivity/noise_std (thm:mean-shift), with δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)
@@ -32,7 +32,7 @@ from ndis.profile import PrivacyProfile
 __all__ = ["GaussianMechanism", "unit_noise"]
 
 _BITS = 200  # noise and sensitivity lie between 2^-200 and 2^200
-_LARGEST = 2.0**1000  # of an entry: with its noise it is still a float
+_LARGEST = 2.0**1000  # the largest entry: with its noise it is still a float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,7 +93,7 @@ class GaussianMechanism(CertifiedMechanism):
         adjacency: Adjacency = "add-remove",
         covariance: Any = None,
     ) -> Self:
-        """The mechanism with the least noise for a budget, to about twelve digits.
+        """Find the least noise for a budget, to about twelve digits.
 
         >>> import numpy as np, ndis
         >>> shape = np.diag([1.0, 100.0])  # the second entry may move ten times as far
@@ -102,15 +102,15 @@ class GaussianMechanism(CertifiedMechanism):
         (2,)
         """
         epsilon, delta = budget(epsilon, delta)
-        reach = as_within("sensitivity", sensitivity, _BITS)
+        bound = as_within("sensitivity", sensitivity, _BITS)
         ratio = smallest_safe(
             lambda x: float(_pair(1.0, x).log_delta(epsilon)),
-            lambda x: _pair(reach, reach * x).certify(epsilon).upper,
+            lambda x: _pair(bound, bound * x).certify(epsilon).upper,
             delta=delta,
         )
         return cls(
-            noise_std=reach * ratio,
-            sensitivity=reach,
+            noise_std=bound * ratio,
+            sensitivity=bound,
             epsilon=epsilon,
             delta=delta,
             adjacency=adjacency,
@@ -118,11 +118,11 @@ class GaussianMechanism(CertifiedMechanism):
         )
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee at every ε, exactly."""
+        """Return the guarantee at every ε, exactly."""
         return PrivacyProfile(_pair(self.sensitivity, self.noise_std), adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
-        """Two data sets whose answers are as far apart as the sensitivity allows, if the query has such data sets."""
+        """Name two data sets whose answers are as far apart as the sensitivity allows, if the query has any."""
         return (Attained("answers that differ by the whole sensitivity", self.profile()),)
 
     @payable
@@ -165,7 +165,7 @@ class GaussianMechanism(CertifiedMechanism):
 
 
 def _pair(sensitivity: float, noise_std: float) -> GaussianPair:
-    """The worst pair: a shift of sensitivity/noise_std standard deviations, rounded up."""
+    """Return the worst pair: a shift of sensitivity/noise_std standard deviations, rounded up."""
     return GaussianPair.from_ratios(1.0, shift=math.nextafter(sensitivity / noise_std, math.inf))
 
 
@@ -218,7 +218,7 @@ def _entry(x: Any) -> Fraction:
 
 @lru_cache(maxsize=64)
 def unit_noise(epsilon: float, delta: float) -> float:
-    """1/μ: the noise that a sensitivity of 1 needs.
+    """Return 1/μ, the noise that a sensitivity of 1 needs.
 
     >>> round(unit_noise(1.0, 1e-6), 6)
     4.224679

@@ -1,4 +1,4 @@
-"""The Gram mechanism: XᵀX of clipped rows plus symmetric Gaussian noise of the smallest scale.
+"""Release XᵀX of clipped rows plus symmetric Gaussian noise of the smallest scale.
 
 One record moves XᵀX by xxᵀ, so neighbours are a mean shift of at most l²/s. For a replaced record the shift is at most
 √2·l²/s, and orthogonal rows at the bound attain it. The proof is thm:gram-mechanism.
@@ -36,7 +36,7 @@ __all__ = ["GramMechanism", "GramRelease", "noisy_gram", "shift_profile", "squar
 
 @dataclass(frozen=True, kw_only=True)
 class GramMechanism(RowMechanism["GramRelease"]):
-    """The Gram matrix of the rows with symmetric Gaussian noise, (ε, δ)-private.
+    """Releases the Gram matrix of the rows with symmetric Gaussian noise, (ε, δ)-private.
 
     Make one with `calibrated`, which finds the least noise for a budget. Or use `with_noise`, which finds the budget of
     a noise level. The constructor refuses noise that does not meet its ε and δ with a certificate.
@@ -44,7 +44,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
     Parameters
     ----------
     noise_std : float
-        s: the standard deviation on the diagonal; beside it, it is s/√2.
+        s: the standard deviation on the diagonal; off the diagonal it is s/√2.
     row_norm_bound : float
         Public bound on the Euclidean norm of the features of a row; the mechanism clips longer rows.
     epsilon, delta : float
@@ -97,10 +97,10 @@ class GramMechanism(RowMechanism["GramRelease"]):
         intercept: float | None = None,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
     ) -> Self:
-        """The mechanism with the least noise for a budget, to about twelve digits; parameters as in the class."""
+        """Find the least noise for a budget, to about twelve digits; parameters as in the class."""
         layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
-        reach = root_up(squared_sensitivity(layout, as_adjacency(adjacency)))
-        scale = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=reach).noise_std
+        bound = root_up(squared_sensitivity(layout, as_adjacency(adjacency)))
+        scale = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=bound).noise_std
         return cls(noise_std=scale, epsilon=epsilon, delta=delta, adjacency=adjacency, **bounds_of(layout))
 
     @classmethod
@@ -115,7 +115,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
         intercept: float | None = None,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
     ) -> Self:
-        """The mechanism with this noise. Its `target_epsilon` is what the certified profile gives at `delta`.
+        """Make the mechanism with this noise. Its `target_epsilon` is what the certified profile gives at `delta`.
 
         >>> import ndis
         >>> mechanism = ndis.GramMechanism.with_noise(noise_std=10.0, delta=1e-6, row_norm_bound=2.0)
@@ -132,15 +132,15 @@ class GramMechanism(RowMechanism["GramRelease"]):
 
     @property
     def sensitivity(self) -> float:
-        """By how much neighbours may differ in Frobenius norm, rounded up: l², or √2·l² for a replaced record."""
+        """Return how far neighbours may differ in Frobenius norm, rounded up: l², or √2·l² for a replaced record."""
         return root_up(self._squared_sensitivity())
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee at every ε, exactly: the worst neighbours are known."""
+        """Return the guarantee at every ε, exactly: the worst neighbours are known."""
         return shift_profile(root_up(self._squared_sensitivity() / Fraction(self.noise_std) ** 2), self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
-        """Neighbours on which the output has these exact profiles.
+        """List neighbours on which the output has these exact profiles.
 
         For "replace-one" these are two rows at the bound, as near to orthogonal as the grid, the targets and the
         constant allow. In one column a row at the bound against a zero row is the worst.
@@ -148,17 +148,15 @@ class GramMechanism(RowMechanism["GramRelease"]):
         layout = self._row_layout
         alone = layout.joint_norm_bound_squared**2
         if self.adjacency == "add-remove":
-            return (self._found("no rows, and one row at the bound", alone),)
-        zero = self._found("one row at the bound, and one row that cannot be read", alone)
+            return (self._neighbours("no rows, and one row at the bound", alone),)
+        zero = self._neighbours("one row at the bound, and one row that cannot be read", alone)
         columns = "two" if self.target_bound is None and self.intercept is None else "five"
         both = f"two rows at the bound, orthogonal as far as the bounds allow ({columns} or more feature columns)"
-        return zero, self._found(both, two_rows(layout))
+        return zero, self._neighbours(both, two_rows(layout))
 
     # ------------------------------------------------------------------ the release
 
-    def _draw(
-        self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
-    ) -> GramRelease:
+    def _draw(self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None) -> GramRelease:
         sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
         released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid, **stated}
         return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released))
@@ -168,7 +166,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
     def _squared_sensitivity(self) -> Fraction:
         return squared_sensitivity(self._row_layout, self.adjacency)
 
-    def _found(self, words: str, squared_distance: Fraction) -> Attained:
+    def _neighbours(self, words: str, squared_distance: Fraction) -> Attained:
         shift = root_down(squared_distance / Fraction(self.noise_std) ** 2)
         return Attained(words, shift_profile(shift, self.adjacency))
 
@@ -177,12 +175,12 @@ class GramMechanism(RowMechanism["GramRelease"]):
 
 
 def squared_sensitivity(layout: RowLayout, adjacency: Adjacency) -> Fraction:
-    """l⁴, or 2l⁴ for a replaced record."""
+    """Return l⁴, or 2l⁴ for a replaced record."""
     return layout.joint_norm_bound_squared**2 * (1 if adjacency == "add-remove" else 2)
 
 
 def two_rows(layout: RowLayout) -> Fraction:
-    """‖xxᵀ − yyᵀ‖_F² of two legal integer rows, as large as a simple choice makes it.
+    """Compute ‖xxᵀ − yyᵀ‖_F² of two legal integer rows, as large as a simple choice makes it.
 
     x has its features along the first axis. y has the target reversed, and a first entry that brings xᵀy as near to 0
     as the grid allows. The other features of y take its norm to the bound exactly: by Lagrange's theorem four squares
@@ -198,12 +196,12 @@ def two_rows(layout: RowLayout) -> Fraction:
 
 
 def shift_profile(shift: float, adjacency: Adjacency) -> PrivacyProfile:
-    """The profile of a mean shift of so many standard deviations between neighbours of this kind."""
+    """Return the profile of a mean shift, in standard deviations, between neighbours of this kind."""
     return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift), adjacency=adjacency)
 
 
 def noisy_gram(gram: Gram, *, noise_std: float, random_state: Any = None) -> ExactSample:
-    """XᵀX plus symmetric noise of variance s² on the diagonal and s²/2 beside it, drawn exactly.
+    """Add symmetric noise to XᵀX, of variance s² on the diagonal and s²/2 off it, drawn exactly.
 
     Parameters
     ----------
@@ -226,9 +224,9 @@ def noisy_gram(gram: Gram, *, noise_std: float, random_state: Any = None) -> Exa
     exact, variance = gram.exact(ridge=0), Fraction(noise_std) ** 2
     upper = np.triu_indices(len(exact.numerators), 1)
     diagonal = ExactArray(np.diag(exact.numerators), exact.denominator)
-    beside = ExactArray(exact.numerators[upper], exact.denominator)
+    above = ExactArray(exact.numerators[upper], exact.denominator)
     on = exact_normal(diagonal, noise_variance=variance, grid=grid, random_state=bits)
-    off = exact_normal(beside, noise_variance=variance / 2, grid=grid, random_state=bits)
+    off = exact_normal(above, noise_variance=variance / 2, grid=grid, random_state=bits)
     integers = np.zeros(exact.shape, dtype=object)
     integers[upper] = off.integers
     integers += integers.T
@@ -243,7 +241,7 @@ def noisy_gram(gram: Gram, *, noise_std: float, random_state: Any = None) -> Exa
 class GramRelease(GaussianRelease, MomentEstimates):
     """A noisy Gram matrix and everything that the public may know about it.
 
-    Anything computed from it is as private as it is. `save` writes one JSON file. `load` makes the mechanism of the
+    Anything computed from it is just as private. `save` writes one JSON file. `load` makes the mechanism of the
     receipt again, and so certifies it.
 
     Attributes
@@ -287,25 +285,25 @@ class GramRelease(GaussianRelease, MomentEstimates):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, empty if the data had none."""
+        """Return the names of the columns, empty if the data had none."""
         return tuple(self.receipt.parameters["names"])
 
     @property
     def targets(self) -> int:
-        """How many of the columns, behind the features, are targets."""
+        """Count the target columns, which stand behind the features."""
         return int(self.receipt.parameters["targets"])
 
     @property
     def noise_variance(self) -> float:
-        """s²: the variance on the diagonal; half of it beside the diagonal."""
+        """Return s², the variance on the diagonal; off the diagonal it is half of that."""
         return self.mechanism.noise_std**2
 
     def gram(self) -> NDArray[np.float64]:
-        """The released matrix, unbiased for DᵀD of the clipped rows. Not always positive semi-definite."""
+        """Return the released matrix, unbiased for DᵀD of the clipped rows. Not always positive semi-definite."""
         return self.values.copy()
 
     def error_bound(self, confidence: float = 0.95) -> float:
-        """A number that ‖gram() − DᵀD‖ exceeds with probability at most 1 − `confidence`; from public values only.
+        """Bound ‖gram() − DᵀD‖ with probability at least `confidence`, from public values only.
 
         The noise is s·(G + Gᵀ)/2, with G of independent standard normals. Its largest eigenvalue has a mean of at
         most s·√(2d), by comparison with √2·gᵀx (Sudakov and Fernique), and it is s-Lipschitz in the normals. So
@@ -321,7 +319,7 @@ class GramRelease(GaussianRelease, MomentEstimates):
 
 
 def _mechanism(receipt: Receipt) -> GramMechanism:
-    """The mechanism of a receipt, certified."""
+    """Make the mechanism of a receipt, certified."""
     if receipt.mechanism != GramMechanism.__name__:
         raise ParameterError("mechanism of the receipt", f"be {GramMechanism.__name__!r}", repr(receipt.mechanism))
     mechanism: GramMechanism

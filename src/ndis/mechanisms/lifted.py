@@ -43,7 +43,7 @@ class GaussianOutput(Protocol):
     """
 
     def distribution(self, data: Any) -> tuple[Any, Any]:
-        """Mean (d,) and covariance (d, d), private: integers, fractions or floats, taken as exact, or ExactArrays.
+        """Return mean (d,) and covariance (d, d), private: integers, fractions or floats, or ExactArrays, all exact.
 
         If both are ExactArrays (`ndis.exact_array` makes one), the receipt calls the law exact. Otherwise it says that
         the law was computed in floats. The receipt tells which, so return one type whatever the data are. In one
@@ -52,11 +52,11 @@ class GaussianOutput(Protocol):
         """
 
     def sensitivity(self, noise_variance: float) -> Envelope:
-        """How far neighbours can be apart at this noise variance, as bounds rounded up. Public."""
+        """Bound how far neighbours can be apart at this noise variance, rounded up. Public."""
 
 
 def lift(model: GaussianOutput, *, epsilon: float, delta: float, bound: Bound = "exact") -> LiftedMechanism:
-    """The mechanism that releases `model` with the smallest noise variance for the budget.
+    """Make the mechanism that releases `model` with the smallest noise variance for the budget.
 
     It draws from the additive-noise family (def:additive-noise-family). The worst δ over neighbours falls as the noise
     grows, because more noise is post-processing. The search needs this only to find a small noise. The noise variance
@@ -141,19 +141,17 @@ class LiftedMechanism(CertifiedMechanism):
         _check_model(self.model)
         bound = as_bound(self.bound)
         used = _within_budget(self.model, noise, epsilon, delta, bound)
-        values = {
-            "noise_variance": noise, "target_epsilon": epsilon, "target_delta": delta, "bound_used": used
-        }
+        values = {"noise_variance": noise, "target_epsilon": epsilon, "target_delta": delta, "bound_used": used}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property
     def adjacency(self) -> Adjacency:
-        """Which data sets are neighbours; the model says so."""
+        """Say which data sets are neighbours; the model knows."""
         return as_adjacency(getattr(self.model, "adjacency", "add-remove"))
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee at every ε: the worst case over the model's envelope.
+        """Return the guarantee at every ε: the worst case over the model's envelope.
 
         The bound that gave the noise plays no part.
         If the model knows its worst pairs, it is the profile of the pairs. Otherwise see `EnvelopeProfile`.
@@ -162,7 +160,7 @@ class LiftedMechanism(CertifiedMechanism):
         return envelope_profile(envelope, epsilon=self.target_epsilon, adjacency=self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
-        """The worst neighbours that the model knows, if it knows any."""
+        """List the worst neighbours that the model knows, if it knows any."""
         known = getattr(self.model, "attained", None)
         return tuple(known(self.noise_variance)) if callable(known) else ()
 
@@ -222,7 +220,7 @@ class LiftedMechanism(CertifiedMechanism):
 
 
 def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:
-    """N(μ, Σ + vI) on two data sets, as an ordered pair. The moments are exact, and each number is rounded once.
+    """Return N(μ, Σ + vI) on two data sets, as an ordered pair. The moments are exact, and each number is rounded once.
 
     >>> noisy_pair([0.5], [[1.0]], [0], [[3.0]], 1.0).variance_ratio
     array([0.5])
@@ -248,18 +246,18 @@ def _check_model(model: Any) -> None:
 
 
 def _declared(model: Any, noise_variance: float, bound: Bound) -> Envelope:
-    """The envelope for the bound. For bound="paper" it is the paper's own, if the model has one."""
+    """Return the envelope for the bound. For bound="paper" it is the paper's own, if the model has one."""
     paper = getattr(model, "sensitivity_paper", None)
     if bound != "paper" or not callable(paper):
         return as_envelope(model.sensitivity(noise_variance))
-    found = paper(noise_variance)
-    if not isinstance(found, LoewnerEnvelope):
-        raise ParameterError("sensitivity_paper", "return a LoewnerEnvelope", type(found).__name__)
-    return found
+    envelope = paper(noise_variance)
+    if not isinstance(envelope, LoewnerEnvelope):
+        raise ParameterError("sensitivity_paper", "return a LoewnerEnvelope", type(envelope).__name__)
+    return envelope
 
 
 def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: float, bound: Bound) -> str:
-    """The name of the bound that certifies δ(ε) ≤ δ over the declared envelope; refused if no bound does."""
+    """Name the bound that certifies δ(ε) ≤ δ over the declared envelope; refused if no bound does."""
     reached, used = certified_worst_delta(_declared(model, noise_variance, bound), epsilon, bound)
     remedy = "lift() finds one for a budget"
     check_budget("noise_variance", noise_variance, reached, epsilon=epsilon, delta=delta, remedy=remedy)
@@ -267,31 +265,29 @@ def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: flo
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    """The public parameters of a model, for the receipt: the fields of a dataclass, otherwise only its name."""
-    found: dict[str, Any] = {"name": type(model).__name__}
-    if is_dataclass(model):
-        found |= {one.name: _plain(getattr(model, one.name)) for one in fields(model)}
-    return found
+    """List the public parameters of a model, for the receipt: the fields of a dataclass, otherwise only its name."""
+    own = fields(model) if is_dataclass(model) else ()
+    return {"name": type(model).__name__} | {one.name: _json_value(getattr(model, one.name)) for one in own}
 
 
-def _plain(value: Any) -> Any:
-    """A public parameter in full, in the types of JSON, or as text if JSON has no type for it.
+def _json_value(value: Any) -> Any:
+    """Write a public parameter in full, in the types of JSON, or as text if JSON has no type for it.
 
-    >>> _plain(np.array([[0.1], [float("inf")]]))
+    >>> _json_value(np.array([[0.1], [float("inf")]]))
     [[0.1], ['inf']]
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> _plain(2.0 * RBF(np.array([0.5, 1.0]), "fixed"))["parameters"]["k2"]
+    >>> _json_value(2.0 * RBF(np.array([0.5, 1.0]), "fixed"))["parameters"]["k2"]
     {'kernel': 'RBF', 'parameters': {'length_scale': [0.5, 1.0], 'length_scale_bounds': 'fixed'}}
     """
     if isinstance(value, np.ndarray | np.generic):
         known = value.dtype.kind in "biUO" or value.dtype in (np.float16, np.float32, np.float64)
-        return _plain(value.tolist()) if known else repr(value)
+        return _json_value(value.tolist()) if known else repr(value)
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     kernels = sys.modules.get("sklearn.gaussian_process.kernels")
     if kernels is not None and isinstance(value, kernels.Kernel):
         given = value.get_params(deep=False)  # a kernel within it is written in its place
-        return {"kernel": type(value).__name__, "parameters": {name: _plain(each) for name, each in given.items()}}
+        return {"kernel": type(value).__name__, "parameters": {name: _json_value(each) for name, each in given.items()}}
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

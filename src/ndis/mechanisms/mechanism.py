@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Attained:
-    """Two neighbouring data sets, in words, and the exact profile of the mechanism's output on them.
+    """Describes two neighbouring data sets in words, with the exact profile of the mechanism's output on them.
 
     The profile of a mechanism is an upper bound over all neighbours. This profile is a lower bound: a claim that
     contradicts it is false.
@@ -49,13 +49,13 @@ class Mechanism(Protocol):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Which data sets are neighbours."""
+        """Say which data sets are neighbours."""
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee: no neighbours are worse, in either order."""
+        """Return the guarantee: no neighbours are worse, in either order."""
 
     def attained(self) -> tuple[Attained, ...]:
-        """The worst known neighbours, from public parameters only."""
+        """List the worst known neighbours, from public parameters only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class CertifiedMechanism(_Target):
         return float(self.profile().epsilon(delta))
 
     def delta(self, epsilon: float) -> float:
-        """Return δ of the guarantee at ε."""
+        """Return the δ that is guaranteed at ε."""
         return float(self.profile().delta(epsilon))
 
     def arguments(self) -> dict[str, Any]:

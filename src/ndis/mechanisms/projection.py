@@ -1,4 +1,4 @@
-"""Private random projection: a sketch with the law of DᵀG and a public ridge (def:grp, alg::RP mechanism).
+"""Release a random projection: a sketch with the law of DᵀG and a public ridge (def:grp, alg::RP mechanism).
 
 The r rows of the sketch are independent draws from N(0, DᵀD + λI). Rows of the data are clipped to norm l, and the
 ridge λ is public. This is the law of L·Z with LLᵀ = DᵀD + λI: one pass over the data, then d·r normals.
@@ -6,30 +6,34 @@ ridge λ is public. This is the law of L·Z with LLᵀ = DᵀD + λI: one pass o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Self
 
 from ndis._json import only_keys
 from ndis._search import budget, first_safe_epsilon
-from ndis._validate import Adjacency, as_scalar
+from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
 from ndis.gram.poisson import LEAST_RATE, PoissonRows
+from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.mechanism import Attained, settle
 from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
-from ndis.mechanisms.sketch_law import ProjectionLaw, as_calibration, calibrated_ridge, certified_delta
+from ndis.mechanisms.sketch_law import ProjectionLaw, certified_delta, smallest_ridge
 from ndis.noise.bits import RandomBits
 from ndis.profile import PrivacyProfile
 
-__all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism"]
+__all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism", "SketchSizes", "default_sketch_size"]
+
+_CALIBRATIONS = ("exact", "given", "paper", "lsv", "renyi")  # how a ridge was found; `ndis.paper` has the last three
 
 
 @dataclass(frozen=True, kw_only=True)
 class SketchMechanism(RowMechanism[ProjectionRelease]):
-    """What the three projections share: the public parameters of a sketch, a certified budget, and the release."""
+    """The three projections share the public parameters of a sketch, a certified budget, and the release."""
 
     sketch_size: int
     row_norm_bound: float
@@ -42,6 +46,8 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     def __post_init__(self, epsilon: float, delta: float) -> None:
         target = budget(epsilon, delta)
+        if self.calibration not in _CALIBRATIONS:
+            raise ParameterError("calibration", f"be one of {', '.join(_CALIBRATIONS)}", repr(self.calibration))
         law = self._law_of({**self._parameters(), "delta": target[1]})
         settle(
             self,
@@ -49,13 +55,12 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
             "ridge",
             lambda epsilon: certified_delta(law, epsilon),
             remedy="calibrated() finds a ridge for a budget, with_ridge() the budget of a ridge",
-            calibration=as_calibration(self.calibration),
             **{name: getattr(law, name) for name in _LAW},
             **self._own(law),
         )
 
     def _own(self, law: ProjectionLaw) -> dict[str, Any]:
-        """The checked parameters that only this kind of projection has."""
+        """Return the checked parameters that only this kind of projection has."""
         return {}
 
     @classmethod
@@ -70,20 +75,14 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         target_bound: float | None = None,
         intercept: float | None = None,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
-        calibration: str = "exact",
         **own: Any,
     ) -> Self:
-        """The mechanism with the smallest ridge for a budget, to about twelve digits (alg::RP mechanism, corrected).
+        """Find the smallest ridge for a budget, to about twelve digits (alg::RP mechanism, corrected).
+
+        It is l²(1/p* − 1) = l²/h*. `ndis.paper.calibrated_projection` has the larger ridges of other analyses.
 
         Parameters
         ----------
-        calibration : str
-            - ``"exact"``: the smallest ridge, l²(1/p* − 1) = l²/h*, whose certified δ meets the target;
-            - ``"paper"``: l²/p*, as printed, which is larger by l²;
-            - ``"lsv"``: l²/p_LSV, Sheffet's least-singular-value analysis;
-            - ``"renyi"``: the smallest ridge for the Rényi bound on δ (Gaussian mixing).
-
-            All give the same mechanism with another ridge, and `profile` is exact for each.
         epsilon, delta, sketch_size, row_norm_bound, adjacency, target_bound, intercept, fractional_bits
             As in the class.
         own
@@ -94,24 +93,24 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         BudgetError
             If no ridge meets the budget.
         """
-        if as_calibration(calibration) == "given":
-            raise ParameterError("calibration", "be a way to find a ridge", "'given'", "with_ridge() takes a ridge")
+        if "calibration" in own:
+            remedy = "ndis.paper.calibrated_projection has the ridges of other analyses"
+            raise ParameterError("calibration", "be left out", repr(own["calibration"]), remedy)
         epsilon, delta = budget(epsilon, delta)
         bounds = bounds_of(row_bounds(row_norm_bound, target_bound, intercept, fractional_bits))
         public: dict[str, Any] = {"sketch_size": sketch_size, "adjacency": adjacency, **bounds}
         public |= cls._chosen(public, own, epsilon, delta)
         law = cls._law_of({**public, "ridge": 1.0, "delta": delta})
-        ridge = calibrated_ridge(law, calibration, epsilon=epsilon, delta=delta)
-        return cls(ridge=ridge, epsilon=epsilon, delta=delta, calibration=calibration, **public)
+        return cls(ridge=smallest_ridge(law, epsilon, delta), epsilon=epsilon, delta=delta, **public)
 
     @classmethod
     def _chosen(cls, public: dict[str, Any], own: dict[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
-        """The parameters that only this kind has, as given or as chosen from public numbers."""
+        """Return the parameters that only this kind has, as given or as chosen from public numbers."""
         return own
 
     @classmethod
     def with_ridge(cls, *, ridge: float, delta: float, **public: Any) -> Self:
-        """The mechanism with this ridge. Its `target_epsilon` is what the certified profile gives at `delta`.
+        """Make the mechanism with this ridge. Its `target_epsilon` is what the certified profile gives at `delta`.
 
         >>> import ndis
         >>> mechanism = ndis.RandomProjection.with_ridge(ridge=20.0, delta=1e-6, sketch_size=100, row_norm_bound=1.0)
@@ -127,7 +126,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     @property
     def law(self) -> ProjectionLaw:
-        """The law of the sketch, which the auditor asks for."""
+        """Return the law of the sketch, which the auditor asks for."""
         return self._law_of({**self._parameters(), "delta": self.target_delta})
 
     def _parameters(self) -> dict[str, Any]:
@@ -136,7 +135,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     @classmethod
     def _law_of(cls, values: Mapping[str, Any]) -> ProjectionLaw:
-        """The law of a mechanism with these parameters, all but the budget needed."""
+        """Return the law of a mechanism with these parameters, all but the budget needed."""
         names = {one.name: one.default is MISSING for one in fields(cls) if one.init} | {"delta": True}
         missing = [name for name, needed in names.items() if needed and name not in values]
         unknown = [name for name in values if name not in names]
@@ -147,15 +146,15 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
 
     @property
     def leverage(self) -> float:
-        """h = l²/λ: the most that one record may have against all others. The paper's p is h/(1+h) (def: leverage)."""
+        """Return h = l²/λ, the most that one record may have. The paper's p is h/(1+h) (def: leverage)."""
         return float(self.law.squared_bound) / self.ridge
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee at every ε, exactly: the worst neighbours are known (thm:RP-mech-DP)."""
+        """Return the guarantee at every ε, exactly: the worst neighbours are known (thm:RP-mech-DP)."""
         return self.law.profile()
 
     def attained(self) -> tuple[Attained, ...]:
-        """Neighbours on which the output has these exact profiles; see `ProjectionLaw.attained`."""
+        """List neighbours on which the output has these exact profiles; see `ProjectionLaw.attained`."""
         return self.law.attained()
 
     # ------------------------------------------------------------------ the release
@@ -166,7 +165,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         return draw_release(self, gram, ridge=self.ridge, bits=bits, released=stated, progress=progress)
 
     def ridge_in(self, released: Mapping[str, Any]) -> float:
-        """The ridge of a release, from the values in its receipt that came out with the sketch."""
+        """Return the ridge of a release, from the values in its receipt that came out with the sketch."""
         only_keys("parameters of the receipt", released, ("released_ridge",))
         return self.ridge
 
@@ -182,10 +181,119 @@ _LAW = (
 )  # the parameters that a mechanism shares with its law
 
 
+# ---------------------------------------------------------------------- the size of a sketch
+
+_CLOSE = 1.1  # a bound within 10 % of the best on the table counts as good
+_ROWS_PER_COLUMN = 100  # the least: sampling then adds about one per cent to the squared error
+_ENTRIES = 1 << 16  # entries of a sketch by default: a second or two
+_MOST_ENTRIES = 1 << 18  # entries of a sketch, if the number of records is known and is as large: some seconds
+
+
+@dataclass(frozen=True)
+class SketchSizeRow:
+    """A row of the table is one choice.
+
+    Attributes
+    ----------
+    sketch_size : int
+    ridge : float
+        The smallest one for the budget.
+    error_bound : float
+        ‖gram() − DᵀD‖ stays below it with the given confidence, if ‖DᵀD‖ ≤ `gram_norm_bound`.
+    ridge_ratio : float
+        This ridge over the one of the paper, l²/p*.
+    """
+
+    sketch_size: int
+    ridge: float
+    error_bound: float
+    ridge_ratio: float
+
+
+@dataclass(frozen=True)
+class SketchSizes:
+    """The table lists choices, smallest sketch first, and the recommended one.
+
+    Attributes
+    ----------
+    rows : tuple of SketchSizeRow
+    recommended : int
+        The smallest sketch that meets the target error. Without a target, the smallest one whose bound is within 10 %
+        of the best on the table. The bound falls slowly, so this is mostly the largest size or the one before. A
+        release draws d·r numbers at about 15 µs each: pass `target_error`, or the `sketch_sizes` that you can afford.
+    """
+
+    rows: tuple[SketchSizeRow, ...]
+    recommended: int
+
+    def to_rows(self) -> list[dict[str, float]]:
+        """Return the table as plain values, one dictionary per row."""
+        return [vars(row).copy() for row in self.rows]
+
+    def __repr__(self) -> str:
+        lines = [f"{'sketch_size':>11} {'ridge':>12} {'error bound':>12} {'of paper':>9}"]
+        for row in self.rows:
+            mark = "  <- recommended" if row.sketch_size == self.recommended else ""
+            lines.append(
+                f"{row.sketch_size:>11} {row.ridge:>12.6g} {row.error_bound:>12.6g} {row.ridge_ratio:>9.4f}{mark}"
+            )
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw ridge and error bound against the size of the sketch and return the axes."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots()[1]
+        sizes = [row.sketch_size for row in self.rows]
+        ax.loglog(sizes, [row.error_bound for row in self.rows], marker="o", label="error bound")
+        ax.loglog(sizes, [row.ridge for row in self.rows], marker="s", label="ridge")
+        ax.axvline(self.recommended, color="0.6", linestyle="--", label=f"recommended: {self.recommended}")
+        ax.set(xlabel="sketch size", ylabel="spectral norm")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False)
+        return ax
+
+
+def default_sketch_size(*, columns: int, epsilon: float, delta: float, records: float | None = None) -> int:
+    """Choose the rows of an estimator's sketch if the user does not, from public numbers only.
+
+    Least squares on a sketch of r rows has at least the noise of least squares on r records. So more rows than records
+    serve little. The privacy noise of an entry of the Gram matrix is about l²κ for every large r, with κ = 1/(√2·μ) and
+    μ the shift that (ε, δ) allows. The noise of sampling is at most l²·records/√r. It is below the privacy noise if
+    r ≥ (records/κ)². So for records that are known, r is the smaller of records and (records/κ)², up to 2¹⁸ entries.
+    Otherwise the sketch has 2¹⁶ entries. It always has at least 100 rows per column.
+
+    Parameters
+    ----------
+    columns : int
+        All columns of the sketch, targets and constant included.
+    epsilon, delta : float
+    records : float, optional
+        The number of records, if it is public.
+
+    Examples
+    --------
+    >>> default_sketch_size(columns=6, epsilon=1.0, delta=1e-6)
+    10922
+    >>> [default_sketch_size(columns=6, epsilon=1.0, delta=1e-6, records=n) for n in (500, 20_000, 1_000_000)]
+    [600, 20000, 43690]
+    """
+    least = _ROWS_PER_COLUMN * columns
+    if records is None:
+        return max(least, _ENTRIES // columns)
+    noise = unit_noise(epsilon, delta)
+    serving = min(records, 2.0 * (records / noise) ** 2)
+    return max(least, int(min(serving, _MOST_ENTRIES // columns)))
+
+
+# ---------------------------------------------------------------------- the mechanisms
+
+
 @loadable
 @dataclass(frozen=True, kw_only=True)
 class RandomProjection(SketchMechanism):
-    """A sketch of r synthetic rows with the second moments of the data, (ε, δ)-private (thm:RP-mech-DP).
+    """Releases a sketch of r synthetic rows with the second moments of the data, (ε, δ)-private (thm:RP-mech-DP).
 
     Make one with `calibrated`, which finds the smallest ridge for a budget. Or use `with_ridge`, which finds the budget
     of a ridge. The constructor refuses a ridge that does not meet its ε and δ with a certificate.
@@ -209,7 +317,7 @@ class RandomProjection(SketchMechanism):
     fractional_bits : int
         k: rows are rounded onto the grid bound·2⁻ᵏ.
     calibration : str
-        How the ridge was found.
+        How the ridge was found: "exact", "given", or by an analysis of `ndis.paper`.
 
     Examples
     --------
@@ -219,11 +327,95 @@ class RandomProjection(SketchMechanism):
     (35.540172, 1.398659)
     """
 
+    @classmethod
+    def sizes(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        row_norm_bound: float,
+        columns: int,
+        sketch_sizes: Iterable[int] | None = None,
+        gram_norm_bound: float = 0.0,
+        confidence: float = 0.95,
+        target_error: float | None = None,
+        adjacency: Adjacency = "add-remove",
+        target_bound: float | None = None,
+        intercept: float | None = None,
+    ) -> SketchSizes:
+        """Compare sizes of a sketch: the ridge and the error bound of each, from public numbers only.
+
+        A larger sketch needs more ridge, about in proportion to √r, and averages more draws. The bound is
+        (2η + η²)·(‖DᵀD‖ + ridge) with η = √(d/r) + √(2 ln(2/β)/r) (thm:mech-rp-utility, with the constants of
+        Davidson and Szarek). It falls with r towards a floor that the budget sets.
+
+        Parameters
+        ----------
+        columns : int
+            d: features and targets, without the constant column.
+        sketch_sizes : iterable of int, optional
+            The sizes to compare; by default powers of two from about 4·d to 4096·d. A release draws d·r numbers at
+            about 15 µs each. Without `target_error` nearly the largest size is recommended, so name the sizes you can
+            afford.
+        gram_norm_bound : float
+            A public guess of ‖DᵀD‖, at most records·l². At the default, 0, the table shows only the cost of the ridge.
+        confidence : float
+            1 − β.
+        target_error : float, optional
+            The error to reach.
+        epsilon, delta, row_norm_bound, adjacency, target_bound, intercept
+            As for `RandomProjection.calibrated`.
+
+        Raises
+        ------
+        ParameterError
+            If no size on the table meets `target_error`.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> table = ndis.RandomProjection.sizes(
+        ...     epsilon=1.0, delta=1e-6, row_norm_bound=1.0, columns=5, sketch_sizes=[100, 1000, 10000],
+        ...     gram_norm_bound=1e4,
+        ... )
+        >>> table.recommended, [round(row.ridge, 2) for row in table.rows]
+        (10000, [35.54, 99.99, 304.2])
+        """
+        d = as_size("columns", columns) + (intercept is not None)
+        beta = 1.0 - as_one_probability("confidence", confidence)
+        norm = as_not_negative("gram_norm_bound", gram_norm_bound)
+        start = 4 << max(d - 1, 1).bit_length()
+        wanted: Any = [start << k for k in range(11)] if sketch_sizes is None else sketch_sizes
+        if not isinstance(wanted, Iterable):
+            raise ParameterError("sketch_sizes", "be several sizes", repr(wanted), "one size is [size]")
+        sizes = sorted({as_size("sketch_sizes", r) for r in wanted})
+        if not sizes:
+            raise ParameterError("sketch_sizes", "name at least one size", "none")
+
+        public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "target_bound": target_bound}
+        public |= {"intercept": intercept, "adjacency": adjacency, "epsilon": epsilon, "delta": delta}
+
+        def row(r: int) -> SketchSizeRow:
+            mechanism = cls.calibrated(sketch_size=r, **public)
+            eta = math.sqrt(d / r) + math.sqrt(2.0 * math.log(2.0 / beta) / r)
+            paper = mechanism.ridge * (1.0 + mechanism.leverage)  # l²/p* = λ + l²
+            error = (2.0 * eta + eta**2) * (norm + mechanism.ridge)
+            return SketchSizeRow(r, mechanism.ridge, error, mechanism.ridge / paper)
+
+        rows = tuple(row(r) for r in sizes)
+        best = min(one.error_bound for one in rows)
+        goal = _CLOSE * best if target_error is None else as_scalar("target_error", target_error)
+        good = [one.sketch_size for one in rows if one.error_bound <= goal]
+        if not good:
+            remedy = "try larger sketch_sizes" if rows[-1].error_bound == best else "the budget does not allow it"
+            raise ParameterError("target_error", f"be at least {best:.6g}, the best on the table", goal, remedy)
+        return SketchSizes(rows, good[0])
+
 
 @loadable
 @dataclass(frozen=True, kw_only=True)
 class PoissonProjection(SketchMechanism):
-    """The projection of a Poisson sample: each record enters on its own with probability `rate`.
+    """Projects a Poisson sample: each record enters on its own with probability `rate`.
 
     Sampling makes the ridge smaller, and the sample makes the estimates noisier (alg:subsampled-wrapper-rp). The
     profile is exact in both orders (`PrivacyProfile.subsampled`, thm:subsampling RP-mech-DP, thm:poisson-sampling). A
@@ -279,3 +471,6 @@ def _as_rate(value: Any, adjacency: Adjacency, delta: float) -> float:
         remedy = "rows enter at a multiple of 2^-64, which must be near the rate that estimates divide by"
         raise ParameterError("rate", "be at least 2^-40", rate, remedy)
     return rate
+
+
+choose_sketch_size = RandomProjection.sizes  # the name of version 0.2

@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from flint import arb
 
 from ndis._balls import outward, precision
@@ -40,16 +41,16 @@ from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.gram import Gram
 from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.projection import RandomProjection, SketchMechanism
-from ndis.mechanisms.ptr_eigenvalue import least_eigenvalue_floor
 from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.sketch_law import ProjectionLaw, mean_shift
 from ndis.noise import exact_normal, grid_for
 from ndis.noise.bits import RandomBits
+from ndis.noise.root import positive_definite
 from ndis.profile import PrivacyProfile
 
-__all__ = ["PTRProjection"]
+__all__ = ["PTRProjection", "least_eigenvalue_floor"]
 
-_STEPS = 1 << 12  # of the eigenvalue's grid in l²
+_STEPS = 1 << 12  # steps of the eigenvalue's grid in l²
 _LEAST_RIDGE = Fraction(1, 1 << 10)  # in l²: keeps every covariance positive definite, whatever the test said
 _NOISE_BITS = 400  # the noise of the test lies between 2^-400 and 2^400
 
@@ -71,8 +72,7 @@ class PTRProjection(SketchMechanism):
     failure_probability : float
         δ_ptr, with which the lower bound may be wrong. Every δ of `profile` includes it.
     sketch_size, row_norm_bound, epsilon, delta, adjacency, target_bound, intercept, fractional_bits, calibration
-        As in `RandomProjection`. The calibration "paper" splits ε between test and sketch, and δ − δ_ptr in halves,
-        with ridge l²/p*.
+        As in `RandomProjection`.
 
     Notes
     -----
@@ -112,7 +112,7 @@ class PTRProjection(SketchMechanism):
 
     @classmethod
     def _chosen(cls, public: dict[str, Any], own: dict[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
-        """The noise and the failure probability of the test; refused if the test spends the whole budget."""
+        """Choose the noise and the failure probability of the test; refused if the test spends the whole budget."""
         noise, share = (own.pop(name, None) for name in ("test_noise_std", "failure_probability"))
         own["failure_probability"] = delta / 3 if share is None else share
 
@@ -141,7 +141,7 @@ class PTRProjection(SketchMechanism):
 
     @property
     def profitable_eigenvalue(self) -> float:
-        """The λ_min at which, half of the time, the ridge is as large as that of a plain projection; public.
+        """Return the λ_min at which, half of the time, the ridge is as large as that of a plain projection; public.
 
         It is τ·Φ⁻¹(1−δ_ptr) + l² + λ − λ_plain. The printed proposition (prop:ptr-profitability) forgets that λ̃ is
         noisy.
@@ -157,10 +157,10 @@ class PTRProjection(SketchMechanism):
         return self.test_noise_std * _quantile(self.failure_probability) + bound + self.ridge - plain.ridge
 
     def attained(self) -> tuple[Attained, ...]:
-        """Neighbours whose output is at least as easy to tell apart as these profiles say.
+        """List neighbours whose output is at least as easy to tell apart as these profiles say.
 
         The output is λ̃ and the sketch (the receipt has λ̃). The ridge in use is a function of λ̃ and never above λ.
-        Whoever knows λ̃ can add the noise that is missing to λ. So the output tells no less than at ridge λ. Two kinds
+        A reader of λ̃ can add the noise that is missing to λ. So the output tells no less than at ridge λ. Two kinds
         of neighbours move the test by all of l². In one column, a row at the bound joins no rows. In two columns, a
         row at the bound replaces the second of two equal rows. The sketch then moves by h in one direction and by
         l²/(λ + l²) in the other. The share δ_ptr of the guarantee need not be attained.
@@ -185,14 +185,14 @@ class PTRProjection(SketchMechanism):
         return draw_release(self, gram, ridge=ridge, bits=bits, released=released, progress=progress)
 
     def _test(self, gram: Gram, bits: RandomBits) -> float:
-        """λ̃ as it is given out: drawn on its grid, then rounded down to a float."""
+        """Draw λ̃ on its grid, rounded down to a float; this value is given out."""
         floor = least_eigenvalue_floor(gram, step=self.law.squared_bound / _STEPS)
         grid = grid_for(self.test_noise_std)
         noisy = exact_normal(floor, noise_std=self.test_noise_std, grid=grid, random_state=bits)
         return down(int(noisy.integers) * Fraction(grid))
 
     def _ridge_after(self, noisy_eigenvalue: float) -> float:
-        """max(λ − max(λ_lb − l², 0), least ridge), rounded up: a function of λ̃ and public numbers only."""
+        """Compute max(λ − max(λ_lb − l², 0), least ridge), rounded up: a function of λ̃ and public numbers only."""
         squared, ridge = self.law.squared_bound, Fraction(self.ridge)
         half_step = Fraction(grid_for(self.test_noise_std)) / 2  # by which rounding to the grid may have lifted λ̃
         margin = Fraction(self.test_noise_std) * Fraction(_quantile(self.failure_probability))
@@ -200,33 +200,103 @@ class PTRProjection(SketchMechanism):
         return up(max(ridge - max(bound - squared, Fraction(0)), min(ridge, _LEAST_RIDGE * squared)))
 
     def ridge_in(self, released: Mapping[str, Any]) -> float:
-        """The ridge of a release, from the outcome of the test in its receipt."""
+        """Return the ridge of a release, from the outcome of the test in its receipt."""
         name = "noisy_eigenvalue"
-        found = only_keys("parameters of the receipt", released, ("released_ridge", name))[name]
-        return self._ridge_after(as_scalar(name, found))
+        outcome = only_keys("parameters of the receipt", released, ("released_ridge", name))[name]
+        return self._ridge_after(as_scalar(name, outcome))
 
 
 def _best_noise(law: ProjectionLaw, epsilon: float, delta: float) -> float:
-    """A search over log τ, in floats. Every τ is sound, and the mechanism certifies the one that is returned."""
-    rest, quantile = delta - law.failure_probability, _quantile(law.failure_probability)
+    """Search over log τ, in floats. Every τ is sound, and the mechanism certifies the one that is returned."""
+    left, quantile = delta - law.failure_probability, _quantile(law.failure_probability)
     squared = float(law.squared_bound)
 
     def cost(u: float) -> float:
-        """The least useful λ_min, up to a constant."""
+        """Compute the least useful λ_min, up to a constant."""
         tested = replace(law, test_shift=squared / math.exp(u), failure_probability=0.0)
-        ridge = _trusting(lambda x: float(tested.at(x).profile().log_delta(epsilon)), rest, 10.0 * squared)
+        ridge = _trusting(lambda x: float(tested.at(x).profile().log_delta(epsilon)), left, 10.0 * squared)
         return math.exp(u) * quantile + ridge
 
-    least = _trusting(lambda noise: float(mean_shift(squared / noise).log_delta(epsilon)), rest, squared)
+    least = _trusting(lambda noise: float(mean_shift(squared / noise).log_delta(epsilon)), left, squared)
     return math.exp(least_point(cost, math.log(1.05 * least), math.log(30.0 * least), width=0.02)[0])
 
 
 def _trusting(log_delta: Callable[[float], float], delta: float, start: float) -> float:
-    """`smallest_safe` without a certificate, for numbers that no guarantee rests on."""
+    """Call `smallest_safe` without a certificate, for numbers that no guarantee rests on."""
     return smallest_safe(log_delta, lambda x: 0.0, delta=delta, start=start)
 
 
 def _quantile(failure: float) -> float:
-    """Φ⁻¹(1 − δ_ptr) = √2·erfc⁻¹(2·δ_ptr), rounded up."""
+    """Compute Φ⁻¹(1 − δ_ptr) = √2·erfc⁻¹(2·δ_ptr), rounded up."""
     with precision(128):
         return outward(arb(2).sqrt() * (2 * arb(failure)).erfcinv()).upper
+
+
+# ---------------------------------------------------------------------- the least eigenvalue, on a grid
+
+
+def least_eigenvalue_floor(gram: Gram, *, step: Fraction) -> Fraction:
+    """Return the largest grid point not above λ_min(DᵀD). **Private.**
+
+    The grid points are c = k·g − o with k = 0, 1, …. The step g divides l², and the offset satisfies 0 < o < g. Take
+    two numbers that are at most l² apart. Rounded down to the grid, they are still at most l² apart, because l² is a
+    whole number of steps. So the rounded eigenvalue has the sensitivity of the eigenvalue, l². Adding one row of norm
+    at most l increases the eigenvalue by at most l². Replacing a row leaves both values between λ and λ + l² of the
+    common rows.
+
+    The offset is a power of two over three. The entries of the Gram matrix are whole multiples of a power of two, and
+    so are its rational eigenvalues. So no grid point is ever an eigenvalue. A Cholesky factorisation in ball arithmetic
+    of enough precision therefore decides whether DᵀD − cI is positive definite. Floats only propose where to look.
+
+    Parameters
+    ----------
+    gram : Gram
+    step : Fraction
+        g, public; l² is a whole multiple of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndis.gram import exact_gram
+    >>> gram = exact_gram(np.diag([1.0, 0.5]), row_norm_bound=1.0)
+    >>> float(least_eigenvalue_floor(gram, step=Fraction(1, 1024))) <= 0.25
+    True
+    """
+    offset = _power_below(step) / 3
+    exact = gram.exact(ridge=0)
+
+    def below(k: int) -> bool:
+        point = k * step - offset
+        numerators = exact.numerators * point.denominator
+        numerators[np.diag_indices(len(numerators))] -= point.numerator * exact.denominator
+        return positive_definite(numerators)
+
+    def fits(k: int) -> bool:
+        return k == 0 or below(k)  # no Gram matrix has an eigenvalue below −o
+
+    low = high = max(int((_guess(gram) + offset) // step), 0)
+    stride = 1
+    if fits(low):
+        while fits(high := low + stride):
+            low, stride = high, 2 * stride
+    else:
+        while not fits(low := max(high - stride, 0)):
+            high, stride = low, 2 * stride
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low * step - offset
+
+
+def _guess(gram: Gram) -> Fraction:
+    try:
+        return Fraction(float(np.linalg.eigvalsh(gram.to_float())[0]))
+    except np.linalg.LinAlgError:
+        return Fraction(0)
+
+
+def _power_below(value: Fraction) -> Fraction:
+    """Return the largest power of two not above a positive rational."""
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    power = Fraction(2) ** exponent
+    return power if power <= value else power / 2

@@ -39,7 +39,7 @@ _LARGE_DRAW = 1 << 18  # normals: some seconds
 
 @dataclass(frozen=True, eq=False)
 class GaussianRelease:
-    """One draw with Gaussian noise, and its receipt. All mechanisms with Gaussian noise on an answer return it.
+    """Holds one draw with Gaussian noise, and its receipt. Mechanisms with Gaussian noise on an answer return it.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ class GaussianRelease:
 
     @property
     def private(self) -> bool:
-        """False if a seed made the draw reproducible."""
+        """Say if the draw is private; a seed makes it reproducible, and then it is not."""
         return self.receipt.private
 
     @property
     def noise_variance(self) -> float:
-        """The variance added to every coordinate; the factor of the covariance if the noise has a public one."""
+        """Return the variance added to every coordinate; the factor of the covariance if the noise has a public one."""
         return float(self.receipt.parameters["noise_variance"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -89,35 +89,35 @@ class GaussianRelease:
                 text = file.read()
         except OSError as error:
             raise ParameterError("path", "be a file that can be read", f"{str(path)!r}: {error.strerror}") from error
-        found = only_keys("release", loads("release", text), ("values", "receipt"))
-        return cls(found["values"], Receipt.from_saved(json.dumps(found["receipt"])))
+        content = only_keys("release", loads("release", text), ("values", "receipt"))
+        return cls(content["values"], Receipt.from_saved(json.dumps(content["receipt"])))
 
 
 # ---------------------------------------------------------------------- moments
 
 
 class MomentEstimates:
-    """Estimates from a release with `gram()` and `mechanism.intercept`. All of them are post-processing."""
+    """Estimates moments from a release with `gram()` and `mechanism.intercept`. All of it is post-processing."""
 
     mechanism: RowMechanism[Any]
 
     def gram(self) -> NDArray[np.float64]:
-        """The estimate of DᵀD."""
+        """Estimate DᵀD."""
         raise NotImplementedError  # each release has its own
 
     def count(self) -> float:
-        """The number of records as the constant column estimates it, with the error of the release."""
+        """Estimate the number of records as the constant column estimates it, with the error of the release."""
         if self.mechanism.intercept is None:
             raise ParameterError("intercept", "be part of the mechanism to estimate the number of records", None)
         return float(self.gram()[-1, -1]) / self.mechanism.intercept**2
 
     def mean(self, *, records: float | None = None) -> NDArray[np.float64]:
-        """The mean row without the constant column, from the release only or with a public number of `records`."""
+        """Estimate the mean row without the constant column, perhaps with a public number of `records`."""
         n = self._records(records, need_intercept=True)
         return np.asarray(self.gram()[:-1, -1] / (n * float(self.mechanism.intercept or 1.0)))
 
     def covariance(self, *, records: float | None = None) -> NDArray[np.float64]:
-        """The covariance of the clipped rows.
+        """Estimate the covariance of the clipped rows.
 
         With a constant column it is DᵀD/n − mean·meanᵀ over the other columns. Here n is `records`, or the count from
         the release. Without a constant column, give a public number of `records`. The result is then DᵀD/n, the
@@ -153,7 +153,7 @@ def check_columns(
     if targets < 0 or (targets > 0) != (mechanism.target_bound is not None):
         raise ParameterError("targets", "go with the target_bound of the receipt", targets)
     if not values.shape[1] > targets + (mechanism.intercept is not None):
-        raise ParameterError(name, "have a column beside targets and constant", f"shape {values.shape}")
+        raise ParameterError(name, "have a column that is neither target nor constant", f"shape {values.shape}")
     if names not in (0, values.shape[1]):
         raise ParameterError("names", "name every column, or none", f"{names} names")
 
@@ -172,7 +172,7 @@ def loadable(kind: Kind) -> Kind:
 
 @dataclass(frozen=True, eq=False)
 class ProjectionRelease(MomentEstimates):
-    """A sketch and everything that the public may know about it. Anything computed from it is as private as it is.
+    """Holds a sketch and everything that the public may know about it. Anything computed from it is just as private.
 
     Attributes
     ----------
@@ -222,13 +222,13 @@ class ProjectionRelease(MomentEstimates):
 
     @property
     def rate(self) -> float:
-        """Probability with which a record entered; 1 without sampling."""
+        """Return the probability with which a record entered; 1 without sampling."""
         return self.mechanism.law.rate
 
     # ------------------------------------------------------------------ estimates
 
     def gram(self) -> NDArray[np.float64]:
-        """(MMᵀ/r − ridge·I)/rate, unbiased for DᵀD of the clipped rows (thm:mech-rp-utility).
+        """Return (MMᵀ/r − ridge·I)/rate, unbiased for DᵀD of the clipped rows (thm:mech-rp-utility).
 
         Symmetric, but not always positive semi-definite.
         """
@@ -236,7 +236,7 @@ class ProjectionRelease(MomentEstimates):
         return np.asarray((self.sketch.T @ self.sketch / r - self.ridge * np.eye(d)) / self.rate)
 
     def error_bound(self, confidence: float = 0.95) -> float:
-        """A number that ‖gram() − DᵀD‖ exceeds with probability at most 1 − `confidence`, from released values only.
+        """Bound ‖gram() − DᵀD‖ with probability at least `confidence`, from released values only.
 
         With A = DᵀD + ridge·I and Â = MMᵀ/r of the ideal draw, the singular values of A^(−½)M/√r lie within 1 ± η with
         probability 1 − β, η = √(d/r) + √(2 ln(2/β)/r) (Davidson and Szarek). So Â/(1+η)² ⪯ A ⪯ Â/(1−η)², and
@@ -331,7 +331,7 @@ def draw_release(
     released: Mapping[str, Any] = MappingProxyType({}),
     progress: bool | None = None,
 ) -> ProjectionRelease:
-    """r exact draws from N(0, DᵀD + ridge·I) on a grid that depends on the ridge only.
+    """Draw r times from N(0, DᵀD + ridge·I) on a grid that depends on the ridge only.
 
     `released` goes into the receipt: what else the mechanism gives out, and accounts for. `progress` shows a bar; by
     default only on a terminal, and only if the sketch is large.
@@ -352,7 +352,7 @@ def draw_release(
 
 
 def _mechanism(receipt: Receipt) -> tuple[SketchMechanism, float]:
-    """The mechanism of a receipt, certified, and the ridge of the release."""
+    """Make the mechanism of a receipt, certified, and read the ridge of the release."""
     if receipt.mechanism not in _KINDS:
         raise ParameterError("mechanism of the receipt", f"be one of {', '.join(_KINDS)}", repr(receipt.mechanism))
     mechanism, released = mechanism_of(receipt, _KINDS[receipt.mechanism])

@@ -1,4 +1,4 @@
-"""Several Gaussian releases of one fit in one budget: a Gram matrix, sums of clipped terms, and counts.
+"""Make several Gaussian releases of one fit in one budget: a Gram matrix, sums of clipped terms, and counts.
 
 Each release has a share of the squared shift, fixed in advance. Its noise is its sensitivity over μ₀·√share. So the
 shift that it allows does not depend on its clip, and a clip, a θ or a grid may depend on earlier outputs. Given these,
@@ -53,7 +53,7 @@ _HALF_ROW = (1 - Fraction(1, 1 << 8)) ** 4  # what truncation leaves of a weight
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianRounds(CertifiedMechanism):
-    """The budget of one fit, divided among its releases.
+    """Divides the budget of one fit among its releases.
 
     Make one with `calibrated`. The constructor refuses noise that does not meet its ε and δ with a certificate.
 
@@ -115,11 +115,11 @@ class GaussianRounds(CertifiedMechanism):
         adjacency: Adjacency = "add-remove",
         weighted_gram_shares: Sequence[float] = (),
     ) -> Self:
-        """The largest μ₀, and so the least noise, for a budget and shares."""
+        """Find the largest μ₀, and so the least noise, for a budget and shares."""
         totals = _shares(gram_share, sum_shares, (*count_shares, *weighted_gram_shares))
         exposed = _exposure(*totals, as_adjacency(adjacency))
-        reach = root_up(exposed)
-        noise = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=reach).noise_std
+        bound = root_up(exposed)
+        noise = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=bound).noise_std
         return cls(
             shift=root_down(1 / Fraction(noise) ** 2),
             gram_share=gram_share,
@@ -134,7 +134,7 @@ class GaussianRounds(CertifiedMechanism):
     # ------------------------------------------------------------------ the guarantee
 
     def profile(self) -> PrivacyProfile:
-        """The guarantee of all releases together, at every ε."""
+        """Return the guarantee of all releases together, at every ε."""
         return shift_profile(root_up(self._squared(_exposure(*self._totals(), self.adjacency))), self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
@@ -147,15 +147,15 @@ class GaussianRounds(CertifiedMechanism):
         counts -= weighted
         if self.adjacency == "add-remove":
             whole = gram + sums + counts + weighted * _HALF_ROW
-            return (self._found("no rows, and one row that reaches every bound", whole),)
+            return (self._neighbours("no rows, and one row that reaches every bound", whole),)
         shorter = gram / 2 * (1 - _NEAR_ZERO**2) ** 2 + sums + counts
         words = "a row that reaches every bound, and an opposite one, 2^-16 as long, with terms that reach every clip"
-        found = [self._found(words, shorter)]
+        worst = [self._neighbours(words, shorter)]
         if gram and sums**2 <= 8 * gram**2:
             angle = gram + sums / 2 + sums**2 / (16 * gram) + counts
             words = "two rows that reach every bound, at the worst angle, with opposite residuals (two or more columns)"
-            found.append(self._found(words, angle))
-        return tuple(found)
+            worst.append(self._neighbours(words, angle))
+        return tuple(worst)
 
     # ------------------------------------------------------------------ the releases
 
@@ -202,7 +202,7 @@ class GaussianRounds(CertifiedMechanism):
         return exact_normal(counts, noise_std=noise, random_state=random_state)
 
     def to_dict(self) -> dict[str, Any]:
-        """The public parameters, for a receipt."""
+        """Return the public parameters, for a receipt."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in self.arguments().items()}
 
     # ------------------------------------------------------------------ inside
@@ -218,12 +218,12 @@ class GaussianRounds(CertifiedMechanism):
             raise ParameterError("share", "be positive for a release that is made", share)
         return root_up(squared_sensitivity / self._squared(Fraction(share)))
 
-    def _found(self, words: str, exposure: Fraction) -> Attained:
+    def _neighbours(self, words: str, exposure: Fraction) -> Attained:
         return Attained(words, shift_profile(root_down(self._squared(exposure)), self.adjacency))
 
 
 def _shares(gram: float, sums: Sequence[float], counts: Sequence[float]) -> tuple[Fraction, Fraction, Fraction]:
-    """The totals of the three kinds, exactly."""
+    """Add up the shares of the three kinds, exactly."""
     every = [gram, *sums, *counts]
     if not all(0 <= as_scalar("shares", q) <= 1 for q in every) or not any(every):
         raise ParameterError("shares", "be from 0 to 1, and one of them positive", every)

@@ -30,7 +30,7 @@ Released = TypeVar("Released")
 def row_bounds(
     row_norm_bound: float | None, target_bound: float | None, intercept: float | None, fractional_bits: int
 ) -> RowLayout:
-    """A row of one feature, and of one target if there are targets: enough to check and to add up the bounds."""
+    """Lay out a row of one feature, and of one target if there are any: enough to check and add up the bounds."""
     if row_norm_bound is None:
         remedy = f"{STATE_A_BOUND}, and rows beyond it are clipped"
         raise ParameterError("row_norm_bound", "be a positive number", None, remedy)
@@ -45,7 +45,7 @@ def row_bounds(
 
 
 def bounds_of(layout: RowLayout) -> dict[str, Any]:
-    """The public bounds of a row by name, as `exact_gram` and the mechanisms take them."""
+    """Return the public bounds of a row by name, as `exact_gram` and the mechanisms take them."""
     return {
         "row_norm_bound": layout.row_norm_bound,
         "target_bound": layout.target_bound,
@@ -55,7 +55,7 @@ def bounds_of(layout: RowLayout) -> dict[str, Any]:
 
 
 class RowMechanism(CertifiedMechanism, Generic[Released]):
-    """A mechanism that releases a function of the exact Gram matrix of clipped rows."""
+    """Releases a function of the exact Gram matrix of clipped rows."""
 
     if TYPE_CHECKING:  # fields of the mechanisms, each in an order of its own
         row_norm_bound: float
@@ -65,12 +65,12 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
 
     @property
     def _row_layout(self) -> RowLayout:
-        """The bounds of a row, checked."""
+        """Return the bounds of a row, checked."""
         return row_bounds(self.row_norm_bound, self.target_bound, self.intercept, self.fractional_bits)
 
     @property
     def joint_norm_bound(self) -> float:
-        """l: the norm that no row exceeds, targets and intercept included."""
+        """Return l, the norm that no row exceeds, targets and intercept included."""
         return self._row_layout.joint_norm_bound
 
     @payable
@@ -94,7 +94,7 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
             As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
             list of rows is allowed too. Targets need a `target_bound`.
         schema : Schema, optional
-            Encodes the data, in units as they are. Its target is part of the release if there is a `target_bound`.
+            Encodes the data, in their own units. Its target is part of the release if there is a `target_bound`.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
 
@@ -123,12 +123,10 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
         return self._draw(gram, bits, stated=stated, progress=progress)
 
     def _sample(self, bits: RandomBits) -> PoissonRows | None:
-        """The rule by which rows enter; None if all do."""
+        """Return the rule by which rows enter; None if all do."""
         return None
 
-    def _draw(
-        self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
-    ) -> Released:
+    def _draw(self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None) -> Released:
         """Draw the release; `stated` goes into its receipt."""
         raise NotImplementedError  # each mechanism has its own
 
@@ -159,7 +157,7 @@ def clipped_count(
     ledger: str | os.PathLike[str] | None = None,
     slot: str | None = None,
 ) -> GaussianRelease:
-    """A noisy count of the rows that a schema changes, from private data, as a release of its own.
+    """Release a noisy count of the rows of private data that a schema changes.
 
     A row counts if a cell, the target included, is clipped to its range, missing, or of no listed category. It counts
     too if the encoded row is beyond the norm bound. If many rows count, the ranges are too narrow. One record
@@ -192,7 +190,7 @@ def clipped_count(
     --------
     >>> import ndis
     >>> schema = ndis.Schema({"age": (18, 90)})
-    >>> release = ndis.clipped_count({"age": [30, 95, 40, 12] * 1000}, schema, epsilon=1.0, delta=1e-6)
+    >>> release = ndis.mechanisms.rows.clipped_count({"age": [30, 95, 40, 12] * 1000}, schema, epsilon=1.0, delta=1e-6)
     >>> bool(1900 < release.values[0] < 2100), release.receipt.private
     (True, True)
     """

@@ -1,4 +1,4 @@
-"""Random bits from the operating system, or from a seed that marks everything built from it as not private."""
+"""Draw random bits from the operating system, or from a seed that marks everything built from it as not private."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["RandomBits", "SeededBits", "SystemBits", "random_bits"]
 
 
 class RandomBits(Protocol):
-    """A stream of independent fair bits."""
+    """This is a stream of independent fair bits."""
 
     @property
     def private(self) -> bool:
-        """Whether nobody can know or repeat the bits."""
+        """Say if the bits cannot be known or repeated."""
 
     def take(self, count: int, *, width: int) -> list[int]:
         """``count`` integers of ``width`` bits each; ``width`` is a multiple of 8."""
 
 
 class SystemBits:
-    """Bits of the operating system's generator."""
+    """The bits are those of the operating system's generator."""
 
     private = True
 
@@ -35,7 +35,7 @@ class SystemBits:
 
 
 class SeededBits:
-    """Reproducible bits, for tests.
+    """The bits are reproducible, for tests.
 
     >>> SeededBits(0).take(2, width=8) == SeededBits(0).take(2, width=8)
     True
@@ -52,7 +52,7 @@ class SeededBits:
 
 
 def random_bits(random_state: Any = None) -> RandomBits:
-    """The operating system's bits for None. For anything else, seeded bits and a warning.
+    """Return the operating system's bits for None. For anything else, seeded bits and a warning.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exact rounded Gaussians: the ideal real-valued draw, rounded to a public grid (thm:exact-draw).
+"""Draw exact rounded Gaussians: the ideal real-valued draw, rounded to a public grid (thm:exact-draw).
 
 With L the root of the covariance, z the normals and g the grid, the released integers are ⌊(μ + Lz)/g + ½⌋. In fixed
 point, with Lᶠ, zᶠ, μᶠ integers within one unit of 2^q·L, 2^p·z, 2^(p+q)·μ,
@@ -62,7 +62,7 @@ class ExactSample:
 
 
 def grid_for(noise_std: float) -> float:
-    """The largest power of two not above 2⁻²⁰ of a *public* noise level.
+    """Return the largest power of two not above 2⁻²⁰ of a *public* noise level.
 
     >>> grid_for(1.0) == 2.0**-20 and grid_for(3.9) == 2.0**-19
     True
@@ -179,8 +179,8 @@ def draw_rounded(
     step = max(_NORMALS_AT_ONCE // root.size, 1)
     columns = []
     for start in range(0, count, step):
-        part = ExactArray(mean.numerators[:, start : start + step], mean.denominator) if mean.shape[1] > 1 else mean
-        columns.append(_draw_columns(part, root, min(step, count - start), exponent, bits))
+        piece = ExactArray(mean.numerators[:, start : start + step], mean.denominator) if mean.shape[1] > 1 else mean
+        columns.append(_draw_columns(piece, root, min(step, count - start), exponent, bits))
         if show is not None:
             show(min(start + step, count) / count)
     return np.concatenate([np.empty((root.size, 0), dtype=object), *columns], axis=1)
@@ -217,7 +217,7 @@ def _resolve(
 
 
 def _error(L: NDArray[Any], z: NDArray[Any]) -> NDArray[Any]:
-    """E of the module's formula, in units of 2^-(p+q)."""
+    """Return E of the module's formula, in units of 2^-(p+q)."""
     return np.asarray(abs(L).sum(axis=1)[:, None] + abs(z).sum(axis=0) + L.shape[1] + 1, dtype=object)
 
 
@@ -242,7 +242,7 @@ def _exponent(grid: Any) -> int:
 
 
 def _narrow(integers: NDArray[Any]) -> NDArray[Any]:
-    """As int64 if every entry fits. The integers are released, so this may depend on them."""
+    """Return int64 if every entry fits. The integers are released, so this may depend on them."""
     try:
         return integers.astype(np.int64)
     except OverflowError:

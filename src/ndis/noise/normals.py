@@ -45,7 +45,7 @@ class LazyNormals:
         self._prefix = bits.take(count, width=2 * _MORE_BITS)  # sign bit, then digits of V
 
     def fixed_point(self, which: Iterable[int], digits: int) -> list[int]:
-        """Integers within one unit of z·2^digits, for the normals numbered ``which``."""
+        """Return integers within one unit of z·2^digits, for the normals numbered ``which``."""
         with precision(digits + _GUARD_BITS):
             scale = arb(2).sqrt() * arb((1, digits))
             return [self._one(i, digits, scale) for i in which]
@@ -61,7 +61,7 @@ class LazyNormals:
         return -magnitude if self._prefix[i] >> (self._width[i] - 1) else magnitude
 
     def _uniform(self, i: int) -> arb:
-        """The enclosure of V: all reals whose digits start with the prefix."""
+        """Return the enclosure of V: all reals whose digits start with the prefix."""
         w = self._width[i] - 1
         v = self._prefix[i] & ((1 << w) - 1)
         return (arb(2 * v + 1) + _UNIT_BALL) * _power_of_two(-w - 1)

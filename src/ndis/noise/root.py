@@ -1,4 +1,4 @@
-"""The Cholesky factor of an exact covariance, enclosed to any precision."""
+"""Enclose the Cholesky factor of an exact covariance to any precision."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class CovarianceRoot:
 
     @property
     def row_sum_bits(self) -> int:
-        """b with Σⱼ |Lᵢⱼ| ≤ √(d·Σᵢᵢ) ≤ 2^b for every row."""
+        """Return b with Σⱼ |Lᵢⱼ| ≤ √(d·Σᵢᵢ) ≤ 2^b for every row."""
         largest = self.size * max(np.diag(self._covariance.numerators).tolist())
         return max(int(largest // self._covariance.denominator).bit_length() + 1, 0) // 2 + 1
 
     def fixed_point(self, digits: int) -> NDArray[Any]:
-        """Integers within one unit of L·2^digits, zero above the diagonal."""
+        """Return integers within one unit of L·2^digits, zero above the diagonal."""
         if digits not in self._known:
             self._known[digits] = self._enclose(digits)
         return self._known[digits]
@@ -77,7 +77,7 @@ class CovarianceRoot:
 
 
 def positive_definite(numerators: NDArray[Any]) -> bool:
-    """Whether a symmetric regular matrix of integers is positive definite, with certainty.
+    """Say if a symmetric regular matrix of integers is positive definite, with certainty.
 
     >>> [positive_definite(np.array([[2, x], [x, 2]], dtype=object)) for x in (1, 3)]
     [True, False]

@@ -1,4 +1,4 @@
-"""δ(ε) of two centred Gaussians with one variance ratio in all directions, in closed form.
+"""Compute δ(ε) in closed form, for two centred Gaussians with one variance ratio in all directions.
 
 L + s·log τ is t·Gamma(s), t = τ − 1, s = copies/2 (lemma: rp inherent, prop:grp-monotone). As in
 `ndis.spectrum.closed_forms`, δ is a positive integral against the density of the loss, not a difference of tails. It is
@@ -21,7 +21,7 @@ __all__ = ["equal_ratio_delta", "equal_ratio_log_delta"]
 
 
 def equal_ratio_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: ArrayLike) -> float | Floats:
-    """δ(ε) of centred Gaussians with one variance ratio in all directions (lemma: rp inherent, prop:grp-monotone).
+    """Compute δ(ε) for one variance ratio in all directions and equal means (lemma: rp inherent, prop:grp-monotone).
 
     A sketch with r columns is this pair: in the paper's letters τ = ρ = 1/(1 − p) for the removal of a record of
     leverage p, copies = r. Both orders are covered: τ > 1 is the wider law measured from the narrower one, τ < 1 the

@@ -71,7 +71,7 @@ def covariance_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
 
 
 def triangle_bound(first: Curve, second: Curve, epsilon: ArrayLike) -> float | Floats:
-    """δ of X from Z through a law Y between them (prop: triangle for DP divergence): the best split of ε.
+    """Bound δ for X from Z through a law Y between them (prop: triangle for DP divergence): the best split of ε.
 
     δ_XZ(ε₁ + ε₂) ≤ δ_XY(ε₁) + e^{ε₁} δ_YZ(ε₂) holds for all real ε₁, ε₂, not only non-negative ones as printed, and
     the best split often has one of them below zero. The right side falls and then rises in ε₁ (its slope is e^{ε₁}

@@ -1,5 +1,6 @@
-"""Tool 1 of the paper: δ(ε) as a difference of two generalized chi-square tails (thm:ndis-two-genchi2-cdf,
-and eq:delta-two-cdf-cov, its case of equal means).
+"""Compute δ(ε) as a difference of two generalized chi-square tails, Tool 1 of the paper (thm:ndis-two-genchi2-cdf).
+
+The case of equal means is eq:delta-two-cdf-cov.
 
 The loss of N(m, diag τ) against N(0, I), t = τ − 1, is a generalized chi-square variable (def:genchi2) under both
 laws:
@@ -13,25 +14,23 @@ leaves out equal covariances, for which the loss is Gaussian. Here the number of
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import Floats, as_floats
-from ndis.chi_square import GeneralizedChiSquare
+from ndis.chi_square import loss_laws
 from ndis.pair import GaussianPair
 
-__all__ = ["loss_laws", "two_cdf_delta"]
+__all__ = ["two_cdf_delta"]
 
 
 def two_cdf_delta(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
-    """δ(ε) = Pr_p[L > ε] − e^ε Pr_q[L > ε]: a cross-check, no more (thm:ndis-two-genchi2-cdf, eq:delta-two-cdf-cov).
+    """Compute Pr_p[L > ε] − e^ε Pr_q[L > ε] as a cross-check (thm:ndis-two-genchi2-cdf, eq:delta-two-cdf-cov).
 
-    The closer the laws are, or the smaller δ is beside its tails, the more digits the two terms share. The difference
-    loses those digits. Its relative error is that of the tails times Pr_p[L > ε]/δ, and it can be negative. With CDF
-    algorithms of fixed absolute accuracy (Imhof, Davies) no digit is left of a δ below about 1e-15. Directions with a
-    large shift and a ratio very close to 1 cost accuracy too, because κ and m²/t² grow.
+    The closer the laws are, or the smaller δ is compared with its tails, the more digits the two terms share. The
+    difference loses those digits. Its relative error is that of the tails times Pr_p[L > ε]/δ, and it can be negative.
+    With CDF algorithms of fixed absolute accuracy (Imhof, Davies) no digit is left of a δ below about 1e-15. Directions
+    with a large shift and a ratio very close to 1 cost accuracy too, because κ and m²/t² grow.
 
     Parameters
     ----------
@@ -59,15 +58,3 @@ def two_cdf_delta(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
         under_p, under_q = loss_laws(pair)
         values = np.asarray(under_p.sf(points) - np.exp(points) * under_q.sf(points))
     return float(values) if values.ndim == 0 else values
-
-
-def loss_laws(pair: GaussianPair) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
-    """The laws of the loss under p and under q."""
-    flat = pair.excess == 0
-    t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))
-    kappa = -0.5 * math.fsum(n * (np.log(tau) + m2 / t))
-    sigma2 = math.fsum((pair.copies * pair.shift**2)[flat])
-    sigma = math.sqrt(sigma2)
-    under_p = GeneralizedChiSquare(t / 2, n, n * m2 * tau / t**2, sigma=sigma, shift=kappa + 0.5 * sigma2)
-    under_q = GeneralizedChiSquare(t / (2 * tau), n, n * m2 / t**2, sigma=sigma, shift=kappa - 0.5 * sigma2)
-    return under_p, under_q

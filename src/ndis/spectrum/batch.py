@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis._validate import Floats, as_floats
 from ndis.errors import ParameterError
+from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.contour import COMPLEMENT, DELTA, evaluate
 from ndis.spectrum.evaluate import NEAR_ONE, log_delta_at, log_one_minus_exp, lost
-from ndis.spectrum.invariants import LEAST_SHIFT, Invariants
 from ndis.spectrum.loss import half_excess_log
 from ndis.spectrum.origins import ExcessOrigin, Origin, RatioOrigin
 
@@ -29,8 +29,9 @@ def delta_batch(
     epsilon: ArrayLike = 0.0,
     *,
     excess: ArrayLike | None = None,
+    log: bool = False,
 ) -> Floats:
-    """δ(ε) of n pairs N(shift, diag variance_ratio) against N(0, I), on all cores.
+    """Return δ(ε) of n pairs N(shift, diag variance_ratio) against N(0, I), on all cores.
 
     Parameters
     ----------
@@ -40,6 +41,8 @@ def delta_batch(
     epsilon : scalar or array of shape (n,)
     excess : array, instead of `variance_ratio`
         Ratios − 1. Give these if you know them better than the ratios, because neighbours differ little.
+    log : bool
+        True for log δ, which is accurate far below the smallest float.
 
     Returns
     -------
@@ -50,8 +53,11 @@ def delta_batch(
     >>> import numpy as np, ndis
     >>> ndis.delta_batch([1.5, 2.0, 4.0], epsilon=1.0).round(6)
     array([0.008643, 0.045612, 0.196711])
+    >>> ndis.delta_batch([1.0], shift=[0.01], epsilon=3.0, log=True).round(3)
+    array([-45015.432])
     """
-    return np.exp(log_delta_batch(variance_ratio, shift, copies, epsilon, excess=excess))
+    values = log_delta_batch(variance_ratio, shift, copies, epsilon, excess=excess)
+    return values if log else np.exp(values)
 
 
 def log_delta_batch(
@@ -62,12 +68,7 @@ def log_delta_batch(
     *,
     excess: ArrayLike | None = None,
 ) -> Floats:
-    """log δ(ε) of many pairs; see `delta_batch`.
-
-    >>> import ndis
-    >>> log_delta_batch([1.0], shift=[0.01], epsilon=3.0).round(3)
-    array([-45015.432])
-    """
+    """Return log δ(ε) of many pairs; see `delta_batch`."""
     ratio, t, m, n, eps = checked_rows(variance_ratio, shift, copies, epsilon, excess)
     out = np.full(eps.size, np.nan)
     flat = t == 0
@@ -98,7 +99,7 @@ def log_delta_batch(
         lin = np.where(near, gap, about_mean)[rows]
         a, b, c, d = (np.ascontiguousarray(x[rows]).ravel() for x in (t, ratio, nu, q))
         value, slope, error = evaluate(lin, first, first + k, (a, b, c, d), near[rows], kind)
-        rounded = np.where(near[rows], np.abs(lin), np.abs(mean[rows]) + np.abs(eps[rows]))  # of the linear term
+        rounded = np.where(near[rows], np.abs(lin), np.abs(mean[rows]) + np.abs(eps[rows]))  # bounds the linear term
         return np.where(
             lost(value, error + 2.0**-52 * np.abs(slope) * rounded), np.nan, value
         )  # computed again below, on its own
@@ -112,18 +113,18 @@ def log_delta_batch(
     return out
 
 
-def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) -> Invariants:
+def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) -> GaussianPair:
     """One row as a pair of its own, whose exact input is what the caller gave: the ratios or the excesses."""
     origin: Origin = RatioOrigin((ratio, m, n))
     if not exact_ratio:
         origin = ExcessOrigin((*(np.array([Fraction(x) for x in row], dtype=object) for row in (t, m)), n))
-    return Invariants(ratio, m, n, int(n.sum()), t, origins=(origin,))
+    return GaussianPair(ratio, m, n, int(n.sum()), t, origins=(origin,))
 
 
 def checked_rows(
     variance_ratio: ArrayLike | None, shift: ArrayLike, copies: ArrayLike, epsilon: ArrayLike, excess: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Validated (ratio, t, shift, copies) of shape (n, k) and ε of shape (n,)."""
+    """Return validated (ratio, t, shift, copies) of shape (n, k) and ε of shape (n,)."""
     if (variance_ratio is None) == (excess is None):
         raise ParameterError("variance_ratio", "be given, or excess instead of it", "both or neither")
     if variance_ratio is not None:

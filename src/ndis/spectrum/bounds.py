@@ -69,7 +69,7 @@ def renyi_log_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
 
 
 def chernoff(pair: Invariants, epsilon: float, weight: Curve) -> float:
-    """The least K(s) − sε + weight(s) over s > 0, each value rounded up; at most 0."""
+    """Return the least K(s) − sε + weight(s) over s > 0, each value rounded up; at most 0."""
     return _least_exponent(pair, epsilon, weight)[1]
 
 
@@ -82,11 +82,11 @@ def best_exponent(pair: Invariants, epsilon: float) -> tuple[float, float]:
     (1.92, -2.9134)
     """
     s = _least_exponent(pair, epsilon, chernoff_factor)[0]
-    return s, 0.0 if pair.mutually_singular else min(0.0, pair.form.value(s) - s * epsilon + chernoff_factor(s))
+    return s, 0.0 if pair.mutually_singular else min(0.0, float(pair.form.value(s) - s * epsilon + chernoff_factor(s)))
 
 
 def _least_exponent(pair: Invariants, epsilon: float, weight: Curve) -> tuple[float, float]:
-    """(s, K(s) − sε + weight(s), rounded up and at most 0), by a search over log s."""
+    """Return (s, K(s) − sε + weight(s), rounded up and at most 0), by a search over log s."""
     if pair.mutually_singular:
         return 1.0, 0.0
     pole = pair.form.domain[1]
@@ -97,9 +97,9 @@ def _least_exponent(pair: Invariants, epsilon: float, weight: Curve) -> tuple[fl
 
     def log_bound(y: float) -> float:
         # a rounding error in s·t is magnified by at most 1/room, with room = 1 − s/pole
-        s, room = exponent(y), 1.0 if math.isinf(pole) else 1.0 / (1.0 + math.exp(y))
+        s, slack = exponent(y), 1.0 if math.isinf(pole) else 1.0 / (1.0 + math.exp(y))
         moment = pair.form.value(s) if s < pole else math.inf
-        return moment - s * epsilon + weight(s) + (pair.copies.size + 16) * ULP * (moment + s * size + 1.0) / room
+        return moment - s * epsilon + weight(s) + (pair.copies.size + 16) * ULP * (moment + s * size + 1.0) / slack
 
     y, value = least_point(log_bound, -80.0, 80.0 if math.isinf(pole) else 36.0)
     return exponent(y), min(0.0, value)
@@ -109,7 +109,7 @@ def _least_exponent(pair: Invariants, epsilon: float, weight: Curve) -> tuple[fl
 
 
 def round_up(value: float) -> float:
-    """A little above `value`: past the rounding of a few operations, and above zero if it underflowed."""
+    """Return a little above `value`: past the rounding of a few operations, and above zero if it underflowed."""
     return min(1.0, value * (1.0 + 16 * ULP) + 2.0**-1070)
 
 

@@ -1,6 +1,9 @@
-"""Certified enclosures of δ(ε), by ball arithmetic from the exact inputs.
+"""Enclose δ(ε) with a certificate, by ball arithmetic from the exact inputs.
 
-This is the trapezoid rule of `ndis.spectrum.contour`, with every error bounded by proof. The float64 kernel only
+Two laws that differ only in their means have a closed form (prop:ndis-mean-analytic-form), which balls evaluate at a
+precision that outlasts its cancellation.
+
+Others take the trapezoid rule of `ndis.spectrum.contour`, with every error bounded by proof. The float64 kernel only
 proposes the path, the step and the width of the strip below. The proof does not need the proposals to be good. Write
 Φ(u) = F(s(u)) s'(u) with F(s) = e^{K(s)−sε}/(s(s+1)) and s(u) = c + bw(cosh u − 1) + iw sinh u. By conjugate symmetry
 2πi δ = ∫Φ du over the whole path. The code encloses it as
@@ -52,6 +55,7 @@ from ndis._balls import Ball, climb, outward, precision
 from ndis._validate import as_scalar
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum.closed_forms import mean_shift_ball
 from ndis.spectrum.contour import DELTA, LOOK, path, strip
 from ndis.spectrum.directions import Directions
 from ndis.spectrum.invariants import Invariants
@@ -60,6 +64,7 @@ from ndis.spectrum.origins import enclose
 __all__ = ["certify", "certify_log", "exceeds"]
 
 _ATTEMPTS = 6
+_CLOSED_ATTEMPTS = 4  # attempts in which the closed form decides, for two laws that differ in their means
 _STRIPS = (1.1, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06, 0.03)
 _CELLS = 4  # per unit of u, to begin with
 _DEPTH = 10
@@ -90,7 +95,7 @@ def certify_log(pair: Invariants, epsilon: float, *, relative_width: float = 1e-
 
 
 def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:
-    """Whether δ(ε) > delta; None if no width tried decides.
+    """Say if δ(ε) > delta; None if no width tried decides.
 
     The ball itself decides, not the floats around it: as a rule δ lies strictly between two floats.
     """
@@ -149,6 +154,9 @@ def _delta_ball(directions: Directions, epsilon: float, digits: float, narrower:
     eps = arb(epsilon)
     if not directions.curved and directions.flat == 0:
         return arb(0) if epsilon >= 0 else -eps.expm1()
+    if not directions.curved and narrower < _CLOSED_ATTEMPTS:
+        ball = mean_shift_ball(eps, directions.flat)
+        return ball if ball > 0 else None
     gap = None
     if directions.side:
         gap = directions.edge() - eps
@@ -162,7 +170,7 @@ def _delta_ball(directions: Directions, epsilon: float, digits: float, narrower:
 
 
 class _Integral:
-    """The contour integral of one pair at one ε, at the working precision."""
+    """This class is the contour integral of one pair at one ε, at the working precision."""
 
     def __init__(self, directions: Directions, eps: Ball, gap: Ball | None) -> None:
         self.curved, self.flat = directions.curved, directions.flat
@@ -200,7 +208,7 @@ class _Integral:
         return (arb(h) * total + arb(0, error.upper())) * self.w * self.scale / arb.pi()
 
     def _plan(self, digits: float, narrower: int) -> tuple[float, float, float, float, float, int] | None:
-        """Path, half-width a of the strip, step h and number of nodes for a relative error of about e^−digits.
+        """Return the path, half-width a of the strip, step h and number of nodes for a relative error near e^−digits.
 
         They come from the float64 kernel. They should be good; the proof does not need them to be.
         """
@@ -221,7 +229,7 @@ class _Integral:
         return best
 
     def _place(self, u: Any) -> tuple[Any, Any]:
-        """s(u) and s'(u)/w."""
+        """Return s(u) and s'(u)/w."""
         up = acb(u).exp()
         down = 1 / up
         cosh, sinh = (up + down) / 2, (up - down) / 2
@@ -248,12 +256,12 @@ class _Integral:
         todo = [(k / count, 1.0 / count, 0) for k in range(count)]
         total = arb(0)
         while todo:
-            at, part, depth = todo.pop()
-            bound, typical = self._modulus(start, stop - start, at + part / 2, part / 2)
+            at, piece, depth = todo.pop()
+            bound, typical = self._modulus(start, stop - start, at + piece / 2, piece / 2)
             if depth < _DEPTH and not (bound < enough or bound < 30 * typical):
-                todo += [(at, part / 2, depth + 1), (at + part / 2, part / 2, depth + 1)]
+                todo += [(at, piece / 2, depth + 1), (at + piece / 2, piece / 2, depth + 1)]
             else:
-                total += bound.upper() * part
+                total += bound.upper() * piece
         return total * abs(stop - start)
 
     def _modulus(self, start: Any, along: Any, at: float, radius: float) -> tuple[Ball, Ball]:
@@ -277,7 +285,7 @@ class _Integral:
         return sorted(rows, key=lambda row: row[2]) + ([(0.0, 1.0, 0.0, float(self.flat))] if self.flat != 0 else [])
 
     def _moment(self, s: Any) -> Any:
-        """e^{K(s) − sε} at a point with Re s inside (low, high) or Im s > 0.
+        """Return e^{K(s) − sε} at a point with Re s inside (low, high) or Im s > 0.
 
         There no 1 − st touches the cut of the square root.
         """
@@ -298,7 +306,7 @@ class _Integral:
         return (exponent - logs / 2).exp() / (roots[0] if roots else 1)
 
     def _slope(self, s: Any) -> Any:
-        """d/ds of K(s) − sε.
+        """Return d/ds of K(s) − sε.
 
         The mean terms s(1+s)/(1−st) are s + (1+t)s²/(1−st), or −s/t − (1+t)/t² + (1+t)/(t²(1−st)) if |st| > 2. On a
         wide box only the latter form lets the directions cancel.

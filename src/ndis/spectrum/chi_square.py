@@ -1,4 +1,4 @@
-"""The canonical form of a generalized chi-square variable: its tails, density and quantiles in units of its scale.
+"""A generalized chi-square variable has tails, density and quantiles, computed here in units of its scale.
 
 Close to the end of a support bounded on one side the leading term
 
@@ -28,7 +28,7 @@ from ndis.spectrum.whitening import scaling, semidefinite_spectrum
 __all__ = ["FLATTEST", "ChiSquareLaw", "canonical", "double_sum", "exact_products", "quadratic_form", "weighted_sum"]
 
 _NEGLIGIBLE = 2.0**-56  # relative size of the first term that the expansion at the end of the support leaves out
-FLATTEST = 2.0**-500  # smallest weight beside the largest scale; its square is still a float
+FLATTEST = 2.0**-500  # smallest weight, relative to the largest scale; its square is still a float
 _HEFT = 1000.0  # sum of dof and noncentralities up to which the exponent about `shift` loses no digits near it
 _RANK = 2.0**-50  # an eigenvalue (or slope) counts as zero below d times this of the terms it is the sum of
 _TOLERANCE = 1e-11  # largest estimated relative error returned, per 1 + |log|; the estimate errs on the large side
@@ -58,13 +58,13 @@ class ChiSquareLaw(LogMoment):
 
     @cached_property
     def heft(self) -> float:
-        """Σ (ν + ncp)."""
+        """Return Σ (ν + ncp)."""
         live = self.t != 0
         return math.fsum(self.nu[live] + self.q[live] / self.t[live] ** 2)
 
     @cached_property
     def total_dof(self) -> float:
-        """Σ ν."""
+        """Return Σ ν."""
         return math.fsum(self.nu)
 
     @cached_property
@@ -73,12 +73,12 @@ class ChiSquareLaw(LogMoment):
         return bool((self.t == 0).any())
 
     def cumulant(self, n: int) -> float:
-        """The n-th cumulant, n ≥ 2: ½(n−1)! Σ [ ν tⁿ + n q tⁿ⁻² ]."""
+        """Return the n-th cumulant, n ≥ 2: ½(n−1)! Σ [ ν tⁿ + n q tⁿ⁻² ]."""
         return 0.5 * math.factorial(n - 1) * math.fsum(self.nu * self.t**n + n * self.q * self.t ** (n - 2))
 
     @cached_property
     def spread(self) -> float:
-        """The standard deviation."""
+        """Return the standard deviation."""
         return math.sqrt(self.cumulant(2))
 
     @cached_property
@@ -87,7 +87,7 @@ class ChiSquareLaw(LogMoment):
         return self.side != 0 and math.fabs(self.mean - self.edge[0]) <= 1024.0 * self.spread
 
     def log_moment(self, s: float) -> float:
-        """K(s) inside its domain: about the mean or, far out on the unbounded side, about the end of the support."""
+        """Return K(s) inside its domain: about the mean or, far out on the unbounded side, about the end."""
         if self.constant:
             return self.mean * s
         z = s * self.t
@@ -144,14 +144,14 @@ class ChiSquareLaw(LogMoment):
             out[near] = within if upper == (self.side < 0) else log_one_minus_exp(within)
         todo = np.flatnonzero(~(below | above | near))
         right = y[todo] > self.mean
-        for kind, other, part in ((SF, CDF, todo[right]), (CDF, SF, todo[~right])):
-            if part.size:
-                value = self.log_integral(y[part], kind)
-                out[part] = value if (kind == SF) == upper else log_one_minus_exp(value)
-                part = part[value > NEAR_ONE]
-            if part.size:
-                value = self.log_integral(y[part], other)
-                out[part] = value if (other == SF) == upper else log_one_minus_exp(value)
+        for kind, other, piece in ((SF, CDF, todo[right]), (CDF, SF, todo[~right])):
+            if piece.size:
+                value = self.log_integral(y[piece], kind)
+                out[piece] = value if (kind == SF) == upper else log_one_minus_exp(value)
+                piece = piece[value > NEAR_ONE]
+            if piece.size:
+                value = self.log_integral(y[piece], other)
+                out[piece] = value if (other == SF) == upper else log_one_minus_exp(value)
         return out
 
     def log_density(self, y: Floats, at_shift: NDArray[np.bool_]) -> Floats:
@@ -237,7 +237,7 @@ def canonical(
 def weighted_sum(
     weights: Floats, dof: Floats, noncentrality: Floats, sigma: float, shift: float
 ) -> tuple[float, ChiSquareLaw]:
-    """A power of two near the largest scale, and the law of (Σ weight·χ² + sigma·normal + shift)/unit."""
+    """Return a power of two near the largest scale, and the law of (Σ weight·χ² + sigma·normal + shift)/unit."""
     live = weights != 0
     largest = max(sigma, float((np.abs(weights) * np.maximum(1.0, np.sqrt(noncentrality))).max(initial=0.0)))
     unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
@@ -246,7 +246,7 @@ def weighted_sum(
         raise ParameterError("weights", "lie within 150 orders of magnitude of the largest scale", weights)
     edge = shift / unit
     products = exact_products(0.5 * t, np.stack([nu, ncp]))
-    mean = double_sum([edge, *(v for part in products for v in part.ravel().tolist())])
+    mean = double_sum([edge, *(v for piece in products for v in piece.ravel().tolist())])
     groups = zip(t.tolist(), nu.tolist(), (t * t * ncp).tolist(), strict=True)
     return unit, canonical(mean, [*groups, (0.0, 0.0, (sigma / unit) ** 2)], edge)
 
@@ -254,11 +254,11 @@ def weighted_sum(
 def quadratic_form(
     matrix: Floats, slope: Floats, constant: float, mu: Floats, sigma: Floats
 ) -> tuple[Floats, Floats, float, float, float, ChiSquareLaw]:
-    """The law of xᵀQx + bᵀx + c for x = N(μ, Σ): weights, noncentralities, σ, shift, and (unit, law of W/unit)."""
+    """Return the law of xᵀQx + bᵀx + c for x = N(μ, Σ): weights, noncentralities, σ, shift, (unit, law of W/unit)."""
     d = len(matrix)
     # Q·mean, the value at the mean and the gradient there, each with the digits of the exact result
     rows = [double_sum(row) for row in np.hstack(exact_products(matrix, mu[None, :])).tolist()]
-    high, low = (np.array(part) for part in zip(*rows, strict=True))
+    high, low = (np.array(piece) for piece in zip(*rows, strict=True))
     parts = (*exact_products(mu, high), mu * low, *exact_products(slope, mu))
     value = double_sum([constant, *np.concatenate(parts).tolist()])
     gradient = (2.0 * high + slope) + 2.0 * low

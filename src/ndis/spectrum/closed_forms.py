@@ -1,4 +1,4 @@
-"""δ(ε) of two Gaussians with the same covariance, in closed form.
+"""Two Gaussians with the same covariance have δ(ε) in closed form.
 
 δ(ε) = E_X (1 − e^{ε−L})₊ (lemma: ndis) is an integral against the density f of the loss,
 
@@ -11,22 +11,24 @@ above is positive, and every line below keeps full relative accuracy.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import scipy
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, log_ndtr
 
 from ndis._validate import Floats, as_floats
 from ndis.errors import ParameterError
 
-__all__ = ["mean_shift_delta", "mean_shift_log_delta"]
+__all__ = ["mean_shift_ball", "mean_shift_delta", "mean_shift_log_delta", "mean_shift_tail"]
 
 _NODES, _WEIGHTS = leggauss(12)
+_ROUNDING = 2.0**-50  # rounding of a closed form, relative to 1 + |log δ| + |ε/μ|
 
 
 def mean_shift_delta(epsilon: ArrayLike, distance: ArrayLike) -> float | Floats:
-    """δ(ε) of two Gaussians with the same covariance: the Gaussian mechanism (prop:ndis-mean-analytic-form).
+    """Return δ(ε) of two Gaussians with the same covariance: the Gaussian mechanism (prop:ndis-mean-analytic-form).
 
     Parameters
     ----------
@@ -61,6 +63,33 @@ def mean_shift_log_delta(epsilon: ArrayLike, distance: ArrayLike) -> float | Flo
     return _shaped(_mean_shift(epsilon, distance))
 
 
+def mean_shift_tail(epsilon: Floats, distance: float, *, complement: bool) -> tuple[Floats, Floats, Floats]:
+    """Return log I, −d log I/dε and the relative error of I, where I is δ(ε), or 1 − δ(ε) = Φ(a) + e^ε Φ(−b).
+
+    −dδ/dε = e^ε Φ(−b) with a, b = ε/μ ∓ μ/2.
+    """
+    x = epsilon / distance
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = epsilon + scipy.special.log_ndtr(-x - 0.5 * distance)
+        if complement:
+            value = np.logaddexp(scipy.special.log_ndtr(x - 0.5 * distance), slope)
+        else:
+            value = _mean_shift(epsilon, distance)
+        error = _ROUNDING * (1.0 + np.abs(value) + np.abs(x))
+        return value, np.exp(slope - value) * (-1.0 if complement else 1.0), error
+
+
+def mean_shift_ball(epsilon: Any, square: Any) -> Any:
+    """Return δ(ε) as a ball, for balls ε and μ². The difference of the tails costs digits where δ is far below them.
+
+    >>> from flint import arb
+    >>> mean_shift_ball(arb(1), arb(1)).overlaps(arb("0.1269367375", "1e-9"))
+    True
+    """
+    root = (2 * square).sqrt()  # a/√2 = (ε − μ²/2)/(√2 μ)
+    return (((epsilon - square / 2) / root).erfc() - epsilon.exp() * ((epsilon + square / 2) / root).erfc()) / 2
+
+
 def _mean_shift(epsilon: ArrayLike, distance: ArrayLike) -> Floats:
     e, mu = np.broadcast_arrays(as_floats("epsilon", epsilon), as_floats("distance", distance))
     if not (mu >= 0).all():
@@ -76,13 +105,15 @@ def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
     """log of Φ(−a) − e^ε Φ(−b) = φ(a) [R(a) − R(b)]: a, b = x ∓ μ/2, x = ε/μ ≥ 0, Mills' ratio R = (1 − Φ)/φ."""
     a, b = x - 0.5 * mu, x + 0.5 * mu
     y = x[..., None] + 0.5 * mu[..., None] * _NODES
-    near = 0.5 * mu * (_mills_descent(y) @ _WEIGHTS) / _mills(a)  # R(a) − R(b) = ∫ₐᵇ −R', relative to R(a); for μ ≤ 1
+    # R(a) − R(b) = ∫ₐᵇ −R', relative to R(a); for μ ≤ 1
+    near = 0.5 * mu * (_mills_descent(y) * _WEIGHTS).sum(axis=-1) / _mills(a)
     share = np.where(mu > 1, 1.0 - _mills(b) / _mills(a), near)
-    return np.where(x < 1e150, log_ndtr(-a) + np.log(share), -np.inf)  # beyond, log δ ≈ −x²/2 is out of range
+    tail = scipy.special.log_ndtr(-a)
+    return np.where(x < 1e150, tail + np.log(share), -np.inf)  # beyond it log δ ≈ −x²/2 is no float
 
 
 def _mills(x: Floats) -> Floats:
-    return math.sqrt(0.5 * math.pi) * np.asarray(erfcx(x / math.sqrt(2.0)))
+    return math.sqrt(0.5 * math.pi) * np.asarray(scipy.special.erfcx(x / math.sqrt(2.0)))
 
 
 def _mills_descent(x: Floats) -> Floats:

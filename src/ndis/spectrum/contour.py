@@ -1,4 +1,4 @@
-"""Tail integrals of quadratic forms in Gaussians, in float64, to full relative accuracy.
+"""Compute tail integrals of quadratic forms in Gaussians, in float64, to full relative accuracy.
 
 One integral serves the whole package (lemma: ndis, thm:ndis-two-genchi2-cdf):
 
@@ -22,8 +22,6 @@ The code looks along the path to choose its bend b. The trapezoid rule in u then
 under halving of the step. With changes D₁, D₂ of the last two refinements, the error of the last is estimated as
 D₂ · max(10 D₂/D₁, 1/100): the errors oscillate, and D₂ may be small by accident. The rounding of the exponent is added
 to it.
-
-This file has more than 400 lines because the compiled functions call each other and are compiled together.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ _GROWTH = 2.0  # the integrand may exceed its saddle value by at most e²
 _PDF_GROWTH = 60.0  # without a pole it may rise before it falls; the error estimate includes the cancellation
 LOOK = 0.5  # step of the first look along the path; the first trapezoid sum reuses its values
 _MAX_LOOK = 400
-_PROMPT = 9  # a path of steepest descent that is dead within so many steps is taken at once
+_PROMPT = 9  # a path of steepest descent that is dead within this many steps is taken at once
 _MAX_HALVINGS = 9
 _GOAL = 5e-14  # relative error to aim for, if rounding allows it
 _SMALL = 0.0064  # |z|² below which φ(z) is summed as its series
@@ -59,7 +57,7 @@ _SLOPES = (-0.5, 0.5, -0.2, 0.2, 0.0)
 
 @compiled()
 def _phi(z: complex) -> complex:
-    """φ(z) = −log(1−z) − z = z²/2 + z³/3 + …, |z| ≤ 0.08."""
+    """Return φ(z) = −log(1−z) − z = z²/2 + z³/3 + …, |z| ≤ 0.08."""
     p = 1.0 / 14.0 + 0.0j
     for k in range(13, 1, -1):
         p = p * z + 1.0 / k
@@ -74,7 +72,7 @@ def _log(z: complex) -> complex:
 
 @compiled()
 def exponent(s, lin, t, ratio, nu, q, edge):
-    """K(s) − s x for Im s ≥ 0.
+    """Return K(s) − s x for Im s ≥ 0.
 
     Consecutive factors with equal ν share one logarithm, that of their product P. Each factor 1 − st has its argument
     in (−π, 0) for t > 0 and in (0, π) for t < 0. So P winds past the negative axis exactly when its imaginary part
@@ -123,7 +121,7 @@ def exponent(s, lin, t, ratio, nu, q, edge):
 
 @compiled()
 def derivatives(c, lin, t, ratio, nu, q, edge, kind):
-    """First, second and third derivative of K(c) − c x − log|c| − log|c+1| (with the poles of the kind)."""
+    """Return the first, second and third derivative of K(c) − c x − log|c| − log|c+1| (with the poles of the kind)."""
     first = lin
     second = 0.0
     third = 0.0
@@ -173,7 +171,7 @@ def _between(a, b, lo, hi):
 
 @compiled()
 def _saddle(lin, t, ratio, nu, q, edge, kind):
-    """(c, w, bend): the minimiser c of the modulus on the real axis within the strip, and the path through it.
+    """Return (c, w, bend): the minimiser c of the modulus on the real axis within the strip, and the path through it.
 
     w is the width of the integrand at c, and w f‴/(3 f″) is the bend of the steepest descent. The width is 0 if there
     is no minimiser. Every c in the strip gives the right integral; a good c gives it fast.
@@ -203,7 +201,7 @@ def _saddle(lin, t, ratio, nu, q, edge, kind):
             c = -lin / variance
         else:
             c = -2.0 / (root - lin) if lin < 0.0 else -(root + lin) / (2.0 * variance)
-    found, width, bend = 0.0, 0.0, 0.0
+    result, width, bend = 0.0, 0.0, 0.0
     for _ in range(400):
         if not a < c < b:
             c = _between(a, b, lo, hi)
@@ -212,7 +210,7 @@ def _saddle(lin, t, ratio, nu, q, edge, kind):
         first, second, third = derivatives(c, lin, t, ratio, nu, q, edge, kind)
         if not 0.0 < second < math.inf:
             break
-        found, width = c, 1.0 / math.sqrt(second)
+        result, width = c, 1.0 / math.sqrt(second)
         bend = width * third / (3.0 * second)
         if first > 0.0:
             b = c
@@ -222,12 +220,12 @@ def _saddle(lin, t, ratio, nu, q, edge, kind):
         if math.fabs(step) <= 1e-3 * width:
             break
         c += step
-    return found, width, bend
+    return result, width, bend
 
 
 @compiled()
 def _node(up, bend, c, w, base, lin, t, ratio, nu, q, edge, kind):
-    """At e^u = up: the exponent less its saddle value, g(s) s'(u) over its modulus at the saddle, and s."""
+    """Return at e^u = up the exponent less its saddle value, g(s) s'(u) over its modulus at the saddle, and s."""
     down = 1.0 / up
     cosh, sinh = 0.5 * (up + down), 0.5 * (up - down)
     s = complex(c + bend * w * (cosh - 1.0), w * sinh)
@@ -242,7 +240,7 @@ def _node(up, bend, c, w, base, lin, t, ratio, nu, q, edge, kind):
 
 @compiled()
 def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind):
-    """The number of nodes until the integrand stays below e^mute of its saddle value.
+    """Return the number of nodes until the integrand stays below e^mute of its saddle value.
 
     It is 0 if the integrand grows, or lives longer than `limit` nodes.
     """
@@ -262,7 +260,7 @@ def _look(bend, limit, store, mute, c, w, base, lin, t, ratio, nu, q, edge, kind
 
 @compiled()
 def path(mute, lin, t, ratio, nu, q, edge, kind):
-    """The contour: (c, w, bend, number of looks until dead, K(c) − c x, values of the integrand at the looks).
+    """Return the contour: (c, w, bend, number of looks until dead, K(c) − c x, values of the integrand at the looks).
 
     The number of looks is 0 if no path was found. The code takes the steepest descent through the saddle if it sees
     it die promptly. Otherwise it takes the slope that dies first. The curvature at the saddle only would pick a wrong
@@ -288,7 +286,7 @@ def path(mute, lin, t, ratio, nu, q, edge, kind):
 
 @compiled()
 def strip(a, mute, end, c, w, bend, base, lin, t, ratio, nu, q, edge, kind):
-    """(height, place): the largest log modulus of the integrand, over its saddle value, on the lines Im u = ±a.
+    """Return (height, place): the largest log modulus of the integrand, over its saddle value, on the lines Im u = ±a.
 
     From `place` ≥ `end` on, both lines and the path are below e^mute. The result is (inf, 0) if the lines leave the
     domain or do not die. The height says how fast the trapezoid rule converges. The certificate uses it to choose its
@@ -409,7 +407,7 @@ def evaluate(
     edge: NDArray[np.bool_],
     kind: int,
 ) -> tuple[Floats, Floats, Floats]:
-    """`tail` for many problems: arrays of log |I|, −d log|I|/dx, relative error. Many problems use all cores."""
+    """Return `tail` for many problems: arrays of log |I|, −d log|I|/dx, relative error. Many problems use all cores."""
     n = lin.size
     out = (np.empty(n), np.empty(n), np.empty(n))
 

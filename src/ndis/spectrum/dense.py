@@ -1,4 +1,4 @@
-"""Dense pairs: the invariants (t, m²) enclosed in balls from exact rational matrices.
+"""Enclose the invariants (t, m²) of dense pairs in balls, from exact rational matrices.
 
 Floats diagonalise the pair approximately. The rest is proof. With any invertible W, the matrices G = Wᵀ Σ_q W and
 H = Wᵀ (Σ_p − Σ_q) W describe the same pair. So do A = L⁻¹ H L⁻ᵀ and m = L⁻¹ Wᵀ Δμ for any L with G = LLᵀ. The module
@@ -28,8 +28,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import arb, arb_mat, fmpq, fmpq_mat
-from scipy.linalg import LinAlgError, eigh
+from numpy.linalg import LinAlgError
 
 from ndis._balls import Ball, cholesky
 from ndis._validate import Floats
@@ -46,19 +47,19 @@ Rational = Any  # flint.fmpq_mat carries no type information
 
 
 def rational(matrix: Floats) -> Rational:
-    """A matrix of floats or fractions over the rationals."""
+    """Return a matrix of floats or fractions over the rationals."""
     rows, cols = matrix.shape
     return fmpq_mat(rows, cols, [fmpq(*x.as_integer_ratio()) for x in matrix.ravel().tolist()])
 
 
-def _beside(*blocks: Any) -> Any:
+def _side_by_side(*blocks: Any) -> Any:
     """Blocks of equal height, side by side."""
     rows = [list(chain.from_iterable(parts)) for parts in zip(*(b.tolist() for b in blocks), strict=True)]
     return fmpq_mat(len(rows), len(rows[0]), list(chain.from_iterable(rows)))
 
 
 def independent_rows(matrix: Any) -> list[int]:
-    """Indices of a maximal set of independent columns; for a symmetric matrix, of independent rows too."""
+    """Return indices of a maximal set of independent columns; for a symmetric matrix, of independent rows too."""
     reduced, rank = matrix.rref()
     table = reduced.tolist()
     return [next(j for j, x in enumerate(table[i]) if x != 0) for i in range(rank)]
@@ -70,9 +71,9 @@ def restrict(shift: Any, difference: Any, sigma_q: Any) -> tuple[Any, Any, Any] 
     sigma_p = sigma_q + difference
     if sigma_p.rank() != rank_q:
         return None
-    if rank_q == sigma_q.nrows():  # then no column beside it can add to the rank
+    if rank_q == sigma_q.nrows():  # then no other column can add to the rank
         return shift, difference, sigma_q
-    if _beside(sigma_q, sigma_p, shift).rank() != rank_q:
+    if _side_by_side(sigma_q, sigma_p, shift).rank() != rank_q:
         return None
     keep = independent_rows(sigma_q)
 
@@ -101,17 +102,17 @@ def whiten_in_balls(shift: Rational, difference: Rational, sigma_q: Rational, bi
     if diagonal is None:
         return None
     rank = difference.rank()
-    shift_inside = rank == d or _beside(difference, shift).rank() == rank
-    found = _clusters(diagonal, d - rank, shift_inside)
-    if found is None:
+    shift_inside = rank == d or _side_by_side(difference, shift).rank() == rank
+    result = _clusters(diagonal, d - rank, shift_inside)
+    if result is None:
         return None
-    if any(1 + t < 0 for t, _, _ in found.curved):
+    if any(1 + t < 0 for t, _, _ in result.curved):
         raise ParameterError("cov_p", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
-    return found if all(1 + t > 0 for t, _, _ in found.curved) else None
+    return result if all(1 + t > 0 for t, _, _ in result.curved) else None
 
 
 def _rotated(w: Any, delta: Any, sigma: Any, shift: Any, bits: int) -> Diagonal | None:
-    """The diagonal form by a Cholesky factor and rotations in balls: slow, but it needs no good W."""
+    """Return the diagonal form by a Cholesky factor and rotations in balls: slow, but it needs no good W."""
     wt = w.transpose()
     factor = _cholesky(wt * sigma * w)
     if factor is None:
@@ -126,7 +127,7 @@ def _rotated(w: Any, delta: Any, sigma: Any, shift: Any, bits: int) -> Diagonal 
 
 
 def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
-    """Columns w with wᵀΣ_q w ≈ 1 that nearly diagonalise the difference.
+    """Return columns w with wᵀΣ_q w ≈ 1 that nearly diagonalise the difference.
 
     If floats cannot find them, the columns are powers of two on the diagonal.
     """
@@ -140,7 +141,7 @@ def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
         return np.array([[float(arb(m[i, j])) * scale[i] * scale[j] for j in range(d)] for i in range(d)])
 
     try:
-        _, v = eigh(scaled(difference), scaled(sigma_q))
+        _, v = scipy.linalg.eigh(scaled(difference), scaled(sigma_q))
     except LinAlgError:
         v = np.eye(d)
     return [[arb(scale[i]) * arb(float(v[i, j])) for j in range(d)] for i in range(d)]
@@ -152,7 +153,7 @@ def _cholesky(matrix: Any) -> list[list[Ball]] | None:
 
 
 def _solve_lower(factor: list[list[Ball]], right: Any) -> Any:
-    """L⁻¹ B."""
+    """Return L⁻¹ B."""
     return arb_mat(factor).solve(right)
 
 
@@ -204,7 +205,7 @@ def _clusters(diagonal: Diagonal, null: int, shift_inside: bool) -> Directions |
     a, eta, m, drift = diagonal
     d = len(a)
     total = sum((x * x for x in m), arb(0))
-    slack = 2 * total.abs_upper().sqrt() * drift + drift * drift  # of every ‖P̂m‖², and of ‖m‖²
+    slack = 2 * total.abs_upper().sqrt() * drift + drift * drift  # bounds the error of every ‖P̂m‖² and of ‖m‖²
     total += slack
     order = sorted(range(d), key=lambda i: float(a[i].lower()))
     spread = max(abs(a[i]).upper() for i in range(d))

@@ -1,4 +1,4 @@
-"""The invariants (t, m²) of a pair as balls: what every certificate starts from."""
+"""Every certificate starts from the invariants (t, m²) of a pair as balls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Direction = tuple[Ball, Ball, int]  # t, m² of one copy, copies
 
 @dataclass(frozen=True)
 class Directions:
-    """The directions with t ≠ 0, each as (t, m² of one copy, copies), and the total m² of those with t = 0."""
+    """`curved` lists the directions with t ≠ 0 as (t, m² of one copy, copies); `flat` is the total m² of the others."""
 
     curved: list[Direction]
     flat: Ball
@@ -44,10 +44,10 @@ class Directions:
         both = s * (1 + s) / 2
         total = self.flat * both
         for t, m2, n in self.curved:
-            room = 1 - s * t
-            if not room > 0:
+            slack = 1 - s * t
+            if not slack > 0:
                 return None
-            total += n * (m2 * both / room - (s * (1 + t).log() + room.log()) / 2)
+            total += n * (m2 * both / slack - (s * (1 + t).log() + slack.log()) / 2)
         return total
 
 

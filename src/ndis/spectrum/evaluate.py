@@ -1,5 +1,7 @@
-"""δ(ε), its complement and its inverses for one pair, in float64. Each answer comes from the integral that has its
-digits."""
+"""Evaluate δ(ε), its complement and its inverses for one pair, in float64.
+
+Each answer comes from the integral that has its digits.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from ndis._search import newton_epsilon
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import certify_log
+from ndis.spectrum.closed_forms import mean_shift_tail
 from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, derivatives, evaluate, exponent, tail
 from ndis.spectrum.invariants import Invariants
 from ndis.spectrum.loss import LogMoment
@@ -55,7 +58,10 @@ def contour_tail(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats,
 def _with_rounding(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
     """`evaluate_form` with the rounding of the linear term, mean − x or edge − x, in its error."""
     lin, near = form.linear(x)
-    value, slope, error = evaluate_form(form, x, kind, (lin, near))
+    if form.distance and kind <= COMPLEMENT:
+        value, slope, error = mean_shift_tail(x, form.distance, complement=kind == COMPLEMENT)
+    else:
+        value, slope, error = evaluate_form(form, x, kind, (lin, near))
     rounded = math.fabs(form.mean) + np.abs(x)
     if form.side:
         rounded = np.where(near, np.abs(lin), rounded)
@@ -94,7 +100,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(pair: Invariants, epsilon: Floats, *, complement: bool = True) -> Spectrum:
-    """δ(ε) at many ε. The smaller of δ and 1 − δ has its own integral. 1 − δ of a small δ is given if `complement`."""
+    """Return δ(ε) at many ε. The smaller of δ and 1 − δ has its own integral. `complement` asks for 1 − δ too."""
     n = epsilon.size
     out = Spectrum(np.zeros(n), np.full(n, -np.inf), np.zeros(n), np.zeros(n))
     if pair.mutually_singular:
@@ -144,7 +150,7 @@ def log_delta_at(pair: Invariants, epsilon: float) -> float:
             return float(spectrum(pair, np.array([epsilon]), complement=False).log_delta[0])
         if near:
             lin, rounded = gap, math.fabs(gap)
-    if not form.constant:
+    if not form.constant and not form.distance:
         value, slope, error = tail(lin, form.t, form.ratio, form.nu, form.q, near, DELTA)
         error += 2.0**-52 * math.fabs(slope) * rounded
         if error <= _TOLERANCE * (1.0 + math.fabs(value)) and value <= NEAR_ONE:
@@ -161,7 +167,7 @@ def _certified(pair: Invariants, epsilon: float, value: float, error: float) -> 
 
 
 def excess_over(pair: Invariants, epsilon: float, target: float) -> tuple[float, float, float]:
-    """(h, margin, slope): h = log δ(ε) − log target, or the same of 1 − δ if that has the digits.
+    """Return (h, margin, slope): h = log δ(ε) − log target, or the same of 1 − δ if that has the digits.
 
     If h + margin ≤ 0, then δ is safely at or below the target. The margin is twice the error estimate, plus the
     rounding of the result and of whitening. slope = −dh/dε.
@@ -181,7 +187,7 @@ def excess_over(pair: Invariants, epsilon: float, target: float) -> tuple[float,
 
 
 def smallest_epsilon(pair: Invariants, target: float) -> float:
-    """The smallest ε ≥ 0 with δ(ε) ≤ target. The result was checked, with its error."""
+    """Return the smallest ε ≥ 0 with δ(ε) ≤ target. The result was checked, with its error."""
     if pair.mutually_singular:
         return math.inf
     first = excess_over(pair, 0.0, target)
@@ -204,6 +210,8 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
 
     It lies beyond the quantile and near it. Newton's method in the logarithm of the tail meets no cliff from there.
     """
+    if form.distance:
+        return math.sqrt(-2.0 * goal) * (form.distance if upper else -form.distance)
     groups = (form.t, form.ratio, form.nu, form.q, about_edge)
     sign, end = (1.0, form.domain[1]) if upper else (-1.0, -form.domain[0])
     s = math.sqrt(-2.0 * goal / _variance(form))
@@ -220,7 +228,7 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
 
 
 def _tail_at(form: LogMoment, x: float, gap: float | None, kind: int) -> tuple[float, float, float]:
-    """`contour_tail` at x. Near the end of the support it uses gap = edge − x, which has digits that x lacks."""
+    """Return `contour_tail` at x. Near the end of the support it uses gap = edge − x, which has digits that x lacks."""
     if gap is None or not math.fabs(gap) <= 0.25 * math.fabs(form.mean - x):
         value, slope, error = contour_tail(form, np.array([x]), kind)
     else:
@@ -251,7 +259,7 @@ def quantile_from_end(form: LogMoment, probability: float, *, upper: bool) -> tu
     low, high = 0.0 if bounded else -math.inf, math.inf
     rising = (kind == CDF) == (side > 0)
     y = side * _chernoff_point(form, goal, upper=kind == SF, about_edge=bounded) + (0.0 if bounded else form.mean)
-    reach = math.sqrt(_variance(form))
+    span = math.sqrt(_variance(form))
     for _ in range(200):
         x = origin + side * y
         value, slope, error = _tail_at(form, x, -side * y if bounded else None, kind)
@@ -263,8 +271,8 @@ def quantile_from_end(form: LogMoment, probability: float, *, upper: bool) -> tu
         move = y * math.exp(min(max(step / y, -20.0), 3.0)) if bounded else y + step
         if not low < move < high:
             if math.isinf(high - low):
-                reach *= 2.0
-                move = y + math.copysign(reach, step)
+                span *= 2.0
+                move = y + math.copysign(span, step)
             elif bounded and low > 0.0:
                 move = math.sqrt(low) * math.sqrt(high)
             else:

@@ -1,4 +1,4 @@
-"""The log-moment function K of the privacy loss: its canonical form, and its values.
+"""The log-moment function K of the privacy loss has a canonical form.
 
 For X = N(m, diag τ) against Y = N(0, I), τ = 1 + t, the loss L = log dX/dY has (lemma: ndis)
 
@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from ndis._validate import Floats
 from ndis.spectrum.contour import exponent
+from ndis.spectrum.origins import Origin, exact_edge
 
-__all__ = ["LogMoment", "half_excess_log", "log_moment", "supremum"]
+__all__ = ["LogMoment", "canonical_form", "half_excess_log", "log_moment", "supremum"]
 
 
 @dataclass(frozen=True, eq=False)
 class LogMoment:
-    """The canonical form of K: the mean and the groups (t, ν, q).
+    """The canonical form of K has the mean and the groups (t, ν, q).
 
     `exact_edge` gives the end of a support bounded on one side as an unevaluated sum of two floats. The evaluation asks
     for it only near that end.
@@ -45,6 +46,11 @@ class LogMoment:
     def constant(self) -> bool:
         """True if the variable always equals its mean."""
         return self.t.size == 0
+
+    @cached_property
+    def distance(self) -> float:
+        """Return the Mahalanobis distance of two laws that differ only in their means; 0 for other laws."""
+        return math.sqrt(float(self.q[0])) if self.t.size == 1 and self.t[0] == 0.0 else 0.0
 
     @cached_property
     def side(self) -> int:
@@ -70,7 +76,7 @@ class LogMoment:
         return self.mean - 0.5 * math.fsum(self.nu * self.t + self.q / self.t)
 
     def gap(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Edge − x, and whether it is so small beside mean − x that the integral is taken about the edge."""
+        """Edge − x, and whether it is so small compared with mean − x that the integral is taken about the edge."""
         gap = self._rough_edge - x
         near = np.abs(gap) <= 0.25 * np.abs(self.mean - x)
         if near.any():
@@ -79,7 +85,7 @@ class LogMoment:
         return gap, near
 
     def gap_at(self, x: float) -> tuple[float, bool]:
-        """`gap` at one point."""
+        """Return `gap` at one point."""
         gap = self._rough_edge - x
         if not math.fabs(gap) <= 0.25 * math.fabs(self.mean - x):
             return gap, False
@@ -98,7 +104,7 @@ class LogMoment:
         return self.t, self.ratio, self.nu, self.q
 
     def value(self, s: float) -> float:
-        """K(s) inside the domain."""
+        """Return K(s) inside the domain."""
         return 0.0 if self.constant else float(exponent(complex(s), self.mean, *self.groups, False).real)
 
     def linear(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
@@ -111,7 +117,7 @@ class LogMoment:
 
 
 def half_excess_log(t: Floats, ratio: Floats) -> Floats:
-    """½ (t − log(1+t)), without cancellation.
+    """Return ½ (t − log(1+t)), without cancellation.
 
     With y = t/(2+t), t − log(1+t) = 2y/(1−y) − 2 artanh y = 2y² [ 1/(1−y) − y/3 − y³/5 − … ].
     """
@@ -124,7 +130,7 @@ def half_excess_log(t: Floats, ratio: Floats) -> Floats:
 
 
 def log_moment(form: LogMoment, s: Floats) -> Floats:
-    """K(s) = log E e^{sL} at each entry of a vector; infinite outside `form.domain`."""
+    """Return K(s) = log E e^{sL} at each entry of a vector; infinite outside `form.domain`."""
     low, high = form.domain
     out = np.full(s.size, math.inf)
     for i, x in enumerate(s.tolist()):
@@ -147,3 +153,24 @@ def supremum(form: LogMoment) -> float:
     high, low = form.edge
     end = high if low <= 0.0 else math.nextafter(high, math.inf)
     return end + 4.0 * math.fabs(end) * form.edge_error
+
+
+def canonical_form(
+    excess: Floats, ratio: Floats, shift: Floats, copies: Floats, origins: tuple[Origin, ...]
+) -> LogMoment:
+    """Return the canonical log-moment function of the loss under p.
+
+    Equal groups are merged, and directions on which the laws agree are dropped.
+    """
+    m2, flat = shift**2, excess == 0
+    pure = math.fsum((copies * m2)[flat])  # directions that differ in mean only add up to one
+    rows = np.stack([excess, ratio, m2])[:, ~flat]
+    key, where = np.unique(rows, axis=1, return_inverse=True)
+    n: Floats = np.bincount(where.ravel(), weights=copies[~flat], minlength=key.shape[1]).astype(np.float64)
+    order = np.argsort(n, kind="stable")  # the kernel takes logarithms of equal multiplicities together
+    (t, tau, m2), n = key[:, order], n[order]
+    mean = math.fsum(n * half_excess_log(t, tau)) + 0.5 * math.fsum(n * m2) + 0.5 * pure
+    nu, q = n, n * m2 * tau
+    if pure != 0:
+        t, tau, nu, q = (np.append(a, v) for a, v in ((t, 0.0), (tau, 1.0), (nu, 0.0), (q, pure)))
+    return LogMoment(mean, t, tau, nu, q, (lambda: exact_edge(origins)) if origins else None)

@@ -1,4 +1,4 @@
-"""What a pair was made from: exact inputs, and the invariants enclosed from them.
+"""An origin holds the exact inputs of a pair, and encloses the invariants from them.
 
 A certificate starts from the exact inputs, never from numbers that were computed from them. Each class below is one way
 to write a pair down. It knows its exact invariants, and how to become the reverse or several copies.
@@ -19,6 +19,7 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from ndis._balls import Ball, climb, exact_ball
+from ndis._rounding import away_from_zero
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls
@@ -41,19 +42,36 @@ __all__ = [
 
 _EDGE_BITS = (192, 448, 1024, 2400)
 _ROUNDING_BITS = (160, 320, 640, 1280)
+_ROUNDED_INVARIANTS = 2.0**-50  # relative error of a loss whose invariants were rounded to floats, at most
 EXACT_SIZE = 24  # dense pairs up to this size are whitened again in balls if floats may have lost digits
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A copy that nobody can write to."""
+    """Return a copy that cannot be written to."""
     copy = np.array(array)
     copy.setflags(write=False)
     return copy
 
 
+class Rounded(NamedTuple):
+    """The invariants of a pair are rounded to floats; `error` bounds the relative error of the loss by whitening."""
+
+    t: Floats
+    ratio: Floats
+    shift: Floats
+    copies: Floats
+    mutually_singular: bool = False
+    error: float = 0.0
+
+    @classmethod
+    def singular(cls) -> Rounded:
+        """Return what stands for two laws on different subspaces."""
+        return cls(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1), mutually_singular=True)
+
+
 @dataclass(frozen=True, eq=False)
 class Origin(ABC):
-    """The exact inputs of a pair: arrays, in the order of the constructor's arguments."""
+    """An origin holds the exact inputs of a pair: arrays, in the order of the constructor's arguments."""
 
     arrays: tuple[NDArray[Any], ...]
     reverse: bool = False
@@ -70,11 +88,11 @@ class Origin(ABC):
         return 0
 
     def reversed(self) -> Self:
-        """The inputs of the reversed pair."""
+        """Return the inputs of the reversed pair."""
         return replace(self, reverse=not self.reverse)
 
     def repeated(self, times: int) -> Self:
-        """The inputs of several copies."""
+        """Return the inputs of several copies."""
         return replace(self, copies=self.copies * times)
 
     def same(self, other: Origin) -> bool:
@@ -96,14 +114,14 @@ class _RowOrigin(Origin):
     """Rows (value, shift, copies) of independent directions; `enclose` merges equal rows of all origins."""
 
     def rows(self) -> Iterator[tuple[Any, Any, int]]:
-        """The rows as exact numbers."""
+        """Return the rows as exact numbers."""
         for value, shift, n in zip(*(a.tolist() for a in self.arrays), strict=True):
             yield value, shift, int(n)
 
     @staticmethod
     @abstractmethod
     def excess(value: Any) -> Ball:
-        """t of a row."""
+        """Return t of a row."""
 
     def still(self) -> Self:
         value, shift, copies = self.arrays
@@ -115,7 +133,7 @@ class _RowOrigin(Origin):
 
 @dataclass(frozen=True, eq=False)
 class RatioOrigin(_RowOrigin):
-    """Variance ratios, shifts and copies, all of them floats."""
+    """The inputs are variance ratios, shifts and copies, all of them floats."""
 
     kind: ClassVar[str] = "ratios"
 
@@ -126,13 +144,21 @@ class RatioOrigin(_RowOrigin):
 
 @dataclass(frozen=True, eq=False)
 class ExcessOrigin(_RowOrigin):
-    """t = τ − 1 and the shift as exact rationals, with copies."""
+    """The inputs are t = τ − 1 and the shift as exact rationals, with copies."""
 
     kind: ClassVar[str] = "excess"
 
     @staticmethod
     def excess(value: Fraction) -> Ball:
         return exact_ball(value)
+
+    def rounded(self) -> Rounded:
+        """Return the invariants as floats, the shift rounded away from 0."""
+        t, m, n = self.arrays
+        floats, ratio = (np.array([float(x) for x in row]) for row in (t, 1 + t))
+        shift = np.array([away_from_zero(x) for x in m])
+        exact = all(Fraction(x) == y for x, y in zip([*floats, *shift], [*t, *m], strict=True))
+        return Rounded(floats, ratio, shift, n, error=0.0 if exact else _ROUNDED_INVARIANTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,23 +172,13 @@ class DiagonalOrigin(Origin):
         return replace(self, arrays=(mu_q, v_p, mu_q, v_q))
 
     def directions(self, bits: int) -> Directions:
-        found: list[Direction] = []
+        result: list[Direction] = []
         for mu_p, v_p, mu_q, v_q in zip(*(a.tolist() for a in self.arrays), strict=True):
             if (v_p == 0) != (v_q == 0) or (v_q == 0 and mu_p != mu_q):
                 return Directions([], arb(0), mutually_singular=True)
             if v_q != 0:
-                found.append(((arb(v_p) - arb(v_q)) / arb(v_q), (arb(mu_p) - arb(mu_q)) ** 2 / arb(v_q), 1))
-        return _sorted_out(found)
-
-
-class Rounded(NamedTuple):
-    """Invariants that are correct to about the last digit of a float, or the news of mutually singular laws."""
-
-    t: Floats
-    ratio: Floats
-    shift: Floats
-    copies: Floats
-    mutually_singular: bool = False
+                result.append(((arb(v_p) - arb(v_q)) / arb(v_q), (arb(mu_p) - arb(mu_q)) ** 2 / arb(v_q), 1))
+        return _sorted_out(result)
 
 
 class MatrixOrigin(Origin):
@@ -174,7 +190,7 @@ class MatrixOrigin(Origin):
 
     @abstractmethod
     def matrices(self) -> tuple[Rational, Rational, Rational]:
-        """(Δμ as a column, Σ_p − Σ_q, Σ_q) over the rationals."""
+        """Return (Δμ as a column, Σ_p − Σ_q, Σ_q) over the rationals."""
 
     def directions(self, bits: int) -> Directions | None:
         return whiten_in_balls(*self.matrices(), bits)
@@ -185,7 +201,7 @@ class MatrixOrigin(Origin):
         return independent_rows(sigma_q) if restrict(shift, difference, sigma_q) is not None else None
 
     def rounded(self) -> Rounded | None:
-        """The invariants as floats, from the exact inputs.
+        """Return the invariants as floats, from the exact inputs.
 
         None if the covariances are not exactly positive semidefinite, as floats leave them, or if no precision tried
         suffices.
@@ -196,25 +212,24 @@ class MatrixOrigin(Origin):
             return None
 
     def _rounded(self, bits: int) -> Rounded | None:
-        found = enclose((self,), bits)
-        if found is None:
+        result = enclose((self,), bits)
+        if result is None:
             return None
-        if found.mutually_singular:
-            empty = np.zeros(0)
-            return Rounded(empty, empty, empty, empty, mutually_singular=True)
-        total = found.flat + sum((m2 * n for _, m2, n in found.curved), arb(0))
+        if result.mutually_singular:
+            return Rounded.singular()
+        total = result.flat + sum((m2 * n for _, m2, n in result.curved), arb(0))
         fine = all(
             t.rel_accuracy_bits() >= 60 and (1 + t).rel_accuracy_bits() >= 60 and m2.rad() <= total.lower() * 2.0**-80
-            for t, m2, n in found.curved
+            for t, m2, n in result.curved
         )
         if not fine:
             return None
-        rows = [(float(t), float(1 + t), _root(m2), float(n)) for t, m2, n in found.curved]
-        if found.flat != 0:
-            rows.append((0.0, 1.0, _root(found.flat), 1.0))
-        rest = self.size - sum(row[3] for row in rows)
-        if rest > 0:
-            rows.append((0.0, 1.0, 0.0, rest))
+        rows = [(float(t), float(1 + t), _root(m2), float(n)) for t, m2, n in result.curved]
+        if result.flat != 0:
+            rows.append((0.0, 1.0, _root(result.flat), 1.0))
+        others = self.size - sum(row[3] for row in rows)
+        if others > 0:
+            rows.append((0.0, 1.0, 0.0, others))
         t, ratio, shift, copies = (np.array(column) for column in zip(*rows, strict=True))
         return Rounded(t, ratio, shift, copies)
 
@@ -242,8 +257,8 @@ class LowRankOrigin(MatrixOrigin):
     kind: ClassVar[str] = "low-rank"
 
     def still(self) -> Self:
-        _, mu_q, *rest = self.arrays
-        return replace(self, arrays=(mu_q, mu_q, *rest))
+        _, mu_q, *others = self.arrays
+        return replace(self, arrays=(mu_q, mu_q, *others))
 
     def matrices(self) -> tuple[Rational, Rational, Rational]:
         mu_p, mu_q, cov_q, factor, sign = self.arrays
@@ -256,11 +271,11 @@ def enclose(origins: Sequence[Origin], bits: int) -> Directions | None:
     """The invariants of the product of all origins, at the working precision; None if that does not suffice."""
     curved: list[Direction] = []
     flat = arb(0)
-    for found in _parts(origins, bits):
-        if found is None or found.mutually_singular:
-            return found
-        curved += found.curved
-        flat += found.flat
+    for result in _parts(origins, bits):
+        if result is None or result.mutually_singular:
+            return result
+        curved += result.curved
+        flat += result.flat
     return Directions(curved, flat)
 
 
@@ -272,11 +287,11 @@ def _parts(origins: Sequence[Origin], bits: int) -> Iterator[Directions | None]:
             for value, shift, n in origin.rows():
                 rows[origin.reverse, type(origin), value, max(shift, -shift)] += n * origin.copies
             continue
-        found = origin.directions(bits)
-        if found is None or found.mutually_singular:
-            yield found
+        result = origin.directions(bits)
+        if result is None or result.mutually_singular:
+            yield result
             continue
-        every = [*found.curved, (arb(0), found.flat, 1)]
+        every = [*result.curved, (arb(0), result.flat, 1)]
         if origin.reverse:
             every = [reverse_direction(one) for one in every]
         yield _sorted_out((t, m2, n * origin.copies) for t, m2, n in every)
@@ -291,10 +306,10 @@ def _parts(origins: Sequence[Origin], bits: int) -> Iterator[Directions | None]:
         yield _sorted_out(mine)
 
 
-def _sorted_out(found: Any) -> Directions:
-    """Directions, those with t = 0 added up."""
+def _sorted_out(result: Any) -> Directions:
+    """Return directions, those with t = 0 added up."""
     curved, flat = [], arb(0)
-    for t, m2, n in found:
+    for t, m2, n in result:
         if t == 0:
             flat += n * m2
         else:
@@ -311,22 +326,22 @@ def exact_edge(origins: Sequence[Origin]) -> tuple[float, float] | None:
         return None
 
     def attempt(bits: int) -> list[tuple[float, float]] | None:
-        found = enclose(origins, bits)
-        if found is None:
+        result = enclose(origins, bits)
+        if result is None:
             return None
-        if found.mutually_singular or not found.curved or not found.side:
+        if result.mutually_singular or not result.curved or not result.side:
             return []
-        total = found.edge()
+        total = result.edge()
         if total.rel_accuracy_bits() < 110:
             return None
         high = float(total.mid())
         return [(high, float((total - high).mid()))]
 
     try:
-        found = climb(attempt, _EDGE_BITS)
+        result = climb(attempt, _EDGE_BITS)
     except ParameterError:  # not positive semidefinite as exact numbers
         return None
-    return found[0] if found else None
+    return result[0] if result else None
 
 
 def _root(ball: Ball) -> float:

@@ -1,4 +1,4 @@
-"""Verified simultaneous diagonalisation of a symmetric matrix and a positive definite one.
+"""Prove a simultaneous diagonalisation of a symmetric matrix and a positive definite one.
 
 Let Δ and Σ be symmetric, Σ positive definite, and let W be any matrix whose columns nearly diagonalise both. With
 G = WᵀΣW = I + R and H = WᵀΔW, enclosed by products of ball matrices, let ρ ≥ ‖R‖ (Frobenius). If ρ < 1, then W is
@@ -22,16 +22,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from flint import arb, arb_mat
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from ndis._balls import Ball
 
 __all__ = ["Diagonal", "diagonalise"]
 
 _ROUNDS = 12
-_CLOSE = 1e-9  # of the spread: closer values form a cluster
+_CLOSE = 1e-9  # relative to the spread: closer values form a cluster
 
 Matrix = NDArray[np.float64]
 
@@ -68,15 +68,15 @@ def diagonalise(columns: Any, delta: Any, sigma: Any, vector: Any, bits: int) ->
     identity = arb_mat(d, d, [arb(i == j) for i in range(d) for j in range(d)])
     w = columns.mid()
     goal = 2.0 ** (24 - bits)
-    found, before = None, float("inf")
+    result, before = None, float("inf")
     for _ in range(_ROUNDS):
         wt = w.transpose()
         r, h = wt * (sigma * w) - identity, wt * (delta * w)
-        found, error = _enclosed(r, h, wt * vector)
+        result, error = _enclosed(r, h, wt * vector)
         if not error < float("inf"):
             return None
         if error <= goal:
-            return found
+            return result
         if error > 0.5 * before:
             return None
         before = error
@@ -135,7 +135,7 @@ def _correction(r: Matrix, h: Any, goal: float) -> Matrix:
         own = np.diagonal(inner)
         off = np.abs(inner - np.diag(own)).max()
         if off > 1e-6 * spread:
-            _, rotation = eigh(0.5 * (inner + inner.T) / spread)
+            _, rotation = scipy.linalg.eigh(0.5 * (inner + inner.T) / spread)
             turns.append((members, rotation))
         else:
             apart[place] = own[None, :] - own[:, None]

@@ -6,13 +6,21 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh
-from scipy.linalg.blas import dtrsm
+import scipy
+from numpy.linalg import LinAlgError
 
 from ndis._validate import Floats
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum.origins import EXACT_SIZE, DenseOrigin, DiagonalOrigin, LowRankOrigin, Rounded
 
-__all__ = ["Whitened", "scaling", "semidefinite_spectrum", "whiten", "whiten_low_rank"]
+__all__ = [
+    "invariants_of_diagonal",
+    "invariants_of_low_rank",
+    "invariants_of_moments",
+    "scaling",
+    "semidefinite_spectrum",
+    "whiten",
+]
 
 _SMALL = 24  # up to this size a rank-deficient factor is examined exactly
 _DIGITS = 2.0**-50  # rounding of one step of whitening, with room
@@ -36,15 +44,81 @@ class Whitened(NamedTuple):
     error: float
 
 
+def invariants_of_diagonal(origin: DiagonalOrigin) -> Rounded:
+    """Return the invariants of two Gaussians with independent coordinates."""
+    mu_p, v_p, mu_q, v_q = origin.arrays
+    fixed = (v_p == 0) & (v_q == 0) & (mu_p == mu_q)
+    if (((v_p == 0) | (v_q == 0)) & ~fixed).any():
+        return Rounded.singular()
+    v_p, v_q = np.where(fixed, 1.0, v_p), np.where(fixed, 1.0, v_q)
+    ratio = v_p / v_q
+    t = np.where((ratio > 0.5) & (ratio < 2.0), (v_p - v_q) / v_q, ratio - 1.0)
+    return Rounded(t, ratio, (mu_p - mu_q) / np.sqrt(v_q), np.ones(ratio.size))
+
+
+def invariants_of_moments(origin: DenseOrigin) -> Rounded:
+    """Return the invariants of two Gaussians given by means and covariances.
+
+    If floats may have lost digits that matter, the exact binary inputs decide. Floats decide then only if rounding made
+    those inputs no covariances.
+    """
+    mu_p, sigma_p, mu_q, sigma_q = origin.arrays
+    d = mu_p.size
+    with np.errstate(over="ignore"):
+        shift = mu_p - mu_q
+    floats = whiten(shift, sigma_p, sigma_q)
+    if d <= EXACT_SIZE and (floats is None or floats.doubtful):
+        exact = origin.rounded()
+        if exact is not None:
+            return exact
+    elif floats is None or floats.singular:
+        keep = origin.common_coordinates()
+        if keep is None:
+            return Rounded.singular()
+        if len(keep) == d:
+            raise PrecisionError(
+                "a covariance is singular to working precision, though not exactly; give independent coordinates"
+            )
+        block = np.ix_(keep, keep)
+        floats = whiten(shift[keep], sigma_p[block], sigma_q[block])
+        if floats is None or floats.singular:
+            raise PrecisionError("a covariance is singular to working precision on its independent coordinates")
+    if floats is None:
+        return Rounded.singular()
+    return Rounded(floats.t, floats.ratio, floats.shift, np.ones(floats.t.size), error=floats.error)
+
+
+def invariants_of_low_rank(origin: LowRankOrigin, cholesky_q: Floats | None) -> Rounded:
+    """Return the invariants of a pair whose covariances differ by a matrix of low rank."""
+    mu_p, mu_q, sigma_q, factor, sign = origin.arrays
+    d = mu_p.size
+    with np.errstate(over="ignore"):
+        shift = mu_p - mu_q
+    floats = whiten_low_rank(shift, factor, sigma_q, int(sign), cholesky_q)
+    if floats.doubtful:
+        exact = origin.rounded() if d <= EXACT_SIZE else None
+        if exact is None:
+            raise ParameterError(
+                "factor", "leave cov_q − F Fᵀ positive definite", "a matrix singular to working precision"
+            )
+        return exact
+    t, ratio, m, n = floats.t, floats.ratio, floats.shift, np.ones(floats.t.size)
+    if d > t.size:  # the other directions, on which the laws agree
+        t, ratio, m, n = (
+            np.append(a, v) for a, v in ((t, 0.0), (ratio, 1.0), (m, 0.0), (n, float(d - t.size)))
+        )
+    return Rounded(t, ratio, m, n, error=floats.error)
+
+
 def _solve(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats:
     """L⁻¹ B or L⁻ᵀ B, by the BLAS routine that does not start threads for small matrices."""
     matrix = right.reshape(factor.shape[0], -1)
-    solution: Floats = dtrsm(1.0, factor, matrix, lower=1, trans_a=int(transposed))
+    solution: Floats = scipy.linalg.blas.dtrsm(1.0, factor, matrix, lower=1, trans_a=int(transposed))
     return solution.reshape(right.shape)
 
 
 def scaling(cov: Floats) -> Floats:
-    """Powers of two that bring the variances to order one, exactly.
+    """Return powers of two that bring the variances to order one, exactly.
 
     So the answer does not depend on the units of a coordinate.
     """
@@ -53,7 +127,7 @@ def scaling(cov: Floats) -> Floats:
 
 def semidefinite_spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float]:
     """Eigenvalues, eigenvectors and rank threshold of a scaled covariance; it must be positive semidefinite."""
-    values, vectors = eigh(cov)
+    values, vectors = scipy.linalg.eigh(cov)
     threshold = cov.shape[0] * _RANK * max(values[-1], 0.0)
     if not values[0] >= -threshold:
         raise ParameterError(
@@ -71,7 +145,7 @@ def _factor(name: str, cov: Floats) -> tuple[Floats, float] | None:
     if not values[0] > threshold:
         return None
     try:
-        return cholesky(cov, lower=True), float(values[-1] / values[0])
+        return scipy.linalg.cholesky(cov, lower=True), float(values[-1] / values[0])
     except LinAlgError:
         return None
 
@@ -92,7 +166,7 @@ def _restrict(shift: Floats, cov_p: Floats, cov_q: Floats) -> tuple[Floats, Floa
 
 
 def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
-    """(t, τ, m) of N(shift, cov_p) against N(0, cov_q), or None if the laws seem mutually singular.
+    """Return (t, τ, m) of N(shift, cov_p) against N(0, cov_q), or None if the laws seem mutually singular.
 
     Σ_q = CCᵀ,  C⁻¹(Σ_p − Σ_q)C⁻ᵀ = V diag(t) Vᵀ,  m = Vᵀ C⁻¹ shift. A ratio below ½ is
     τ = ‖C_pᵀ C⁻ᵀ v‖² instead, which keeps its own relative accuracy.
@@ -121,7 +195,7 @@ def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
     (factor_q, condition), (factor_p, _) = found_q, found_p
     half = _solve(factor_q, cov_p - cov_q)
     a_matrix = _solve(factor_q, half.T)
-    t, v = eigh(0.5 * (a_matrix + a_matrix.T))
+    t, v = scipy.linalg.eigh(0.5 * (a_matrix + a_matrix.T))
     m = v.T @ _solve(factor_q, shift)
     w = _solve(factor_q, v, transposed=True)
     direct = np.sum((factor_p.T @ (w / b[:, None])) ** 2, axis=0)
@@ -132,7 +206,7 @@ def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
 
 
 def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cholesky_q: Floats | None) -> Whitened:
-    """(t, τ, m) of the pair with cov_p = cov_q + sign·F Fᵀ: the k directions it changes, then the rest of the shift.
+    """Return (t, τ, m) of the pair with cov_p = cov_q + sign·F Fᵀ: the directions it changes, then the other shift.
 
     With C⁻¹F = U diag(s) Wᵀ the ratios are 1 ± s²; the part of C⁻¹·shift outside U has ratio one.
     """
@@ -151,9 +225,9 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
     if not (ratio > -1e-9).all():
         raise ParameterError("factor", "leave cov_q − F Fᵀ positive definite", f"a variance ratio of {ratio.min():.3g}")
     m = u.T @ y
-    rest = float(np.linalg.norm(y - u @ m))
-    if u.shape[1] < shift.size and rest > 0:
-        t, ratio, m = np.append(t, 0.0), np.append(ratio, 1.0), np.append(m, rest)
+    others = float(np.linalg.norm(y - u @ m))
+    if u.shape[1] < shift.size and others > 0:
+        t, ratio, m = np.append(t, 0.0), np.append(ratio, 1.0), np.append(m, others)
     pivots = np.diagonal(chol)
     condition = shift.size * float(pivots.max() / pivots.min()) ** 2
     deficient = bool(((s > 0) & (s < 1e-6 * s.max(initial=0.0))).any()) and shift.size <= _SMALL
@@ -162,9 +236,9 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
 
 
 def _own_factor(cov: Floats) -> Floats:
-    """Cholesky factor of a positive definite matrix with diagonal of order one; no eigenproblem."""
+    """Return the Cholesky factor of a positive definite matrix with diagonal of order one; no eigenproblem."""
     try:
-        factor: Floats = cholesky(cov, lower=True)
+        factor: Floats = scipy.linalg.cholesky(cov, lower=True)
     except LinAlgError:
         factor = np.zeros_like(cov)
     pivots = np.diagonal(factor)
@@ -174,7 +248,7 @@ def _own_factor(cov: Floats) -> Floats:
 
 
 def _given_factor(factor: Floats, cov: Floats) -> Floats:
-    """The caller's factor, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
+    """Return the caller's factor, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
     z = np.cos(np.arange(1.0, cov.shape[0] + 1.0))
     lower = not np.triu(factor, 1).any() and (np.diagonal(factor) > 0).all()
     if not (

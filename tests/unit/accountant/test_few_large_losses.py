@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.accountant.composition import Composition
 from ndis.accountant.contour import find_saddle, integrate
 from ndis.errors import PrecisionError
 
@@ -18,7 +17,7 @@ SEVERAL = [(1.115, 1.17e-3, 114, 13.0), (4.76, 7.3e-5, 838_805, 0.244), (8.2, 4.
 
 
 def composition(*stages):
-    return Composition(ndis.DPSGD.from_schedule(stages).profile()._steps("remove"), "remove")
+    return ndis.DPSGD.from_schedule(stages).profile()._evaluators["remove"]
 
 
 def enclosed(law, epsilon):

@@ -8,18 +8,17 @@ from flint import arb
 
 import ndis
 from ndis.accountant.certify import Certifier
-from ndis.accountant.composition import Composition
 from ndis.accountant.laws.mean_shift import MeanShiftBalls
 
 PLACES = np.geomspace(0.25, 32.0, 15).tolist()
 
 
 def law(groups, order):
-    return Composition(ndis.PrivacyProfile(groups=groups)._steps(order), order)
+    return ndis.PrivacyProfile(groups=groups)._evaluators[order]
 
 
 def group(rate, ratios, shift, count):
-    return ndis.Group(ndis.GaussianPair.from_ratios(ratios, shift=shift), rates=(rate,), count=count)
+    return ndis.profile.Group(ndis.GaussianPair.from_ratios(ratios, shift=shift), rates=(rate,), count=count)
 
 
 @pytest.mark.parametrize("order", ["remove", "add"])

@@ -10,18 +10,11 @@ import pytest
 from flint import acb, arb
 
 import ndis
+from helpers.compositions import composition, in_balls, releases
 from ndis._balls import outward, precision
-from ndis.accountant import certified as sampled_certified
-from ndis.accountant.certified import SampledGroup, bounds_sampled, certify_sampled, certify_sampled_log
-from ndis.accountant.certified_parts import Parts
 from ndis.accountant.curved_balls import CurvedStep, _bessel
-from ndis.accountant.floats import SampledComposition
-from ndis.accountant.floats import SampledGroup as FloatGroup
-from ndis.accountant.one_release import certify as sample_once
+from ndis.accountant.one_release import OneRelease
 from ndis.errors import PrecisionError
-from ndis.pair import GaussianPair
-from ndis.spectrum.directions import Directions
-from ndis.spectrum.origins import enclose
 
 BITS = 160
 PAIRS = [  # q, t, |m|², d
@@ -39,14 +32,6 @@ PAIRS = [  # q, t, |m|², d
 
 def step_of(q, t, m2, d, *, remove):
     return CurvedStep(arb(q), arb(t), arb(m2), d, remove=remove)
-
-
-def group_of(q, t, m, d, steps, order):
-    """Steps of a pair with this ratio and this shift in each direction, as the order asks for them."""
-    pair = GaussianPair.from_ratios(1.0 + t, m, d)
-    pair = pair if order == "remove" else pair.reversed()
-    with precision(256):
-        return SampledGroup((q,), enclose(pair.origins, 256), steps)
 
 
 # ---------------------------------------------------------------------- moments
@@ -161,150 +146,42 @@ def test_the_bessel_factor_of_large_orders():
 
 
 @pytest.mark.parametrize("order", ["remove", "add"])
-@pytest.mark.parametrize(
-    ("q", "t", "m", "d", "epsilon"), [(0.3, 0.3, 0.0, 20, 0.2), (0.3, -0.2, 0.1, 12, 0.2), (0.2, 0.5, 0.3, 6, 0.1)]
-)
+@pytest.mark.parametrize(("q", "t", "m", "d", "epsilon"), [(0.2, 0.3, 0.0, 4, 0.05), (0.3, -0.3, 0.2, 2, 0.1)])
 def test_one_step_has_a_closed_form(q, t, m, d, epsilon, order):
-    pair = GaussianPair.from_ratios(1.0 + t, m, d)
-    truth = sample_once(pair if order == "remove" else pair.reversed(), epsilon, (q,), order, relative_width=1e-9)
-    box = certify_sampled([group_of(q, t, m, d, 1, order)], epsilon, order=order)
+    one = releases(q, t, m, 1, d)
+    truth = OneRelease(one[0] if order == "remove" else one[0].reversed(), (q,), order).certify(epsilon, 1e-9)
+    box = in_balls([one], order).bounds(epsilon, 1e-6)
     assert box.lower <= truth.upper
     assert truth.lower <= box.upper
-    assert box.width <= 1.01e-6 * truth.upper
+    assert box.width <= 0.1 * truth.upper
 
 
-def two_steps(q, t, epsilon, order):
-    """log δ(ε) of two equal steps with d = 2 and no shift: R is twice an exponential variable."""
-    q, t, e = mp.mpf(q), mp.mpf(t), mp.mpf(epsilon)
-    beta, lead = t / (2 * (1 + t)), -mp.log(1 + t)
-
-    def ratio(r):
-        return 1 - q + q * mp.exp(lead + beta * r)
-
-    def one(x):
-        """δ(x) of one step: an integral over the R with a loss above x."""
-        edge = mp.exp(x) if order == "remove" else mp.exp(-x)
-        if edge <= 1 - q:
-            return 1 - mp.exp(x) if order == "remove" else mp.mpf(0)
-        at = max((mp.log((edge - 1 + q) / q) - lead) / beta, mp.mpf(0))
-        above, without = (t > 0) == (order == "remove"), mp.exp(-at / 2)
-        mixed = (1 - q) * without + q * mp.exp(-at / (2 * (1 + t)))
-        if not above:
-            without, mixed = 1 - without, 1 - mixed
-        return mixed - mp.exp(x) * without if order == "remove" else without - mp.exp(x) * mixed
-
-    def value(r):
-        g = ratio(r)
-        weight = mp.exp(-r / 2) / 2
-        return weight * (g * one(e - mp.log(g)) if order == "remove" else one(e + mp.log(g)))
-
-    # where the second step meets an end of its loss
-    kinks = []
-    for end in (mp.log(1 - q), mp.log(ratio(0))):
-        edge = mp.exp(e - end) if order == "remove" else mp.exp(-e - end)
-        if edge > 1 - q:
-            kinks.append((mp.log((edge - 1 + q) / q) - lead) / beta)
-    return mp.log(mp.quad(value, sorted([*mp.linspace(0, 400, 101), *(k for k in kinks if 0 < k < 400)])))
-
-
+@pytest.mark.parametrize("order", ["remove", "add"])
 @pytest.mark.parametrize(
-    ("q", "t", "epsilon", "order"),
-    [(0.3, 0.6, 0.2, "add"), (0.3, -0.4, 0.2, "remove"), (0.5, -0.5, 0.3, "add"), (0.9, 0.5, 0.4, "remove")],
+    ("parts", "epsilon"),
+    [
+        ([(0.1, 0.03, 0.0, 20, 20)], 0.3),
+        ([(0.05, 0.2, 0.3, 200, 3), (1.0, 0.0, 0.2, 1, 1)], 1.0),
+        ([(0.1, 0.03, 0.0, 20, 20), (0.02, 0.0, 1.0, 50, 1)], 0.6),
+    ],
 )
-def test_two_steps_by_direct_integration(q, t, epsilon, order):
-    with mp.workdps(25):
-        truth = two_steps(q, t, epsilon, order)
-    group = group_of(q, t, 0.0, 2, 2, order)
-    box = bounds_sampled([group], epsilon, order=order)
-    assert math.log(box.lower) - 1e-12 <= truth <= math.log(box.upper) + 1e-12
-    assert box.width <= 1e-3 * box.upper
-
-
-CASES = [  # groups of (q, t, m, d, steps); ε
-    ([(0.1, 0.1, 0.0, 50, 10)], 0.5),
-    ([(0.01, 0.1, 0.0, 50, 100)], 0.2),
-    ([(0.5, 0.1, 0.0, 50, 100)], 3.0),
-    ([(0.01, 0.02, 0.0, 100, 100)], 0.05),  # the saddle of the remove order lies at the end of the moments
-    ([(0.1, -0.1, 0.0, 30, 10)], 0.3),
-    ([(0.1, 1.0, 0.5, 1, 10)], 0.2),
-    ([(0.2, 0.3, 0.0, 10, 5), (0.1, 0.0, 1.0, 1, 20)], 0.7),
-    ([(0.2, 0.3, 0.0, 10, 5), (1.0, 0.1, 0.2, 3, 2), (0.05, 0.0, 1.0, 1, 9)], 0.9),
-]
-
-
-@pytest.mark.parametrize("order", ["remove", "add"])
-@pytest.mark.parametrize(("groups", "epsilon"), CASES)
-def test_floats_lie_in_the_enclosure(groups, epsilon, order):
-    box = certify_sampled_log([group_of(*g, order) for g in groups], epsilon, order=order)
-    law = [FloatGroup(q, np.array([t]), np.array([m]), np.array([float(d)]), n) for q, t, m, d, n in groups]
-    law = law if order == "remove" else [g.reversed() for g in law]
-    (value,), (error,) = SampledComposition(law, order).log_delta(np.array([epsilon]))
-    assert box.width <= 1.01e-6
-    assert box.lower - 2 * error <= value <= box.upper + 2 * error
-
-
-def test_equal_steps_are_one_step():
-    one, two = group_of(0.1, 0.2, 0.1, 10, 12, "remove"), group_of(0.1, 0.2, 0.1, 10, 30, "remove")
-    assert [n for _, n in Parts.of([one, two], "remove").steps] == [42]
-    whole = certify_sampled([group_of(0.1, 0.2, 0.1, 10, 42, "remove")], 1.0, order="remove")
-    split = certify_sampled([one, two], 1.0, order="remove")
-    assert max(whole.lower, split.lower) <= min(whole.upper, split.upper)
-
-
-@pytest.mark.parametrize("order", ["remove", "add"])
-def test_a_shift_in_one_of_several_directions(order):
-    """Rows with one ratio and different shifts are one step: only the length of the shift counts."""
-    rows = GaussianPair.from_ratios([1.3, 1.3], [0.5, 0.0], [1, 4])
-    even = GaussianPair.from_ratios(1.3, math.sqrt(0.05), 5)
-    boxes = []
-    for pair in (rows, even):
-        pair = pair if order == "remove" else pair.reversed()
-        with precision(256):
-            group = SampledGroup((0.2,), enclose(pair.origins, 256), 5)
-        assert group.single
-        boxes.append(certify_sampled([group], 0.3, order=order))
-    assert abs(boxes[0].upper / boxes[1].upper - 1.0) < 3e-6
+def test_floats_lie_in_the_enclosure(parts, epsilon, order):
+    law = composition([releases(*part) for part in parts], order)
+    (value,), (error,) = law.log_delta_and_error(np.array([epsilon]))
+    box = law.certify(epsilon, 1e-6)
+    assert math.log(box.lower) <= value + error
+    assert value - error <= math.log(box.upper)
+    assert box.width <= 1.01e-6 * box.upper
 
 
 def test_ends_of_the_loss():
-    """A wider pair bounds the loss of the add order by less than its rate does; a narrower one bounds both sides."""
-    group = group_of(0.2, 0.5, 0.0, 3, 4, "add")
-    edge = -4.0 * math.log1p(0.2 * math.expm1(-1.5 * math.log(1.5)))
-    assert edge < -4.0 * math.log1p(-0.2)
-    assert certify_sampled([group], edge * (1 + 1e-12), order="add") == (0.0, 0.0)
-    assert certify_sampled([group], 0.8 * edge, order="add").lower > 0.0
-    narrow = group_of(0.2, -0.5, 0.0, 3, 4, "remove")
-    edge = 4.0 * math.log1p(0.2 * math.expm1(1.5 * math.log(2.0)))
-    assert certify_sampled([narrow], edge * (1 + 1e-12), order="remove") == (0.0, 0.0)
-    assert certify_sampled([narrow], 0.5 * edge, order="remove").lower > 0.0
-    low = 4.0 * math.log1p(-0.2) - 0.01
-    assert -math.expm1(low) in certify_sampled([narrow], low, order="remove")
-
-
-def test_stand_ins_where_the_sum_is_out_of_reach(monkeypatch):
-    group = group_of(0.1, 0.1, 0.0, 12, 3, "remove")
-    truth = certify_sampled([group], 0.1, order="remove")
-    whole = sampled_certified._search
-
-    def refuse(groups, epsilon, order, width, discrete=None, **options):
-        return (
-            whole(groups, epsilon, order, width, discrete, **options) if discrete else (arb(0).union(1), math.inf, "")
-        )
-
-    monkeypatch.setattr(sampled_certified, "_search", refuse)
-    box = bounds_sampled([group], 0.1, order="remove", places=150)
-    assert box.lower <= truth.lower
-    assert truth.upper <= box.upper
-    assert 1e-6 * truth.upper < box.width <= 0.1 * truth.upper
-
-
-def test_different_ratios_are_not_one():
-    assert not SampledGroup((0.1,), Directions([(arb(0.5), arb(0), 1), (arb(0.25), arb(0), 1)], arb(0)), 1).single
-    assert not SampledGroup((0.1,), Directions([(arb(0.5), arb(0), 1)], arb(1)), 1).single
-    assert not SampledGroup((0.1,), Directions([], arb(1)), 1).single
-    vague = arb(0.5, 1e-20)  # two numbers in one ball may differ
-    other = arb(0.5, 1e-20)
-    assert not SampledGroup((0.1,), Directions([(vague, arb(0), 1), (other, arb(0), 1)], arb(0)), 1).single
+    """Wider pairs have a least loss in the remove order, narrower ones a largest."""
+    for t, side in ((0.5, 1), (-0.5, -1)):
+        law = composition([releases(0.1, t, 0.0, 3, 2)], "remove")
+        edge = 3 * math.log1p(0.1 * math.expm1(-math.log1p(t)))
+        beyond = edge - 1e-6 if side > 0 else edge + 1e-6
+        box = law.certify(beyond, 1e-6)
+        assert box == (0.0, 0.0) if side < 0 else -math.expm1(beyond) in box
 
 
 def test_repeated_sketches():

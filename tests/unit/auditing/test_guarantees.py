@@ -120,7 +120,9 @@ def test_a_refutation_wins_over_a_proof_whose_assumption_is_false():
             return data.sum(axis=0), np.zeros((2, 2))
 
         def sensitivity(self, noise_variance):
-            return ndis.DominatingPairs(GaussianPair.from_diagonal([0.0], [noise_variance], [1.0], [noise_variance]))
+            return ndis.worst_case.envelopes.DominatingPairs(
+                GaussianPair.from_diagonal([0.0], [noise_variance], [1.0], [noise_variance])
+            )
 
     mechanism = ndis.lift(Sum(), epsilon=1.0, delta=1e-6)
     assert audit(CLAIM, mechanism=mechanism, data=ROWS).proved

@@ -50,6 +50,11 @@ class TestPairs:
         for name in ("pair.json", "pair.npz", "profile.json"):
             assert "pair 1 of those given" in convicted(write({"claim": CLAIM, "pairs": [QUIET, name]}))
 
+    def test_zero_is_a_claim(self, workplace):
+        file = write({"claim": CLAIM, "pairs": [LOUD]})
+        assert "δ = 0.0" in convicted(file, "--delta", 0)
+        assert "ε = 0.0" in convicted(file, "--epsilon", 0)
+
     def test_toml(self, workplace):
         (workplace / "claim.toml").write_text(
             'claim = {epsilon = 1, delta = 1e-6, adjacency = "add-remove"}\n'
@@ -88,7 +93,7 @@ class TestData:
         named = json.loads(passed(*options, "rows.csv", "--header"))
         plain = json.loads(passed(*options, "plain.csv", "--columns", "a,b,c"))
         assert plain["witness"] == named["witness"]
-        assert refused(*options, "rows.csv").startswith("--columns must name all columns of a CSV file")
+        assert refused(*options, "rows.csv").startswith("columns must name all columns of a CSV file")
         claim = {"claim": CLAIM, "algorithm": "model.py:dense", "data": "rows.csv"}
         assert json.loads(passed(write({**claim, "header": True}), "--json"))["witness"] == named["witness"]
         assert refused(write(claim)).startswith("columns must name all columns of a CSV file")

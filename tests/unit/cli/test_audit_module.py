@@ -73,7 +73,7 @@ def test_bad_target_values_and_options_with_pairs(folder):
     (folder / "pairs.json").write_text('{"pairs": [{"variance_ratio": 2}]}')
     result = run(folder / "pairs.json", *OPTIONS, "--workers", 2)
     assert result.exit_code == 2
-    assert "--workers must be left out with pairs" in result.stderr
+    assert "data and --workers must be left out with pairs" in result.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")

@@ -99,7 +99,7 @@ def test_the_worst_row_has_a_target_within_the_schema(place: Path) -> None:
     ("more", "message"),
     [
         (("--data", "rows.csv", "--header", "--columns", "age"), "--columns must be left out"),
-        (("--data", "rows.csv", "--header", "--targets", "spend"), "--targets must be left out with a schema"),
+        (("--data", "rows.csv", "--header", "--targets", "age"), "--targets must be left out, or 'spend'"),
         (("pairs.json",), "--schema must come with data"),
         (("--data", "other.csv", "--header"), "data must have a column 'age', which the schema names"),
     ],
@@ -129,8 +129,8 @@ def test_the_library_takes_a_schema_as_well() -> None:
     assert ndis.audit(claim, algorithm=algorithm, data=DataSet(FRAME, schema=SCHEMA)).refuted
     assert [part.tolist() for part in seen[0]] == [FEATURES, TARGETS]
     assert DataSet(SCHEMA.table(FRAME, target=False)).rows().tolist() == FEATURES
-    with pytest.raises(ParameterError, match="columns, targets, header and schema must come with data"):
-        ndis.audit(claim, pairs=[ndis.GaussianPair.from_ratios(2.0)], data=DataSet(None, schema=SCHEMA))
+    with pytest.raises(ParameterError, match="data and workers must be left out with pairs"):
+        ndis.audit(claim, pairs=[ndis.GaussianPair.from_ratios(2.0)], data=DataSet(FRAME, schema=SCHEMA))
     mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, **SCHEMA.bounds())
     assert ndis.audit(claim, mechanism=mechanism, data=DataSet(FRAME, schema=SCHEMA)).proved
     gram = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0)

@@ -24,7 +24,7 @@ class TestAsAProcess:
             "    main()\n"
             "except SystemExit as leave:\n"
             "    assert leave.code == 0\n"
-            "heavy = {'numba', 'numpy', 'scipy', 'flint', 'matplotlib', 'sklearn', 'pandas', 'rich'} & sys.modules.keys()\n"
+            "heavy = {'numba', 'numpy', 'scipy', 'flint', 'matplotlib', 'sklearn', 'pandas'} & sys.modules.keys()\n"
             "assert not heavy, heavy\n"
         )
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

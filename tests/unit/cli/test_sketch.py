@@ -63,8 +63,6 @@ class TestCalibrate:
         assert found["ridge"] == mechanism.ridge
         assert found["leverage"] == mechanism.leverage
         assert 0.999e-6 < found["certified_delta"] <= 1e-6
-        assert found["ridge_paper"] == pytest.approx(mechanism.ridge + 9.0)
-        assert found["ridge"] < found["ridge_renyi"] < found["ridge_lsv"]
 
     def test_table(self):
         lines = dict(line.split(maxsplit=1) for line in fine("calibrate", "projection", *SKETCH).splitlines())
@@ -82,14 +80,11 @@ class TestCalibrate:
         assert tested["mechanism"] == "PTRProjection"
         assert (tested["test_noise_std"], tested["failure_probability"]) == (90.0, pytest.approx(1e-6 / 3))
         assert tested["ridge"] > plain["ridge"]
-        assert sampled["ridge_lsv"] is None
-        assert "none" in fine("calibrate", "projection", *SKETCH, "--rate", 0.1)
 
     def test_joint_bound(self):
-        options = ("--target-bound", 4, "--intercept", 12, "--calibration", "paper")
+        options = ("--target-bound", 4, "--intercept", 12)
         found = json.loads(fine("calibrate", "projection", *SKETCH, *options, "--json"))
         assert found["joint_norm_bound"] == 13.0
-        assert found["ridge"] == pytest.approx(found["ridge_exact"] + 169.0)
 
     @pytest.mark.parametrize(
         ("args", "message"),
@@ -103,7 +98,6 @@ class TestCalibrate:
             ((*SKETCH, "--failure-probability", 1e-7), "come with --ptr"),
             ((*SKETCH, "--rate", 2), "rate must be"),
             ((*SKETCH, "--ptr", "--test-noise-std", 0.01), "the test alone spends the budget"),
-            ((*SKETCH, "--calibration", "best"), "'best' is not one of"),
         ],
     )
     def test_refused(self, args, message):
@@ -166,20 +160,19 @@ class TestSketch:
         assert not (folder / "out").exists()
 
     @pytest.mark.parametrize(
-        ("problem", "message"),
+        ("problem", "message", "status"),
         [
-            (OSError(5, "secret 1234"), "data must be readable; got 'records.csv'"),
-            (pa.ArrowInvalid("secret 1234"), "data must be a readable file of its kind"),
-            (pa.ArrowNotImplementedError("secret 1234"), "data must be a readable file of its kind"),
-            (ModuleNotFoundError("secret 1234", name="pyarrow"), "pyarrow must be installed to read files"),
+            (OSError(5, "secret 1234"), "internal error, OSError in ", 70),
+            (pa.ArrowInvalid("secret 1234"), "internal error, ArrowInvalid in ", 70),
+            (ModuleNotFoundError("secret 1234", name="pyarrow"), "pyarrow must be installed; got none", 2),
         ],
     )
-    def test_trouble_while_reading(self, problem, message, folder, monkeypatch):
+    def test_trouble_that_the_library_does_not_name(self, problem, message, status, folder, monkeypatch):
         def release(*_, **__):
             raise problem
 
         monkeypatch.setattr(ndis.RandomProjection, "release", release)
-        said = refused("sketch", "records.csv", "--header", *SKETCH, "-o", "out")
+        said = refused("sketch", "records.csv", "--header", *SKETCH, "-o", "out", status=status)
         assert message in said
         assert "1234" not in said
 

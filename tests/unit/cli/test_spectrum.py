@@ -244,4 +244,4 @@ class TestRefusals:
     def test_without_matplotlib(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
         message = refused("curve", "--ratio", 2, "-o", "c.png")
-        assert message == "matplotlib must be installed to draw; got none; pip install 'ndis[plot]'"
+        assert message == "matplotlib must be installed; got none; pip install 'ndis[all]'"

@@ -10,9 +10,8 @@ import pytest
 
 import ndis
 from helpers.places import ROOT
-from ndis.dominance.cells import Values, cell_holds
 from ndis.dominance.compare import compare, reachable
-from ndis.dominance.curves import Curve, prove
+from ndis.dominance.curves import PairCurve, Values, cell_holds, prove
 from ndis.errors import ParameterError
 
 _place = ROOT / "benchmarks" / "dominance.py"
@@ -95,7 +94,7 @@ def test_a_sketch_and_a_shift_cross():
     sketch, shift = profile(1 + 1 / 35.54, 0.0, 100), profile(1.0, 0.2367)
     for a, b in ((sketch, shift), (shift, sketch)):
         for order in ("remove", "add"):
-            found = ndis.dominates(a, b, order=order)
+            found = ndis.dominance.dominates(a, b, order=order)
             assert found.holds is False
             x, one, other = found.witness, a, b
             way = order
@@ -172,7 +171,7 @@ def test_prove_says_yes_only_if_the_curve_is_above():
     for _ in range(20):
         rows = np.exp(rng.normal(0, 0.3, 2)), rng.normal(0, 0.5, 2), rng.integers(1, 5, 2)
         a, b = pair(*rows), pair(rows[0], rows[1] * 1.01, rows[2])
-        assert not prove(Curve(a), Curve(b))
+        assert not prove(PairCurve(a), PairCurve(b))
 
 
 def test_no_wrong_answer_on_random_and_touching_pairs():
@@ -187,11 +186,11 @@ def test_no_wrong_answer_on_random_and_touching_pairs():
 
 def test_both_orders_are_asked_one_by_one():
     a, b = profile(1.5, 0.0, 3), ndis.PrivacyProfile(pair(1.5, 0.0, 3).reversed())
-    found = ndis.dominates(a, b)
+    found = ndis.dominance.dominates(a, b)
     assert found.holds is False
     assert found.order in ("remove", "add")
-    assert ndis.dominates(a, a).holds is True
-    assert ndis.dominates(a, a).order == "both"
+    assert ndis.dominance.dominates(a, a).holds is True
+    assert ndis.dominance.dominates(a, a).order == "both"
 
 
 def test_sampled_releases_compare_rate_pair_and_steps():
@@ -204,20 +203,20 @@ def test_sampled_releases_compare_rate_pair_and_steps():
         profile(1.0, 0.9).subsampled(0.1).repeat(100),
         base.subsampled(0.1).repeat(50).compose(profile(1.0, 0.5).subsampled(0.07).repeat(50)),
     ):
-        assert ndis.dominates(slot, request).holds is True
+        assert ndis.dominance.dominates(slot, request).holds is True
     for request in (
         base.subsampled(0.1).repeat(101),
         base.subsampled(0.11).repeat(100),
         profile(1.0, 1.1).subsampled(0.1).repeat(100),
         base,
     ):
-        assert ndis.dominates(slot, request).holds is not True
+        assert ndis.dominance.dominates(slot, request).holds is not True
 
 
 def test_sampling_a_declared_release_is_dominated_by_it():
     slot = profile(1.0, 0.5)
-    assert ndis.dominates(slot, slot.subsampled(0.3)).holds is True
-    assert ndis.dominates(slot.subsampled(0.3), slot).holds is not True
+    assert ndis.dominance.dominates(slot, slot.subsampled(0.3)).holds is True
+    assert ndis.dominance.dominates(slot.subsampled(0.3), slot).holds is not True
     whole = slot.subsampled(0.3)
     grid = np.linspace(0.0, 3.0, 13)
     for order in ("remove", "add"):
@@ -230,15 +229,15 @@ def test_a_smaller_rate_is_dominated_on_a_grid():
     for order in ("remove", "add"):
         large, small = (base.subsampled(q).delta(grid, order=order) for q in (0.3, 0.2))
         assert (large >= small - 1e-12).all()
-    assert ndis.dominates(base.subsampled(0.3), base.subsampled(0.2)).holds is True
+    assert ndis.dominance.dominates(base.subsampled(0.3), base.subsampled(0.2)).holds is True
 
 
 def test_what_cannot_be_compared_is_said():
     a = profile(1.0, 0.5)
     with pytest.raises(ParameterError, match="adjacency of b"):
-        ndis.dominates(a, profile(1.0, 0.4, adjacency="replace-one"))
+        ndis.dominance.dominates(a, profile(1.0, 0.4, adjacency="replace-one"))
     with pytest.raises(ParameterError, match="order must be 'both'"):
-        ndis.dominates(a, a, order="worst")
+        ndis.dominance.dominates(a, a, order="worst")
     with pytest.raises(ParameterError, match="a must be a PrivacyProfile"):
-        ndis.dominates(pair(1.0, 0.5), a)
-    assert ndis.dominates(a, profile(1.0, 0.4, failure_probability=1e-9)).holds is None
+        ndis.dominance.dominates(pair(1.0, 0.5), a)
+    assert ndis.dominance.dominates(a, profile(1.0, 0.4, failure_probability=1e-9)).holds is None

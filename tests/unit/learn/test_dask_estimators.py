@@ -80,8 +80,8 @@ def test_a_ridge_regression_takes_a_dask_array(frame: pd.DataFrame) -> None:
 @pytest.mark.filterwarnings("ignore:.*random_state")
 def test_the_count_of_clipped_rows_is_the_same(frame: pd.DataFrame) -> None:
     budget = {"epsilon": 1.0, "delta": 1e-6, **SEED}
-    whole = ndis.clipped_count(frame, SCHEMA, **budget).values
-    parts = ndis.clipped_count(dd.from_pandas(frame, npartitions=4), SCHEMA, **budget).values
+    whole = ndis.mechanisms.rows.clipped_count(frame, SCHEMA, **budget).values
+    parts = ndis.mechanisms.rows.clipped_count(dd.from_pandas(frame, npartitions=4), SCHEMA, **budget).values
     assert whole.tolist() == parts.tolist()
 
 
@@ -113,4 +113,4 @@ def test_a_schema_reads_a_collection_as_it_reads_a_frame(frame: pd.DataFrame) ->
         SCHEMA.table(parts, header=True)
     text = dd.from_pandas(pd.DataFrame({"age": ["x"], "region": ["N"], "spend": [1.0]}), npartitions=1)
     with pytest.raises(ParameterError, match="column 'age' must hold numbers or booleans"):
-        ndis.clipped_count(text, SCHEMA, epsilon=1.0, delta=1e-6)
+        ndis.mechanisms.rows.clipped_count(text, SCHEMA, epsilon=1.0, delta=1e-6)

@@ -10,7 +10,7 @@ from helpers.sketches import PLAIN
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
 from ndis.learn import PrivateCovariance, PrivateRidge
-from ndis.learn._base import private_rows, private_targets
+from ndis.learn._records import private_rows, private_targets
 
 
 class TestTargetTypes:
@@ -68,7 +68,7 @@ def test_shapes_alone_are_refused(data):
 
 
 def test_a_scalar_among_targets_in_brackets_is_refused():
-    assert private_targets(None, [[1.0]] * 3).matrix().arrays()[0].shape == (3, 1)
+    assert private_targets(None, [[1.0]] * 3).shape == (3, 1)
     with pytest.raises(ParameterError, match="y must be a list of rows"):
         private_targets(None, [[1.0]] * 3 + [5.0])
 
@@ -91,4 +91,4 @@ def test_data_of_the_wrong_kind():
 def test_an_empty_list_says_how_to_show_its_columns() -> None:
     with pytest.raises(ParameterError, match=r"X must show its columns; .*np.empty\(\(0, columns\)\)"):
         private_rows(BaseEstimator(), [])
-    assert private_rows(BaseEstimator(), np.empty((0, 3))).width == 3
+    assert private_rows(BaseEstimator(), np.empty((0, 3))).shape == (0, 3)

@@ -20,7 +20,7 @@ class TestRidgeFromGram:
         model = PrivateRidge(row_norm_bound=1.5, target_bound=1.0, sketch_size=400, random_state=3)
         model.fit(rows[:, :2], rows[:, 2])
         model.release_.save(tmp_path / "sketch.npz")
-        weights, penalty = ridge_from_gram(ndis.ProjectionRelease.load(tmp_path / "sketch.npz"))
+        weights, penalty = ridge_from_gram(ndis.mechanisms.releases.ProjectionRelease.load(tmp_path / "sketch.npz"))
         scale = 0.75 * 1.5
         np.testing.assert_allclose(weights[:2, 0] / scale, model.coef_)
         np.testing.assert_allclose(weights[2, 0] * 0.75 / scale, model.intercept_)
@@ -31,7 +31,7 @@ class TestRidgeFromGram:
         frame = pandas.DataFrame(rows - [0, 0, 0.1], columns=["a", "b", "c"])
         mechanism = ndis.GramMechanism.calibrated(epsilon=5.0, delta=1e-6, row_norm_bound=2.0, intercept=1.0)
         mechanism.release(frame, random_state=2).save(tmp_path / "gram.json")
-        loaded = ndis.GramRelease.load(tmp_path / "gram.json")
+        loaded = ndis.mechanisms.gram.GramRelease.load(tmp_path / "gram.json")
         by_name, penalty = ridge_from_gram(loaded, target="c")
         np.testing.assert_allclose(by_name.ravel(), [0.5, -0.25, 0.0], atol=0.02)
         np.testing.assert_array_equal(by_name, ridge_from_gram(loaded, target=2)[0])

@@ -108,7 +108,6 @@ class TestBounds:
             *((e, "delta", v) for e in ESTIMATORS for v in (0, 1, np.nan)),
             *((e, "sketch_size", v) for e in ESTIMATORS for v in (0, 1.5, "auto")),
             *((e, "adjacency", "swap") for e in ESTIMATORS),
-            *((e, "calibration", "best") for e in ESTIMATORS),
             *((e, "random_state", "seed") for e in ESTIMATORS),
             (ESTIMATORS[0], "records", 0),
             (ESTIMATORS[1], "records", -5),
@@ -327,9 +326,7 @@ class TestCovariance:
         with pytest.raises(ParameterError, match="rows without targets"):
             PrivateCovariance(row_norm_bound=1.0).fit_data(records)
 
-    @pytest.mark.parametrize(
-        "wrong", [{"method": "guess"}, {"sketch_size": 50}, {"calibration": "paper"}, {"method": None}]
-    )
+    @pytest.mark.parametrize("wrong", [{"method": "guess"}, {"sketch_size": 50}, {"method": None}])
     def test_what_goes_with_a_sketch_only(self, wrong, records):
         with pytest.raises(ParameterError, match="method"):
             PrivateCovariance(row_norm_bound=1.0, **wrong).fit(records[0])

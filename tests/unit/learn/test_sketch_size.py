@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ndis.learn import PrivateRidge
-from ndis.mechanisms.sketch_size import default_sketch_size
+from ndis.mechanisms.projection import default_sketch_size
 
 
 class TestDefaultSketchSize:

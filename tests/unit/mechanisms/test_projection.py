@@ -13,6 +13,7 @@ from helpers.sketches import MECHANISMS, PLAIN, PUBLIC, SAMPLED, TESTED, each, s
 from ndis.errors import BudgetError, NotPrivateWarning, ParameterError
 from ndis.learn import PrivateCovariance
 from ndis.mechanisms.sketch_law import ProjectionLaw
+from ndis.paper import calibrated_projection
 from ndis.profile import PrivacyProfile
 
 RNG = np.random.default_rng(0)
@@ -181,14 +182,14 @@ def test_with_ridge_states_what_the_ridge_gives():
 
 def test_calibrations_that_do_not_apply_are_refused():
     for make in (
-        lambda: ndis.PoissonProjection.calibrated(**PUBLIC, rate=0.5, calibration="lsv"),
-        lambda: ndis.RandomProjection.calibrated(**PUBLIC, adjacency="replace-one", calibration="lsv"),
-        lambda: ndis.PTRProjection.calibrated(**PUBLIC, test_noise_std=10.0, calibration="lsv"),
+        lambda: calibrated_projection("lsv", ndis.PoissonProjection, **PUBLIC, rate=0.5),
+        lambda: calibrated_projection("lsv", **PUBLIC, adjacency="replace-one"),
+        lambda: calibrated_projection("lsv", ndis.PTRProjection, **PUBLIC, test_noise_std=10.0),
     ):
         with pytest.raises(ParameterError, match="lsv"):
             make()
     with pytest.raises(BudgetError, match="epsilon"):
-        ndis.RandomProjection.calibrated(**{**PUBLIC, "epsilon": 0.0}, calibration="lsv")
+        calibrated_projection("lsv", **PUBLIC | {"epsilon": 0.0})
 
 
 def test_family_is_exact_in_its_binary_inputs():
@@ -202,7 +203,7 @@ def test_family_is_exact_in_its_binary_inputs():
 
 def test_far_budgets():
     for kind, more in ((ndis.RandomProjection, {}), (ndis.PoissonProjection, {"rate": 0.1})):
-        assert kind.calibrated(**PUBLIC | {"epsilon": 800.0}, calibration="renyi", **more).ridge > 0
+        assert calibrated_projection("renyi", kind, **PUBLIC | {"epsilon": 800.0}, **more).ridge > 0
         assert kind.calibrated(**PUBLIC | {"delta": 1e-310}, **more).ridge > PLAIN.ridge
 
 
@@ -215,7 +216,7 @@ def test_arguments_of_the_wrong_kind():
     with pytest.raises(ParameterError, match="adjacency"):
         ndis.RandomProjection(**PLAIN.arguments() | {"adjacency": np.array(["add-remove", "x"])})
     with pytest.raises(ParameterError, match="sketch_sizes must be several sizes"):
-        ndis.choose_sketch_size(epsilon=1.0, delta=1e-6, row_norm_bound=1.0, columns=3, sketch_sizes=100)
+        ndis.RandomProjection.sizes(epsilon=1.0, delta=1e-6, row_norm_bound=1.0, columns=3, sketch_sizes=100)
     assert PLAIN.release(np.eye(3), columns=np.int64(1)).sketch.shape == (12, 1)
     with pytest.raises(ParameterError, match="columns"):
         PLAIN.release(np.eye(3), columns=1.5)

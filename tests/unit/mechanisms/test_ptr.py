@@ -15,20 +15,20 @@ from helpers.sketches import PUBLIC, TESTED
 from ndis.errors import BudgetError, ParameterError
 from ndis.gram import exact_gram
 from ndis.mechanisms import ptr
-from ndis.mechanisms.ptr_eigenvalue import least_eigenvalue_floor
+from ndis.mechanisms.ptr import least_eigenvalue_floor
 from ndis.mechanisms.releases import ProjectionRelease
 from ndis.noise import ExactSample
 from ndis.noise.bits import SystemBits
+from ndis.paper import calibrated_projection
 
 RNG = np.random.default_rng(0)
 OTHER = PUBLIC | {"sketch_size": 20}
 LOOSE = ndis.PTRProjection.calibrated(**OTHER | {"delta": 1e-3}, test_noise_std=6.0)
 
 
-@pytest.mark.parametrize("calibration", ["exact", "paper"])
-def test_ptr_refuses_a_test_that_spends_the_budget(calibration):
+def test_ptr_refuses_a_test_that_spends_the_budget():
     with pytest.raises(BudgetError, match="test alone spends"):
-        ndis.PTRProjection.calibrated(**PUBLIC, test_noise_std=1.0, calibration=calibration)
+        ndis.PTRProjection.calibrated(**PUBLIC, test_noise_std=1.0)
 
 
 def test_the_papers_split_refuses_a_test_that_spends_epsilon():
@@ -37,7 +37,7 @@ def test_the_papers_split_refuses_a_test_that_spends_epsilon():
     public = {**PUBLIC, "epsilon": 0.5 * (alone + halved)}  # jointly there is room
     assert ndis.PTRProjection.calibrated(**public, test_noise_std=10.0).ridge > 0
     with pytest.raises(BudgetError, match="spends all of epsilon"):
-        ndis.PTRProjection.calibrated(**public, test_noise_std=10.0, calibration="paper")
+        calibrated_projection("paper", ndis.PTRProjection, **public, test_noise_std=10.0)
 
 
 def test_the_quantile_is_on_the_safe_side():
@@ -96,7 +96,7 @@ def test_the_floor_needs_no_help_from_floats(monkeypatch):
     found = least_eigenvalue_floor(gram, step=step)
     assert found <= np.linalg.eigvalsh(gram.to_float())[0] < found + step
     for wrong in (0, 3, 10**6):
-        monkeypatch.setattr("ndis.mechanisms.ptr_eigenvalue._guess", lambda _, value=wrong: Fraction(value))
+        monkeypatch.setattr("ndis.mechanisms.ptr._guess", lambda _, value=wrong: Fraction(value))
         assert least_eigenvalue_floor(gram, step=step) == found
 
 

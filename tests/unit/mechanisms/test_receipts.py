@@ -163,13 +163,13 @@ class TestReceipts:
         assert written["max_records"] == 3
 
     def test_long_arrays_are_written_whole(self):
-        from ndis.mechanisms.lifted import _plain
+        from ndis.mechanisms.lifted import _json_value
 
         long = np.random.default_rng(0).uniform(size=(400, 4))
-        np.testing.assert_array_equal(json.loads(json.dumps(_plain(long))), long)
+        np.testing.assert_array_equal(json.loads(json.dumps(_json_value(long))), long)
         odd = [np.float64(0.1), math.nan, (1, None), np.array(2), Fraction(1, 3), np.bool_(True)]
-        assert _plain(np.longdouble(1.5)) == repr(np.longdouble(1.5))
-        assert json.loads(json.dumps(_plain(odd), allow_nan=False)) == [
+        assert _json_value(np.longdouble(1.5)) == repr(np.longdouble(1.5))
+        assert json.loads(json.dumps(_json_value(odd), allow_nan=False)) == [
             0.1,
             "nan",
             [1, None],

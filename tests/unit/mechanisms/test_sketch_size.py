@@ -12,7 +12,7 @@ from ndis.errors import ParameterError
 
 def test_sketch_sizes():
     public = {"epsilon": 1.0, "delta": 1e-6, "row_norm_bound": 2.0, "columns": 4}
-    table = ndis.choose_sketch_size(**public, gram_norm_bound=1e3)
+    table = ndis.RandomProjection.sizes(**public, gram_norm_bound=1e3)
     errors = [row.error_bound for row in table.rows]
     ridges = [row.ridge for row in table.rows]
     assert errors == sorted(errors, reverse=True)
@@ -23,7 +23,7 @@ def test_sketch_sizes():
     assert table.to_rows()[0]["ridge"] == ridges[0]
     row = next(row for row in table.rows if row.sketch_size == table.recommended)
     assert row.error_bound <= 1.1 * min(errors)
-    aimed = ndis.choose_sketch_size(**public, gram_norm_bound=1e3, target_error=errors[3])
+    aimed = ndis.RandomProjection.sizes(**public, gram_norm_bound=1e3, target_error=errors[3])
     assert aimed.recommended == table.rows[3].sketch_size
     assert len(table.plot().lines) == 3
 
@@ -44,13 +44,13 @@ def test_sketch_sizes():
 def test_bad_questions_about_the_size(bad):
     public = {"epsilon": 1.0, "delta": 1e-6, "row_norm_bound": 2.0, "columns": 4, "sketch_sizes": [64]}
     with pytest.raises(ParameterError):
-        ndis.choose_sketch_size(**{**public, **bad})
+        ndis.RandomProjection.sizes(**{**public, **bad})
 
 
 def test_picture_of_sketch_sizes():
     from matplotlib.figure import Figure
 
-    table = ndis.choose_sketch_size(epsilon=1, delta=1e-6, row_norm_bound=1, columns=2, sketch_sizes=[20, 40])
+    table = ndis.RandomProjection.sizes(epsilon=1, delta=1e-6, row_norm_bound=1, columns=2, sketch_sizes=[20, 40])
     ax = table.plot(Figure().subplots())
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("sketch size", "spectral norm")
     assert not ax.get_legend().get_frame_on()

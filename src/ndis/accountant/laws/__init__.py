@@ -124,7 +124,9 @@ class BallLaw(Protocol):
 class Release(Protocol):
     """Describe equal releases of one mechanism, for a composition."""
 
-    count: int
+    @property
+    def count(self) -> int:
+        """Return the number of releases."""
 
     def law(self, order: Order) -> Law:
         """Return the law of one release in one order."""

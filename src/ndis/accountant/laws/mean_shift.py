@@ -41,8 +41,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from flint import acb, arb
-from scipy.special import log_ndtr
 
 from ndis._balls import Ball
 from ndis._validate import Floats, Order
@@ -61,7 +61,7 @@ _TURNS = 28  # angles tried for a ceiling
 _MARGIN = 18.0  # beyond the bells, for plans
 _FAR = 5000.0
 _NEAR = 60.0
-_MOST_PLACES = 50_000  # of a plan
+_MOST_PLACES = 50_000  # a plan looks at no more
 
 
 class MeanShift(ShiftMoment):
@@ -81,10 +81,11 @@ class MeanShift(ShiftMoment):
                 "less noise"
             )
         super().__init__(math.prod(rates), shift, add=order == "add")
-        self.pair, self.rates, self._exact = pair, rates, ExactPair(pair)
+        self.pair, self.rates, self.uncertainty = pair, rates, pair.uncertainty
         stay = math.log1p(-self.rate)
         self.ends = (-math.inf, -stay) if self.add else (stay, math.inf)
-        self.uncertainty, self.size = pair.uncertainty, pair.form.mean
+        self.size = 0.5 * shift * shift  # the mean loss without sampling
+        self._exact: ExactPair | None = None
 
     def reversed(self) -> MeanShift:
         """Return the law of the other order."""
@@ -92,6 +93,7 @@ class MeanShift(ShiftMoment):
 
     def enclosed(self) -> MeanShiftBalls:
         """Return the law in balls."""
+        self._exact = self._exact or ExactPair(self.pair)
         directions = self._exact.directions()
         if directions.curved or not directions.flat > 0:
             raise PrecisionError("a pair of the composition is a mean shift in floats, and perhaps not exactly")
@@ -99,7 +101,7 @@ class MeanShift(ShiftMoment):
 
 
 class _Rule(NamedTuple):
-    """A trapezoid rule on Im x = theta with its nodes from low to high."""
+    """Describe a trapezoid rule on Im x = theta with its nodes from low to high."""
 
     theta: float
     step: float
@@ -232,7 +234,7 @@ class MeanShiftBalls:
 
         def reach(log_mass: float) -> float:
             k = math.sqrt(max(2.0 * (log_mass - floor), 1.0))
-            while log_ndtr(-k) + log_mass > floor:
+            while scipy.special.log_ndtr(-k) + log_mass > floor:
                 k += 0.25
             return k
 
@@ -306,7 +308,7 @@ class MeanShiftBalls:
         return (total + 2 * growth / damping + self._tails(c, rule)).upper()
 
     def _nodes(self, c: float, rule: _Rule) -> list[tuple[Any, Any]]:
-        """(weight a_j, log g) at the nodes of a rule."""
+        """Return (weight a_j, log g) at the nodes of a rule."""
         r = arb(c) + 1 if self.remove else -arb(c)
         q, mu, step = self.rate, self.shift, arb(rule.step)
         stay, drift, unit = 1 - q, mu * mu / 2, (step / (2 * arb.pi()).sqrt()).log()

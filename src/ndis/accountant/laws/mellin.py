@@ -1,4 +1,4 @@
-"""The moment of one Poisson-sampled step of any Gaussian pair, by the Mellin–Barnes form, in float64.
+"""Compute the moment of one Poisson-sampled step of any Gaussian pair by the Mellin–Barnes form, in float64.
 
 Let w be the likelihood ratio of the unsampled pair, Q the law without the record, q the rate and ρ = q/(1−q). Write
 e = 1 + s in the remove order, e = −s in the add order, and κ(z) = log E_Q w^z, which is closed for every Gaussian pair.
@@ -23,34 +23,44 @@ import numpy as np
 from ndis._compile import compiled
 from ndis._validate import Floats
 from ndis.accountant.moment import Complexes
-from ndis.accountant.shift import log1p, log_excess
-from ndis.errors import PrecisionError
+from ndis.accountant.shift import log_excess
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.loss import half_excess_log
 
 __all__ = ["MellinMoment"]
 
 _UNIT = 2.0**-53
-_DIGITS = 41.0  # e-folds between a term and the error of the trapezoid rule
+_DIGITS = 41.0  # the trapezoid rule errs by e^−41 of its terms
 _BEYOND = 34.0  # length of a line beyond 0 and beyond Im e on which the Gammas fall by e^-50
 _DEAD = -44.0  # log of a term that ends a line, relative to the largest
+_NOTHING = -1400.0
 _RIGHT = (*range(9), 10, 12, 16, 20, 26, 34, 46, 60, 80, 110, 150)
 _ADD = (*(-(2.0**k) for k in range(20, -2, -1)), *(k + 0.5 for k in _RIGHT))
-_REMOVE = tuple(k + part for k in (-16, -8, -4, -2, -1, *_RIGHT) for part in (0.25, 0.5, 0.75))
+_REMOVE = tuple(k + offset for k in (-16, -8, -4, -2, -1, *_RIGHT) for offset in (0.25, 0.5, 0.75))
 _NEAREST = 0.2499  # distance of a line from the poles e − j in the remove order
 _NARROWEST = 0.01  # strip between two poles that has a line
 _FAR = 6.0  # lines of the remove order lie no farther right of e
 _MOST_RESIDUES = 4000
-_MOST_NODES = 2_000_000
-_STEP = 1e-9  # of s times a typical loss: the mean is the slope of M at 0
-_APART = 2.0  # of log qw: larger ones are far from the losses of a step without the record
+_LONG = 30.0  # Im e from which a quick sum is tried
+_MOST_NODES = 30_000  # between 0 and Im e
+_STEP = 1e-9  # s times a typical loss, where the slope of M is the mean
+_APART = 2.0  # larger log qw are far from the losses of a step without the record
 _STIRLING = tuple(
     b / (2 * k * (2 * k - 1))
     for k, b in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510), 1)
 )
 
 
-@compiled()
+@compiled(error_model="numpy")
+def log1p(z):
+    """Return log(1+z) on the principal branch; the error is small compared with the modulus."""
+    grown = z.real * (2.0 + z.real) + z.imag * z.imag  # |1+z|² − 1
+    if -0.5 < grown < 1e300:
+        return complex(0.5 * math.log1p(grown), math.atan2(z.imag, 1.0 + z.real))
+    return cmath.log(1.0 + z)
+
+
+@compiled(error_model="numpy")
 def _stirling(z):
     """log Γ(z) − (z − ½) log z + z − ½ log 2π for |z| ≥ 10, Re z ≥ 0."""
     y = 1.0 / z
@@ -60,7 +70,7 @@ def _stirling(z):
     return total * y
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _log_gamma_ratio(b, z):
     """log Γ(b+z)/Γ(b) up to multiples of 2πi, for Re b > −½; no large terms cancel."""
     product, under = 1.0 + 0.0j, 1.0 + 0.0j
@@ -74,35 +84,40 @@ def _log_gamma_ratio(b, z):
         under *= b + z
         b += 1.0
     top = b + z
-    x = z / b
-    return (b - 0.5) * log1p(x) + z * (cmath.log(top) - 1.0) + _stirling(top) - _stirling(b) + cmath.log(product / under)
+    out = (b - 0.5) * log1p(z / b) + z * (cmath.log(top) - 1.0)
+    return out + _stirling(top) - _stirling(b) + cmath.log(product / under)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _log_sine(z):
     """log 2i sin πz up to multiples of πi, for Im z ≥ 0, without the factor e^{−iπz}: log(e^{2πiz} − 1)."""
     turn = math.exp(-2.0 * math.pi * z.imag)
-    part = z.real - round(z.real)
-    angle = 2.0 * math.pi * part
+    angle = 2.0 * math.pi * (z.real - round(z.real))
     return cmath.log(
         complex(math.expm1(-2.0 * math.pi * z.imag) - 2.0 * turn * math.sin(0.5 * angle) ** 2, turn * math.sin(angle))
     )
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _log_gamma(z):
     """log Γ(z) up to multiples of 2πi."""
+    if z.imag < 0.0:
+        return _log_gamma_above(z.conjugate()).conjugate()
+    return _log_gamma_above(z)
+
+
+@compiled(error_model="numpy")
+def _log_gamma_above(z):
+    """log Γ(z) up to multiples of 2πi, for Im z ≥ 0; by reflection for Re z < 0."""
     if z.real < 0.0:
-        if z.imag >= 0.0:
-            return math.log(2.0 * math.pi) + 0.5j * math.pi + 1j * math.pi * z - _log_sine(z) - _log_gamma_right(1.0 - z)
-        z = z.conjugate()
-        log = math.log(2.0 * math.pi) + 0.5j * math.pi + 1j * math.pi * z - _log_sine(z) - _log_gamma_right(1.0 - z)
-        return log.conjugate()
+        turn = complex(math.log(2.0 * math.pi) - math.pi * z.imag, math.pi * (0.5 + z.real))
+        return turn - _log_sine(z) - _log_gamma_right(1.0 - z)
     return _log_gamma_right(z)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _log_gamma_right(z):
+    """log Γ(z) up to multiples of 2πi, for Re z ≥ 0."""
     product = 1.0 + 0.0j
     while z.real * z.real + z.imag * z.imag < 100.0:
         product *= z
@@ -110,29 +125,29 @@ def _log_gamma_right(z):
     return (z - 0.5) * cmath.log(z) - z + 0.5 * math.log(2.0 * math.pi) + _stirling(z) - cmath.log(product)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _log_front(e, z):
     """log Γ(z−e)/Γ(−e) up to multiples of 2πi, for Im e ≥ 0."""
     if e.real < 0.25:
         return _log_gamma_ratio(-e, z)
     # Γ(1+e)/Γ(1+e−z) · sin πe/sin π(e−z)
-    rest = e - z
+    across = e - z
     out = -_log_gamma_ratio(1.0 + e, -z) + _log_sine(e)
-    if rest.imag >= 0.0:
-        return out - 1j * math.pi * z - _log_sine(rest)
-    return out - 1j * math.pi * (e + rest) - 1j * math.pi - _log_sine(rest.conjugate()).conjugate()
+    if across.imag >= 0.0:
+        return out - 1j * math.pi * z - _log_sine(across)
+    return out - 1j * math.pi * (e + across) - 1j * math.pi - _log_sine(across.conjugate()).conjugate()
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _kappa(z, mean, t, ratio, nu, quad):
-    """κ(z) = K(z−1) of the unsampled pair."""
+    """Return κ(z) = K(z−1) of the unsampled pair."""
     s = z - 1.0
     if s.imag >= 0.0:
         return exponent(s, mean, t, ratio, nu, quad, False)
     return exponent(s.conjugate(), mean, t, ratio, nu, quad, False).conjugate()
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _fill(a, h, first, log_odds, mean, t, ratio, nu, quad, base, kappa):
     """log Γ(−z)ρ^z and κ(z) at z = a + ih(first + k)."""
     for k in range(base.size):
@@ -141,9 +156,9 @@ def _fill(a, h, first, log_odds, mean, t, ratio, nu, quad, base, kappa):
         kappa[k] = _kappa(z, mean, t, ratio, nu, quad)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _grown(base, kappa):
-    """e^base (e^κ − 1) and e^{base+κ}."""
+    """Return e^base (e^κ − 1) and e^{base+κ}."""
     plain = cmath.exp(base + kappa)
     size = kappa.real * kappa.real + kappa.imag * kappa.imag
     if size > 0.25:
@@ -154,14 +169,16 @@ def _grown(base, kappa):
     return cmath.exp(base) * kappa * p, plain
 
 
-@compiled()
-def _add(base, kappa, sums):
+@compiled(error_model="numpy")
+def _add(base, kappa, burden, sums):
     """Add a term to M − 1, M and the errors of both, and return the log of its size.
 
-    A logarithm is as wrong, absolutely, as the power is relatively.
+    An exponential is as wrong, relatively, as its exponent is absolutely. `burden` is the size of what κ consists of.
     """
+    if base.real + max(kappa.real, 0.0) < _NOTHING:  # 1/Γ(−e) is 0 for a whole e ≥ 0
+        return -math.inf
     near, plain = _grown(base, kappa)
-    doubt = 2.0 * _UNIT * (4.0 + abs(base) + abs(kappa))
+    doubt = 4.0 * _UNIT * (8.0 + abs(base) + abs(kappa) + burden)
     sums[0] += near
     sums[1] += plain
     sums[2] += abs(near) * doubt
@@ -169,15 +186,15 @@ def _add(base, kappa, sums):
     return _height(base, kappa)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _height(base, kappa):
     """log of the larger of |e^base (e^κ − 1)| and |e^{base+κ}|, less where κ is small."""
     return base.real + max(kappa.real, 0.0) + min(math.log(abs(kappa) + 1e-300), 0.0)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _residues(e, count, right, law, pair, bases, kappas):
-    """Logarithms of the residues: at z = 0, 1, … if `right`, else at z = e, e − 1, … Returns their number."""
+    """Write the logarithms of the residues at z = 0, 1, … if `right`, else at z = e, e − 1, …; return their number."""
     log_odds, log_rate, log_stay = law
     mean, t, ratio, nu, quad = pair
     log_c = 0.0j
@@ -194,19 +211,19 @@ def _residues(e, count, right, law, pair, bases, kappas):
     return count
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _counts(e, a):
-    """The numbers of residues left of a line at 0, 1, …, and right of it at e, e − 1, …"""
+    """Count the residues left of a line at 0, 1, …, and right of it at e, e − 1, …"""
     return max(math.ceil(a), 0), max(math.ceil(e.real - a), 0)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _choose(s, add, lines, law, pair, best):
     """The line for each s on which the largest term is smallest; −1 if there is none.
 
     `lines` has the place, the step, and the least distance from the poles e − j.
     """
-    bases, kappas = np.empty((2, _MOST_RESIDUES), dtype=np.complex128), np.empty((2, _MOST_RESIDUES), dtype=np.complex128)
+    bases, kappas = np.empty((2, 2, _MOST_RESIDUES), dtype=np.complex128)
     log_odds, _, log_stay = law
     mean, t, ratio, nu, quad = pair
     for i in range(s.size):
@@ -216,59 +233,84 @@ def _choose(s, add, lines, law, pair, best):
         best[i], least = -1, math.inf
         if max(counts) > _MOST_RESIDUES:
             continue
-        found = (
+        known = (
             _residues(e, counts[0], True, law, pair, bases[0], kappas[0]),
             _residues(e, counts[1], False, law, pair, bases[1], kappas[1]),
         )
         for k in range(lines.shape[0]):
             a, h, gap = lines[k]
             away = a - e.real
-            if (add and away < gap) or (not add and (away > _FAR or (away if away > 0.0 else abs(away - round(away))) < gap)):
+            free = away if add else abs(away - round(away))
+            if free < gap or (away > _FAR and not add):
                 continue
             top, some = -math.inf, _counts(e, a)
             for side in range(2):
-                for j in range(min(some[side], found[side])):
+                for j in range(min(some[side], known[side])):
                     top = max(top, _height(bases[side, j], kappas[side, j]))
-            for part in (0.0, 0.5, 1.0):
-                z = complex(a, part * e.imag)
+            for share in (0.0, 0.5, 1.0):
+                z = complex(a, share * e.imag)
                 base = _log_gamma(-z) + z * log_odds + _log_front(e, z) + e * log_stay
                 top = max(top, _height(base, _kappa(z, mean, t, ratio, nu, quad)))
-            top -= 0.5 * math.log(h)
+            top -= math.log(h)  # half as many nodes are worth a factor of 2
             if top < least:
                 best[i], least = k, top
 
 
-@compiled()
+@compiled(error_model="numpy")
+def _sum(e, quick, a, h, first, base, kappa, law, pair, sums):
+    """Sum the terms of a line; False if a `quick` sum does not count.
+
+    A quick sum has only M. It ends where the terms of M are dead, which is long before Im e if κ falls.
+    """
+    scale = math.log(h / (2.0 * math.pi)) + e * law[2]
+    top, height = -math.inf, -math.inf
+    for side in (1, -1):
+        k, dead = (-first if side > 0 else -first - 1), 0
+        while 0 <= k < base.size and dead < 3:
+            z = complex(a, h * (first + k))
+            front = base[k] + _log_front(e, z) + scale
+            height = _add(front, kappa[k], pair[0] * abs(z - 1.0), sums)
+            height = front.real + kappa[k].real if quick else height
+            top = max(top, height)
+            dead = dead + 1 if height < top + _DEAD and (quick or side < 0 or z.imag > e.imag) else 0
+            k += side
+        if dead < 3:
+            sums[2:] += math.exp(height) / h  # the line ended too early
+    sums[2:] += math.exp(top - _DIGITS) / h
+    if quick:
+        for share in (0.25, 0.5, 0.75, 1.0):
+            k = min(int(share * e.imag / h) - first, base.size - 1)
+            front = base[k] + _log_front(e, complex(a, h * (first + k))) + scale
+            if not front.real + kappa[k].real < top + _DEAD:
+                return False
+        sums[3] += math.exp(top + _DEAD) * e.imag / h
+    return True
+
+
+@compiled(error_model="numpy")
 def _moments(s, add, a, h, first, base, kappa, law, pair, mean, value, error):
     """log M(s) − s·mean and its error, from the table of one line."""
     sums = np.zeros(4, dtype=np.complex128)
-    bases, kappas = np.empty(_MOST_RESIDUES, dtype=np.complex128), np.empty(_MOST_RESIDUES, dtype=np.complex128)
+    bases, kappas = np.empty((2, _MOST_RESIDUES), dtype=np.complex128)
     for i in range(s.size):
         e = complex(-s[i].real, s[i].imag) if add else 1.0 + s[i]
-        sums[:] = 0.0
-        scale = math.log(h / (2.0 * math.pi)) + e * law[2]
-        top = -math.inf
-        for side in (1, -1):
-            k, dead = (-first if side > 0 else -first - 1), 0
-            while 0 <= k < base.size and dead < 3:
-                z = complex(a, h * (first + k))
-                height = _add(base[k] + _log_front(e, z) + scale, kappa[k], sums)
-                top = max(top, height)
-                dead = dead + 1 if height < top + _DEAD and (side < 0 or z.imag > e.imag) else 0
-                k += side
-            if dead < 3:
-                sums[2:] += math.exp(height) / h  # the line ended too early
-        sums[2:] += math.exp(top - _DIGITS) / h
-        count = _counts(e, a)
-        for k in range(_residues(e, count[0], True, law, pair, bases, kappas)):
-            _add(bases[k], kappas[k], sums)
-        for k in range(_residues(e, count[1], False, law, pair, bases, kappas)):
-            _add(bases[k], kappas[k], sums)
+        shift, count = mean * s[i], _counts(e, a)
+        for quick in (True, False):
+            sums[:] = 0.0
+            if quick and (e.imag < _LONG or not _sum(e, True, a, h, first, base, kappa, law, pair, sums)):
+                continue
+            if not quick:
+                _sum(e, False, a, h, first, base, kappa, law, pair, sums)
+            for k in range(_residues(e, count[0], True, law, pair, bases, kappas)):
+                _add(bases[k], kappas[k], pair[0] * k, sums)
+            for k in range(_residues(e, count[1], False, law, pair, bases, kappas)):
+                _add(bases[k], kappas[k], pair[0] * abs(e - k - 1.0), sums)
+            if not quick or abs(sums[1] - 1.0) >= 0.5:
+                break
         near, plain = sums[0], sums[1]
         if add:
             near, plain = near.conjugate(), plain.conjugate()
-        shift = mean * s[i]
-        if abs(near) < 0.5:
+        if not quick and abs(near) < 0.5:
             value[i] = near - shift + log_excess(near)
             error[i] = sums[2].real / abs(1.0 + near) + 4.0 * _UNIT * abs(shift)
         else:
@@ -310,7 +352,7 @@ class MellinMoment:
         self.largest = max(40.0, (log_moment + 40.0) / c) if math.isfinite(log_moment) else 1e6 / c
 
     def _places(self) -> list[float]:
-        """The lines of both sides of the poles, inside the domain of κ."""
+        """Return the places of the lines inside the domain of κ."""
         low, high = self._domain
         inside = [a for a in (_ADD if self.add else _REMOVE) if low < a < high]
         ends = [0.5 * (math.ceil(high) - 1.0 + high)] if high < math.inf else []
@@ -319,7 +361,7 @@ class MellinMoment:
         return sorted({*inside, *ends})
 
     def _line(self, a: float) -> tuple[float, float, float] | None:
-        """The line at a: place, step, least distance from the poles e − j; None if there is no room."""
+        """Return place, step and least distance from the poles e − j of a line; None if its strip is too narrow."""
         low, high = self._domain
         whole = abs(a - round(a)) if a > 0.0 else -a
         gap = min(whole, high - a, a - low, math.inf if self.add else _NEAREST)
@@ -333,7 +375,7 @@ class MellinMoment:
         return a, step, min(gap, _NEAREST) if not self.add else gap
 
     def _log_ratio_moment(self, z: float) -> float:
-        """κ(z) for real z."""
+        """Return κ(z) for real z."""
         return float(_kappa(complex(z), *self._pair).real)
 
     def _table(self, k: int, y: float) -> tuple[int, Complexes, Complexes]:
@@ -341,8 +383,6 @@ class MellinMoment:
         a, h, _ = self._lines[k].tolist()
         beyond = _BEYOND + 10.0 * math.sqrt(abs(a))
         first, count = -math.ceil(beyond / h), math.ceil((y + 2.0 * beyond) / h)
-        if count > _MOST_NODES:
-            raise PrecisionError(f"a moment of a sampled pair at Im s = {y:.3g} needs too many nodes")
         if k not in self._tables or self._tables[k][1].size < count:
             count = math.ceil((2.0 * y + 2.0 * beyond) / h)
             base, kappa = np.empty((2, count), dtype=np.complex128)
@@ -372,12 +412,11 @@ class MellinMoment:
         best = np.empty(good.size, dtype=np.int64)
         _choose(s[good], self.add, self._lines, self._law, self._pair, best)
         for k in sorted(set(best.tolist()) - {-1}):
-            some = good[best == k]
-            v, e = np.empty(some.size, dtype=np.complex128), np.empty(some.size)
-            try:
-                table = self._table(k, float(s.imag[some].max()))
-            except PrecisionError:
+            some = good[(best == k) & (s.imag[good] <= _MOST_NODES * self._lines[k, 1])]
+            if not some.size:
                 continue
+            v, e = np.empty(some.size, dtype=np.complex128), np.empty(some.size)
+            table = self._table(k, float(s.imag[some].max()))
             _moments(s[some], self.add, *self._lines[k, :2], *table, self._law, self._pair, self.mean, v, e)
             known = np.isfinite(v) & np.isfinite(e)
             value[some[known]], error[some[known]] = v[known], e[known]

@@ -46,10 +46,10 @@ class ExactPair:
         """Return the enclosure for the working precision."""
         ladder = tuple(bits for bits in _BITS if bits >= ctx.prec) or _BITS[-1:]
         if ladder[0] not in self._known:
-            found = climb(partial(enclose, self._origins), ladder) if self._origins else None
-            if found is None:
+            directions = climb(partial(enclose, self._origins), ladder) if self._origins else None
+            if directions is None:
                 raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
-            self._known[ladder[0]] = found
+            self._known[ladder[0]] = directions
         return self._known[ladder[0]]
 
 
@@ -147,17 +147,17 @@ class PlainBalls:
         """Return log |e^{K(c+iy) − K(c)}| in floats."""
         fall = 0.5 * self._flat * y * y
         for t, m2, n in self._rows:
-            rest = 1.0 - c * t
-            turned = complex(c, y) * complex(1.0 + c, y) / complex(rest, -t * y)
-            fall += 0.25 * n * math.log1p((t * y / rest) ** 2) + 0.5 * n * m2 * (c * (1.0 + c) / rest - turned.real)
+            left = 1.0 - c * t
+            turned = complex(c, y) * complex(1.0 + c, y) / complex(left, -t * y)
+            fall += 0.25 * n * math.log1p((t * y / left) ** 2) + 0.5 * n * m2 * (c * (1.0 + c) / left - turned.real)
         return -fall
 
     def _exponent(self, s: Any) -> Any:
         both = s * (1 + s)
         total = self.directions.flat * both / 2
         for t, m2, n in self.directions.curved:
-            rest = 1 - s * t
-            total += n * (m2 * both / rest - s * (1 + t).log() - rest.log()) / 2
+            left = 1 - s * t
+            total += n * (m2 * both / left - s * (1 + t).log() - left.log()) / 2
         return total
 
     def _inside(self, c: float) -> bool:

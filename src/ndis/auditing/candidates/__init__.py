@@ -8,7 +8,9 @@ data set, and `edits` makes them. A producer returns `Candidates`; the judge dec
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ndis.auditing.claim import Claim
@@ -16,7 +18,7 @@ from ndis.auditing.witness import SIDES, Side
 from ndis.errors import PrecisionError
 from ndis.profile import PrivacyProfile
 
-__all__ = ["SCREEN_MARGIN", "Candidate", "Candidates", "Tested", "both_orders", "log_excess", "screen"]
+__all__ = ["SCREEN_MARGIN", "Candidate", "Candidates", "Tested", "both_orders", "counter", "log_excess", "screen"]
 
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
@@ -118,3 +120,22 @@ def screen(profile: PrivacyProfile, side: Side, epsilon: float, blur: float = 0.
     if math.isinf(value):
         return value, math.inf if higher > value else 0.0
     return value, SCREEN_MARGIN * (1.0 + math.fabs(value)) + 4.0 * uncertainty + max(higher - value, 0.0)
+
+
+@contextmanager
+def counter(progress: bool | None, noun: str) -> Iterator[Callable[[], None]]:
+    """Yield a function to call once for each finished piece of work. None shows a counter only on a terminal.
+
+    >>> with counter(False, "neighbours") as advance:
+    ...     advance()
+    """
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed} " + noun), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as display:
+        task = display.add_task("audit", total=None)
+        yield lambda: display.advance(task)

@@ -6,15 +6,13 @@ import copy
 import functools
 import math
 import pickle
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ndis._validate import as_size
-from ndis.auditing.candidates import Candidate, Candidates, Tested, screen
+from ndis.auditing.candidates import Candidate, Candidates, Tested, counter, screen
 from ndis.auditing.candidates.edits import Edit, GivenSets, row_count
 from ndis.auditing.candidates.laws import Algorithm, OutputLaw, bar, certified_pair, law_of, like, same, screening_pair
 from ndis.auditing.candidates.rules import AddRows, RemoveEach, ReplaceEach, Search
@@ -24,7 +22,7 @@ from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["THREADS_NOTE", "counter", "from_algorithm"]
+__all__ = ["THREADS_NOTE", "from_algorithm"]
 
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
@@ -33,13 +31,7 @@ _EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to t
 
 
 def from_algorithm(
-    algorithm: Algorithm,
-    data: Any,
-    search: Search,
-    claim: Claim,
-    *,
-    workers: int = 1,
-    progress: bool | None = None,
+    algorithm: Algorithm, data: Any, search: Search, claim: Claim, *, workers: int = 1, progress: bool | None = None
 ) -> Candidates:
     """Check the algorithm on the data; return its neighbours, which run while the judge reads them."""
     rules = search.rules(claim)
@@ -150,22 +142,3 @@ def _pool(
         backend, notes = "threading", (THREADS_NOTE,)
     pool = Parallel(n_jobs=workers, backend=backend, return_as="generator")
     return lambda edits: pool(delayed(score)(edit) for edit in edits), notes
-
-
-@contextmanager
-def counter(progress: bool | None, noun: str) -> Iterator[Callable[[], None]]:
-    """Yield a function to call once for each finished piece of work. None shows a counter only on a terminal.
-
-    >>> with counter(False, "neighbours") as advance:
-    ...     advance()
-    """
-    if not (sys.stderr.isatty() if progress is None else progress):
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed} " + noun), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as display:
-        task = display.add_task("audit", total=None)
-        yield lambda: display.advance(task)

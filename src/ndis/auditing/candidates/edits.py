@@ -14,29 +14,14 @@ import numpy as np
 
 from ndis._digits import several
 from ndis._validate import Floats
-from ndis.data import Rows, Table, open_rows
+from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_rows
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
-__all__ = [
-    "DataSet",
-    "Edit",
-    "GivenSets",
-    "Proposals",
-    "addition",
-    "as_data_set",
-    "digest",
-    "in_batches",
-    "matrix_of",
-    "parts_of",
-    "removal",
-    "replacement",
-    "row_count",
-    "with_targets",
-]
+__all__ = ["DataSet", "Edit", "GivenSets", "Proposals", "as_data_set", "brief", "matrix_of", "parts_of", "row_count"]
 
 _BATCH = 256
 _FRAMES = ("pandas", "polars", "pyarrow")
@@ -79,31 +64,27 @@ class DataSet:
         """Return the name of the file that is read, or nothing."""
         return os.path.basename(os.fspath(self.data)) if isinstance(self.data, str | os.PathLike) else ""
 
-    def encoded(self, *, target: bool) -> tuple[Any, dict[str, Any]]:
-        """Return the data as the schema encodes them, and the arguments with which `exact_gram` reads them."""
-        how: dict[str, Any] = {"columns": self.columns, "targets": self.targets, "header": self.header}
-        if self.schema is None:
-            return self.data, how
-        return encoded_rows(self.schema, self.data, how, target=target), dict.fromkeys(how, None) | {"header": False}
+    def open(self, *, target: bool, progress: bool | None = False) -> Rows:
+        """Open the rows as the schema encodes them, with the target if `target` is true."""
+        how = {"columns": self.columns, "targets": self.targets, "header": self.header, "progress": progress}
+        return encoded_rows(self.schema, self.data, how, target=target)
 
     def rows(self, *, progress: bool | None = False) -> Any:
         """Read an array of rows, or (X, y) if there are targets.
 
         Arrays come back unchanged, unless `columns` or `targets` choose among them.
         """
-        data, how = self.encoded(target=self.schema is not None and self.schema.target is not None)
-        chosen = how["columns"] is not None or how["targets"] is not None or how["header"]
-        encoded = isinstance(data, Table | Rows)
-        frames = any(type(one).__module__.partition(".")[0] in _FRAMES for one in parts_of(data))
-        if not (chosen or encoded or frames or isinstance(data, str | os.PathLike)):
-            return data
-        columns = list(open_rows(data, **how, progress=progress).arrays())
-        if not len(columns[0]):
-            raise ParameterError("data", "hold at least one row", "none")
+        encoded = self.schema is not None or isinstance(self.data, Table)
+        frames = any(type(one).__module__.partition(".")[0] in _FRAMES for one in parts_of(self.data))
+        chosen = self.columns is not None or self.targets is not None or self.header
+        if not (encoded or frames or chosen or isinstance(self.data, str | os.PathLike)):
+            return self.data
+        target = self.schema is not None and self.schema.target is not None
+        arrays = self.open(target=target, progress=progress).arrays()
         if encoded:  # a row with a missing cell is zeros for every mechanism, target included
-            empty = np.asarray(np.isnan(np.concatenate(columns, axis=1)).any(axis=1))
-            columns = [np.where(empty[:, None], 0.0, some) for some in columns]
-        return with_targets("data", *columns)
+            empty = np.isnan(np.concatenate(arrays, axis=1)).any(axis=1, keepdims=True)
+            arrays = tuple(np.where(empty, 0.0, one) for one in arrays)
+        return with_targets("data", *arrays)
 
 
 def as_data_set(data: Any) -> DataSet:
@@ -223,16 +204,17 @@ def removal(i: int) -> Edit:
 
 def addition(row: tuple[Any, ...]) -> Edit:
     """Append a row."""
-    return Edit(f"add:{digest(*row)}", f"the data, and the data with the row {_brief(row)} added", add=row)
+    return Edit(f"add:{digest(*row)}", f"the data, and the data with the row {brief(row)} added", add=row)
 
 
 def replacement(i: int, row: tuple[Any, ...]) -> Edit:
     """Replace row i by another row."""
-    label = f"the data, and the data with row {i} replaced by {_brief(row)}"
+    label = f"the data, and the data with row {i} replaced by {brief(row)}"
     return Edit(f"replace:{i}:{digest(*row)}", label, remove=i, add=row)
 
 
-def _brief(row: tuple[Any, ...]) -> str:
+def brief(row: tuple[Any, ...]) -> str:
+    """Write a row in few digits."""
     texts = [np.array2string(np.asarray(p), threshold=8, edgeitems=3, precision=6, separator=", ") for p in row]
     return " with target ".join(text.replace("\n", "") for text in texts)
 

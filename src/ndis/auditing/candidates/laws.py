@@ -5,10 +5,10 @@ each has a relative error of some 2⁻⁵² per operation, and three rules keep 
 algorithm (rule:audit):
 
 1. Numbers that agree to `AGREE` = 2⁻⁴⁰ are equal: means compared with |mean| + deviation, covariances with the product
-   of the deviations. 8,000 roundings, all to one side, stay within that. A law that agrees in all its numbers with the
-   law on the data is replaced by it, and so is an independent or fixed coordinate. δ = 0 is right for equal laws. To
-   replace a coordinate that both laws share and that is independent of the others leaves it out, which is
-   post-processing: δ does not grow.
+   of the deviations. Two computations of 4,096 roundings each, all in the worst direction, stay within that. A law that
+   agrees in all its numbers with the law on the data is replaced by it, and so is an independent or fixed coordinate.
+   δ = 0 is right for equal laws. To replace a coordinate that both laws share and that is independent of the others
+   leaves it out, which is post-processing: δ does not grow.
 2. If a covariance is singular up to rounding (the smallest eigenvalue of the correlations is at most d·`AGREE`), errors
    decide how the laws differ in that direction. Such a pair convicts no algorithm.
 3. Otherwise errors move the loss by some r. By the triangle inequality δ moves by a factor of about e^{(1+s)r}, where

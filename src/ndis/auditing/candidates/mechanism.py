@@ -78,8 +78,8 @@ def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, runnin
     if law is not None:
         if search.stated:
             raise ParameterError(" and ".join(search.stated), "be left out for a projection", type(mechanism).__name__)
-        rows, how = data.encoded(target=law.target_bound is not None)
-        neighbours, tried, chosen = projection_neighbours(law, rows, **how)
+        rows = data.open(target=law.target_bound is not None)
+        neighbours, tried, chosen = projection_neighbours(law, rows)
         return Candidates([(tried, _candidates(neighbours, claim))], chosen)
     if not (isinstance(mechanism, AddsNoise) and hasattr(mechanism.model, "distribution")):
         rule = "be left out for this mechanism, whose output on given data is no single Gaussian"

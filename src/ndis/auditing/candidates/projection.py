@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ndis._balls import exact_ball, outward, precision
 from ndis._validate import Floats
+from ndis.auditing.candidates.edits import brief
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
 from ndis.gram.leverage import largest_leverages
@@ -40,20 +41,17 @@ _CLIMB = 200  # turns at most
 _DIRECTIONS = 3  # the number of rows that replace a row in turn
 
 
-def projection_neighbours(
-    law: ProjectionLaw, data: Any, *, columns: Any = None, targets: Any = None, header: bool = False
-) -> tuple[list[Attained], int, tuple[str, ...]]:
+def projection_neighbours(law: ProjectionLaw, data: Any) -> tuple[list[Attained], int, tuple[str, ...]]:
     """Return the worst neighbours of the data, the number tried, and how they were chosen.
 
     The pair of each neighbour is exact, or rounded to the safe side.
     """
-    table: dict[str, Any] = {"columns": columns, "targets": targets, "header": header}
-    gram = exact_gram(data, **table, **law.layout)
-    rows, count = largest_leverages(data, gram, law.ridge, **table)
+    gram = exact_gram(data, **law.layout)
+    rows, count = largest_leverages(data, gram, law.ridge)
     additions = _additions(gram, law.ridge, count=1 if law.adjacency == "add-remove" else _DIRECTIONS)
     steps = np.array(gram.layout.steps, dtype=object)
     exact = _Products(gram, law.ridge, [q.astype(object) * steps for q in (*(row for _, row in rows), *additions)])
-    shown = [_brief(row, gram.layout) for row in additions]
+    shown = [brief((row * steps.astype(np.float64),)) for row in additions]
     last, r = len(rows), law.sketch_size
     if law.adjacency == "add-remove":
         neighbours = []
@@ -109,11 +107,6 @@ def _legal_row(layout: RowLayout, values: Floats, vectors: Floats, start: int, t
         parts.append(w[None, layout.features : layout.features + layout.targets])
     (tile,) = integer_tiles(tuple(np.ascontiguousarray(p) for p in parts), layout)
     return np.asarray(tile[0].astype(np.int64))
-
-
-def _brief(row: NDArray[np.int64], layout: RowLayout) -> str:
-    values = row * np.array([float(s) for s in layout.steps])
-    return np.array2string(values, threshold=8, edgeitems=3, precision=6, separator=", ").replace("\n", "")
 
 
 class _Products:

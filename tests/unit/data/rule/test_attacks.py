@@ -121,7 +121,7 @@ def test_a_list_is_rows_or_paths_and_no_item_is_quoted() -> None:
         for call in (
             lambda data: mechanism.release(data, schema=schema),
             schema.encode,
-            lambda data: ndis.clipped_count(data, schema, epsilon=1.0, delta=1e-6),
+            lambda data: ndis.mechanisms.rows.clipped_count(data, schema, epsilon=1.0, delta=1e-6),
         ):
             with pytest.raises(ParameterError) as caught:
                 call(data)

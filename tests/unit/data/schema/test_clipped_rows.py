@@ -25,11 +25,11 @@ def test_the_bound_that_the_estimator_states_counts() -> None:
 
 def test_clipped_count_takes_a_stated_bound() -> None:
     budget = {"epsilon": 5.0, "delta": 1e-6}
-    assert abs(ndis.clipped_count(ROWS, SCHEMA, **budget).values[0]) < 100
-    assert abs(ndis.clipped_count(ROWS, SCHEMA, row_norm_bound=1.05, **budget).values[0] - 4000) < 100
+    assert abs(ndis.mechanisms.rows.clipped_count(ROWS, SCHEMA, **budget).values[0]) < 100
+    assert abs(ndis.mechanisms.rows.clipped_count(ROWS, SCHEMA, row_norm_bound=1.05, **budget).values[0] - 4000) < 100
     for bad in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ParameterError, match="row_norm_bound must"):
-            ndis.clipped_count(ROWS, SCHEMA, row_norm_bound=bad, **budget)
+            ndis.mechanisms.rows.clipped_count(ROWS, SCHEMA, row_norm_bound=bad, **budget)
 
 
 def test_the_corner_of_the_box_is_not_clipped() -> None:

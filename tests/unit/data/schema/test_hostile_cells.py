@@ -171,7 +171,7 @@ def test_nothing_but_the_release_depends_on_a_cell(
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             release = mechanism.release(data, schema=SCHEMA)
-            ndis.clipped_count(data, SCHEMA, epsilon=1.0, delta=1e-6)
+            ndis.mechanisms.rows.clipped_count(data, SCHEMA, epsilon=1.0, delta=1e-6)
         assert (release.names, release.values.shape) == ((*SCHEMA.feature_names, "spend"), (8, 8))
     assert capfd.readouterr() == ("", "")
     assert not caplog.records

@@ -261,10 +261,12 @@ class TestPreview:
 
     def test_clipped_count_is_near_and_has_a_receipt(self) -> None:
         rows = {name: cells * 500 for name, cells in self.ROWS.items()}
-        release = ndis.clipped_count(rows, self.SMALL, epsilon=2.0, delta=1e-6)
+        release = ndis.mechanisms.rows.clipped_count(rows, self.SMALL, epsilon=2.0, delta=1e-6)
         assert abs(release.values[0] - 2000) < 10 * math.sqrt(release.noise_variance)  # all four rows are changed
         fine = {"age": [54] * 1000, "region": ["N"] * 1000, "spend": [1] * 1000}
-        release = ndis.clipped_count(fine, Schema({"age": (18, 90)}, target=("spend", 0, 5)), epsilon=2.0, delta=1e-6)
+        release = ndis.mechanisms.rows.clipped_count(
+            fine, Schema({"age": (18, 90)}, target=("spend", 0, 5)), epsilon=2.0, delta=1e-6
+        )
         assert abs(release.values[0]) < 10 * math.sqrt(release.noise_variance)
         assert release.receipt.epsilon == 2.0
         assert "schema changes" in release.receipt.parameters["released"]

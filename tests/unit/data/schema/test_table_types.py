@@ -16,8 +16,8 @@ from ndis.data.opening import open_table
 from ndis.data.schema.template import template
 from ndis.errors import ParameterError
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
-from ndis.learn._base import private_targets, weighted_records
 from ndis.learn._labels import occurring_classes, private_labels
+from ndis.learn._records import private_targets, weighted_records
 
 NUMBER = ndis.Schema({"a": (0, 10)})
 
@@ -65,7 +65,7 @@ def test_integers_of_128_bits_are_numbers(series: pl.Series) -> None:
     assert np.array_equal(NUMBER.encode(frame), [[-1.0], [0.0], [np.nan]], equal_nan=True)
     assert ndis.Schema({"a": [0, 5]}).encode(frame)[:2].tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert "# number" in template(frame)
-    assert np.array_equal(private_targets(None, series).matrix().arrays()[0][:, 0], [0.0, 5.0, np.nan], equal_nan=True)
+    assert np.array_equal(private_targets(None, series), [0.0, 5.0, np.nan], equal_nan=True)
     assert occurring_classes(private_labels(None, series)).tolist() == [0, 5]
     rows, _ = weighted_records(np.ones((3, 1)), np.ones((3, 1)), series, bound=9.0, constant=None)
     assert np.array_equal(rows.ravel(), [np.nan, 5**0.5, np.nan], equal_nan=True)
@@ -110,7 +110,7 @@ def test_decimals_are_the_nearest_floats_in_every_container() -> None:
             (block,) = next(iter(source.read(((0,),))))
             assert np.array_equal(block.ravel(), [0.3, np.nan, 2.5], equal_nan=True)
         for targets in (array, _pandas_arrow(array)):
-            assert np.array_equal(private_targets(None, targets).matrix().arrays()[0][:, 0], [0.3, np.nan, 2.5], equal_nan=True)
+            assert np.array_equal(private_targets(None, targets), [0.3, np.nan, 2.5], equal_nan=True)
 
 
 def test_text_in_the_type_of_numpy_is_text() -> None:
