@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
 __all__ = [
-    "KINDS", "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width", "no_cells",
+    "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width", "no_cells",
     "pick", "rows_per_read", "side_by_side", "stacked", "together",
 ]  # fmt: skip
 
@@ -34,7 +34,6 @@ Parts = tuple[Any, ...]  # one matrix per group
 Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its numbers suffice as float64
 # "cells" may be anything, one by one: lists, arrays of objects, CSV. "objects" are the same in a frame that has types,
 # and "texts" in an array of NumPy; both may hold numbers for a schema, and give no matrix.
-KINDS = ("number", "boolean", "text", "date", "cells", "objects", "texts")
 _NUMBERS = frozenset({"number", "boolean", "cells"})
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
 _TYPES = _WORDS | {"objects": "dtype object", "texts": "text"}
@@ -48,8 +47,8 @@ class Table:
     Parameters
     ----------
     kinds : tuple of sets
-        The kinds in which each column is stored, from `KINDS` or in other words for a type that has none. Several
-        files may store a column in several ways.
+        The kinds in which each column is stored: "number", "boolean", "text", "date", "cells", "objects" or "texts", or
+        other words for a type without a kind. Several files may store a column in several ways.
     cells : callable
         ``cells(wanted)`` yields blocks of rows: one column of cells (`ndis.data.cells`) per wanted column.
     rows : callable, optional
