@@ -14,18 +14,6 @@ from ndis.accountant.composition import Step
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
-__all__ = [
-    "Choice",
-    "Group",
-    "as_noise_multiplier",
-    "as_rate",
-    "canonical",
-    "noise_pair",
-    "orders_of",
-    "other_order",
-    "total_failure",
-]
-
 Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
