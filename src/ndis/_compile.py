@@ -71,8 +71,9 @@ class _Later:
                     with suppress(RuntimeError, OSError):  # numba finds no place for files
                         dispatcher._cache = _cache(self.__wrapped__)
                 for name in self.__wrapped__.__code__.co_names:
-                    if isinstance(names.get(name), _Later):
-                        names[name] = names[name].dispatcher()
+                    inner = names.get(name)
+                    if isinstance(inner, _Later):
+                        names[name] = dispatcher if inner is self else inner.dispatcher()
                 self._dispatcher = dispatcher
         return self._dispatcher
 
