@@ -31,7 +31,7 @@ from ndis._validate import (
     single,
     warn_caller,
 )
-from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, evaluator, worse
+from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
@@ -442,7 +442,10 @@ class PrivacyProfile:
     @cached_property
     def _evaluators(self) -> dict[Order, Composition | OneRelease]:
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
-        return {one: evaluator([group.step(one) for group in self.groups], one) for one in orders_of("worst")}
+        if self.composed:
+            return {one: Composition([group.step(one) for group in self.groups], one) for one in orders_of("worst")}
+        (group,) = self.groups
+        return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is copied and pickled: no tables."""

@@ -1,7 +1,7 @@
 """Render a report as one page that needs no other file: the verdict first, and the exact numbers in an appendix.
 
 The page has no scripts and loads nothing. It only renders the report: the same report gives the same bytes. Its text
-stands in `audit.html.jinja` and `parts.html.jinja`; this module computes what the text needs.
+stands in `audit.html.jinja`; this module computes what the text needs.
 """
 
 from __future__ import annotations

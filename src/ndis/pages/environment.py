@@ -1,7 +1,7 @@
 """Render the HTML pages of the package, from the templates in the folder `templates`.
 
-A page has no scripts and loads nothing: its style sheet is part of it. Templates use `head`, `list` and the legend of
-the chart from `parts.html.jinja`, so that all pages look alike.
+A page has no scripts and loads nothing: its style sheet is part of it. All pages have the same `head`, which holds the
+style sheet.
 """
 
 from __future__ import annotations
@@ -19,6 +19,16 @@ from ndis.pages.digits import at_least, at_most, equation, plain, several, unbro
 
 __all__ = ["framed", "minute", "number", "render", "sentence"]
 
+_HEAD = Markup("""<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="ndis {version}">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+""")
+
 
 def render(template: str, **values: Any) -> str:
     """Fill in a template of the folder `templates`. A name that the template needs and does not get is an error."""
@@ -27,8 +37,9 @@ def render(template: str, **values: Any) -> str:
 
 @functools.cache
 def _environment() -> Environment:
+    loader = PackageLoader("ndis.pages")
     environment = Environment(
-        loader=PackageLoader("ndis.pages"),
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -38,7 +49,9 @@ def _environment() -> Environment:
     environment.filters.update(
         exact=lambda x: number(plain(x)), minute=minute, several=several, sentence=sentence, unbroken=unbroken
     )
+    style, *_ = loader.get_source(environment, "page.css")
     environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, number=number, plain=plain)
+    environment.globals["head"] = functools.partial(_HEAD.format, style=Markup(style))
     return environment
 
 

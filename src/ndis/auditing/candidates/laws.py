@@ -186,7 +186,7 @@ def bar(one: OutputLaw, other: OutputLaw) -> Callable[[float], float]:
     1.0
     """
     if one.exact is not None and other.exact is not None:
-        return lambda delta: delta
+        return float
     singular = min(one.smallest, other.smallest) <= one.mean.size * AGREE
     return lambda delta: 1.0 if singular else min(1.0, _CLEAR * delta)
 

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis._formulas import chernoff_factor, reverse_shift
 from ndis._validate import Floats
-from ndis.auditing.candidates import SCREEN_MARGIN, Candidates, Tested, both_orders
 from ndis.auditing.claim import Claim
+from ndis.auditing.judge import SCREEN_MARGIN, Candidates, Tested, both_orders
 from ndis.auditing.witness import AS_GIVEN, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
