@@ -1,13 +1,15 @@
-"""Read JSON by the letter of the standard, and objects with known keys."""
+"""Read JSON by the letter of the standard, objects with known keys, and the JSON and TOML files that hold them."""
 
 from __future__ import annotations
 
 import json
+import tomllib
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ndis.errors import ParameterError
 
-__all__ = ["loads", "only_keys"]
+__all__ = ["loads", "only_keys", "read_bytes", "read_object"]
 
 
 def loads(name: str, text: str | bytes) -> Any:
@@ -39,3 +41,25 @@ def only_keys(name: str, result: Any, required: tuple[str, ...], optional: tuple
     if unknown:
         raise ParameterError(name, f"have only the keys {', '.join(required + optional)}", ", ".join(unknown))
     return result
+
+
+def read_object(name: str, file: Path) -> dict[str, Any]:
+    """Return the object in a TOML file (.toml) or in a JSON file."""
+    content = read_bytes(name, file)
+    if file.suffix.lower() == ".toml":
+        try:
+            return tomllib.loads(content.decode("utf-8"))
+        except (ValueError, RecursionError) as error:  # both errors of the two calls are ValueErrors
+            raise ParameterError(name, "be valid TOML", str(error) or type(error).__name__) from error
+    value = loads(name, content)
+    if not isinstance(value, dict):
+        raise ParameterError(name, "hold a JSON object", f"a {type(value).__name__}")
+    return value
+
+
+def read_bytes(name: str, file: Path) -> bytes:
+    """Return the content of a file."""
+    try:
+        return file.read_bytes()
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        raise ParameterError(name, "be readable", f"{str(file)!r}: {getattr(error, 'strerror', error)}") from error

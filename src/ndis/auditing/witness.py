@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from ndis._json import only_keys
@@ -247,6 +248,10 @@ def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Od
 
 def _odds(pair: GaussianPair, epsilon: float) -> Odds:
     """Return the probability of {L > ε} under p and under q, in floats; None if floats do not give them."""
+    distance = pair.form.distance
+    if distance:  # the means alone differ, and L is normal
+        p, q = (float(scipy.special.ndtr(side * distance / 2 - epsilon / distance)) for side in (1, -1))
+        return p, q
     try:
         p, q = (float(law.sf(epsilon)) for law in loss_laws(pair))
     except NdisError:

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from ndis._files import check_file
-from ndis._json import only_keys
+from ndis._json import only_keys, read_object
 from ndis.cli.algorithm import NamedAlgorithm, load
-from ndis.cli.files import read_object, read_pair, table_options
+from ndis.cli.files import read_pair, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, option
 from ndis.errors import ParameterError
 
