@@ -22,7 +22,7 @@ from ndis.noise.bits import RandomBits, random_bits
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
-__all__ = ["RowMechanism", "bounds_of", "clipped_count", "encoded_data", "encoded_rows", "row_bounds"]
+__all__ = ["RowMechanism", "bounds_of", "clipped_count", "encoded_rows", "row_bounds"]
 
 Released = TypeVar("Released")
 
@@ -140,16 +140,6 @@ def encoded_rows(schema: Schema | None, data: Any, how: dict[str, Any], *, targe
         raise ParameterError("targets", "be left out with a schema, which names its target", "targets")
     table = open_for(schema, data, **given).encoded(schema, target=target)
     return table.matrix(None, [schema.needed_target()] if target and not table.target_width else None)
-
-
-def encoded_data(schema: Schema | None, data: Any, how: dict[str, Any], *, target: bool) -> tuple[Any, dict[str, Any]]:
-    """Return the data as the schema encodes them; the name before `encoded_rows`, to go."""
-    if schema is None:
-        return data, how
-    if how["targets"] is not None:
-        raise ParameterError("targets", "be left out with a schema, which names its target", "targets")
-    table = schema.table(data, target=target, columns=how["columns"], header=how["header"])
-    return table, how | {"columns": None, "header": False, "targets": [schema.needed_target()] if target else None}
 
 
 def clipped_count(
