@@ -26,13 +26,8 @@ __all__ = ["advice", "call_of", "described", "prove"]
 
 Texts = tuple[str, ...]
 _PLAIN = (bool, int, float, str, type(None))
-_IN_THE_CLAIM = (
-    "epsilon",
-    "delta",
-    "target_epsilon",
-    "target_delta",
-    "adjacency",
-)  # the claim has its own, and the page shows these
+# the claim has its own, and the page shows these
+_IN_THE_CLAIM = ("epsilon", "delta", "target_epsilon", "target_delta", "adjacency")
 _THEOREMS = {  # by the name of a class of this package
     "DPSGD": "thm:sampled-moment",
     "GaussianMechanism": "thm:mean-shift",
@@ -180,28 +175,27 @@ def _calibrated(mechanism: Any, claim: Claim) -> str | None:
     """Return the noise that makes the claim true for all neighbours, if calibration finds it."""
     law = as_projection(mechanism)
     true = "the claim is then true for all neighbours;"
-    public: dict[str, Any]
     try:
-        budgets = [budget(*point) for point in claim.points]  # no noise is enough for δ = 0
+        budgets = [{"epsilon": e, "delta": d} for e, d in (budget(*point) for point in claim.points)]  # refuses δ = 0
         if law is not None:
-            ridge = at_most(max(smallest_ridge(law, e, d) for e, d in budgets))
+            ridge = at_most(max(smallest_ridge(law, **one) for one in budgets))
             old = plain(law.ridge)
             return f"raise the ridge from {old} to {ridge}: {true} RandomProjection.calibrated finds this ridge"
         if isinstance(mechanism, GaussianMechanism):
-            public = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency", "covariance")}
-            runs = [GaussianMechanism.calibrated(epsilon=e, delta=d, **public) for e, d in budgets]
-            old, noise = plain(mechanism.noise_std), at_most(max(run.noise_std for run in runs))
+            public: Any = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency", "covariance")}
+            noise = at_most(max(GaussianMechanism.calibrated(**one, **public).noise_std for one in budgets))
+            old = plain(mechanism.noise_std)
             return f"raise noise_std from {old} to {noise}: {true} GaussianMechanism.calibrated finds this noise"
         if isinstance(mechanism, DPSGD) and len(mechanism.stages) == 1:
             (stage,) = mechanism.stages
             public = {"sampling_rate": stage.sampling_rate, "steps": stage.steps}
-            noise = at_most(max(DPSGD.calibrated(epsilon=e, delta=d, **public).noise_multiplier for e, d in budgets))
+            noise = at_most(max(DPSGD.calibrated(**one, **public).noise_multiplier for one in budgets))
             return (
                 f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {noise}, rounded up: with the "
                 f"same sampling rate and steps {true} DPSGD.calibrated finds this noise"
             )
     except NdisError:
-        return None
+        pass
     return None
 
 

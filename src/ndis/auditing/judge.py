@@ -23,9 +23,7 @@ from ndis.errors import PrecisionError
 from ndis.profile import PrivacyProfile
 from ndis.spectrum import certified
 
-__all__ = [
-    "SCREEN_MARGIN", "Candidate", "Candidates", "Tested", "both_orders", "counter", "exceeds", "judge", "screen", "shortlist",
-]  # fmt: skip
+__all__ = ["SCREEN_MARGIN", "Candidate", "Candidates", "Tested", "both_orders", "counter", "exceeds", "judge", "screen"]
 
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
@@ -200,7 +198,7 @@ def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -
     [True, False]
     """
     if not profile.sampled:
-        return certified.exceeds(profile.remove if side == "remove" else profile.add, epsilon, delta)
+        return certified.exceeds(profile.groups[0].pair(side), epsilon, delta)
     for width in _COMPOSED_WIDTHS[::-1] if profile.composed else (*_WIDTHS[::-1], _NARROW):
         try:
             box = profile.certify(epsilon, relative_width=width, order=side)

@@ -266,7 +266,8 @@ class AuditReport:
 
         >>> import ndis
         >>> from ndis.auditing import Claim, audit
-        >>> page = audit(Claim(epsilon=1.0, delta=1e-6), pairs=[ndis.GaussianPair.from_ratios(1.0, shift=1.0)]).to_html()
+        >>> pairs = [ndis.GaussianPair.from_ratios(1.0, shift=1.0)]
+        >>> page = audit(Claim(epsilon=1.0, delta=1e-6), pairs=pairs).to_html()
         >>> "The claim is false" in page, "<script" in page
         (True, False)
         """

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -33,7 +34,7 @@ from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet, brief
 from ndis.auditing.candidates.rules import Search
 from ndis.auditing.claim import Claim
-from ndis.auditing.judge import Candidate, Candidates, Tested, both_orders
+from ndis.auditing.judge import Candidate, Candidates, both_orders
 from ndis.auditing.witness import EXCHANGED, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
@@ -91,14 +92,9 @@ def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: 
     attained = mechanism.attained()
     how = (f"the worst neighbours that the mechanism knows of, on any data ({len(attained)} in all)",)
     more = Candidates(()) if data is None else _on_data(mechanism, data, search, claim, running)
-
-    def tested() -> Iterator[Tested]:
-        for one in attained:
-            yield 1, _candidates([one], claim)
-        yield from more.tested
-
+    tested = chain(((1, _candidates([one], claim)) for one in attained), more.tested)
     given_only = more.given_only and not attained
-    return Candidates(tested(), (how if attained else ()) + more.how, ("all other neighbours",), more.notes, given_only)
+    return Candidates(tested, (how if attained else ()) + more.how, ("all other neighbours",), more.notes, given_only)
 
 
 def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, running: dict[str, Any]) -> Candidates:

@@ -21,16 +21,7 @@ from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
 from ndis.pages.digits import plain, several
 
-__all__ = [
-    "AddAdversarial",
-    "AddRandom",
-    "AddRows",
-    "Neighbours",
-    "RemoveEach",
-    "ReplaceAdversarial",
-    "ReplaceEach",
-    "Search",
-]
+__all__ = ["AddAdversarial", "AddRandom", "AddRows", "RemoveEach", "ReplaceAdversarial", "ReplaceEach", "Search"]
 
 _LEAST_BOUND = 1e-150  # squares of rows stay within floats
 
