@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from ndis._rounding import up
-from ndis._validate import Order, as_count, as_scalar, as_within
+from ndis._exact import up
+from ndis._validate import Order, as_choice, as_count, as_scalar, as_within
 from ndis.accountant.composition import Step
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -22,6 +22,7 @@ __all__ = [
     "canonical",
     "noise_pair",
     "orders_of",
+    "other_order",
     "total_failure",
 ]
 
@@ -60,13 +61,7 @@ class Group:
     count: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.remove, GaussianPair):
-            raise ParameterError("remove", "be a GaussianPair", type(self.remove).__name__)
-        add: object = self.add
-        if add is None:
-            object.__setattr__(self, "add", self.remove.reversed())
-        elif not isinstance(add, GaussianPair):
-            raise ParameterError("add", "be a GaussianPair", type(add).__name__)
+        object.__setattr__(self, "add", other_order(self.remove, self.add))
         object.__setattr__(self, "rates", tuple(q for q in map(as_rate, self.rates) if q < 1.0))
         object.__setattr__(self, "count", as_count("count", self.count))
 
@@ -101,6 +96,14 @@ class Group:
             and self.remove.same_origins(other.remove)
             and self.add.same_origins(other.add)
         )
+
+
+def other_order(remove: GaussianPair, add: GaussianPair | None) -> GaussianPair:
+    """Check the pairs of both orders, and return that of the second: `remove.reversed()` unless given."""
+    for name, pair in (("remove", remove), ("add", remove if add is None else add)):
+        if not isinstance(pair, GaussianPair):
+            raise ParameterError(name, "be a GaussianPair", type(pair).__name__)
+    return remove.reversed() if add is None else add
 
 
 def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
@@ -163,6 +166,4 @@ def total_failure(failures: list[float], *, times: int = 1) -> float:
 
 def orders_of(order: str) -> tuple[Order, ...]:
     """Return the orders that a caller asks for."""
-    if order not in _ORDERS:
-        raise ParameterError("order", "be 'worst', 'remove' or 'add'", repr(order))
-    return _ORDERS[order]
+    return _ORDERS[as_choice("order", order, tuple(_ORDERS))]

@@ -21,18 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis._balls import exact_ball, outward, precision
 from ndis._exact import ExactArray
-from ndis._validate import Floats, as_floats, as_not_negative, as_one_positive, as_size, as_within
+from ndis._validate import Floats, as_choice, as_floats, as_not_negative, as_one_positive, as_size, as_within
 from ndis.errors import ParameterError
 from ndis.mechanisms.lifted import noisy_pair
 from ndis.mechanisms.mechanism import Attained
-from ndis.models.exact_solve import posterior, posterior_mean
+from ndis.models.exact_solve import Release, covariance_before_noise, posterior, posterior_mean
 from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.kernel_errors import derived_tolerance
-from ndis.models.mean import Release, as_release, covariance_before_noise, mean_envelope
 from ndis.models.records import read_records
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-from ndis.worst_case.envelopes import DominatingPairs
+from ndis.worst_case.envelopes import DominatingPairs, mean_envelope
 
 __all__ = ["GaussianProcess", "kernel_value"]
 
@@ -118,13 +117,12 @@ class GaussianProcess:
     release: Release = "draw"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "release", as_release(self.release))
+        as_choice("release", self.release, ("draw", "mean"))
+        as_choice("analysis", self.analysis, ("prior", "posterior"))
         for name in ("noise_variance", "label_bound", "prior_variance_bound", "point_bound"):
             object.__setattr__(self, name, as_within(name, getattr(self, name), 400))
         if not callable(self.kernel):
             raise ParameterError("kernel", "be a scikit-learn kernel or a function of two matrices", repr(self.kernel))
-        if self.analysis not in ("prior", "posterior"):
-            raise ParameterError("analysis", "be 'prior' or 'posterior'", repr(self.analysis))
         object.__setattr__(self, "max_records", as_size("max_records", self.max_records))
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))  # a change to the original must not reach it
         points = as_floats("query", self.query) + 0.0  # −0 becomes 0

@@ -132,13 +132,11 @@ def _write(value: Decimal) -> str:
     if value == 0:
         return "0"
     power = value.adjusted()
-    if -4 <= power < 6:
-        text = f"{value:f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    mantissa = f"{value.scaleb(-power):f}"
-    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    short = -4 <= power < 6
+    text = f"{value if short else value.scaleb(-power):f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
     ten = f"10{superscript(power)}"
-    return ten if mantissa == "1" else f"{mantissa} × {ten}"
+    return text if short else ten if text == "1" else f"{text} × {ten}"
 
 
 def _not_finite(x: float) -> str:

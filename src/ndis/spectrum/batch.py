@@ -31,7 +31,7 @@ def delta_batch(
     excess: ArrayLike | None = None,
     log: bool = False,
 ) -> Floats:
-    """Return δ(ε) of n pairs N(shift, diag variance_ratio) against N(0, I), on all cores.
+    """Return the δ(ε) of n pairs N(shift, diag variance_ratio) against N(0, I), on all cores.
 
     Parameters
     ----------

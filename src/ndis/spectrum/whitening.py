@@ -19,7 +19,6 @@ __all__ = [
     "invariants_of_moments",
     "scaling",
     "semidefinite_spectrum",
-    "whiten",
 ]
 
 _SMALL = 24  # up to this size a rank-deficient factor is examined exactly

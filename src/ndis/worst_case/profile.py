@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ndis._validate import Adjacency, Floats
+from ndis._validate import Adjacency, Floats, as_choice
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.profile import Order, PrivacyProfile
 from ndis.spectrum.bounds import renyi_log_bound
@@ -41,9 +41,7 @@ _SHARES = (0.9, *(2.0 ** (-k / 2) for k in range(1, 31)))  # b² tried
 
 def as_bound(value: Any) -> Bound:
     """Check that a value is one of the three bounds, and return it."""
-    if value not in BOUNDS:
-        raise ParameterError("bound", "be 'exact', 'renyi' or 'paper'", repr(value))
-    return value  # type: ignore[no-any-return]
+    return as_choice("bound", value, BOUNDS)  # type: ignore[no-any-return]
 
 
 def worst_log_delta(envelope: Envelope, epsilon: float, bound: Bound) -> float:

@@ -53,7 +53,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._rounding import up
+from ndis._exact import up
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
@@ -146,6 +146,7 @@ def rank_one_search(
     return RankOneSearch(lower, worst, tuple(leaves))
 
 
+@lru_cache(maxsize=64)  # a calibration asks again for the point it ends on, and so does the mechanism made from it
 def certified_rank_one(
     envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, relative_width: float = 1e-10
 ) -> Enclosure:
@@ -157,11 +158,6 @@ def certified_rank_one(
     >>> 1.219115e-05 < box.lower <= box.upper < 1.219116e-05
     True
     """
-    return _certified(envelope, float(epsilon), tolerance, relative_width)
-
-
-@lru_cache(maxsize=64)  # a calibration asks again for the point it ends on, and so does the mechanism made from it
-def _certified(envelope: RankOneEnvelope, epsilon: float, tolerance: float, relative_width: float) -> Enclosure:
     search = rank_one_search(envelope, epsilon, tolerance=tolerance)
     upper = 0.0
     for leaf in search.leaves:

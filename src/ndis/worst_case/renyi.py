@@ -18,6 +18,7 @@ import math
 from flint import arb
 
 from ndis._balls import climb, outward
+from ndis._formulas import chernoff_factor_ball
 from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.bounds import best_exponent
@@ -98,7 +99,7 @@ def _certified(pair: GaussianPair, epsilon: float, s: float) -> float:
         moment = None if directions.mutually_singular else directions.log_moment(x)
         if moment is None:
             return 1.0
-        total = moment - x * arb(epsilon) + x * x.log() - (1 + x) * (1 + x).log()
+        total = moment - x * arb(epsilon) + chernoff_factor_ball(x)
         if total.rad() < 1e-12:
             return outward(total.exp()).upper if total < 0 else 1.0
         return None if total < 1 else 1.0  # NaN counts as 1
