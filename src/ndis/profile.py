@@ -13,8 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._exact import down, up
-from ndis._groups import Choice, Group, as_noise_multiplier, as_rate, canonical, noise_pair, orders_of, total_failure
-from ndis._pair_json import profile_from_json, profile_to_json
+from ndis._groups import (
+    Choice,
+    Group,
+    as_noise_multiplier,
+    as_rate,
+    canonical,
+    noise_pair,
+    orders_of,
+    profile_from_json,
+    profile_to_json,
+    total_failure,
+)
 from ndis._search import least_type_two
 from ndis._validate import (
     Adjacency,

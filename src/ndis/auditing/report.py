@@ -18,8 +18,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import ArrayLike
 
-from ndis._files import write_file
-from ndis._json import check_format, loads, only_keys
+from ndis._files import check_format, loads, only_keys, write_file
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict

@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ndis._json import only_keys
+from ndis._files import only_keys
 from ndis._validate import as_scalar, as_vector
 from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ndis._json import read_bytes, read_object
+from ndis._files import read_bytes, read_object
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def read_profile(file: Path) -> PrivacyProfile:
 
 def read_pair(file: Path) -> GaussianPair | PrivacyProfile:
     """Return the pair whose constructor takes the values of a JSON or NPZ file, or a saved profile."""
-    from ndis._pair_json import pair_from_arrays
+    from ndis._groups import pair_from_arrays
     from ndis.profile import PrivacyProfile
 
     content = read_bytes("file", file)

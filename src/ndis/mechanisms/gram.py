@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray, root_down, root_up
-from ndis._json import only_keys
+from ndis._files import only_keys
 from ndis._search import first_safe_epsilon
 from ndis._validate import Adjacency, as_adjacency, as_one_probability, as_within
 from ndis.errors import ParameterError
