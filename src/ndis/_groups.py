@@ -22,11 +22,6 @@ from ndis.accountant.composition import Step
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
-__all__ = [
-    "Choice", "Group", "as_noise_multiplier", "as_rate", "canonical", "noise_pair", "orders_of", "other_order",
-    "pair_from_arrays", "pair_from_json", "pair_to_json", "profile_from_json", "profile_to_json", "total_failure",
-]  # fmt: skip
-
 Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}

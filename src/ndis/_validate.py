@@ -48,15 +48,12 @@ def as_reals(name: str, value: ArrayLike) -> Floats:
     """Return `value` as a float64 array; numbers only, infinities allowed, NaN not."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind not in "uif":
-            raise ParameterError(
-                name, "be real numbers", _brief(value) if array.dtype.kind != "O" else type(value).__name__
-            )
-        array = array.astype(np.float64)
+        kind = array.dtype.kind
+        array = array.astype(np.float64) if kind in "uif" else array
     except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, ParameterError):
-            raise
         raise ParameterError(name, "be an array of real numbers", type(value).__name__) from error
+    if kind not in "uif":
+        raise ParameterError(name, "be real numbers", _brief(value) if kind != "O" else type(value).__name__)
     if np.isnan(array).any():
         raise ParameterError(name, "be finite", _brief(array))
     return array
@@ -222,7 +219,7 @@ def exponential(log_values: float | Floats) -> float | Floats:
 
 
 class Broadcast(Protocol[P]):
-    """The method broadcasts: a float gives a float, an array or a sequence gives an array."""
+    """This is a method that broadcasts: a float gives a float, an array or a sequence gives an array."""
 
     @overload
     def __call__(self, value: float, /, *args: P.args, **options: P.kwargs) -> float: ...

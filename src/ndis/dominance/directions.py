@@ -16,7 +16,7 @@ from ndis._formulas import reverse
 from ndis._groups import pair_from_json, pair_to_json
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.spectrum import directions as kernel
+from ndis.spectrum import invariants as kernel
 from ndis.spectrum.certified import certify_log
 from ndis.spectrum.origins import enclose
 

@@ -6,19 +6,6 @@ import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = [
-    "MINUS",
-    "at_least",
-    "at_most",
-    "equation",
-    "few",
-    "plain",
-    "several",
-    "subscript",
-    "superscript",
-    "unbroken",
-]
-
 MINUS = "\u2212"  # as wide as a plus sign
 _SPACE = "\u00a0"  # no line ends at this space
 

@@ -228,13 +228,8 @@ def _tail_at(form: LogMoment, x: float, gap: float | None, kind: int) -> tuple[f
     return float(value[0]), float(slope[0]), float(error[0])
 
 
-def quantile(form: LogMoment, probability: float, *, upper: bool = False) -> float:
-    """x with CDF(x) = probability, or SF(x) if `upper`; see `quantile_from_end`."""
-    return quantile_from_end(form, probability, upper=upper)[0]
-
-
-def quantile_from_end(form: LogMoment, probability: float, *, upper: bool) -> tuple[float, float | None]:
-    """The quantile x, and edge − x if it was solved for from the end of the support.
+def quantile(form: LogMoment, probability: float, *, upper: bool) -> tuple[float, float | None]:
+    """x with CDF(x) = probability, or SF(x) if `upper`, and edge − x if it was solved for from the end of the support.
 
     It takes safeguarded Newton steps in the logarithm of the smaller tail. For a variable bounded on one side the
     unknown is the logarithm of the distance from that end, unless the end is far off.
@@ -278,7 +273,7 @@ def type_two_error(pair: Invariants, alpha: float) -> float:
     form, other = pair.form, pair.reversed().form
     if form.constant:
         return 1.0 - alpha
-    threshold, gap = quantile_from_end(form, alpha, upper=False)
+    threshold, gap = quantile(form, alpha, upper=False)
     # under Q the loss −L has the same end as L, and the distance to that end has more digits than the threshold
     value, _, _ = _tail_at(other, -threshold, None if gap is None else -gap, CDF)
     return math.exp(value)

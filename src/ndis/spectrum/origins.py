@@ -25,21 +25,6 @@ from ndis.errors import ParameterError
 from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls
 from ndis.spectrum.invariants import Direction, Directions, reverse_direction
 
-__all__ = [
-    "EXACT_SIZE",
-    "DenseOrigin",
-    "DiagonalOrigin",
-    "ExcessOrigin",
-    "LowRankOrigin",
-    "MatrixOrigin",
-    "Origin",
-    "RatioOrigin",
-    "Rounded",
-    "enclose",
-    "exact_edge",
-    "frozen",
-]
-
 _EDGE_BITS = (192, 448, 1024, 2400)
 _ROUNDING_BITS = (160, 320, 640, 1280)
 _ROUNDED_INVARIANTS = 2.0**-50  # relative error of a loss whose invariants were rounded to floats, at most

@@ -22,19 +22,10 @@ from ndis._validate import as_count, as_not_negative
 from ndis.errors import ParameterError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 
-__all__ = [
-    "DominatingPairs",
-    "LoewnerEnvelope",
-    "RankOneEnvelope",
-    "as_envelope",
-    "as_loewner",
-    "mean_envelope",
-    "mean_shift",
-    "pieces_of",
-]
+__all__ = ["DominatingPairs", "LoewnerEnvelope", "RankOneEnvelope", "as_envelope", "as_loewner", "mean_envelope"]
 
 _UP = 1.0 + 2.0**-48  # past the rounding of a few operations
-_LARGEST = 1e60  # for a shift beyond it, δ is 1 at every ε of interest
+LARGEST = 1e60  # if a shift or a ratio is beyond it, δ counts as 1
 
 
 @dataclass(frozen=True)
@@ -172,7 +163,7 @@ def mean_envelope(sensitivity: Any, noise_variance: Any) -> DominatingPairs:
 def mean_shift(sensitivity: Any, noise_variance: Any) -> float:
     """Return the whitened shift sensitivity/√v, rounded up; both arguments are balls."""
     shift = outward(sensitivity / noise_variance.sqrt()).upper
-    return max(shift, LEAST_SHIFT) if shift <= _LARGEST else _LARGEST
+    return max(shift, LEAST_SHIFT) if shift <= LARGEST else LARGEST
 
 
 Envelope = LoewnerEnvelope | RankOneEnvelope | DominatingPairs

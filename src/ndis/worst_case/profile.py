@@ -123,25 +123,21 @@ class EnvelopeProfile(PrivacyProfile):
         super().__init__(remove, add, **options)
         object.__setattr__(self, "envelope", envelope)
 
-    def _own(self) -> bool:
-        """True if the worst case over the envelope is the answer, False if the dominating pair is."""
-        return not self.failure_probability
-
     def _log_delta(self, order: Order, epsilon: Floats, floor: float) -> Floats:
-        if not self._own():
+        if self.failure_probability:  # then the dominating pair is the answer
             return super()._log_delta(order, epsilon, floor)
         return np.array([worst_log_delta(self.envelope, x, "exact") for x in epsilon.tolist()])
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
         """The upper end holds for all neighbours. The lower end is attained inside the envelope, or is 0."""
-        if not self._own():
+        if self.failure_probability:
             return super()._certify(order, epsilon, relative_width)
         if isinstance(self.envelope, RankOneEnvelope):
             return certified_rank_one(self.envelope, epsilon, relative_width=relative_width)
         return Enclosure(0.0, certified_worst_delta(self.envelope, epsilon, "exact")[0])
 
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
-        if not self._own():
+        if self.failure_probability:
             return super()._smallest_epsilon(target, choice, guess)
         goal = math.log(target)
 

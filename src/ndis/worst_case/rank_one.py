@@ -59,14 +59,13 @@ from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.batch import log_delta_batch
-from ndis.worst_case.envelopes import RankOneEnvelope
+from ndis.worst_case.envelopes import LARGEST, RankOneEnvelope
 
 Mask = NDArray[np.bool_]
 
 __all__ = ["Leaf", "RankOneSearch", "certified_rank_one", "rank_one_search"]
 
 _UP = 1.0 + 2.0**-46  # past the rounding of a few operations
-_LARGEST = 1e60  # if Δ is beyond it, δ is taken to be 1
 _WIDEST = 2.0**50  # if T is beyond it, δ counts as 1 too: 1 ± |t| runs out of digits
 _LEAST = 2.0**-400  # the least |t| of a cell that is not a point at 0
 _MIX = tuple(2.0**-k for k in range(1, 21))  # b² tried for cells that touch t = 0
@@ -193,7 +192,7 @@ def _roots(envelope: RankOneEnvelope) -> _Cells | None:
     rows = []
     for piece in envelope.pieces or (envelope,):
         most, T = piece.shift_bound, piece.ratio_bound
-        if not (most <= _LARGEST and T <= _WIDEST):
+        if not (most <= LARGEST and T <= _WIDEST):
             return None
         if T == 0:
             rows.append((most, 1.0, 0.0, 0.0, 0.0, 0.0))
