@@ -89,11 +89,10 @@ def _theorem(mechanism: Any, claim: Claim) -> str | None:
     theorem = _THEOREMS[kind.__name__]
     if theorem == "thm:sketch-pair" and claim.adjacency == "replace-one":
         return "thm:sketch-replace-one"
-    if isinstance(mechanism, AddsNoise) and isinstance(
-        as_envelope(mechanism.model.sensitivity(mechanism.noise_variance)), RankOneEnvelope
-    ):
-        return "thm:rank-one"
-    return theorem
+    if not isinstance(mechanism, AddsNoise):
+        return theorem
+    envelope = as_envelope(mechanism.model.sensitivity(mechanism.noise_variance))
+    return "thm:rank-one" if isinstance(envelope, RankOneEnvelope) else theorem
 
 
 def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
@@ -226,8 +225,8 @@ def described(mechanism: Any) -> str:
     >>> described(DPSGD(noise_multiplier=1.1, sampling_rate=0.01, steps=100))
     'DPSGD with noise_multiplier = 1.1, sampling_rate = 0.01, steps = 100'
     """
-    own = {name: value for name, value in _parameters(mechanism).items() if name not in _IN_THE_CLAIM}
-    words = ", ".join(f"{name} = {_words(value)}" for name, value in own.items() if not _is_nothing(value))
+    own = {name: _words(value) for name, value in _parameters(mechanism).items() if name not in _IN_THE_CLAIM}
+    words = ", ".join(f"{name} = {text}" for name, text in own.items() if text not in ("None", "()"))
     return type(mechanism).__name__ + (f" with {words}" if words else "")
 
 
@@ -258,10 +257,6 @@ def _fields(item: Any) -> dict[str, Any]:
     if callable(getattr(item, "arguments", None)):
         return dict(item.arguments())
     return {field.name: getattr(item, field.name) for field in fields(item) if field.init}
-
-
-def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, tuple) and not value)
 
 
 def _is_plain(value: Any) -> bool:

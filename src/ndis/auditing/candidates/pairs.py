@@ -95,11 +95,8 @@ def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
     """Yield the candidates of those pairs of a batch that may matter."""
     ratio, t, m, n = _checked(batch)
     orders = ((t, m), reverse_shift(t, m, ratio))
-    chosen = np.unique(
-        np.concatenate(
-            [_worth_testing(_largest(*order, n, epsilon), delta) for epsilon, delta in claim.points for order in orders]
-        )
-    )
+    places = [(epsilon, delta, order) for epsilon, delta in claim.points for order in orders]
+    chosen = np.unique(np.concatenate([_worth_testing(_largest(*order, n, e), delta) for e, delta, order in places]))
     _, first = np.unique(np.concatenate([ratio, m, n], axis=1)[chosen], axis=0, return_index=True)  # equal ones once
     kept = np.sort(chosen[first]).tolist()
     profiles = {i: PrivacyProfile(GaussianPair.from_ratios(ratio[i], m[i], n[i])) for i in kept}
