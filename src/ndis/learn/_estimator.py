@@ -15,9 +15,9 @@ from sklearn.utils.validation import validate_data
 
 from ndis._validate import Floats, as_scalar
 from ndis.data import Rows, open_table
+from ndis.data.opening import open_for
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
-from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
 from ndis.learn._records import in_memory_only, private_rows, private_targets, stated_bound
 from ndis.ledger import pay
@@ -171,9 +171,15 @@ class PrivateEstimator:
 
     def _keep(self, mechanism: Any, make: Callable[[], Any]) -> Any:
         """Make a release, paid by the ledger if there is one; keep it with its mechanism and receipt, and return it."""
-        release = pay(mechanism, make, ledger=self.ledger, slot=self.slot, random_state=self.random_state)
+        release = self._paid(mechanism, make, self.random_state)
         self.release_, self.receipt_, self.mechanism_ = release, release.receipt, mechanism
         return release
+
+    def _paid(self, mechanism: Any, make: Callable[[], Any], random_state: Any) -> Any:
+        """Make a release; the ledger pays for it if there is one."""
+        if self.ledger is None and self.slot is None:
+            return make()
+        return pay(mechanism, make, ledger=self.ledger, slot=self.slot, random_state=random_state)
 
     def _public_rows(self, X: Any, *, encoded: bool = False) -> Any:
         """Return rows to predict, which are not private; with a schema in original units, clipped to their ranges."""

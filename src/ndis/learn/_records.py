@@ -16,9 +16,8 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from ndis._validate import STATE_A_BOUND, Floats
 from ndis.data import open_rows
 from ndis.data.cells import kind_of, numbers
-from ndis.data.dask import is_dask
 from ndis.data.memory import column_table, is_vector, rows_of_lists, target_table
-from ndis.data.paths import is_paths
+from ndis.data.opening import is_dask, is_paths
 from ndis.errors import ParameterError
 
 __all__ = ["INTERCEPT_SHARE", "check_given", "in_memory_only", "private_rows", "private_targets", "stated_bound"]
