@@ -11,13 +11,13 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from ndis.models.mean import Release
 from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process.kernels import RBF
 
 import ndis
 from ndis.learn._gaussian_process import prediction_weights
 from ndis.models.gp import Analysis
-from ndis.models.mean import Release
 
 LABEL_NOISE = (0.1, 1.0, 10.0, 25.0, 100.0, 1000.0)
 RELEASES: tuple[Release, ...] = ("draw", "mean")

@@ -45,7 +45,7 @@ from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.sketch_law import ProjectionLaw, mean_shift
 from ndis.noise import exact_normal, grid_for
 from ndis.noise.bits import RandomBits
-from ndis.noise.root import positive_definite
+from ndis.noise.gaussian import positive_definite
 from ndis.profile import PrivacyProfile
 
 __all__ = ["PTRProjection", "least_eigenvalue_floor"]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SchemaTransformer"]
 
+
 class SchemaTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode rows by a schema, in place of a `StandardScaler` and a `OneHotEncoder`.
 
