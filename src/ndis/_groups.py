@@ -112,7 +112,8 @@ def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
         if not isinstance(group, Group):
             raise ParameterError("groups", "be Group values", type(group).__name__)
         if not group.sampled:
-            plain.append(_whole(group))
+            n = group.count
+            plain.append(group if n == 1 else Group(group.remove.repeat(n), group.add.repeat(n)))
             continue
         for i, known in enumerate(sampled):
             if known.same_release(group):
@@ -127,13 +128,6 @@ def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
         remove = first.remove.compose(*(g.remove for g in others))
         plain = [Group(remove, first.add.compose(*(g.add for g in others)))]
     return (*plain, *sampled)
-
-
-def _whole(group: Group) -> Group:
-    """Return a group without sampling as one release of all its copies."""
-    if group.count == 1:
-        return group
-    return Group(group.remove.repeat(group.count), group.add.repeat(group.count))
 
 
 def as_rate(rate: float, *, name: str = "rate") -> float:

@@ -30,6 +30,9 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # the package carries
     (1000, 1.828237)
     """
 
+    def __init__(self) -> None:
+        super().__init__()  # abstract there
+
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Note one step."""
         noise, rate, steps = self.history[-1] if self.history else (noise_multiplier, sample_rate, 0)
