@@ -175,7 +175,8 @@ def _calibrated(mechanism: Any, claim: Claim) -> str | None:
     law = as_projection(mechanism)
     true = "the claim is then true for all neighbours;"
     try:
-        budgets = [{"epsilon": e, "delta": d} for e, d in (budget(*point) for point in claim.points)]  # refuses δ = 0
+        # no noise is enough for δ = 0, which `budget` refuses
+        budgets: list[Any] = [dict(zip(("epsilon", "delta"), budget(*point), strict=True)) for point in claim.points]
         if law is not None:
             ridge = at_most(max(smallest_ridge(law, **one) for one in budgets))
             old = plain(law.ridge)
