@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from ndis._files import check_file, write_file
-from ndis._json import only_keys
-from ndis.cli.files import read_object, read_profile
+from ndis._files import check_file, only_keys, read_object, write_file
+from ndis.cli.files import read_profile
 from ndis.cli.options import ADJACENCY, JSON, Commands, argument, choice, command, option
 from ndis.cli.output import print_values
 from ndis.cli.sketch import sketch_mechanism

@@ -47,8 +47,7 @@ class LedgerReport:
 
     def to_html(self) -> str:
         """Write one page that loads nothing."""
-        from ndis.pages.chart import chart
-        from ndis.pages.environment import render
+        from ndis.pages.html import chart, render
 
         values = self.values
         picture = ""

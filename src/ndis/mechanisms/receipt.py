@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis._json import loads, only_keys
+from ndis._files import loads, only_keys
 from ndis._validate import Adjacency, as_adjacency
 from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._files import write_file, write_folder
-from ndis._json import loads, only_keys
+from ndis._files import loads, only_keys, write_file, write_folder
 from ndis._validate import Floats, as_one_probability, as_scalar
 from ndis.data.npy import npz_arrays
 from ndis.data.reading import fixed_steps
