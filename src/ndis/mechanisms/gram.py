@@ -23,7 +23,7 @@ from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.mechanism import Attained, settle
-from ndis.mechanisms.receipt import Receipt, check_schema, mechanism_of, receipt_of
+from ndis.mechanisms.receipt import Receipt, mechanism_of, receipt_of
 from ndis.mechanisms.releases import GaussianRelease, MomentEstimates, check_columns
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.noise import ExactSample, exact_normal, grid_for
@@ -104,25 +104,17 @@ class GramMechanism(RowMechanism["GramRelease"]):
         return cls(noise_std=scale, epsilon=epsilon, delta=delta, adjacency=adjacency, **bounds_of(layout))
 
     @classmethod
-    def with_noise(
-        cls,
-        *,
-        noise_std: float,
-        delta: float,
-        row_norm_bound: float,
-        adjacency: Adjacency = "add-remove",
-        target_bound: float | None = None,
-        intercept: float | None = None,
-        fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
-    ) -> Self:
+    def with_noise(cls, *, noise_std: float, delta: float, adjacency: Adjacency = "add-remove", **row: Any) -> Self:
         """Make the mechanism with this noise. Its `target_epsilon` is what the certified profile gives at `delta`.
+
+        `row` are the parameters of the class that bound a row.
 
         >>> import ndis
         >>> mechanism = ndis.GramMechanism.with_noise(noise_std=10.0, delta=1e-6, row_norm_bound=2.0)
         >>> round(mechanism.target_epsilon, 6)
         1.765648
         """
-        layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
+        layout = row_bounds(**row)
         squared = squared_sensitivity(layout, as_adjacency(adjacency))
         profile = shift_profile(root_up(squared / Fraction(as_within("noise_std", noise_std, 200)) ** 2), adjacency)
         epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
@@ -320,11 +312,8 @@ class GramRelease(GaussianRelease, MomentEstimates):
 
 def _mechanism(receipt: Receipt) -> GramMechanism:
     """Make the mechanism of a receipt, certified."""
-    if receipt.mechanism != GramMechanism.__name__:
-        raise ParameterError("mechanism of the receipt", f"be {GramMechanism.__name__!r}", repr(receipt.mechanism))
     mechanism: GramMechanism
-    mechanism, released = mechanism_of(receipt, GramMechanism)
-    check_schema(released.pop("schema", ""))
+    mechanism, released = mechanism_of(receipt, {GramMechanism.__name__: GramMechanism})
     only_keys("parameters of the receipt", released, ("names", "targets", "grid"))
     names, targets = released["names"], released["targets"]
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):

@@ -12,7 +12,9 @@ from ndis.data import Rows, open_rows
 from ndis.data.schema.changed import changed_rows
 from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
-from ndis.gram import Gram, RowLayout, exact_gram
+from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout, exact_gram
+from ndis.gram.engine import opened_rows
+from ndis.gram.layout import layout_for
 from ndis.gram.poisson import PoissonRows
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.mechanism import CertifiedMechanism, announce, paid_by_argument, payable
@@ -22,13 +24,16 @@ from ndis.noise.bits import RandomBits, random_bits
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
-__all__ = ["RowMechanism", "bounds_of", "clipped_count", "encoded_data", "encoded_rows", "row_bounds"]
+__all__ = ["RowMechanism", "bounds_of", "clipped_count", "encoded_rows", "row_bounds"]
 
 Released = TypeVar("Released")
 
 
 def row_bounds(
-    row_norm_bound: float | None, target_bound: float | None, intercept: float | None, fractional_bits: int
+    row_norm_bound: float | None,
+    target_bound: float | None = None,
+    intercept: float | None = None,
+    fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
 ) -> RowLayout:
     """Lay out a row of one feature, and of one target if there are any: enough to check and add up the bounds."""
     if row_norm_bound is None:
@@ -114,11 +119,12 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
         >>> mechanism.release(np.eye(3)).gram().shape
         (3, 3)
         """
-        bits = random_bits(random_state)
+        bits, bounds = random_bits(random_state), bounds_of(self._row_layout)
         how = {"columns": columns, "targets": targets, "header": header, "progress": progress}
+        rows = opened_rows(encoded_rows(schema, data, how, target=self.target_bound is not None), device=device)
+        layout_for(rows, **bounds)  # the last check of public things
         announce(self)
-        rows = encoded_rows(schema, data, how, target=self.target_bound is not None)
-        gram = exact_gram(rows, **bounds_of(self._row_layout), device=device, sample=self._sample(bits))
+        gram = exact_gram(rows, **bounds, device=device, sample=self._sample(bits))
         stated = {} if schema is None else {"schema": schema.to_toml()}
         return self._draw(gram, bits, stated=stated, progress=progress)
 
@@ -140,16 +146,6 @@ def encoded_rows(schema: Schema | None, data: Any, how: dict[str, Any], *, targe
         raise ParameterError("targets", "be left out with a schema, which names its target", "targets")
     table = open_for(schema, data, **given).encoded(schema, target=target)
     return table.matrix(None, [schema.needed_target()] if target and not table.target_width else None)
-
-
-def encoded_data(schema: Schema | None, data: Any, how: dict[str, Any], *, target: bool) -> tuple[Any, dict[str, Any]]:
-    """Return the data as the schema encodes them; the name before `encoded_rows`, to go."""
-    if schema is None:
-        return data, how
-    if how["targets"] is not None:
-        raise ParameterError("targets", "be left out with a schema, which names its target", "targets")
-    table = schema.table(data, target=target, columns=how["columns"], header=how["header"])
-    return table, how | {"columns": None, "header": False, "targets": [schema.needed_target()] if target else None}
 
 
 def clipped_count(
@@ -205,11 +201,12 @@ def clipped_count(
     (True, True)
     """
     bound = None if row_norm_bound is None else as_one_positive("row_norm_bound", row_norm_bound)
+    table = open_for(schema, data, columns=columns, header=header, progress=progress)
+    table.columns_of(schema, target=schema.target is not None)  # the last check of public things
     mechanism = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0, adjacency=adjacency)
 
     def count() -> GaussianRelease:
-        how = {"columns": columns, "header": header, "progress": progress}
-        changed = changed_rows(schema, data, row_norm_bound=bound, **how)
+        changed = changed_rows(schema, table, row_norm_bound=bound)
         release = mechanism.release([changed], random_state=random_state)
         parameters = {**release.receipt.parameters, "released": "number of rows that the schema changes"}
         return replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))
