@@ -90,7 +90,7 @@ def curved(seed: int) -> tuple[ndis.PrivacyProfile, ndis.profile.Choice, float]:
         rates = () if rng.random() < 0.5 else (between(1e-6, 0.9),)
         groups.append(ndis.profile.Group(pair(), rates=rates, count=int(between(1.0, 300.0))))
     order: ndis.profile.Choice = "remove" if rng.integers(2) else "add"
-    return ndis.PrivacyProfile.from_groups(groups), order, float(rng.choice([1.0, 1e-3, 1e-8]))
+    return ndis.PrivacyProfile(groups=groups), order, float(rng.choice([1.0, 1e-3, 1e-8]))
 
 
 KINDS = {"any": composition, "curved": curved}

@@ -71,11 +71,13 @@ def log_mixture(rate: float, log_ratio: Any) -> Any:
     """
     if rate == 1.0:
         return log_ratio
-    large = np.maximum(log_ratio, _LARGE)
+    large, small = np.maximum(log_ratio, _LARGE), np.minimum(log_ratio, _LARGE)
+    lower = rate * np.expm1(small)
     return np.where(
         log_ratio > _LARGE,
         np.log(rate) + large + np.log1p((1.0 - rate) / rate * np.exp(-large)),
-        np.log1p(rate * np.expm1(np.minimum(log_ratio, _LARGE))),
+        # a rate near 1 and a small w: 1 − q is exact, and 1 + q(w − 1) would cancel
+        np.where(lower < -0.5, np.log((1.0 - rate) + rate * np.exp(small)), np.log1p(lower)),
     )
 
 

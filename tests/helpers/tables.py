@@ -34,6 +34,6 @@ ENCODED = SCHEMA.encode(COLUMNS)
 
 def encoded(table: Any) -> Any:
     """All encoded columns of an opened table."""
-    source = ndis.data.opening.open_source(table)
+    source = ndis.data.opening.open_table(table)
     blocks = [block for (block,) in source.read((tuple(range(source.width)),))]
     return np.concatenate(blocks)

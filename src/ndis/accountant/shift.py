@@ -97,8 +97,12 @@ def log_ratio(x: Any, q: float, mu: float) -> tuple[Any, Any]:
     # for a large ratio: the ratio itself, and the other term as a small addition
     back = (1.0 - q) / q * np.exp(-np.maximum(a, _LARGE)) * (1.0 + np.conj(turn))
     large = a > _LARGE
-    ell = np.where(large, math.log(q) + a + 1j * angle, 0.0) + log1p(np.where(large, back, u))
-    return ell, mu * np.where(large, 1.0 / (1.0 + back), q * (1.0 + grown + ratio) / (1.0 + u))
+    sampled = q * np.exp(np.minimum(a, _LARGE)) * (1.0 + turn)
+    # near −1 the sum 1 + u cancels if q is near 1; 1 − q is then exact
+    mixed = np.where(u.real < -0.5, (1.0 - q) + sampled, 1.0 + u)
+    near = np.where(u.real < -0.5, np.log(mixed), log1p(np.where(large, back, u)))
+    ell = np.where(large, math.log(q) + a + 1j * angle, 0.0) + near
+    return ell, mu * np.where(large, 1.0 / (1.0 + back), sampled / mixed)
 
 
 @quiet
@@ -107,20 +111,20 @@ def mean_loss(q: float, mu: float, add: bool) -> float:
     low, high = -9.5, 9.5 + mu * (1.0 if add else 2.0)
     step = min(0.2, 0.45 / mu) * 0.5
     x = low + step * np.arange(int((high - low) / step) + 2)
-    u = q * np.expm1(mu * x - 0.5 * mu * mu)
-    excess = _log_excess(u)  # ℓ − u
+    u, ell = q * np.expm1(mu * x - 0.5 * mu * mu), log_mixture(q, mu * x - 0.5 * mu * mu)
+    excess = _log_excess(u, ell)  # ℓ − u
     # (1+u)ℓ − u = ℓ − u + uℓ; for small u the two terms are −u²/2 and u²
-    term = -excess if add else excess + u * np.log1p(u)
+    term = -excess if add else excess + u * ell
     return float((np.exp(-0.5 * x * x) * term).sum()) * step / math.sqrt(2.0 * math.pi)
 
 
-def _log_excess(u: Floats) -> Floats:
-    """Return log(1+u) − u for real u > −1, to nearly full relative accuracy."""
+def _log_excess(u: Floats, ell: Floats) -> Floats:
+    """Return ℓ − u with ℓ = log(1+u) for real u > −1, to nearly full relative accuracy."""
     y = np.where(np.abs(u) < 0.2, u, 0.0)
     series = np.zeros_like(u)
     for k in range(22, 1, -1):
         series = series * -y + 1.0 / k
-    return np.where(np.abs(u) < 0.2, -y * y * series, np.log1p(u) - u)
+    return np.where(np.abs(u) < 0.2, -y * y * series, ell - u)
 
 
 def log_window(x: Any, mu: float) -> Any:

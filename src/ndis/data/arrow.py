@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndis.data.cells import Cells, Coded, Floats
 
@@ -86,5 +85,4 @@ def _numbers(array: Any) -> Floats:
         array = array.cast(pa.string())
     if array.type != pa.float64():
         array = array.cast(pa.float64(), safe=False)  # a safe cast raises on large integers
-    found: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return np.asarray(found, dtype=np.float64)
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)

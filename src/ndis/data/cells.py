@@ -62,7 +62,7 @@ _FAR = 100_000  # years from 1970 that stay different
 
 
 class Coded:
-    """A column as a few values and one code per row; the code −1 marks a missing cell.
+    """A column may be a few values and one code per row; the code −1 marks a missing cell.
 
     >>> numbers(Coded(np.array([0.5, 2.0]), np.array([1, -1, 0]))).tolist()
     [2.0, nan, 0.5]
@@ -135,7 +135,7 @@ def numbers(cells: Cells) -> Floats:
     if isinstance(cells, Coded):
         return cells.spread(numbers(cells.values))
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
-        with np.errstate(all="ignore"):  # of this thread only
+        with np.errstate(all="ignore"):  # which is of this thread only
             return np.asarray(cells, dtype=np.float64)
     read = np.array([number(cell) for cell in each_cell(cells)], dtype=np.float64)
     return read.reshape(cells.shape) if isinstance(cells, np.ndarray) else read
@@ -253,12 +253,12 @@ def _arrow_words(cells: Any, codes: Mapping[str, float], lower: bool) -> Floats:
         texts = pc.ascii_trim(_as_text(cells.take(pa.array(others))), characters=_SPACE)
         texts = pc.ascii_lower(texts) if lower else texts
         coded[others] = values[look_up(texts)]
-        if digits.any():  # of the public words; "3.0" is "3"
+        if digits.any():  # among the public words; "3.0" is "3"
             short = pc.ascii_rtrim(texts, characters="0")
             whole = np.asarray(pc.ends_with(short, ".").to_numpy(zero_copy_only=False))
             place = look_up(pc.replace_substring(short, pattern=".", replacement="", max_replacements=1))
             coded[others] = np.where(whole & digits[place], values[place], coded[others])
-    return coded
+    return np.asarray(coded)
 
 
 def _as_text(cells: Any) -> Any:
@@ -346,32 +346,3 @@ def day_number(day: date) -> float:
         day = datetime.astimezone(day, UTC)
     micro = ((day.hour * 60 + day.minute) * 60 + day.second) * 10**6 + day.microsecond
     return float(datetime.toordinal(day) - _EPOCH + micro / _PER_DAY["us"])
-
-
-# ---------------------------------------------------------------------- names before `open_table`, to go
-
-
-read_cells = numbers
-
-
-def nested_cells(name: str, data: Sequence[Any]) -> Floats:
-    """Return a list of cells as a vector, or a list of equally long rows as a matrix."""
-    from ndis.errors import ParameterError
-
-    rows = [list(row) if is_nested(row) else row for row in data]
-    shapes = {len(row) if isinstance(row, list) else None for row in rows}
-    if len(shapes) > 1:
-        raise ParameterError(name, "be rows with equally many cells in each", "rows of different shapes")
-    width = shapes.pop() if shapes else None
-    flat = objects(rows if width is None else [cell for row in rows for cell in row])
-    return numbers(flat if width is None else flat.reshape(len(rows), width))
-
-
-def listed_rows(name: str, data: Sequence[Any]) -> Floats:
-    """Return `nested_cells` of a list that must show its columns: an empty one is refused."""
-    from ndis.errors import ParameterError
-
-    if not data:
-        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
-        raise ParameterError(name, "show its columns", "an empty list", remedy)
-    return nested_cells(name, data)

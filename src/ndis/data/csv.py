@@ -110,7 +110,7 @@ def _are_names(names: list[Any]) -> bool:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a name reads as a number, NaN and infinity included: a line of data may hold those."""
+    """Return whether a name reads as a number, NaN and infinity included: a line of data may hold those."""
     try:
         float(name)
     except ValueError:
@@ -131,7 +131,7 @@ def _digits(data: Any, at: int, end: int) -> int:
 
 @compiled()
 def _classify(data: Any, a: int, z: int) -> tuple[int, int, int]:
-    """Whether ``data[a:z]`` is a number, and where it lies without spaces and without a plus sign."""
+    """Return whether ``data[a:z]`` is a number, and where it lies without spaces and without a plus sign."""
     while a < z and (data[a] == 32 or 9 <= data[a] <= 13):
         a += 1
     while z > a and (data[z - 1] == 32 or 9 <= data[z - 1] <= 13):
@@ -237,7 +237,7 @@ def _gather(data: Any, begin: Any, offsets: Any, out: Any) -> None:
 def line_cells(
     lines: bytes | None, width: int, wanted: Wanted, *, most: int = 1 << 16, longest: int = LONGEST
 ) -> Iterator[list[Cells]]:
-    """Yield the wanted columns of whole lines, at most so many records at a time: numbers where they suffice.
+    """Yield the wanted columns of whole lines, at most this many records at a time: numbers where they suffice.
 
     None stands for one line that is too long. Elsewhere a cell is its bytes, or missing.
 

@@ -1,4 +1,4 @@
-"""Dask arrays and data frames: every partition is read where it lives, and a tree joins what each of them gives.
+"""Read dask arrays and data frames: every partition is read where it lives, and a tree joins what each of them gives.
 
 Tasks are pure, so dask computes a partition again, to the same bits, if it is lost with its worker. Only the result
 travels to the client.
@@ -77,22 +77,22 @@ class Partitions:
     def encoded(self, schema: Schema, *, target: bool) -> Partitions:
         """Return the partitions as the schema encodes them."""
         opened = self.open
-        return Partitions(self.delayed, lambda part: opened(part).encoded(schema, target=target, typed=False))
+        return Partitions(self.delayed, lambda piece: opened(piece).encoded(schema, target=target, typed=False))
 
     def each_in_turn(self, read: Callable[[Table], list[Any]]) -> Iterator[Any]:
         """Yield the items that ``read`` gives for every partition, in this process."""
         from dask import delayed
 
         opened = self.open
-        for part in self.delayed:
-            yield from computed(delayed(lambda one: read(opened(one)), pure=False)(part))
+        for piece in self.delayed:
+            yield from computed(delayed(lambda one: read(opened(one)), pure=False)(piece))
 
     def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of all partitions, where they live, joined in a tree."""
         from dask import delayed
 
         opened = self.open
-        level = [delayed(lambda part: each(opened(part)), pure=False)(part) for part in self.delayed]
+        level = [delayed(lambda piece: each(opened(piece)), pure=False)(piece) for piece in self.delayed]
         while len(level) != 1:
             level = [delayed(join, pure=False)(level[i : i + _FAN_IN]) for i in range(0, max(len(level), 1), _FAN_IN)]
         return computed(level[0])
@@ -163,16 +163,16 @@ class _Declared:
     def rounded(self) -> list[int]:
         return [i for i, kind in enumerate(self.types) if isinstance(kind, np.dtype) and kind.kind in "iufO"]
 
-    def __call__(self, part: Any) -> Table:
-        shape = tuple(getattr(part, "shape", ()))
-        names = tuple(map(str, part.columns)) if hasattr(part, "columns") else ()
+    def __call__(self, piece: Any) -> Table:
+        shape = tuple(getattr(piece, "shape", ()))
+        names = tuple(map(str, piece.columns)) if hasattr(piece, "columns") else ()
         if len(shape) != 2 or shape[1] != len(self.types) or names != self.names:
             raise ParameterError("data", "have partitions of the columns it declares", "another partition")
         step = rows_per_read(shape[1])
 
         def cells(wanted: Wanted) -> Iterator[list[Cells]]:
             for start in range(0, shape[0], step):
-                block = part.iloc[start : start + step] if hasattr(part, "iloc") else part[start : start + step]
+                block = piece.iloc[start : start + step] if hasattr(piece, "iloc") else piece[start : start + step]
                 block = block.toarray() if hasattr(block, "toarray") else block
                 columns = [iter([[c] for c in self._cells(block, i, numeric)]) for i, numeric in wanted]
                 yield from together(columns, "have columns of equal length", "different lengths")
@@ -202,10 +202,3 @@ def _rounded(cells: Cells) -> Cells:
         return cells
     whole = (issubclass(type(c), int | np.integer) and type(c) is not bool for c in cells)
     return objects([number(c) if is_whole else c for c, is_whole in zip(cells, whole, strict=True)])
-
-
-def open_dask(data: Any) -> tuple[Table, list[Any]]:
-    """Return what `dask_table` opens; the name before, to go."""
-    table = dask_table(data)
-    assert table.partitions is not None
-    return table, table.partitions.delayed

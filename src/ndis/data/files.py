@@ -30,10 +30,10 @@ Blocks = Iterator[tuple[list[Cells], float]]  # columns of cells, with the share
 
 @dataclass(frozen=True)
 class _File:
-    """One file: its public names and types, and a way to read wanted columns in blocks of at most ``step`` rows."""
+    """A file has public names and types, and gives wanted columns in blocks of at most ``step`` rows."""
 
     names: tuple[str, ...]
-    types: tuple[Any, ...]  # of Arrow or NumPy; None in CSV
+    types: tuple[Any, ...]  # types of Arrow or NumPy; None in CSV
     blocks: Callable[[Wanted, int], Blocks]
 
 

@@ -28,9 +28,9 @@ from ndis.data.table import (
 )  # fmt: skip
 from ndis.errors import ParameterError
 
-__all__ = ["check_array", "memory_table", "pair_table", "pandas_cells", "pandas_kind"]
+__all__ = ["column_table", "is_vector", "memory_table", "pair_table", "pandas_cells", "pandas_kind", "target_table"]
 
-_TEXT = {"U": "objects", "S": "objects", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
+_TEXT = {"U": "texts", "S": "texts", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
 _KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"} | _TEXT
 
 
@@ -66,7 +66,8 @@ def rows_of_lists(name: str, rows: Sequence[Any]) -> NDArray[Any]:
         remedy = "without rows, np.empty((0, columns)) says how many columns there are"
         raise ParameterError(name, "show its columns", "an empty list", remedy)
     if not all(map(is_nested, rows)) or len({len(row) for row in rows}) != 1:
-        rule = "be a list of rows with equally many cells, each row a list, or a list of paths"
+        rule = "be a list of rows with equally many cells, each row a list"
+        rule += ", or a list of paths" if name == "data" else ""
         raise ParameterError(name, rule, "a list of something else")
     cells = objects([cell for row in rows for cell in row])
     return cells.reshape(len(rows), -1)
@@ -99,20 +100,29 @@ def _series_frame(column: Any) -> Any:
 
         return pa.table({"column": column})
     if module in ("pandas", "polars") and hasattr(column, "to_frame") and getattr(column, "ndim", 1) == 1:
-        return column.to_frame("column" if getattr(column, "name", None) is None else column.name)
+        return column.to_frame(column.name if isinstance(column.name, str) and column.name else "column")
     return None
+
+
+def is_vector(y: Any) -> bool:
+    """Return whether targets are one column without a second dimension, by their type and shape."""
+    if isinstance(y, list | tuple):
+        return not any(map(is_nested, y))
+    return _series_frame(y) is not None or getattr(y, "ndim", 2) == 1
+
+
+def target_table(y: Any) -> Table:
+    """Open targets: a vector, a series, or whatever `memory_table` opens."""
+    if isinstance(y, Table):
+        return y
+    if is_vector(y):
+        return column_table(y)
+    return memory_table(rows_of_lists("y", y) if isinstance(y, list | tuple) else y)
 
 
 def pair_table(x: Any, y: Any) -> Table:
     """Open a pair (X, y): the columns of y, a vector included, are separate targets."""
-    left = memory_table(x)
-    frame = _series_frame(y)
-    if frame is not None:
-        right = memory_table(frame)
-    elif (isinstance(y, list | tuple) and not (len(y) and all(map(is_nested, y)))) or getattr(y, "ndim", 2) == 1:
-        right = column_table(y)
-    else:
-        right = memory_table(y)
+    left, right = x if isinstance(x, Table) else memory_table(x), target_table(y)
     unequal = "be a pair (X, y) with equally many rows", "another number in y"
     table = side_by_side((left, right), *unequal)
 
@@ -260,7 +270,7 @@ def pandas_cells(series: Any, numeric: bool) -> list[Cells]:
     if isinstance(dtype, pd.DatetimeTZDtype):
         return [np.asarray(series.dt.tz_convert(None).to_numpy())]
     if numeric and pandas_kind(dtype) in ("number", "boolean"):
-        with np.errstate(all="ignore"):  # of this thread only
+        with np.errstate(all="ignore"):  # which is of this thread only
             return [np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))]
     plain = isinstance(dtype, np.dtype) and dtype.kind in "fiubM"
     return [np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=object))]

@@ -45,7 +45,7 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
             raise ParameterError("header", "be part of the table with its schema", header, remedy)
         return data
     if isinstance(data, tuple) and len(data) == 2:
-        if any(isinstance(part, str | os.PathLike) for part in data):
+        if any(isinstance(side, str | os.PathLike) for side in data):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
         if any(map(is_dask, data)):
             remedy = "RandomProjection.release reduces one, with its targets named among its columns"
@@ -70,6 +70,3 @@ def open_rows(
     if isinstance(data, Rows):
         return data
     return open_table(data, columns=columns, header=header, progress=progress).matrix(columns, targets)
-
-
-open_source = open_table  # the name before, to go

@@ -23,7 +23,7 @@ KINDS = {
     ".csv": "csv",
     ".npy": "npy",
 }  # fmt: skip
-_LONE = (".npy",)  # named one by one; in folders they lie beside tables
+_LONE = (".npy",)  # named one by one; in folders they lie next to tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
 
 
@@ -54,26 +54,26 @@ def files_of(data: Any) -> list[Path]:
     ...
     ndis.errors.ParameterError: data must name an existing file or folder; got nowhere.parquet
     """
-    found: list[Path] = []
+    files: list[Path] = []
     where = shown(data)
     for path in [Path(p) for p in (data if isinstance(data, list) else [data])]:
         if _is(path, folder=True):
             inside = sorted(_below(path, where))
             if not inside:
                 raise ParameterError("data", f"hold files named {', '.join(_IN_FOLDERS)}", where)
-            found += inside
+            files += inside
         elif not _is(path, folder=False):
             raise ParameterError("data", "name an existing file or folder", where)
         elif path.suffix.lower() not in KINDS:
             raise ParameterError("data", f"be named {', '.join(KINDS)}", where)
         else:
-            found.append(path)
+            files.append(path)
     seen: dict[tuple[int, int], Path] = {}
-    for path in found:
+    for path in files:
         if seen.setdefault(_identity(path, where), path) is not path:
             remedy = "a record that is read twice is not protected as one"
             raise ParameterError("data", "name every file once", f"{where}, which leads to a file twice", remedy)
-    return found
+    return files
 
 
 def kind_of_files(paths: list[Path]) -> str:
@@ -105,7 +105,7 @@ def _below(folder: Path, where: str) -> Iterator[Path]:
 
 
 def _refuse_tables(place: Path, where: str) -> None:
-    """Refuse Delta, Hudi and Iceberg tables, which keep the files of earlier versions beside those that count."""
+    """Refuse Delta, Hudi and Iceberg tables, which keep the files of earlier versions next to those that count."""
     logs = {"Delta": "_delta_log", "Hudi": ".hoodie"}
     kind = next((kind for kind, log in logs.items() if _is(place / log, folder=True)), None)
     if kind is None and any((place / "metadata").glob("*.metadata.json")):

@@ -1,4 +1,4 @@
-"""Reading any file: a fixed progress bar, a check that the file did not change, one batch ahead of the arithmetic."""
+"""Read any file with a fixed progress bar, a check that it did not change, and one batch ahead of the arithmetic."""
 
 from __future__ import annotations
 

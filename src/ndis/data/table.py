@@ -1,4 +1,4 @@
-"""A table: private rows with public names and kinds, opened once, and the views of it that mechanisms read.
+"""A table has private rows with public names and kinds. It is opened once, and mechanisms read views of it.
 
 **The rule.** For every source, every order of records and every split into blocks, files or partitions: the rows of n
 records are the rows of the n records read alone. Only arguments and declared types decide how a cell is read. No check
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
 __all__ = [
-    "KINDS", "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width", "pick",
-    "rows_per_read", "side_by_side", "stacked", "together",
+    "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width", "no_cells",
+    "pick", "rows_per_read", "side_by_side", "stacked", "together",
 ]  # fmt: skip
 
 Groups = tuple[tuple[int, ...], ...]  # column numbers of the features, then of the targets if there are any
 Parts = tuple[Any, ...]  # one matrix per group
 Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its numbers suffice as float64
-# "cells" may be anything, one by one: lists, arrays of objects, CSV. "objects" are the same in a frame that has types.
-KINDS = ("number", "boolean", "text", "date", "cells", "objects")
+# "cells" may be anything, one by one: lists, arrays of objects, CSV. "objects" are the same in a frame that has types,
+# and "texts" in an array of NumPy; both may hold numbers for a schema, and give no matrix.
 _NUMBERS = frozenset({"number", "boolean", "cells"})
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
+_TYPES = _WORDS | {"objects": "dtype object", "texts": "text"}
 _EXACT = 1 << 53  # whole numbers below it are floats
 
 
 @dataclass(frozen=True)
 class Table:
-    """Private rows with a public kind per column. It can be read more than once.
+    """A table has private rows and a public kind per column. It can be read more than once.
 
     Parameters
     ----------
     kinds : tuple of sets
-        The kinds in which each column is stored, from `KINDS` or in other words for a type that has none. Several
-        files may store a column in several ways.
+        The kinds in which each column is stored: "number", "boolean", "text", "date", "cells", "objects" or "texts", or
+        other words for a type without a kind. Several files may store a column in several ways.
     cells : callable
         ``cells(wanted)`` yields blocks of rows: one column of cells (`ndis.data.cells`) per wanted column.
     rows : callable, optional
@@ -79,19 +80,19 @@ class Table:
 
     @property
     def width(self) -> int:
-        """The number of columns."""
+        """Return the number of columns."""
         return len(self.kinds)
 
     @property
     def refused(self) -> dict[int, str]:
-        """The columns that give no matrix, with their types in words."""
-        types = {i: sorted(_WORDS.get(kind, kind) for kind in kinds - _NUMBERS) for i, kinds in enumerate(self.kinds)}
+        """Return the columns that give no matrix, with their types in words."""
+        types = {i: sorted(_TYPES.get(kind, kind) for kind in kinds - _NUMBERS) for i, kinds in enumerate(self.kinds)}
         unread = {} if self.target_width else dict.fromkeys(self.unread, "a column without a name")
         return {i: " and ".join(words) for i, words in types.items() if words} | unread
 
     @property
     def unread(self) -> frozenset[int]:
-        """The columns of a CSV file that the caller left without a name."""
+        """Return the columns of a CSV file that the caller left without a name."""
         return frozenset(i for i, name in enumerate(self.names) if not name)
 
     def read(self, groups: Groups) -> Iterator[Parts]:
@@ -136,6 +137,29 @@ class Table:
         kinds = (frozenset({"number"}),) * len(names)
         return Table(kinds, cells, rows, names, target_width=self.target_width and 1, partitions=partitions)
 
+    def only(self, places: Sequence[int]) -> Table:
+        """Return the table of these columns only."""
+
+        def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+            return self.cells(tuple((places[i], numeric) for i, numeric in wanted))
+
+        def rows(groups: Groups) -> Iterator[Parts]:
+            return self.read(tuple(tuple(places[i] for i in group) for group in groups))
+
+        names = tuple(self.names[i] for i in places) if self.names else ()
+        return Table(tuple(self.kinds[i] for i in places), cells, rows, names, device=self.device)
+
+    def held(self) -> Table:
+        """Return the table of numbers that is read once, when its first row is asked for, and then stays in memory."""
+        memory: list[Floats] = []
+
+        def rows(groups: Groups) -> Iterator[Parts]:
+            if not memory:
+                memory.append(self.only(range(self.width)).matrix().arrays()[0])
+            yield tuple(pick(memory[0], group) for group in groups)
+
+        return Table(self.kinds, no_cells, rows, self.names)
+
     def columns_of(self, schema: Schema, *, target: bool, features: bool = True, typed: bool = True) -> Wanted:
         """Return the columns that a schema names, in its order and with the target last if `target` is true.
 
@@ -155,28 +179,28 @@ class Table:
             raise ParameterError("y", "be one column of the type that the schema says", f"{self.target_width} columns")
         places = []
         for name, column in wanted.items():
-            separate = self.target_width and target and name == schema.target_name  # of a pair (X, y)
+            separate = self.target_width and target and name == schema.target_name  # it came in a pair (X, y)
             if not separate and name not in order:
                 got = f"columns {', '.join(map(repr, list(order)[:20]))}" if self.quotable else "other names"
                 raise ParameterError("data", f"have a column {name!r}, which the schema names", got)
             places.append((self.width - 1 if separate else order.index(name), bool(column.numeric)))
             if typed:
-                self._check_type(places[-1][0], name, column)
+                self._check_type(places[-1][0], "y" if separate else f"column {name!r}", column)
         return tuple(places)
 
-    def _check_type(self, place: int, name: str, column: Any) -> None:
+    def _check_type(self, place: int, label: str, column: Any) -> None:
         """Refuse a column whose declared type does not fit."""
         for kind in sorted(self.kinds[place] - set(column.kinds)):
             rule = f"hold {' or '.join(_WORDS[k] for k in column.kinds if k in _WORDS)}, as the schema says"
             remedy = "convert the column first, or change the schema"
             if kind == "text" and column.numeric:
                 remedy = "convert it first, in pandas with pd.to_numeric(column, errors='coerce'), or list categories"
-            raise ParameterError(f"column {name!r}", rule, _WORDS.get(kind, kind), remedy)
+            raise ParameterError(label, rule, _TYPES.get(kind, kind), remedy)
         if self.partitions is not None and place in self.partitions.rounded:
             texts = [text_of(value) or "" for value in getattr(column, "values", ())]
             if any(text.lstrip("+-").isdecimal() and abs(int(text)) >= _EXACT for text in texts):
                 rule = "have a type of dask that keeps whole numbers beyond 2^53 if a cell is missing"
-                raise ParameterError(f"column {name!r}", rule, "a type of NumPy", 'dtype_backend="pyarrow" reads one')
+                raise ParameterError(label, rule, "a type of NumPy", 'dtype_backend="pyarrow" reads one')
 
     def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of the table, or of every partition where it lives, and then ``join`` in a tree."""
@@ -185,7 +209,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of numbers: a table whose columns are chosen.
+    """Rows are the chosen columns of a table, which hold numbers.
 
     Parameters
     ----------
@@ -202,17 +226,17 @@ class Rows:
 
     @property
     def device(self) -> str | None:
-        """The torch device that holds the rows."""
+        """Return the torch device that holds the rows."""
         return self.table.device
 
     @property
     def is_dask(self) -> bool:
-        """Whether the rows live in the partitions of a dask collection."""
+        """Return whether the rows live in the partitions of a dask collection."""
         return self.table.partitions is not None
 
     @property
     def widths(self) -> list[int]:
-        """The number of feature columns, and of target columns if there are any."""
+        """Return the number of feature columns, and of target columns if there are any."""
         return [len(group) for group in self.groups]
 
     def blocks(self) -> Iterator[Parts]:
@@ -227,14 +251,14 @@ class Rows:
                 continue
             step = rows_per_read(sum(self.widths))
             for start in range(0, len(parts[0]), step):
-                yield tuple(part[start : start + step].double().cpu().numpy() for part in parts)
+                yield tuple(each[start : start + step].double().cpu().numpy() for each in parts)
 
     def arrays(self, *, most: int | None = None) -> tuple[Floats, ...]:
         """Return the first `most` rows as float64, one array per group. No error shows how many there were."""
         blocks: list[Parts] = []
         left = most
         for parts in self.on_host():
-            blocks.append(tuple(numbers(part[:left]) for part in parts))
+            blocks.append(tuple(numbers(each[:left]) for each in parts))
             left = None if left is None else left - len(blocks[-1][0])
         kept = [[block[g] for block in blocks] for g in range(len(self.groups))]
         return tuple(
@@ -245,6 +269,11 @@ class Rows:
         """Return ``each`` of the blocks of every partition where it lives, and then ``join`` in a tree."""
         groups = self.groups  # what travels with every task
         return self.table.reduced(lambda table: each(table.read(groups)), join)
+
+
+def no_cells(wanted: Wanted) -> Iterator[list[Cells]]:
+    """Yield no cells: the table has numbers only."""
+    return iter(())
 
 
 def stacked(columns: Sequence[Cells]) -> Floats:
@@ -268,8 +297,8 @@ def together(streams: Sequence[Iterator[Sequence[Any]]], rule: str, got: str) ->
                 raise ParameterError("data", rule, got)
             return
         count = min(len(block[0]) for block in held)
-        yield [part[:count] for block in held for part in block]
-        held = [[part[count:] for part in block] for block in held]
+        yield [column[:count] for block in held for column in block]
+        held = [[column[count:] for column in block] for block in held]
 
 
 def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:

@@ -1,4 +1,4 @@
-"""Rows → exact integer Gram matrix, from a laptop to a cluster (thm:exact-gram).
+"""Turn rows into their exact integer Gram matrix, from a laptop to a cluster (thm:exact-gram).
 
 >>> import numpy as np
 >>> from ndis.gram import exact_gram

@@ -1,4 +1,4 @@
-"""The exact Gram matrix as a mergeable value."""
+"""An accumulator holds an exact Gram matrix, and accumulators merge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Gram", "GramAccumulator", "IntegerSum", "checked_parts"]
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """The exact Gram matrix of clipped rows on their grid. **Private**: release only draws from it.
+    """A Gram matrix is the exact sum of products of clipped rows. **Private**: release only draws from it.
 
     It holds only the public layout and the integers: no row count, no statistics of the rows.
 
@@ -90,14 +90,14 @@ class IntegerSum:
         self._wide: NDArray[Any] | None = None
 
     def add(self, integers: NDArray[np.int64], rows: int) -> None:
-        """Add the sum of so many rows."""
+        """Add the sum of this many rows."""
         if (self._rows + rows) << self._bits >= 1 << 63:
             self._spill()
         self._int64 += integers
         self._rows += rows
 
     def merge(self, other: IntegerSum) -> None:
-        """Add another sum, which stays as it is."""
+        """Add another sum, which stays unchanged."""
         self.add(other._int64, other._rows)
         if other._wide is not None:
             self._spill()
@@ -206,7 +206,7 @@ class GramAccumulator:
         self._float_rows += rows
 
     def merge(self, other: GramAccumulator) -> None:
-        """Add all rows of ``other``, which stays as it is."""
+        """Add all rows of ``other``, which stays unchanged."""
         if self.layout != other.layout:
             raise ParameterError("other", f"have the layout {self.layout}", other.layout)
         if other is self:

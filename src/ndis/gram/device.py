@@ -1,4 +1,4 @@
-"""Products of integer blocks on a torch device.
+"""Multiply integer blocks on a torch device.
 
 Rows from the host cross through two pinned buffers on a stream of their own. So the next block is copied while this
 one is computed. Sums are exact, so the long inner dimension may be cut into as many products as keep the device busy.
@@ -62,7 +62,7 @@ class DeviceProduct:
 
     def update(self, parts: tuple[Any, ...]) -> None:
         """Add the rows of ``parts``: the features, then the targets if any."""
-        for block in self.resident(tuple(self.tensor(part) for part in parts)):
+        for block in self.resident(tuple(self.tensor(piece) for piece in parts)):
             self.add_rows(self.integer_rows(block))
 
     def add_rows(self, tile: Any) -> None:
@@ -77,26 +77,26 @@ class DeviceProduct:
         self._flush()
         return [*self._spilled, (self._int64.cpu().numpy(), self._int64_rows)]
 
-    def tensor(self, part: Any) -> Any:
-        if isinstance(part, self.torch.Tensor):
-            return part
-        if not part.dtype.isnative or (part.dtype.kind == "u" and part.dtype.itemsize > 1):
-            part = part.astype(np.float64)  # what torch does not know, as NumPy converts it
-        return self.torch.from_numpy(part if part.flags.writeable and min(part.strides) > 0 else part.copy())
+    def tensor(self, piece: Any) -> Any:
+        if isinstance(piece, self.torch.Tensor):
+            return piece
+        if not piece.dtype.isnative or (piece.dtype.kind == "u" and piece.dtype.itemsize > 1):
+            piece = piece.astype(np.float64)  # what torch does not know, as NumPy converts it
+        return self.torch.from_numpy(piece if piece.flags.writeable and min(piece.strides) > 0 else piece.copy())
 
     def integer_rows(self, parts: tuple[Any, ...]) -> Any:
         torch, layout = self.torch, self.layout
         out = torch.empty((len(parts[0]), layout.width), dtype=torch.float64, device=self.device)
         broken, start = None, 0
-        for part, rule in zip(parts, self._rules, strict=False):
-            columns = out[:, start : start + part.shape[1]]
-            if self._fused is not None and part.shape[1] <= self._fused.MAX_COLUMNS and part.stride(1) == 1:
-                bad = self._fused.quantise_into(columns, part, rule)
+        for piece, rule in zip(parts, self._rules, strict=False):
+            columns = out[:, start : start + piece.shape[1]]
+            if self._fused is not None and piece.shape[1] <= self._fused.MAX_COLUMNS and piece.stride(1) == 1:
+                bad = self._fused.quantise_into(columns, piece, rule)
             else:
-                q, bad = quantise_group(torch, part.to(torch.float64), rule)
+                q, bad = quantise_group(torch, piece.to(torch.float64), rule)
                 columns.copy_(q)
             broken = bad if broken is None else broken | bad
-            start += part.shape[1]
+            start += piece.shape[1]
         if start < layout.width:
             out[:, start:] = 2.0**layout.fractional_bits  # the intercept
         if len(parts) > 1 or start < layout.width:  # a single group has zeroed its broken rows already
@@ -105,14 +105,14 @@ class DeviceProduct:
 
     def _add_product(self, q: Any) -> None:
         pieces = min(self._splits, len(q))
-        rest = q
+        remainder = q
         if pieces > 1:
             inner = len(q) // pieces
             body = q[: pieces * inner].view(pieces, inner, -1)
             self._exact_float += self.torch.bmm(body.transpose(1, 2), body).sum(0)
-            rest = q[pieces * inner :]
-        if len(rest):
-            self.torch.addmm(self._exact_float, rest.T, rest, out=self._exact_float)
+            remainder = q[pieces * inner :]
+        if len(remainder):
+            self.torch.addmm(self._exact_float, remainder.T, remainder, out=self._exact_float)
 
     def _inner_splits(self) -> int:
         """Products to run side by side, so that narrow matrices still occupy every multiprocessor."""
@@ -135,10 +135,10 @@ class DeviceProduct:
     def resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """Cut ``parts`` into blocks that lie on the device."""
         rows = len(parts[0])
-        if self.device.type != "cuda" or all(part.device.type == "cuda" for part in parts):
+        if self.device.type != "cuda" or all(piece.device.type == "cuda" for piece in parts):
             height = min(max(_RESIDENT_ENTRIES // self.layout.width, 1), self.layout.block_rows)
             for start in range(0, rows, height):
-                yield tuple(part[start : start + height].to(self.device) for part in parts)
+                yield tuple(piece[start : start + height].to(self.device) for piece in parts)
             return
         cuts = [(start, min(start + self._height, rows)) for start in range(0, rows, self._height)]
         torch = self.torch
@@ -155,17 +155,19 @@ class DeviceProduct:
 
 
 class _Lane:
-    """One pinned buffer on the host and its twin on the device."""
+    """A lane has a pinned buffer on the host and its twin on the device."""
 
     def __init__(self, torch: Any, parts: tuple[Any, ...], height: int, device: Any) -> None:
         self._torch = torch
-        shapes = [(min(height, len(part)), part.shape[1]) for part in parts]
+        shapes = [(min(height, len(piece)), piece.shape[1]) for piece in parts]
         self._pinned = [
-            None if part.is_pinned() and part.is_contiguous() else torch.empty(shape, dtype=part.dtype, pin_memory=True)
-            for part, shape in zip(parts, shapes, strict=True)
+            None
+            if piece.is_pinned() and piece.is_contiguous()
+            else torch.empty(shape, dtype=piece.dtype, pin_memory=True)
+            for piece, shape in zip(parts, shapes, strict=True)
         ]
         self._device = [
-            torch.empty(shape, dtype=part.dtype, device=device) for part, shape in zip(parts, shapes, strict=True)
+            torch.empty(shape, dtype=piece.dtype, device=device) for piece, shape in zip(parts, shapes, strict=True)
         ]
         self._copied = torch.cuda.Event()
         self._free = torch.cuda.Event()
@@ -175,8 +177,8 @@ class _Lane:
         self._copied.synchronize()  # the pinned buffer has been read
         with self._torch.cuda.stream(stream):
             stream.wait_event(self._free)
-            for part, pinned, there in zip(parts, self._pinned, self._device, strict=True):
-                here = part[start:stop]
+            for piece, pinned, there in zip(parts, self._pinned, self._device, strict=True):
+                here = piece[start:stop]
                 if pinned is not None:
                     here = pinned[: stop - start].copy_(here)
                 there[: stop - start].copy_(here, non_blocking=True)
@@ -193,7 +195,7 @@ class _Lane:
 
 
 def _import_fused() -> Any:
-    """The one-pass kernel, if torch came with its compiler. Otherwise warn that the same bits take several passes."""
+    """Import the one-pass kernel, if torch has its compiler. Otherwise warn that the same bits take longer."""
     try:
         from ndis.gram import fused
     except ModuleNotFoundError:
@@ -203,7 +205,7 @@ def _import_fused() -> Any:
 
 
 def import_torch() -> Any:
-    """Import torch, which no other part of the package needs."""
+    """Import torch, which no other module of the package needs."""
     try:
         import torch
     except ModuleNotFoundError:

@@ -123,5 +123,5 @@ def exact_gram(
     def blocks(parts: Parts) -> Iterable[Parts]:
         return (parts,) if sample is None else sample.blocks(parts)
 
-    found: GramAccumulator = total(rows, lambda where: GramAccumulator(layout, device=where), device, blocks)
-    return found.finish()
+    whole: GramAccumulator = total(rows, lambda where: GramAccumulator(layout, device=where), device, blocks)
+    return whole.finish()

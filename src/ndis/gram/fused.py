@@ -30,12 +30,12 @@ def _kernel(
     columns,
     x_stride,
     out_stride,
-    constants,  # scale, limit, probe, reach, slack: in memory, since a scalar argument would arrive as float32
+    constants,  # scale, limit, probe, radius, slack: in memory, since a scalar argument would arrive as float32
     WIDTH: tl.constexpr,
     HEIGHT: tl.constexpr,
 ):
     scale, limit = tl.load(constants), tl.load(constants + 1)
-    probe, reach, slack = tl.load(constants + 2), tl.load(constants + 3), tl.load(constants + 4)
+    probe, radius, slack = tl.load(constants + 2), tl.load(constants + 3), tl.load(constants + 4)
     r = tl.program_id(0).to(tl.int64) * HEIGHT + tl.arange(0, HEIGHT)
     c = tl.arange(0, WIDTH)
     here = (r < rows)[:, None] & (c < columns)[None, :]
@@ -52,7 +52,7 @@ def _kernel(
     p = libdevice.rint(y * probe)
     p = tl.where(here, p, 0.0)
     norm = libdevice.sqrt(tl.sum(p * p, 1)) + slack
-    f = libdevice.div_rn(tl.broadcast_to(reach, (HEIGHT,)), norm)
+    f = libdevice.div_rn(tl.broadcast_to(radius, (HEIGHT,)), norm)
     pulled = tl.where(finite[:, None], libdevice.rint(y * f[:, None]), 0.0)
 
     q = tl.where(fits[:, None], nearest, pulled)
@@ -65,7 +65,7 @@ def quantise_into(out: Any, x: Any, rule: GroupRule) -> Any:
     rows, columns = x.shape
     broken = torch.empty(rows, dtype=torch.int8, device=x.device)
     constants = torch.tensor(
-        [rule.scale, rule.limit, rule.probe, rule.reach, rule.slack], dtype=torch.float64, device=x.device
+        [rule.scale, rule.limit, rule.probe, rule.radius, rule.slack], dtype=torch.float64, device=x.device
     )
     width = triton.next_power_of_2(columns)
     height = max(1, _TILE // width)

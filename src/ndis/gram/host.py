@@ -1,4 +1,4 @@
-"""Integer rows on the host, tile by tile, and their exact float64 product."""
+"""Make integer rows on the host, tile by tile, and multiply them exactly in float64."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["check_block", "exact_products", "integer_tiles", "over_strips", "own
 
 # Entries of a tile: large enough to feed a threaded BLAS, small enough to stay in the last-level cache.
 _TILE_ENTRIES = 1 << 21
-_OWN_TILE_ENTRIES = 1 << 17  # of a tile that one thread keeps to itself: a megabyte stays in its own cache
+_OWN_TILE_ENTRIES = 1 << 17  # entries of a tile that one thread keeps to itself: a megabyte stays in its own cache
 _ROWS_PER_THREAD = 1024
 
 
@@ -53,7 +53,7 @@ def integer_tiles(
     for start in range(0, rows, height):
         stop = min(start + height, rows)
         tile = buffer[: stop - start]
-        _fill(tile, tuple(part[start:stop] for part in parts), layout, rules, workers)
+        _fill(tile, tuple(piece[start:stop] for piece in parts), layout, rules, workers)
         yield tile
 
 
@@ -77,7 +77,7 @@ def over_strips(
     rows = len(parts[0])
     workers = _cores() if threads is None else threads
     step = min(max(-(-rows // workers), _ROWS_PER_THREAD), height)
-    strips = [tuple(part[a : a + step] for part in parts) for a in range(0, rows, step)]
+    strips = [tuple(piece[a : a + step] for piece in parts) for a in range(0, rows, step)]
     if len(strips) == 1 or workers == 1:
         results = (work(strip, layout) for strip in strips)
         yield from zip(results, (len(strip[0]) for strip in strips), strict=True)
@@ -116,9 +116,9 @@ def _fill(
     def strip(start: int, stop: int) -> None:
         broken = np.zeros(stop - start, dtype=np.bool_)
         out = tile[start:stop]
-        for part, group, rule in zip(parts, layout.groups, rules, strict=False):
+        for piece, group, rule in zip(parts, layout.groups, rules, strict=False):
             with np.errstate(all="ignore"):
-                x = np.ascontiguousarray(part[start:stop], dtype=np.float64)
+                x = np.ascontiguousarray(piece[start:stop], dtype=np.float64)
                 quantise_group_into(x, rule, out[:, group.start : group.stop], broken)
         if layout.intercept is not None:
             out[:, -1] = 2.0**layout.fractional_bits
@@ -135,7 +135,7 @@ def _fill(
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """One pool per process: a forked child must not wait for its parent's threads."""
+    """Return one pool per process: a forked child must not wait for its parent's threads."""
     return ThreadPoolExecutor(_cores(), thread_name_prefix="ndis-gram")
 
 

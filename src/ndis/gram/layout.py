@@ -1,4 +1,4 @@
-"""The public description of a row: which columns, with which bounds, on which grid.
+"""A layout describes a row publicly: which columns, with which bounds, on which grid.
 
 A row is made of up to three groups of columns, each with its own norm bound b and its own grid b·2⁻ᵏ:
 
@@ -36,13 +36,13 @@ class ColumnGroup:
 
     @property
     def width(self) -> int:
-        """Number of columns."""
+        """Return the number of columns."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True)
 class RowLayout:
-    """The public description of a row.
+    """A layout is the public description of a row.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class RowLayout:
 
     @property
     def groups(self) -> tuple[ColumnGroup, ...]:
-        """The clipped groups in column order, the constant intercept last."""
+        """Return the clipped groups in column order, the constant intercept last."""
         f, t = self.features, self.targets
         groups = [ColumnGroup(0, f, self.row_norm_bound)]
         if self.target_bound is not None:
@@ -113,23 +113,23 @@ class RowLayout:
 
     @property
     def width(self) -> int:
-        """Number of columns of the Gram matrix."""
+        """Return the number of columns of the Gram matrix."""
         return self.groups[-1].stop
 
     @property
     def steps(self) -> tuple[Fraction, ...]:
-        """The grid step of every column, exactly."""
+        """Return the grid step of every column, exactly."""
         scale = 1 << self.fractional_bits
         return tuple(Fraction(g.bound) / scale for g in self.groups for _ in range(g.width))
 
     @property
     def joint_norm_bound_squared(self) -> Fraction:
-        """Σ b² over the groups, exactly: the squared norm that no row exceeds."""
+        """Return Σ b² over the groups, exactly: the squared norm that no row exceeds."""
         return sum((Fraction(g.bound) ** 2 for g in self.groups), Fraction(0))
 
     @property
     def joint_norm_bound(self) -> float:
-        """The smallest float not below √(Σ b²)."""
+        """Return the smallest float not below √(Σ b²)."""
         return root_up(self.joint_norm_bound_squared)
 
     @property

@@ -1,4 +1,4 @@
-"""Leverage scores of all rows in a second pass, for the auditor.
+"""Compute leverage scores of all rows in a second pass, for the auditor.
 
 The leverage of a row v in its own Gram matrix is h = vᵀ(DᵀD + λI)⁻¹v = ‖Wq‖². Here LLᵀ = DᵀD + λI, W = L⁻¹·diag(steps),
 and q is the integer row. Removing v moves the law of a projection by t = h/(1 − h) in one direction (thm:sketch-pair).
@@ -28,7 +28,7 @@ _FEW = 4
 
 @dataclass(frozen=True, eq=False)
 class WorstRow:
-    """The row of largest leverage. **Private.**
+    """A row of large leverage is **private**.
 
     Attributes
     ----------
@@ -88,8 +88,8 @@ def worst_row(
     >>> worst_row(rows, exact_gram(rows, row_norm_bound=1.0), ridge=0.5).index
     1
     """
-    found, _ = _searched(data, gram, ridge, 1, columns=columns, targets=targets, header=header)
-    return found[0] if found else None
+    largest, _ = _searched(data, gram, ridge, 1, columns=columns, targets=targets, header=header)
+    return largest[0] if largest else None
 
 
 def largest_leverages(
@@ -99,12 +99,12 @@ def largest_leverages(
 
     >>> from ndis.gram import exact_gram
     >>> rows = np.array([[0.0, 0.5], [1.0, 0.0], [0.0, 0.5]])
-    >>> found, count = largest_leverages(rows, exact_gram(rows, row_norm_bound=1.0), 0.5)
-    >>> [number for number, _ in found], count
+    >>> largest, count = largest_leverages(rows, exact_gram(rows, row_norm_bound=1.0), 0.5)
+    >>> [number for number, _ in largest], count
     ([1, 0, 2], 3)
     """
-    found, count = _searched(data, gram, ridge, _FEW, columns=columns, targets=targets, header=header)
-    return [(row.index, row.integers) for row in found], count
+    largest, count = _searched(data, gram, ridge, _FEW, columns=columns, targets=targets, header=header)
+    return [(row.index, row.integers) for row in largest], count
 
 
 def _searched(data: Any, gram: Gram, ridge: float, few: int, **how: Any) -> tuple[list[WorstRow], int]:
@@ -120,8 +120,8 @@ def _searched(data: Any, gram: Gram, ridge: float, few: int, **how: Any) -> tupl
             before += count
         return sorted(best, key=_order)[:few], before
 
-    found: tuple[list[WorstRow], int] = rows.reduced(lambda part: _largest(_tiles(part, layout, 1), W, few), joined)
-    return found
+    largest: tuple[list[WorstRow], int] = rows.reduced(lambda piece: _largest(_tiles(piece, layout, 1), W, few), joined)
+    return largest
 
 
 def _whitener(gram: Gram, ridge: float) -> NDArray[np.float64]:
@@ -166,8 +166,8 @@ def _largest(tiles: Iterable[NDArray[np.float64]], W: NDArray[np.float64], few: 
         scores = _scores(tile, W)
         bar = best[-1].leverage if len(best) == few else -np.inf
         worth = np.flatnonzero(scores > bar)
-        for i in worth[np.argsort(-scores[worth], kind="stable")[:few]].tolist():
-            best.append(WorstRow(count + i, float(scores[i]), tile[i].astype(np.int64)))
+        first = worth[np.argsort(-scores[worth], kind="stable")[:few]].tolist()
+        best += [WorstRow(count + i, float(scores[i]), tile[i].astype(np.int64)) for i in first]
         best = sorted(best, key=_order)[:few]
         count += len(tile)
     return best, count

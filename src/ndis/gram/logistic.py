@@ -1,12 +1,13 @@
-"""The softmax from single IEEE operations in a fixed order, with the same bits on every engine.
+"""Compute the softmax from single IEEE operations in a fixed order, with the same bits on every engine.
 
 Libraries differ in the last bits of their exponentials. Here
 
     e^t = 2ⁿ·P(r),   y = t·log₂e,   n = rint(y),   r = y − n in [−½, ½],
 
-P being the Taylor polynomial of 2^r of degree 11 by Horner's rule, with one rounding per product and per sum. In units
-of 2⁻⁵³ its remainder is at most 58.3, Horner's rule adds 31.2, the coefficients 1.5, and the rounding of y at most 0.8.
-So e^t is within 2⁻⁴⁶·⁴ for t ≤ 0, and the logistic function, with two roundings more, within 2⁻⁴⁶. An array library rounds after every elementwise operation, so nothing is fused.
+P being the Taylor polynomial of 2^r of degree 11 by Horner's rule, with one rounding per product and per sum. In
+units of 2⁻⁵³ its remainder is at most 58.3, Horner's rule adds 31.2, the coefficients 1.5, and the rounding of y at
+most 0.8. So e^t is within 2⁻⁴⁶·⁴ for t ≤ 0, and the logistic function, with two roundings more, within 2⁻⁴⁶. An array
+library rounds after every elementwise operation, so nothing is fused.
 """
 
 from __future__ import annotations

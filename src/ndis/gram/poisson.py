@@ -1,4 +1,4 @@
-"""Poisson sampling of rows while they stream: each row enters on its own, and only random bits decide."""
+"""Sample rows while they stream: each row enters on its own, and only random bits decide."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class PoissonRows:
 
     @property
     def private(self) -> bool:
-        """Whether nobody can know or repeat the choice."""
+        """Return whether the choice can neither be known nor repeated."""
         return self._bits.private
 
     def mask(self, rows: int) -> NDArray[np.bool_]:
-        """True for the rows that enter."""
+        """Return True for the rows that enter."""
         if self._below >> _WIDTH or not rows:
             return np.ones(rows, dtype=np.bool_)
         (drawn,) = self._bits.take(1, width=_WIDTH * rows)
@@ -59,16 +59,16 @@ class PoissonRows:
 
     def blocks(self, parts: Parts) -> Iterator[Parts]:
         """The rows of ``parts`` that enter, in blocks, so that no copy of all of them is made."""
-        step = _READS * rows_per_read(sum(part.shape[1] for part in parts))
+        step = _READS * rows_per_read(sum(piece.shape[1] for piece in parts))
         for start in range(0, len(parts[0]), step):
-            here = tuple(part[start : start + step] for part in parts)
+            here = tuple(piece[start : start + step] for piece in parts)
             mask = self.mask(len(here[0]))
-            yield tuple(part[_like(mask, part)] for part in here)
+            yield tuple(piece[_like(mask, piece)] for piece in here)
 
 
-def _like(mask: NDArray[np.bool_], part: Any) -> Any:
-    if isinstance(part, np.ndarray):
+def _like(mask: NDArray[np.bool_], piece: Any) -> Any:
+    if isinstance(piece, np.ndarray):
         return mask
     import torch
 
-    return torch.from_numpy(mask).to(part.device)
+    return torch.from_numpy(mask).to(piece.device)

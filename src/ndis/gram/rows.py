@@ -1,4 +1,4 @@
-"""Rows → integer rows: clip to the bound, round onto the grid (thm:integer-rows).
+"""Turn rows into integer rows: clip to the bound, round onto the grid (thm:integer-rows).
 
 For a row x, bound b, k fractional bits and d columns, the integer row q is
 
@@ -46,15 +46,15 @@ class GroupRule:
     scale: float  # c
     limit: float  # 2²ᵏ
     probe: float  # 2^(B−1)
-    reach: float  # R·2^(B−1)
+    radius: float  # R·2^(B−1)
     slack: float  # √d/2
 
     @classmethod
     def of(cls, group: ColumnGroup, fractional_bits: int) -> GroupRule:
-        """Constants for ``group``.
+        """Return the constants for ``group``.
 
         >>> GroupRule.of(ColumnGroup(0, 4, bound=2.0), 10)
-        GroupRule(scale=512.0, limit=1048576.0, probe=16777216.0, reach=17146314752.0, slack=1.0)
+        GroupRule(scale=512.0, limit=1048576.0, probe=16777216.0, radius=17146314752.0, slack=1.0)
         """
         k, d = fractional_bits, group.width
         B = (53 - (d - 1).bit_length()) // 2
@@ -63,7 +63,7 @@ class GroupRule:
 
 
 def quantise_group(xp: Any, x: Any, rule: GroupRule) -> tuple[Any, Any]:
-    """Quantise the float64 rows ``x`` with the array module ``xp`` (``numpy`` or ``torch``).
+    """Round the float64 rows ``x`` onto the grid with the array module ``xp`` (``numpy`` or ``torch``).
 
     Returns the integer rows, as float64, and the mask of rows that hold a NaN or an infinity; those rows are zero.
 
@@ -94,7 +94,7 @@ def pull_in(xp: Any, x: Any, rule: GroupRule) -> Any:
     p = xp.round(y * rule.probe)
     norm = xp.sqrt(xp.sum(p * p, 1)) + rule.slack
     # A tensor numerator: a Python scalar over a tensor may be computed as a reciprocal and a product.
-    f = xp.full_like(norm, rule.reach) / norm
+    f = xp.full_like(norm, rule.radius) / norm
     return xp.round(y * f[:, None])
 
 
@@ -134,17 +134,17 @@ def _probe_squares(y: Any, probe: float) -> float:
 
 
 @compiled(error_model="numpy")
-def _pull_row_in(x: Any, shrink: float, probe: float, reach: float, slack: float, q: Any) -> None:
+def _pull_row_in(x: Any, shrink: float, probe: float, radius: float, slack: float, q: Any) -> None:
     for j in range(x.size):
         q[j] = x[j] * shrink
     norm = np.sqrt(_probe_squares(q, probe)) + slack
-    f = reach / norm
+    f = radius / norm
     for j in range(x.size):
         q[j] = np.rint(q[j] * f)
 
 
 @compiled(error_model="numpy")
-def _quantise(x: Any, c: float, limit: float, probe: float, reach: float, slack: float, q: Any, broken: Any) -> None:
+def _quantise(x: Any, c: float, limit: float, probe: float, radius: float, slack: float, q: Any, broken: Any) -> None:
     for i in range(x.shape[0]):
         squares = _round_row(x[i], c, q[i])
         if squares <= limit:
@@ -152,7 +152,7 @@ def _quantise(x: Any, c: float, limit: float, probe: float, reach: float, slack:
         largest = np.inf if np.isnan(squares) else _largest(x[i])  # the sum is NaN only if an entry is
         if largest < np.inf:
             shrink = math.ldexp(1.0, 1 - math.frexp(largest)[1])  # one over a power of two: exact
-            _pull_row_in(x[i], shrink, probe, reach, slack, q[i])
+            _pull_row_in(x[i], shrink, probe, radius, slack, q[i])
         else:
             q[i] = 0.0
             broken[i] = True
@@ -167,4 +167,4 @@ def quantise_group_into(
             q[:], bad = quantise_group(np, np.asarray(x, dtype=np.float64), rule)
         broken |= bad
         return
-    _quantise(x, rule.scale, rule.limit, rule.probe, rule.reach, rule.slack, q, broken)
+    _quantise(x, rule.scale, rule.limit, rule.probe, rule.radius, rule.slack, q, broken)

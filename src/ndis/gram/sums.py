@@ -15,8 +15,8 @@ sums are **private**: release only draws from them (`ndis.mechanisms.rounds`).
 >>> import numpy as np
 >>> x, y = np.array([[0.5, 0.0], [0.0, 1.0]]), np.array([0.25, -1.0])
 >>> sums = RecordSums((x, y), row_norm_bound=1.0, target_bound=1.0)
->>> found = sums.residual_products(np.zeros(2), clip=0.5)
->>> found.total.to_float().round(6), found.longer.tolist(), found.records
+>>> values = sums.residual_products(np.zeros(2), clip=0.5)
+>>> values.total.to_float().round(6), values.longer.tolist(), values.records
 (array([ 0.125, -0.5  ]), [1], 2)
 """
 
@@ -143,9 +143,9 @@ class RecordSums:
     def gram(self) -> Gram:
         """The exact Gram matrix of the predictors, of all records that could be read, targets included."""
         tile = self._tile
-        found: GramAccumulator = self._pass(lambda device: GramAccumulator(tile, device=device))
+        values: GramAccumulator = self._pass(lambda device: GramAccumulator(tile, device=device))
         predictors = [*range(self._tile.features), *[self._tile.width - 1] * self._constant]
-        return Gram(found.finish().integers[np.ix_(predictors, predictors)], self.layout)
+        return Gram(values.finish().integers[np.ix_(predictors, predictors)], self.layout)
 
     def residual_products(
         self, theta: Any, *, clip: float, square_clip: float | None = None, edges: Sequence[float] | None = None
@@ -190,7 +190,7 @@ class RecordSums:
         return self._found(rule, np.shape(theta), clip, None, marks)
 
     def weighted_gram(self, theta: Any) -> Gram:
-        """Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), in one pass: the Hessian of the logistic loss of two classes at θ.
+        """Return Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), in one pass: the Hessian of the logistic loss of two classes at θ.
 
         The layout of the result has half the bounds, so a record moves the matrix by at most l²/4.
 
@@ -203,8 +203,8 @@ class RecordSums:
         clip = self.layout.joint_norm_bound
         rule = gradient_rule(self._tile, self._public(theta, 1), constant=self._constant, clip=clip, edges=())
         tile, layout = self._tile, self.layout
-        found = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
-        return Gram(found.finish().integers, halved(self.layout))
+        values = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
+        return Gram(values.finish().integers, halved(self.layout))
 
     # ------------------------------------------------------------------ inside
 
@@ -243,7 +243,7 @@ class RecordSums:
 
 
 def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
-    """Classes as their numbers, NaN for any other."""
+    """Return classes as their numbers, NaN for any other."""
     if classes is None:
         return parts
     labels = parts[1]
@@ -290,8 +290,8 @@ class _SumAccumulator(RuleAccumulator):
     def _update_on_device(self, rows: Any) -> None:
         torch = self._engine.torch
         for tile in rows.split(_DEVICE_ROWS):
-            found = self.rule.sums(torch, tile, self._weights, self._device_product)
-            self._sum.add(torch.cat([part.to(torch.int64) for part in found]).cpu().numpy(), len(tile))
+            values = self.rule.sums(torch, tile, self._weights, self._device_product)
+            self._sum.add(torch.cat([piece.to(torch.int64) for piece in values]).cpu().numpy(), len(tile))
 
     def _device_product(self, tile: Any, u: Any) -> Any:
         """Σ q ⊗ u from products that are short enough to be exact, many at a time."""
@@ -304,7 +304,7 @@ class _SumAccumulator(RuleAccumulator):
 
 
 def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray:
-    """Integers times exact units, one for every row or one for all."""
+    """Multiply integers by exact units, one for every row or one for all."""
     every = units if isinstance(units, list) else [units] * len(integers)
     denominator = math.lcm(*(u.denominator for u in every))
     factors = np.array([u.numerator * (denominator // u.denominator) for u in every], dtype=object)
@@ -313,10 +313,10 @@ def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray
 
 
 def _edges(clip: float, edges: Sequence[float] | None) -> tuple[float, ...]:
-    found = tuple(_positive("edges", e) for e in ((clip,) if edges is None else edges))
-    if any(not a < b for a, b in pairwise(found)):
-        raise ParameterError("edges", "increase", found)
-    return found
+    values = tuple(_positive("edges", e) for e in ((clip,) if edges is None else edges))
+    if any(not a < b for a, b in pairwise(values)):
+        raise ParameterError("edges", "increase", values)
+    return values
 
 
 def _positive(name: str, value: Any) -> float:
@@ -329,7 +329,7 @@ def _positive(name: str, value: Any) -> float:
 def _as_classes(classes: Sequence[float], target_bound: float | None) -> tuple[float, ...]:
     if target_bound is not None:
         raise ParameterError("target_bound", "be left out with classes", target_bound)
-    found = tuple(float(c) for c in classes)
-    if not (2 <= len(found) <= 256 and len(set(found)) == len(found) and all(map(math.isfinite, found))):
+    values = tuple(float(c) for c in classes)
+    if not (2 <= len(values) <= 256 and len(set(values)) == len(values) and all(map(math.isfinite, values))):
         raise ParameterError("classes", "be two to 256 different finite numbers", classes)
-    return found
+    return values

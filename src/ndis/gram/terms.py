@@ -1,4 +1,4 @@
-"""One record's term, from its integer row and public numbers: clipped to a norm, on a grid, the same bits everywhere.
+"""Make one record's term from its integer row and public numbers: clipped, on a grid, the same bits everywhere.
 
 A tile holds integer rows (`ndis.gram.rows`) with the columns features, targets, marker. The marker is 2ᵏ for a record
 and 0 for a row that could not be read. A term is x ⊗ v: x the features (and the constant), v one number per output:
@@ -41,16 +41,16 @@ __all__ = ["MOST_OUTPUTS", "TermRule", "clip_to", "gradient_rule", "residual_rul
 MOST_OUTPUTS = 4096
 _BELOW = 1.0 - 2.0**-40  # what rounding may take, many times over
 _TERM_BITS = 22  # a row at its bound, its term at the clip, has about 2²² units of v
-_SUM_BITS = 42  # of one record's contribution, so that 2¹¹ records add up exactly in float64
-_MOST_BITS = 46  # of the same, if a small constant needs more
+_SUM_BITS = 42  # bits of one record's contribution, so that 2¹¹ records add up exactly in float64
+_MOST_BITS = 46  # bits of the same, if a small constant needs more
 _LEAST_BITS = 10  # units of v in place of _TERM_BITS then
 _SQUARE_ROOT = 2.0**18  # a residual at its own clip, in units of its grid
-_FARTHEST = 200  # of the binary exponent of a unit
+_FARTHEST = 200  # the most that a binary exponent of a unit may be
 
 
 @dataclass(frozen=True, eq=False)
 class TermRule:
-    """All public constants of one pass.
+    """A rule holds all public constants of one pass.
 
     Attributes
     ----------
@@ -95,12 +95,12 @@ class TermRule:
 
     @property
     def outputs(self) -> int:
-        """Number of residuals or classes."""
+        """Return the number of residuals or classes."""
         return int(self.weights.shape[1])
 
     @property
     def size(self) -> int:
-        """How many integers `sums` makes."""
+        """Return how many integers `sums` makes."""
         products = (self.features + bool(self.constant) + bool(self.square_scale)) * self.outputs
         return products + len(self.edges) + 1
 
@@ -110,7 +110,7 @@ class TermRule:
         return int(1 << (53 - self.bits))
 
     def integers(self, xp: Any, tile: Any, weights: Any) -> tuple[Any, Any, Any]:
-        """u of every record, the norm of its unclipped term, and the exact products; outputs × records."""
+        """Return u of every record, the norm of its unclipped term, and the exact products; outputs × records."""
         products = weights.T @ tile.T
         v = (self._gradient(xp, tile, products) if self.gradient else products) * self.scale
         q = tile[:, : self.features]
@@ -127,11 +127,11 @@ class TermRule:
         u, norms, products = self.integers(xp, tile, weights)
         total = multiply(tile, u)
         here = tile[:, -1] != 0
-        found = [total[: self.features].reshape(-1), *([total[-1]] if self.constant else [])]  # predictors × outputs
+        terms = [total[: self.features].reshape(-1), *([total[-1]] if self.constant else [])]  # predictors × outputs
         if self.square_scale:
-            found.append(_squares(xp, products * self.square_scale))
-        found += [((norms > edge) & here).sum().reshape(1) for edge in self.edges]
-        return [*found, here.sum().reshape(1)]
+            terms.append(_squares(xp, products * self.square_scale))
+        terms += [((norms > edge) & here).sum().reshape(1) for edge in self.edges]
+        return [*terms, here.sum().reshape(1)]
 
     def _gradient(self, xp: Any, tile: Any, products: Any) -> Any:
         code = tile[:, self.features] * self.gradient
@@ -156,7 +156,7 @@ def clip_to(xp: Any, v: Any, norms: Any, limits: Any) -> Any:
 
 
 def _norm(xp: Any, v: Any) -> Any:
-    """Norms of the columns, summed in the order of the outputs."""
+    """Return the norms of the columns, summed in the order of the outputs."""
     if len(v) == 1:
         return xp.abs(v[0])
     total = v[0] * v[0]
@@ -166,7 +166,7 @@ def _norm(xp: Any, v: Any) -> Any:
 
 
 def _squares(xp: Any, residuals: Any) -> Any:
-    """Σ z² per output, z the residuals of a record, clipped in norm to 2¹⁸."""
+    """Return Σ z² per output, z the residuals of a record, clipped in norm to 2¹⁸."""
     norms = _norm(xp, residuals)
     z = clip_to(xp, residuals, norms, xp.full_like(norms, _SQUARE_ROOT * _BELOW))
     return (z * z).sum(1)
@@ -175,7 +175,7 @@ def _squares(xp: Any, residuals: Any) -> Any:
 def residual_rule(
     layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, square_clip: float | None, edges: Any
 ) -> TermRule:
-    """The rule of x·(y − xᵀθ), clipped to ``clip``, for a tile of ``layout``; ``constant``: x has the last column."""
+    """Return the rule of x·(y − xᵀθ), clipped, for a tile of ``layout``; with ``constant`` x has the last column."""
     k, target = layout.fractional_bits, layout.steps[layout.features]
     relative = _relative(layout, theta, constant, target)
     for fraction_bits in range(min(52 - k, _most_bits(layout, relative)), -1, -1):
@@ -186,7 +186,7 @@ def residual_rule(
             break
     else:
         raise ParameterError("theta", "predict within 2^30 times the target bound", "larger coefficients")
-    unit = target / 2**fraction_bits  # of tile @ weights
+    unit = target / 2**fraction_bits  # the unit of tile @ weights
     square_unit = Fraction(0) if square_clip is None else Fraction(square_clip) / int(_SQUARE_ROOT)
     if square_unit and not abs(_exponent(unit / square_unit)) <= _FARTHEST:
         raise ParameterError("square_clip", "be comparable with the target bound", square_clip)
@@ -199,7 +199,7 @@ def residual_rule(
 def gradient_rule(
     layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, edges: Any
 ) -> TermRule:
-    """The rule of x ⊗ (softmax(xᵀθ) − onehot(y)), clipped to ``clip``; the target column holds the class code."""
+    """Return the rule of x ⊗ (softmax(xᵀθ) − onehot(y)), clipped; the target column holds the class code."""
     relative = _relative(layout, theta, constant, Fraction(1))
     for fraction_bits in range(min(60, _most_bits(layout, relative)), -_FARTHEST, -1):
         weights = _integer_weights(layout, relative, fraction_bits, constant)
@@ -236,7 +236,7 @@ def _integer_weights(layout: RowLayout, relative: Any, fraction_bits: int, const
 
 
 def _fits(layout: RowLayout, weights: NDArray[np.float64]) -> bool:
-    """Whether every partial sum of tile @ weights is at most 2⁵³: each group of a row has norm at most 2ᵏ."""
+    """Return whether every partial sum of tile @ weights is at most 2⁵³: each group of a row has norm at most 2ᵏ."""
     most = 1 << (53 - layout.fractional_bits)
     for column in weights.T.tolist():
         if not max(map(abs, column)) <= most:
@@ -289,7 +289,7 @@ def _rule(
 
 
 def _exponent(x: Fraction) -> int:
-    """The integer e with 2^(e−1) < x ≤ 2^e."""
+    """Return the integer e with 2^(e−1) < x ≤ 2^e."""
     e = x.numerator.bit_length() - x.denominator.bit_length()
     while Fraction(2) ** e < x:
         e += 1

@@ -1,4 +1,4 @@
-"""The Gram matrix of rows times √(p(1 − p)), p the logistic function of xᵀθ: the Hessian of the logistic loss at θ.
+"""Sum the Gram matrix of rows times √(p(1 − p)), p the logistic function of xᵀθ: the Hessian of the logistic loss at θ.
 
 A tile holds integer rows q as in `ndis.gram.terms`. The logits xᵀθ are exact products, p is that of
 `ndis.gram.logistic`, and every further operation is elementwise:
@@ -31,7 +31,7 @@ _BELOW = 1.0 - 2.0**-40
 
 
 def halved(layout: RowLayout) -> RowLayout:
-    """The layout of rows times at most ½.
+    """Return the layout of rows times at most ½.
 
     >>> halved(RowLayout(features=2, row_norm_bound=3.0, intercept=1.0)).row_norm_bound
     1.5
@@ -65,7 +65,7 @@ class RuleAccumulator:
         if self._engine is None:
             self._update_on_host(parts, threads)
             return
-        for resident in self._engine.resident(tuple(self._engine.tensor(part) for part in parts)):
+        for resident in self._engine.resident(tuple(self._engine.tensor(piece) for piece in parts)):
             self._update_on_device(self._engine.integer_rows(resident))
 
     def _update_on_host(self, parts: Parts, threads: int | None) -> None:
@@ -88,7 +88,7 @@ class WeightedAccumulator(RuleAccumulator):
     layout : RowLayout
         Of the predictors.
     rule : TermRule
-        The gradient of two classes at θ. Its clip has no part in this.
+        The gradient of two classes at θ. Its clip has no piece in this.
     device : str, optional
     """
 
@@ -110,7 +110,7 @@ class WeightedAccumulator(RuleAccumulator):
         self._gram.merge(other._gram)
 
     def finish(self) -> Gram:
-        """The matrix of all rows so far."""
+        """Return the matrix of all rows so far."""
         return self._gram.finish()
 
     def _rows(self, xp: Any, tile: Any) -> Any:

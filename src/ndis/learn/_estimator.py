@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from ndis._validate import as_scalar
+from ndis._validate import Floats, as_scalar
 from ndis.data import Rows, open_table
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
 from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
-from ndis.learn._records import Floats, in_memory_only, private_rows, private_targets, stated_bound
+from ndis.learn._records import in_memory_only, private_rows, private_targets, stated_bound
 from ndis.ledger import pay
 
 __all__ = ["PrivateEstimator", "calibrated", "one_of"]

@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from ndis._validate import STATE_A_BOUND, Floats
-from ndis.data import open_rows, open_table
-from ndis.data.cells import kind_of, listed_rows, nested_cells, read_cells
-from ndis.data.columns import objects, series_cells, series_table
+from ndis.data import open_rows
+from ndis.data.cells import kind_of, numbers
 from ndis.data.dask import is_dask
+from ndis.data.memory import column_table, is_vector, rows_of_lists, target_table
 from ndis.data.paths import is_paths
 from ndis.errors import ParameterError
 
@@ -74,7 +74,7 @@ def private_rows(estimator: Any, X: Any) -> Any:
     Types and shapes are checked, and no check looks at a value. A cell that is not a number becomes NaN, and the engine
     turns its row into zeros.
     """
-    rows = listed_rows("X", X) if isinstance(X, list | tuple) else _by_type("X", X)
+    rows = rows_of_lists("X", X) if isinstance(X, list | tuple) else _by_type("X", as_array(X))
     shape = getattr(rows, "shape", None)
     if shape is not None and len(shape) != 2:
         remedy = "Reshape your data: one feature is X.reshape(-1, 1)"
@@ -95,58 +95,45 @@ def check_given(estimator: Any, y: Any) -> None:
 
 
 def private_targets(estimator: Any, y: Any) -> Floats:
-    """Return the targets as a float64 vector or matrix. Other cells than numbers become NaN; a text type is refused."""
-    check_given(estimator, y)
-    with np.errstate(all="ignore"):  # a warning would reveal something about the values
-        targets = _typed_targets(y)
-        if targets is None:
-            targets = _by_type("y", y if isinstance(y, list | tuple) else np.asarray(y)).astype(np.float64)
-    if targets.ndim not in (1, 2):
-        raise ParameterError("y", "have one or two dimensions", f"{targets.ndim} dimension(s)")
-    return np.asarray(targets)
+    """Return the targets as a float64 vector or matrix. Other cells than numbers become NaN; a text type is refused.
 
-
-def _typed_targets(y: Any) -> Floats | None:
-    """Read targets in a container whose columns have types, which are public; None if it has none.
-
-    Another type than numbers and booleans is refused before a cell is read. Lists and arrays of objects are read cell
-    by cell.
-
-    >>> _typed_targets(np.array(["low", "high"]))
+    >>> private_targets(None, np.array(["low", "high"]))
     Traceback (most recent call last):
     ...
     ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
     """
-    if isinstance(y, np.ndarray) and y.dtype.kind in "UST":
-        _refuse_target_type(kind_of(y.dtype))
-    series = series_table(y)
-    if series is None and (not hasattr(y, "columns") or len(y.shape) != 2):
-        return None
-    frame = open_table(y if series is None else series)
-    for kind in frame.refused.values():
-        _refuse_target_type(kind)
-    (targets,) = frame.matrix().arrays()
-    return targets if series is None else targets[:, 0]
+    check_given(estimator, y)
+    given = as_array(y)
+    if getattr(given, "ndim", 1) not in (1, 2):
+        raise ParameterError("y", "have one or two dimensions", f"{given.ndim} dimension(s)")
+    if isinstance(given, np.ndarray) and given.dtype.kind == "f" and given.dtype.itemsize > 8:
+        with np.errstate(all="ignore"):  # a warning would reveal something about the values
+            given = given.astype(np.float64)
+    table = target_table(given)
+    for kind in table.refused.values():
+        raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
+    (targets,) = table.matrix().arrays()
+    return targets[:, 0] if is_vector(given) else targets
 
 
-def _refuse_target_type(kind: str) -> None:
-    raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
+def as_array(data: Any) -> Any:
+    """Return what says that it is an array as one; other data come back unchanged."""
+    known = type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "scipy", "torch")
+    if not known and not hasattr(data, "columns") and hasattr(data, "__array__"):
+        return np.asarray(data)
+    return data
 
 
 def _by_type(name: str, data: Any) -> Any:
-    """Read sequences and arrays of objects or text cell by cell: no record changes how another one is read."""
-    if isinstance(data, list | tuple):
-        return nested_cells(name, data)
-    if not hasattr(data, "dtype") and not hasattr(data, "columns") and hasattr(data, "__array__"):
-        data = np.asarray(data)
+    """Refuse arrays whose type holds no real numbers; arrays of objects and text are read cell by cell."""
     kind = getattr(getattr(data, "dtype", None), "kind", "f")
     if kind == "c":
         raise ParameterError(name, "be real", "complex numbers", "Complex data not supported")
-    if not isinstance(data, np.ndarray) or kind in "fiub":
+    if not isinstance(data, np.ndarray) or kind in "fiubO":
         return data
-    if kind not in "OSU":
+    if kind not in "SU":
         raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
-    return read_cells(data)
+    return data.astype(object)
 
 
 def weighted_records(
@@ -175,13 +162,12 @@ def weighted_records(
 
 def _numbers(weights: Any) -> Floats:
     """Return weights as float64, each cell read on its own; NaN where one is no number. Only a type can be refused."""
-    series = series_cells(weights, numeric=True)
-    if series is not None and series[0] not in ("number", "boolean", "cells"):
-        raise ParameterError("sample_weight", "hold real numbers", series[0])
-    listed = isinstance(weights, list | tuple)
-    array = series[1] if series is not None else objects(weights) if listed else np.asarray(weights)
-    if array.dtype.kind in "OUS":
-        return read_cells(array)
-    if array.dtype.kind not in "fiub":
-        raise ParameterError("sample_weight", "hold real numbers", kind_of(array.dtype))
-    return np.asarray(array, dtype=np.float64)
+    if isinstance(weights, Real):
+        return np.asarray(float(weights))
+    given = as_array(weights)
+    if getattr(given, "ndim", 1) != 1:
+        raise ParameterError("sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)")
+    table = column_table(given)
+    for kind in table.kinds[0] - {"number", "boolean", "cells", "objects", "texts"}:
+        raise ParameterError("sample_weight", "hold real numbers", kind)
+    return np.concatenate([np.empty(0), *(numbers(block[:, 0]) for (block,) in table.read(((0,),)))])

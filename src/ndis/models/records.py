@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data import open_table
-from ndis.data.cells import Floats
-from ndis.data.columns import series_cells
+from ndis.data import Table, open_table
+from ndis.data.cells import Coded, Floats, each_cell, objects
+from ndis.data.memory import column_table, is_vector
 from ndis.errors import ParameterError
 
 __all__ = ["column_of_cells", "read_records"]
@@ -27,7 +27,8 @@ def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]
     """
     if not isinstance(data, tuple) or len(data) != 2:
         raise ParameterError("data", "be a pair (X, y)", type(data).__name__)
-    rows = open_table(data).matrix()
+    labels = data[1] if isinstance(data[1], Table) else column_of_cells(data[1])
+    rows = open_table((data[0], labels)).matrix()
     if rows.widths[1] != 1:
         raise ParameterError("y", "be one column", f"{rows.widths[1]} columns")
     x, y = rows.arrays(most=max_records)
@@ -45,17 +46,34 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
         for i, cell in enumerate(labels):
             array[i] = cell[0] if _holds_one(cell) else cell
         return array
-    series = series_cells(labels, numeric=False)
-    if series is not None:
-        if series[0] not in ("number", "boolean", "text", "cells"):
-            raise ParameterError("y", "hold numbers or text", series[0])
-        return np.asarray(series[1])
+    if type(labels).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow") and is_vector(labels):
+        return _typed_cells(labels)
     array = np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ParameterError("y", "be one column", f"{array.ndim} dimension(s)")
     return array
+
+
+def _typed_cells(column: Any) -> NDArray[Any]:
+    """Return the cells of a series, or of an Arrow array, by its declared type: numbers, texts or objects."""
+    table = column_table(column)
+    (kind,) = table.kinds[0]
+    if kind not in ("number", "boolean", "text", "cells", "objects"):
+        raise ParameterError("y", "hold numbers or text", kind)
+    if kind == "text":  # bytes of Arrow may be no UTF-8
+        return objects([cell for (cells,) in table.cells(((0, False),)) for cell in _texts(cells)])
+    if isinstance(getattr(column, "dtype", None), np.dtype):
+        return np.asarray(column)
+    return objects(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
+
+
+def _texts(cells: Any) -> list[Any]:
+    if isinstance(cells, Coded):
+        values = [*_texts(cells.values), None]
+        return [values[code] for code in cells.codes]
+    return [cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell for cell in each_cell(cells)]
 
 
 def _holds_one(cell: Any) -> bool:

@@ -6,7 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
+import ndis
 from ndis.accountant.moment import ShiftMoment
+from ndis.profile import Group
 
 
 def centred_moment(rate, shift, add, s):
@@ -57,3 +59,12 @@ def test_a_table_that_grows_keeps_its_values():
     before = law.centred(points[:2])[0]
     law.centred(points)
     assert (law.centred(points[:2])[0] == before).all()
+
+
+def test_a_rate_next_to_one_loses_no_digits():
+    """1 − q + q w is a sum of two small numbers if q is near 1 and w is near 0; the certificate has this log δ."""
+    release = Group(
+        ndis.GaussianPair.from_ratios(1.0, shift=5.913984431466706), rates=(0.9999999568748027,), count=53_283
+    )
+    value = ndis.PrivacyProfile(groups=[release]).log_delta(788760.5343039732, order="add")
+    assert value == pytest.approx(-10.431847382554, abs=1e-11)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.sketches import PLAIN
-from ndis.data.opening import open_source
+from ndis.data.opening import open_table
 from ndis.errors import ParameterError
 from ndis.gram import Gram, exact_gram
 
@@ -53,7 +53,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(ending: str, change: st
         np.save(path, rows)
     else:
         path.write_text("\n".join(map(repr, rows[:, 0].tolist())))
-    source = open_source(path, columns="a" if ending == "csv" else None, progress=False)
+    source = open_table(path, columns="a" if ending == "csv" else None, progress=False)
     blocks = source.read(((0,),))
     next(blocks)
     if change == "grows":

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from ndis.data.opening import open_source
+from ndis.data.opening import open_table
 from ndis.errors import ParameterError
 from ndis.gram import Gram, exact_gram, leverage, worst_row
 
@@ -272,7 +272,7 @@ def test_decimals_have_one_value_in_every_source(tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text("\n".join(map(str, exact)))
         floats = [float(x) for x in exact]
         for data in (table, pl.from_arrow(table), tmp_path / "a.parquet"):
-            (blocks,) = zip(*open_source(data, progress=False).read(((0,),)), strict=True)
+            (blocks,) = zip(*open_table(data, progress=False).read(((0,),)), strict=True)
             assert np.concatenate(blocks)[:, 0].tolist() == floats
         found = exact_gram(tmp_path / "a.csv", row_norm_bound=1.0, progress=False, columns="a")
         assert np.array_equal(found.integers, exact_gram(table, row_norm_bound=1.0, progress=False).integers)

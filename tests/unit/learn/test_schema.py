@@ -105,7 +105,7 @@ class TestRidge:
             PrivateRidge(schema=Schema({"region": (0, 1)}, target=("spend", 0, 1))).fit(frame)
         with pytest.raises(ParameterError, match="target must be left out, or 'spend' as the schema says; got 'age'"):
             PrivateRidge(schema=SCHEMA).fit_data(frame, target="age")
-        with pytest.raises(ParameterError, match="column 'spend' must hold numbers .*, as the schema says; got text"):
+        with pytest.raises(ParameterError, match="y must hold numbers or booleans, as the schema says; got text"):
             PrivateRidge(schema=SCHEMA).fit(frame, frame.bought)
 
     def test_a_smaller_norm_bound(self, frame: Any) -> None:

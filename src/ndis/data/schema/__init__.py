@@ -1,4 +1,4 @@
-"""The public knowledge about a table: its columns, their ranges and categories, stated once.
+"""State the public knowledge about a table once: its columns, their ranges and categories.
 
 >>> from ndis.schema import Number, Schema
 >>> schema = Schema({"age": Number(18, 90, fill=40), "region": ["N", "S"]}, target=("spend", 0, 5_000))

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.data.cells import UNKNOWN, Cells, Floats
-from ndis.data.memory import column_table
 from ndis.data.schema.table import open_for
-from ndis.data.table import Table, side_by_side
+from ndis.data.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +30,6 @@ def changed_rows(
     schema: Schema,
     data: Any,
     *,
-    targets: Cells | None = None,
     row_norm_bound: float | None = None,
     kept: Sequence[int] | None = None,
     columns: Any = None,
@@ -41,15 +39,11 @@ def changed_rows(
     """Return how many rows the schema changes. **Private**: release it only with noise.
 
     A row counts once: if a cell is clipped, unknown or missing, the target included, or if the row is beyond the bound.
-    `targets` are the cells of a target that is not among the columns of data in memory. The bound is that of the
-    schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
+    The bound is that of the schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
     """
     bound = schema.row_norm_bound if row_norm_bound is None else row_norm_bound
     chosen = list(range(len(schema.feature_names))) if kept is None else list(kept)
     table = open_for(schema, data, columns=columns, header=header, progress=progress)
-    if targets is not None:
-        both = side_by_side((table, column_table(targets)), "have one target per row", "another number")
-        table = Table(both.kinds, both.cells, names=(*table.names, "") if table.names else (), target_width=1)
     wanted = table.columns_of(schema, target=schema.target is not None)
 
     def count(opened: Table) -> int:
@@ -60,7 +54,7 @@ def changed_rows(
 
 def _changed(schema: Schema, cells: list[Cells], bound: float, kept: list[int]) -> NDArray[np.bool_]:
     columns: list[Any] = [*schema.columns.values(), *([] if schema.target is None else [schema.target])]
-    values = [column.read(part) for column, part in zip(columns, cells, strict=True)]
+    values = [column.read(each) for column, each in zip(columns, cells, strict=True)]
     encoded = [column.encode_values(each) for column, each in zip(columns, values, strict=True)][: len(schema.columns)]
     changed: NDArray[np.bool_] = ~(row_norms(np.concatenate(encoded, axis=1)[:, kept]) <= bound * CORNER)
     for column, each in zip(columns, values, strict=True):
@@ -80,7 +74,7 @@ def row_norms(rows: Floats) -> Floats:
     [5.0]
     """
     total = np.zeros(len(rows))
-    with np.errstate(all="ignore"):  # of this thread only
+    with np.errstate(all="ignore"):  # which is of this thread only
         for column in rows.T:
             total += column * column
     return np.sqrt(total)

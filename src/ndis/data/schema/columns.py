@@ -1,4 +1,4 @@
-"""The kinds of columns of a schema: a number, a date, a category, or true and false.
+"""A column of a schema is a number, a date, a category, or true and false.
 
 `read` turns cells into values: numbers in original units, or the number of a category. NaN marks a missing cell, −1 a
 category that is not listed. `encode` turns values into what the mechanisms see.
@@ -22,7 +22,7 @@ PLACEHOLDER = "?"  # what the template of `ndis schema init` leaves to the user
 
 
 class _AnyColumn:
-    """Base of all kinds of columns."""
+    """This class is the base of all kinds of columns."""
 
     kinds: ClassVar[tuple[str, ...]]
     numeric: ClassVar[bool] = False
@@ -38,15 +38,15 @@ class _AnyColumn:
         return 1.0
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """The names of the encoded columns."""
+        """Return the names of the encoded columns."""
         return (name,)
 
     def read(self, cells: Cells) -> Floats:
-        """Values of the cells, and NaN where a cell is missing."""
+        """Return the values of the cells, and NaN where a cell is missing."""
         raise NotImplementedError  # each kind has its own
 
     def outside(self, values: Floats) -> Any:
-        """Which values are clipped; none that is missing."""
+        """Return which values are clipped; none that is missing."""
         return np.zeros(len(values), dtype=bool)
 
     def encode(self, cells: Cells) -> Floats:
@@ -54,7 +54,7 @@ class _AnyColumn:
         return self.encode_values(self.read(cells))
 
     def encode_values(self, values: Floats) -> Floats:
-        """The same from what `read` found."""
+        """Encode what `read` returned."""
         raise NotImplementedError  # each kind has its own
 
 
@@ -67,7 +67,7 @@ class _Range(_AnyColumn):
 
     @property
     def _ends(self) -> tuple[float, float, float | None]:
-        """Low, high and fill as floats."""
+        """Return low, high and fill as floats."""
         raise NotImplementedError  # each kind has its own
 
     def _check_ends(self) -> None:
@@ -90,12 +90,12 @@ class _Range(_AnyColumn):
         return 0.5 * high - 0.5 * low
 
     def outside(self, values: Floats) -> Any:
-        """Which values are clipped; none that is missing."""
+        """Return which values are clipped; none that is missing."""
         low, high, _ = self._ends
         return (values < low) | (values > high)
 
     def encode_values(self, values: Floats) -> Floats:
-        """The same from what `read` found."""
+        """Encode what `read` returned."""
         low, high, fill = self._ends
         with np.errstate(all="ignore"):
             filled = np.where(np.isnan(values), np.nan if fill is None else fill, values)
@@ -103,13 +103,13 @@ class _Range(_AnyColumn):
             return np.minimum(np.maximum(scaled, -1.0), 1.0).reshape(-1, 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         return {"low": self.low, "high": self.high} | with_fill(self.fill)
 
 
 @dataclass(frozen=True)
 class Number(_Range):
-    """A number with a public range.
+    """A number has a public range.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Number(_Range):
     high: float
     fill: float | None = None
 
-    kinds = ("number", "boolean", "cells", "objects")
+    kinds = ("number", "boolean", "cells", "objects", "texts")
     numeric = True
 
     def __post_init__(self) -> None:
@@ -143,14 +143,14 @@ class Number(_Range):
         return self.low, self.high, self.fill
 
     def read(self, cells: Cells) -> Floats:
-        """Numbers, and NaN where a cell is no finite number."""
-        found = numbers(cells)
-        return np.where(np.isfinite(found), found, np.nan)
+        """Return numbers, and NaN where a cell is no finite number."""
+        values = numbers(cells)
+        return np.where(np.isfinite(values), values, np.nan)
 
 
 @dataclass(frozen=True)
 class Boolean(_AnyColumn):
-    """True or false: booleans, 0 and 1, or the texts true, false, yes, no, t, f, y and n in capitals or not.
+    """A boolean is true or false: booleans, 0 and 1, or the texts true, false, yes, no, t, f, y, n in any case.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class Boolean(_AnyColumn):
 
     fill: bool | None = None
 
-    kinds = ("number", "boolean", "text", "cells", "objects")
+    kinds = ("number", "boolean", "text", "cells", "objects", "texts")
     centre = 0.5
     half_width = 0.5
     values = (False, True)
@@ -175,25 +175,25 @@ class Boolean(_AnyColumn):
             raise ParameterError("fill", "be true or false", repr(self.fill))
 
     def read(self, cells: Cells) -> Floats:
-        """1 and 0, and NaN where a cell is neither true nor false."""
+        """Return 1 and 0, and NaN where a cell is neither true nor false."""
         return truths(cells)
 
     def encode_values(self, values: Floats) -> Floats:
-        """The same from what `read` found."""
+        """Encode what `read` returned."""
         return (2.0 * self.codes(values) - 1.0).reshape(-1, 1)
 
     def codes(self, values: Floats) -> Floats:
-        """0 and 1, or NaN, from what `read` found."""
+        """0 and 1, or NaN, from what `read` returned."""
         return np.where(np.isnan(values), np.nan if self.fill is None else float(self.fill), values)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         return {"type": "boolean"} | with_fill(self.fill)
 
 
 @dataclass(frozen=True)
 class Date(_Range):
-    """A date, or a date and time, with a public range. It counts in days; a time with a zone counts in UTC.
+    """A date, or a date and time, has a public range. It counts in days; a time with a zone counts in UTC.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class Date(_Range):
     high: date
     fill: date | None = None
 
-    kinds = ("date", "text", "cells", "objects")
+    kinds = ("date", "text", "cells", "objects", "texts")
 
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
@@ -226,11 +226,11 @@ class Date(_Range):
         return day_number(self.low), day_number(self.high), None if self.fill is None else day_number(self.fill)
 
     def number(self) -> Number:
-        """The same range in days since 1970-01-01."""
+        """Return the same range in days since 1970-01-01."""
         return Number(*self._ends)
 
     def read(self, cells: Cells) -> Floats:
-        """Days since 1970-01-01, and NaN where a cell is no date."""
+        """Return days since 1970-01-01, and NaN where a cell is no date."""
         return days(cells)
 
 
@@ -255,33 +255,33 @@ class Category(_AnyColumn):
     values: tuple[Any, ...]
     fill: Any = None
 
-    kinds = ("number", "boolean", "text", "cells", "objects")
+    kinds = ("number", "boolean", "text", "cells", "objects", "texts")
 
     def __post_init__(self) -> None:
         given: Any = self.values
         if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
             raise ParameterError("values", "be a list of categories", repr(given))
         values = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
-        found = [text_of(value) if isinstance(value, str | int) else None for value in values]
-        if not found or not all(found):
+        texts = [text_of(value) if isinstance(value, str | int) else None for value in values]
+        if not texts or not all(texts):
             raise ParameterError("values", "be texts, whole numbers or booleans, at least one", repr(given))
-        if len(set(found)) < len(found):
+        if len(set(texts)) < len(texts):
             raise ParameterError("values", "name each category once", repr(given))
         object.__setattr__(self, "values", values)
-        if self.fill is not None and text_of(self.fill) not in found:
+        if self.fill is not None and text_of(self.fill) not in texts:
             raise ParameterError("fill", "be one of the categories", repr(self.fill))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The values as texts."""
+        """Return the values as texts."""
         return tuple(str(text_of(value)) for value in self.values)
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """The names of the encoded columns."""
+        """Return the names of the encoded columns."""
         return tuple(f"{name}={text}" for text in self.texts)
 
     def read(self, cells: Cells) -> Floats:
-        """The number of each cell's category, counted from 0; −1 where it is not listed, NaN where it is missing."""
+        """Return the number of each cell's category from 0 on; −1 where it is not listed, NaN where it is missing."""
         place = dict.fromkeys(sorted(MISSING), math.nan)
         for i, text in enumerate(self.texts):
             if text.lower() in ("true", "false"):  # a boolean is written in several ways
@@ -291,7 +291,7 @@ class Category(_AnyColumn):
         return words(cells, place)
 
     def encode_values(self, values: Floats) -> Floats:
-        """One column per value; a row of zeros where a cell is not listed, of NaN where it is missing without fill."""
+        """Return one column per value; zeros where a cell is not listed, NaN where it is missing without fill."""
         count = len(self.values)
         rows = np.concatenate([np.eye(count), np.zeros((1, count)), np.full((1, count), np.nan)])
         filled = self._filled(values)
@@ -300,7 +300,7 @@ class Category(_AnyColumn):
         )
 
     def codes(self, values: Floats) -> Floats:
-        """The number of the category from what `read` found; NaN where it is not listed, or missing without fill."""
+        """Return the number of the category; NaN where a cell is not listed, or missing without fill."""
         filled = self._filled(values)
         return np.where(filled == UNKNOWN, np.nan, filled)
 
@@ -309,7 +309,7 @@ class Category(_AnyColumn):
         return np.where(np.isnan(values), fill, values)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         return {"categories": list(self.values)} | with_fill(self.fill)
 
 
@@ -317,7 +317,7 @@ Column = Number | Boolean | Date | Category
 
 
 def finite(name: str, value: Any) -> float:
-    """A public number."""
+    """Check a public number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise ParameterError(name, "be a number", repr(value))
     try:

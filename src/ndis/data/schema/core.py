@@ -1,4 +1,4 @@
-"""A schema: the public knowledge about a table, stated once.
+"""A schema states the public knowledge about a table once.
 
 A schema names the columns, with the range of each number and the list of each category. It never looks at data: a range
 or a category that was read from private rows would leak them. `Schema` turns rows as people have them (units, text,
@@ -20,6 +20,7 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -40,7 +41,7 @@ __all__ = ["Schema"]
 
 @dataclass(frozen=True, init=False)
 class Schema:
-    """The public knowledge about a table: its columns, their ranges and categories, and the target.
+    """A schema states what is public about a table: its columns, their ranges and categories, and the target.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ class Schema:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the encoded feature columns."""
+        """Return the names of the encoded feature columns."""
         return tuple(label for name, column in self.columns.items() for label in column.labels(name))
 
     @property
@@ -126,7 +127,7 @@ class Schema:
         return self.target.values if isinstance(self.target, Category | Boolean) else ()
 
     def against_first(self) -> list[int]:
-        """Numbers of the encoded columns without the first of each category: independent of a constant column.
+        """Return the numbers of the encoded columns without the first of each category, which a constant makes up for.
 
         >>> Schema({"age": (18, 90), "region": ["N", "S", "W"]}).against_first()
         [0, 2, 3]
@@ -147,7 +148,7 @@ class Schema:
         return own | ({"target_bound": 1.0} if isinstance(self.target, Number) else {})
 
     def needed_target(self) -> str:
-        """The name of the target, or a refusal."""
+        """Return the name of the target, or refuse."""
         if self.target_name is None:
             remedy = 'in Python target=("spend", 0, 5_000), or schema.with_target("spend") if it is a column; '
             remedy += 'in TOML [target] with name = "spend", low = 0 and high = 5000'
@@ -166,11 +167,11 @@ class Schema:
         if name not in self.columns:
             rule = f"be a column of the schema, one of {', '.join(map(repr, self.columns))}"
             raise ParameterError("target", rule, repr(name))
-        rest = {key: column for key, column in self.columns.items() if key != name}
-        if not rest:
-            raise ParameterError("target", "leave a column beside it", repr(name))
-        bound = self.row_norm_bound if self.row_norm_bound < math.sqrt(len(rest)) else None
-        return Schema(rest, target=(name, self.columns[name]), row_norm_bound=bound)
+        others = {key: column for key, column in self.columns.items() if key != name}
+        if not others:
+            raise ParameterError("target", "leave another column", repr(name))
+        bound = self.row_norm_bound if self.row_norm_bound < math.sqrt(len(others)) else None
+        return Schema(others, target=(name, self.columns[name]), row_norm_bound=bound)
 
     # ------------------------------------------------------------------ rows
 
@@ -211,25 +212,25 @@ class Schema:
         return opened.encoded(self, target=target)
 
     def encode(self, data: Any) -> Floats:
-        """The feature columns of rows in memory, encoded: a frame, an Arrow table, a mapping of columns, or an array.
+        """Encode the feature columns of rows in memory: a frame, an Arrow table, a mapping of columns, or an array.
 
         A column that the schema names and the data lack is refused by name. Other columns are left alone.
         """
         return open_for(self, data).encoded(self, target=False).matrix().arrays()[0]
 
     def encode_cells(self, cells: Sequence[Cells]) -> Floats:
-        """The same from one array of cells per column, in the order of the schema."""
-        blocks = [column.encode(part) for column, part in zip(self.columns.values(), cells, strict=True)]
+        """Encode one array of cells per column, in the order of the schema."""
+        blocks = [column.encode(each) for column, each in zip(self.columns.values(), cells, strict=True)]
         return np.concatenate(blocks, axis=1)
 
     def encode_target(self, data: Any) -> Floats:
-        """The target column of rows in memory: in [−1, 1] for a number, the number of its class for a category."""
+        """Encode the target column of rows in memory: a number in [−1, 1], a category as the number of its class."""
         opened = open_for(self, data)
         blocks = opened.cells(opened.columns_of(self, target=True, features=False))
         return np.concatenate([np.empty(0), *(self.encode_target_cells(cells) for (cells,) in blocks)])
 
     def encode_target_cells(self, cells: Cells) -> Floats:
-        """The same from an array of cells."""
+        """Encode an array of cells of the target."""
         self.needed_target()
         if isinstance(self.target, Number):
             return self.target.encode(cells).ravel()
@@ -237,7 +238,7 @@ class Schema:
         return self.target.codes(self.target.read(cells))
 
     def decode(self, encoded: Any) -> Floats:
-        """Encoded rows in original units, one column per encoded column; a category stays in columns of 0 and 1.
+        """Return encoded rows in original units, one column per encoded column; a category stays in columns of 0 and 1.
 
         >>> Schema({"age": (18, 90)}).decode([[0.0], [1.0]]).ravel().tolist()
         [54.0, 90.0]
@@ -253,14 +254,42 @@ class Schema:
     def preview(self, rows: Any, *, columns: Any = None, header: bool = False) -> Preview:
         """Show the effect of the schema on **public or synthetic** rows: shares clipped, missing, unknown; norms.
 
-        A preview of private rows leaks them. `ndis.mechanisms.rows.clipped_count` counts clipped rows of private data
-        with noise.
+        A preview of private rows leaks them. `clipped_count` counts clipped rows of private data with noise.
 
-        >>> found = Schema({"age": (18, 90)}).preview({"age": [17, 20, 50, None]})
-        >>> found.columns[0].clipped, found.columns[0].missing
+        >>> shown = Schema({"age": (18, 90)}).preview({"age": [17, 20, 50, None]})
+        >>> shown.columns[0].clipped, shown.columns[0].missing
         (0.25, 0.25)
         """
         return preview(self, rows, columns=columns, header=header)
+
+    def clipped_count(self, data: Any, *, epsilon: float, delta: float, **how: Any) -> Any:
+        """Release a noisy count of the rows of private data that this schema changes.
+
+        A row counts if a cell, the target included, is clipped to its range, missing, or of no listed category, or if
+        the encoded row is beyond the norm bound. One record moves the count by at most 1.
+
+        Parameters
+        ----------
+        data : as for `table`
+        epsilon, delta : float
+            The guarantee.
+        how : optional
+            `row_norm_bound`, `adjacency`, `columns`, `header`, `progress`, `random_state`, `ledger` and `slot`, as for
+            the release of a mechanism.
+
+        Returns
+        -------
+        GaussianRelease
+            `values` holds the count, `noise_variance` its variance, and `receipt` what is guaranteed.
+
+        Examples
+        --------
+        >>> release = Schema({"age": (18, 90)}).clipped_count({"age": [30, 95, 40, 12] * 1000}, epsilon=1.0, delta=1e-6)
+        >>> bool(1900 < release.values[0] < 2100), release.receipt.private
+        (True, True)
+        """
+        mechanisms = import_module("ndis.mechanisms.rows")  # it lies above, so it is met by its name only
+        return mechanisms.clipped_count(data, self, epsilon=epsilon, delta=delta, **how)
 
     def transformer(self) -> SchemaTransformer:
         """The scikit-learn step that encodes rows; it learns nothing, so it leaks nothing.
@@ -303,7 +332,7 @@ class Schema:
         return matrix, np.concatenate([np.zeros(p), [target_centre]])
 
     def in_units(self, coefficients: Any, intercept: Any) -> tuple[Floats, Floats]:
-        """Coefficients and intercept of encoded columns as those of the original ones, target included.
+        """Return coefficients and intercept of encoded columns as those of the original ones, target included.
 
         Parameters
         ----------
@@ -326,26 +355,26 @@ class Schema:
             raise ParameterError("coefficients", rule, f"shape {given.shape}", "leave out the weight of a constant")
         slopes = (given.T if column else given) / half_width
         constant = np.asarray(intercept, dtype=np.float64) - slopes @ centre
-        found = slopes * target_width
-        return found.T if column else found, constant * target_width + target_centre
+        scaled = slopes * target_width
+        return scaled.T if column else scaled, constant * target_width + target_centre
 
     # ------------------------------------------------------------------ out and in
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for TOML."""
-        found: dict[str, Any] = {"columns": {name: column.to_dict() for name, column in self.columns.items()}}
+        """Return plain values, for TOML."""
+        stated: dict[str, Any] = {"columns": {name: column.to_dict() for name, column in self.columns.items()}}
         if self.target_name is not None and self.target is not None:
-            found["target"] = {"name": self.target_name} | self.target.to_dict()
+            stated["target"] = {"name": self.target_name} | self.target.to_dict()
         if self.row_norm_bound != math.sqrt(len(self.columns)):
-            found["row_norm_bound"] = self.row_norm_bound
-        return found
+            stated["row_norm_bound"] = self.row_norm_bound
+        return stated
 
     @classmethod
-    def from_dict(cls, found: Any) -> Schema:
+    def from_dict(cls, stated: Any) -> Schema:
         """The schema that `to_dict` wrote; anything else is refused."""
-        if not isinstance(found, dict) or not found.keys() <= {"columns", "target", "row_norm_bound"}:
+        if not isinstance(stated, dict) or not stated.keys() <= {"columns", "target", "row_norm_bound"}:
             raise ParameterError("schema", "have columns, and perhaps target and row_norm_bound", "something else")
-        return cls(found.get("columns", {}), target=found.get("target"), row_norm_bound=found.get("row_norm_bound"))
+        return cls(stated.get("columns", {}), target=stated.get("target"), row_norm_bound=stated.get("row_norm_bound"))
 
     def to_toml(self, path: str | os.PathLike[str] | None = None) -> str:
         """The schema as TOML text, written to `path` as well if one is given.
@@ -356,11 +385,15 @@ class Schema:
         "region" = { categories = ["N", "S"] }
         <BLANKLINE>
         """
-        found = self.to_dict()
-        lines = [f"row_norm_bound = {found['row_norm_bound']!r}", ""] if "row_norm_bound" in found else []
-        lines += ["[columns]", *(f"{quoted(name)} = {toml_value(spec)}" for name, spec in found["columns"].items()), ""]
-        if "target" in found:
-            lines += ["[target]", *(f"{key} = {toml_value(value)}" for key, value in found["target"].items()), ""]
+        stated = self.to_dict()
+        lines = [f"row_norm_bound = {stated['row_norm_bound']!r}", ""] if "row_norm_bound" in stated else []
+        lines += [
+            "[columns]",
+            *(f"{quoted(name)} = {toml_value(spec)}" for name, spec in stated["columns"].items()),
+            "",
+        ]
+        if "target" in stated:
+            lines += ["[target]", *(f"{key} = {toml_value(value)}" for key, value in stated["target"].items()), ""]
         text = "\n".join(lines)
         if path is not None:
             write_file(path, text.encode(), name="path")
@@ -387,7 +420,7 @@ class Schema:
 
     @classmethod
     def from_toml(cls, source: str | os.PathLike[str]) -> Schema:
-        """The schema in a TOML file.
+        """Read the schema in a TOML file.
 
         >>> import tempfile, pathlib
         >>> with tempfile.TemporaryDirectory() as place:
@@ -397,10 +430,10 @@ class Schema:
         ('age',)
         """
         try:
-            found = tomllib.loads(Path(source).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError):
+            stated = tomllib.loads(Path(source).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:  # the last if it is nested a thousand times
+            if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError | RecursionError):
                 raise ParameterError("schema", "be a TOML file", f"{str(source)!r}: {error}") from error
             why = getattr(error, "strerror", None) or "a name that is no path"
             raise ParameterError("schema", "be a readable file", f"{str(source)!r}: {why}") from error
-        return cls.from_dict(found)
+        return cls.from_dict(stated)

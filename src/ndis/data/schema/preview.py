@@ -9,13 +9,13 @@ import numpy as np
 
 from ndis._text import html_table, text_table
 from ndis.data.cells import UNKNOWN, Floats
-from ndis.data.schema.changed import CORNER, changed_rows, is_listed, row_norms
+from ndis.data.schema.changed import CORNER, is_listed, row_norms
 from ndis.data.schema.table import open_for
 
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
-__all__ = ["ColumnPreview", "Preview", "changed_rows", "preview"]
+__all__ = ["ColumnPreview", "Preview", "preview"]
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 _HEAD = ("column", "clipped", "unlisted", "missing")
@@ -23,7 +23,7 @@ _HEAD = ("column", "clipped", "unlisted", "missing")
 
 @dataclass(frozen=True)
 class ColumnPreview:
-    """Shares of the cells of one column: clipped to the range, of no listed category, missing."""
+    """These shares of the cells of one column are clipped to the range, of no listed category, missing."""
 
     name: str
     clipped: float
@@ -69,19 +69,19 @@ class Preview:
 
     @property
     def quantiles(self) -> dict[float, float]:
-        """Quantiles of the norms of encoded rows."""
-        found = np.quantile(self.norms, QUANTILES) if len(self.norms) else np.full(len(QUANTILES), np.nan)
-        return dict(zip(QUANTILES, found.tolist(), strict=True))
+        """Return quantiles of the norms of encoded rows."""
+        values = np.quantile(self.norms, QUANTILES) if len(self.norms) else np.full(len(QUANTILES), np.nan)
+        return dict(zip(QUANTILES, values.tolist(), strict=True))
 
     def cells(self) -> list[list[str]]:
-        """The header and the rows of the table, as text."""
+        """Return the header and the rows of the table, as text."""
         shares = [
             [c.name, *(f"{100 * share:.1f}%" for share in (c.clipped, c.unknown, c.missing))] for c in self.columns
         ]
         return [list(_HEAD), *shares]
 
     def notes(self) -> list[str]:
-        """Sentences about whole rows."""
+        """Return sentences about whole rows."""
         words = ("least", "quarter", "half", "three quarters", "95%", "largest")
         norms = ", ".join(f"{word} {value:.4g}" for word, value in zip(words, self.quantiles.values(), strict=True))
         beyond = (
@@ -130,7 +130,7 @@ def preview(schema: Schema, rows: Any, *, columns: Any, header: bool) -> Preview
     norms: list[Floats] = []
     count = emptied = 0
     for cells in table.cells(table.columns_of(schema, target=target)):
-        values = [column.read(part) for column, part in zip(wanted.values(), cells, strict=True)]
+        values = [column.read(each) for column, each in zip(wanted.values(), cells, strict=True)]
         for total, each, column in zip(totals, values, wanted.values(), strict=True):
             total += [column.outside(each).sum(), ((each == UNKNOWN) & is_listed(column)).sum(), np.isnan(each).sum()]
         length = row_norms(schema.encode_cells(cells[: len(schema.columns)]))

@@ -1,4 +1,4 @@
-"""Specifications of columns by the user, in Python or TOML, and a schema as TOML."""
+"""Read specifications of columns by the user, in Python or TOML, and write a schema as TOML."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["as_column", "as_name", "as_target", "quoted", "toml_value"]
 
 
 def as_name(name: Any) -> str:
-    """The name of a column."""
+    """Check the name of a column."""
     if not isinstance(name, str) or not name or not name.isprintable():
         raise ParameterError("columns", "have names that are printable texts", repr(name))
     return name
 
 
 def as_column(name: str, spec: Any) -> Column:
-    """The specification of a column by the user, as a `Column`.
+    """Turn the specification of a column by the user into a `Column`.
 
     >>> as_column("age", (18, 90)), as_column("member", bool)
     (Number(low=18.0, high=90.0, fill=None), Boolean(fill=None))
@@ -71,9 +71,9 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     if target is None:
         return None, None
     if isinstance(target, Mapping):
-        rest = dict(target)
-        name = as_name(rest.pop("name", None))
-        column = as_column(name, rest)
+        others = dict(target)
+        name = as_name(others.pop("name", None))
+        column = as_column(name, others)
     elif isinstance(target, tuple) and len(target) == 3:
         name = as_name(target[0])
         column = as_column(name, target[1:])
@@ -88,7 +88,7 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
 
 
 def quoted(text: str) -> str:
-    """A text as TOML.
+    """Write a text as TOML.
 
     >>> quoted('a "b"')
     '"a \\\\"b\\\\""'
@@ -97,13 +97,13 @@ def quoted(text: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A plain value as TOML.
+    """Write a plain value as TOML.
 
     >>> toml_value({"low": 1.0, "fill": True})
     '{ low = 1.0, fill = true }'
     """
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {toml_value(part)}" for key, part in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {toml_value(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     if isinstance(value, bool):

@@ -76,7 +76,7 @@ class SchemaTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.schema.encode(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the encoded columns, such as ``region=N``."""
+        """Return the names of the encoded columns, such as ``region=N``."""
         return np.array(self.schema.feature_names, dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -17,6 +17,7 @@ _LINES = {
     "date": '{ low = "?", high = "?" }',
     "cells": '{ low = "?", high = "?" }',
     "objects": '{ low = "?", high = "?" }',
+    "texts": '{ low = "?", high = "?" }',
 }
 _HEAD = """\
 # What is public about this table. Replace every "?" by what is known without looking at the data: a range or a category
@@ -74,14 +75,14 @@ def template(data: Any, *, columns: Any = None, header: bool = False, target: st
     if target is not None and target not in kinds:
         raise ParameterError("target", "be a column of the data", repr(target))
     lines = [_HEAD + "[columns]"]
-    for name, found in kinds.items():
+    for name, stored in kinds.items():
         if name == target:
             continue
-        kind = next(iter(found)) if len(found) == 1 else "cells"
-        note = "" if kind in ("cells", "objects") else f"  # {kind}"
+        kind = next(iter(stored)) if len(stored) == 1 else "cells"
+        note = "" if kind in ("cells", "objects", "texts") else f"  # {kind}"
         lines.append(f"{quoted(name)} = {_LINES[kind]}{note}" if kind in _LINES else f"# {quoted(name)}: {kind}")
     if target is not None:
         lines += ["", "[target]", f"name = {quoted(target)}"]
-        rest = ['categories = ["?"]'] if kinds[target] == {"text"} else ['low = "?"', 'high = "?"']
-        lines += ['type = "boolean"'] if kinds[target] == {"boolean"} else rest
+        bounds = ['categories = ["?"]'] if kinds[target] == {"text"} else ['low = "?"', 'high = "?"']
+        lines += ['type = "boolean"'] if kinds[target] == {"boolean"} else bounds
     return "\n".join([*lines, "" if target is not None else "\n" + _NO_TARGET])

@@ -28,7 +28,8 @@ ALLOWED: dict[str, str] = {
         "np.where np.isnan np.isfinite np.minimum np.maximum np.sqrt np.errstate .astype .view",
     "a copy, a shape or a constant; it looks at no value":
         "np.append np.arange np.array np.asarray np.ascontiguousarray np.concatenate np.datetime_data np.dtype "
-        "np.empty np.eye np.frombuffer np.full np.iinfo np.stack np.zeros .copy .ravel .reshape .tolist .item np.packbits",
+        "np.empty np.eye np.frombuffer np.full np.iinfo np.stack np.zeros .copy .ravel .reshape .tolist .item "
+        "np.packbits",
     "counts and places, as integers; a cell adds its own":
         "np.cumsum np.flatnonzero .any .sum .count",
     "Arrow by type: binary with 64-bit offsets, so nothing overflows; safe=False or null for numbers":
@@ -47,7 +48,8 @@ ALLOWED: dict[str, str] = {
         "float.__float__ int.__int__ str.__str__ str.strip bytes.decode date.toordinal datetime.astimezone "
         "datetime.fromisoformat datetime.toordinal math.isfinite .fullmatch .sub .lower .bit_length .encode",
     "lines of CSV as bytes: no decoding but of the names in a public header":
-        ".find .rfind .removeprefix .removesuffix .replace .read .readline .open .seek .tell .stat .decode .strip csv.reader",
+        ".find .rfind .removeprefix .removesuffix .replace .read .readline .open .seek .tell .stat .decode .strip "
+        "csv.reader",
     "public names, words and containers":
         ".add .append .pop .get .items .values .keys .index .setdefault .fromkeys .join .isprintable .isdecimal "
         ".lstrip .startswith .title .upper re.compile .__setattr__ .insert",

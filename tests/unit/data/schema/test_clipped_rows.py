@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.data.schema.preview import changed_rows
+from ndis.data.schema.changed import changed_rows
 from ndis.errors import ParameterError
 from ndis.learn import PrivateLinearRegression
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import ndis
-from ndis.data.opening import open_source
+from ndis.data.opening import open_table
 from ndis.data.schema.template import template
 from ndis.errors import ParameterError
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
@@ -106,7 +106,7 @@ def test_decimals_are_the_nearest_floats_in_every_container() -> None:
     for kind in (pa.decimal32(5, 2), pa.decimal128(20, 2), pa.decimal256(60, 2)):
         array = pa.array(cells, kind)
         for data in (pa.table({"a": array}), _pandas_arrow(array).to_frame(), pl.Series("a", cells).to_frame()):
-            source = open_source(data)
+            source = open_table(data)
             (block,) = next(iter(source.read(((0,),))))
             assert np.array_equal(block.ravel(), [0.3, np.nan, 2.5], equal_nan=True)
         for targets in (array, _pandas_arrow(array)):

@@ -84,7 +84,7 @@ class TestTarget:
             self.SCHEMA.with_target("height")
         with pytest.raises(ParameterError, match="target must be left out, or 'cost' as the schema says; got 'age'"):
             self.SCHEMA.with_target("cost").with_target("age")
-        with pytest.raises(ParameterError, match="target must leave a column beside it"):
+        with pytest.raises(ParameterError, match="target must leave another column"):
             Schema({"age": (0, 10)}).with_target("age")
         with pytest.raises(ParameterError, match=r"schema must have a target; got none; .*in TOML \[target\]"):
             self.SCHEMA.needed_target()
