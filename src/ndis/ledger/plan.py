@@ -12,7 +12,7 @@ from ndis._rounding import up
 from ndis._validate import Adjacency, as_count
 from ndis.dominance import Dominance, dominates
 from ndis.errors import BudgetError, ParameterError
-from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, plus, smallest_upper, units_up
+from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, minus, plus, smallest_upper, units_up
 from ndis.profile import PrivacyProfile
 
 __all__ = ["Slot", "SlotPlan"]
@@ -111,6 +111,11 @@ class SlotPlan:
             raise BudgetError(f"slot {slot!r} is used up: all {count} releases are spent; left: {left or 'nothing'}")
         used[slot] = used.get(slot, 0) + 1
         return {"used": used, "failure": plus(totals["failure"], cost["failure"])}
+
+    def give_back(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Count one release of the slot less."""
+        used = {**totals["used"], cost["slot"]: totals["used"][cost["slot"]] - 1}
+        return {"used": used, "failure": minus(totals["failure"], cost["failure"])}
 
     def failure(self, totals: Totals) -> float:
         """Add up the failure probabilities that were spent, rounded up."""
