@@ -44,7 +44,7 @@ def on_behalf(*, by: str | None = None, purpose: str | None = None) -> Iterator[
     >>> import tempfile, ndis
     >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     ledger = Ledger.create(f"{place}/b.db", epsilon=3.0, delta=1e-6, kind="shifts", data_name="visits")
+    ...     ledger = ndis.Ledger.create(f"{place}/b.db", epsilon=3.0, delta=1e-6, kind="shifts")
     ...     with ndis.ledger.on_behalf(by="research", purpose="monthly report"):
     ...         release = ledger.release(None, mechanism, 3.0)
     ...     ledger.report().to_dict()["entries"][0]["purpose"]

@@ -202,7 +202,7 @@ class Store:
         if not os.access(self.path.resolve().parent, os.W_OK):
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: its folder is read-only")
         _refuse_network(self.path)
-        with self._connection(write=True) as connection:
+        with self._connection() as connection:
             connection.execute("PRAGMA journal_mode = DELETE")  # a file of an earlier version may have a log
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -244,10 +244,10 @@ class Store:
             copy.close()
 
     @contextmanager
-    def _connection(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+    def _connection(self) -> Iterator[sqlite3.Connection]:
         """Open a connection for one call, and check that the file is a ledger. SQLite's errors become its own."""
         try:
-            uri = f"{self.path.resolve().as_uri()}?mode={'rw' if write else 'ro'}"
+            uri = f"{self.path.resolve().as_uri()}?mode=rw"  # SQLite only reads if the user may not write
             connection = sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
         except sqlite3.Error as error:
             raise LedgerError(f"the ledger {str(self.path)!r} could not be opened: {error}") from error
@@ -259,8 +259,8 @@ class Store:
             raise LedgerError("an entry of the ledger was refused: its number or its reservation is used") from error
         except sqlite3.Error as error:
             remedy = ""
-            if not write and "readonly" in str(error):
-                remedy = "; a writer died in mid-entry, or the file is of an earlier version: open it once as a writer"
+            if "readonly" in str(error):  # for a reader with a journal or a log that only a writer can put away
+                remedy = "; a writer died, or the file is of an earlier version: whoever may write must open it once"
             raise LedgerError(f"the ledger {str(self.path)!r} could not be read or written: {error}{remedy}") from error
         finally:
             with contextlib.suppress(sqlite3.Error):  # after a full disk; the journal keeps what was there
