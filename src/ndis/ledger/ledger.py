@@ -405,7 +405,7 @@ class Ledger:
         """Copy the ledger to a new file, consistent at one moment."""
         self._store.backup(path)
 
-    def verify(self, *, heads: Mapping[int, str] | Iterable[tuple[int, str]] = ()) -> int:
+    def verify(self, *, heads: Mapping[int, str] | Iterable[tuple[int, str]] | None = None) -> int:
         """Check the whole file again and return the number of entries.
 
         The chain must fit together, and every total must follow from the entries. Every request must be within its
@@ -422,7 +422,7 @@ class Ledger:
         LedgerError
             With the number of the first entry that does not fit.
         """
-        given = heads.items() if isinstance(heads, Mapping) else heads
+        given = heads.items() if isinstance(heads, Mapping) else heads or ()
         return verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
 
     # ------------------------------------------------------------------ inside

@@ -104,17 +104,25 @@ class GramMechanism(RowMechanism["GramRelease"]):
         return cls(noise_std=scale, epsilon=epsilon, delta=delta, adjacency=adjacency, **bounds_of(layout))
 
     @classmethod
-    def with_noise(cls, *, noise_std: float, delta: float, adjacency: Adjacency = "add-remove", **row: Any) -> Self:
+    def with_noise(
+        cls,
+        *,
+        noise_std: float,
+        delta: float,
+        row_norm_bound: float,
+        adjacency: Adjacency = "add-remove",
+        target_bound: float | None = None,
+        intercept: float | None = None,
+        fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
+    ) -> Self:
         """Make the mechanism with this noise. Its `target_epsilon` is what the certified profile gives at `delta`.
-
-        `row` are the parameters of the class that bound a row.
 
         >>> import ndis
         >>> mechanism = ndis.GramMechanism.with_noise(noise_std=10.0, delta=1e-6, row_norm_bound=2.0)
         >>> round(mechanism.target_epsilon, 6)
         1.765648
         """
-        layout = row_bounds(**row)
+        layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
         squared = squared_sensitivity(layout, as_adjacency(adjacency))
         profile = shift_profile(root_up(squared / Fraction(as_within("noise_std", noise_std, 200)) ** 2), adjacency)
         epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)

@@ -12,7 +12,7 @@ from ndis.data import Rows, open_rows
 from ndis.data.schema.changed import changed_rows
 from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
-from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout, exact_gram
+from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.engine import opened_rows
 from ndis.gram.layout import layout_for
 from ndis.gram.poisson import PoissonRows
@@ -30,10 +30,7 @@ Released = TypeVar("Released")
 
 
 def row_bounds(
-    row_norm_bound: float | None,
-    target_bound: float | None = None,
-    intercept: float | None = None,
-    fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
+    row_norm_bound: float | None, target_bound: float | None, intercept: float | None, fractional_bits: int
 ) -> RowLayout:
     """Lay out a row of one feature, and of one target if there are any: enough to check and add up the bounds."""
     if row_norm_bound is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ndis._search import smallest_safe
 from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size
@@ -23,6 +23,9 @@ from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.rows import bounds_of, row_bounds
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
+
+if TYPE_CHECKING:
+    from ndis.mechanisms.projection import SketchMechanism
 
 __all__ = ["Curves", "ProjectionLaw", "certified_delta", "mean_shift", "smallest_ridge"]
 
@@ -80,6 +83,11 @@ class ProjectionLaw:
         object.__setattr__(self, "ridge", ridge)
         for name, value in self.layout.items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, mechanism: SketchMechanism) -> ProjectionLaw:
+        """Return the law of a mechanism of the package."""
+        return mechanism.law
 
     def at(self, ridge: float) -> Self:
         """Return this law with another ridge."""
