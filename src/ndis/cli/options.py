@@ -44,7 +44,8 @@ class Command(click.Command):
             else:
                 words += word.split(",") if words and words[-1] in pairs and word.count(",") == 1 else [word]
         unread = super().parse_args(ctx, words)
-        ctx.params = {str(param.name): ctx.params[str(param.name)] for param in self.params}  # in the order of the help
+        names = [str(param.name) for param in self.params if param.expose_value]
+        ctx.params = {name: ctx.params[name] for name in names}  # in the order of the help
         return unread
 
 
@@ -157,6 +158,14 @@ def argument(name: str, shown: str, *, required: bool = True) -> click.Argument:
     return click.Argument([name], type=Path, metavar=shown if required else f"[{shown}]", required=required)
 
 
+def _recorded(context: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Record the value with every reservation of the command."""
+    if value is not None:
+        from ndis.ledger import on_behalf
+
+        context.with_resource(on_behalf(**{str(param.name): value}))
+
+
 DATA = argument("data", "DATA")
 BUDGET = (
     option("--epsilon", "ε of the guarantee.", required=True),
@@ -183,6 +192,8 @@ READING = (
     HEADER,
     option("--ledger", "The budget ledger that pays; see 'ndis ledger'.", Path),
     option("--slot", "The slot of the ledger's plan.", str),
+    option("--by", "Who asks, for the record of the ledger.", str, expose_value=False, callback=_recorded),
+    option("--purpose", "What for, for the record of the ledger.", str, expose_value=False, callback=_recorded),
     click.Option(["--progress/--no-progress"], default=None, help="A progress bar (on a terminal unless said)."),
     NULL_JSON,
 )

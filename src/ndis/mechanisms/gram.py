@@ -23,7 +23,7 @@ from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.mechanism import Attained, settle
-from ndis.mechanisms.receipt import Receipt, check_schema, mechanism_of, receipt_of
+from ndis.mechanisms.receipt import Receipt, mechanism_of, receipt_of
 from ndis.mechanisms.releases import GaussianRelease, MomentEstimates, check_columns
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.noise import grid_for
@@ -287,11 +287,8 @@ class GramRelease(GaussianRelease, MomentEstimates):
 
 def _mechanism(receipt: Receipt) -> GramMechanism:
     """Make the mechanism of a receipt, certified."""
-    if receipt.mechanism != GramMechanism.__name__:
-        raise ParameterError("mechanism of the receipt", f"be {GramMechanism.__name__!r}", repr(receipt.mechanism))
     mechanism: GramMechanism
-    mechanism, released = mechanism_of(receipt, GramMechanism)
-    check_schema(released.pop("schema", ""))
+    mechanism, released = mechanism_of(receipt, {GramMechanism.__name__: GramMechanism})
     only_keys("parameters of the receipt", released, ("names", "targets", "grid"))
     names, targets = released["names"], released["targets"]
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):

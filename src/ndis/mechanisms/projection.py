@@ -170,15 +170,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         return self.ridge
 
 
-_LAW = (
-    "sketch_size",
-    "ridge",
-    "row_norm_bound",
-    "target_bound",
-    "intercept",
-    "fractional_bits",
-    "adjacency",
-)  # the parameters that a mechanism shares with its law
+_LAW = tuple(one.name for one in fields(ProjectionLaw) if not one.kw_only)  # what a mechanism shares with its law
 
 
 # ---------------------------------------------------------------------- the size of a sketch
