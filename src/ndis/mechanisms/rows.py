@@ -13,7 +13,7 @@ from ndis.data.schema.changed import changed_rows
 from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
-from ndis.gram.poisson import PoissonRows
+from ndis.gram.engine import PoissonRows
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.mechanism import CertifiedMechanism, announce, paid_by_argument, payable
 from ndis.mechanisms.releases import GaussianRelease
