@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from typing import Any
 
 __all__ = ["compiled"]
 
+_ONE_THREAD = threading.RLock()
 _SAID: list[str] = []  # the notice is written once per process
 
 
@@ -60,16 +62,19 @@ class _Later:
     def dispatcher(self) -> Any:
         """Return numba's function. It takes the place of this one in every module that has been seen."""
         names = self.__wrapped__.__globals__
-        if "_dispatcher" not in self.__dict__:
-            from numba import njit
+        with _ONE_THREAD:  # another one must not meet it before the functions that it calls are in place
+            if "_dispatcher" not in self.__dict__:
+                from numba import njit
 
-            self._dispatcher = njit(nogil=True, **self.options)(self.__wrapped__)
-            if self._dispatcher is not self.__wrapped__:  # it is with NUMBA_DISABLE_JIT
-                with suppress(RuntimeError, OSError):  # numba finds no place for files
-                    self._dispatcher._cache = _cache(self.__wrapped__)
-            for name in self.__wrapped__.__code__.co_names:
-                if isinstance(names.get(name), _Later):
-                    names[name] = names[name].dispatcher()
+                dispatcher = njit(nogil=True, **self.options)(self.__wrapped__)
+                if dispatcher is not self.__wrapped__:  # it is with NUMBA_DISABLE_JIT
+                    with suppress(RuntimeError, OSError):  # numba finds no place for files
+                        dispatcher._cache = _cache(self.__wrapped__)
+                for name in self.__wrapped__.__code__.co_names:
+                    inner = names.get(name)
+                    if isinstance(inner, _Later):
+                        names[name] = dispatcher if inner is self else inner.dispatcher()
+                self._dispatcher = dispatcher
         return self._dispatcher
 
 
