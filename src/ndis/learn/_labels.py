@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
+from ndis._validate import warn_caller
 from ndis.data.cells import kind_of
 from ndis.errors import ParameterError
-from ndis.learn._records import check_given
+from ndis.learn._estimator import in_memory_only
 from ndis.models.records import column_of_cells
 
 __all__ = ["check_labels", "label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
 
 
-def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
-    """Return the labels as one column of cells. Only its presence, its type and its shape are checked."""
-    check_given(estimator, y)
+def private_labels(y: Any) -> NDArray[Any]:
+    """Return the labels as one column of cells. Only its type and its shape are checked."""
+    in_memory_only("y", y)
     if tuple(getattr(y, "shape", ()))[1:] == (1,):
-        words = "A column-vector y was passed when a 1d array was expected."
-        warnings.warn(words, DataConversionWarning, stacklevel=3)
+        warn_caller("A column-vector y was passed when a 1d array was expected.", DataConversionWarning)
     labels = column_of_cells(y)
     if labels.dtype.kind not in "biufOUS":
         raise ParameterError("y", "hold numbers or text", kind_of(labels.dtype))
@@ -36,11 +35,7 @@ def label_signs(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float
     >>> label_signs(np.array([0, "1", 1.0, None, True, float("nan")], dtype=object), np.array([0, 1])).tolist()
     [-1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     """
-    return signs_of(label_codes(labels, classes))
-
-
-def signs_of(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return −1 and +1 for the codes 0 and 1; 0, which is no record, where a label is missing or of no class."""
+    codes = label_codes(labels, classes)
     return np.where(np.isnan(codes), 0.0, 2.0 * codes - 1.0)
 
 

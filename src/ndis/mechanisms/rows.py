@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ndis._validate import STATE_A_BOUND, Adjacency, as_one_positive
 from ndis.data import Rows, open_rows
+from ndis.data.opening import open_for
 from ndis.data.schema.changed import changed_rows
-from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.engine import PoissonRows

@@ -10,7 +10,7 @@ from helpers.sketches import PLAIN
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
 from ndis.learn import PrivateCovariance, PrivateRidge
-from ndis.learn._records import private_rows, private_targets
+from ndis.learn._estimator import private_rows, private_targets
 
 
 class TestTargetTypes:
@@ -64,13 +64,13 @@ def test_shapes_alone_are_refused(data):
     with pytest.raises(ParameterError, match="data must be a list of rows with equally many cells"):
         PLAIN.release(data)
     with pytest.raises(ParameterError, match="y must be a list of rows with equally many cells"):
-        private_targets(None, data)
+        private_targets(data)
 
 
 def test_a_scalar_among_targets_in_brackets_is_refused():
-    assert private_targets(None, [[1.0]] * 3).shape == (3, 1)
+    assert private_targets([[1.0]] * 3).shape == (3, 1)
     with pytest.raises(ParameterError, match="y must be a list of rows"):
-        private_targets(None, [[1.0]] * 3 + [5.0])
+        private_targets([[1.0]] * 3 + [5.0])
 
 
 def test_data_of_the_wrong_kind():

@@ -50,7 +50,8 @@ def projection_neighbours(law: ProjectionLaw, data: Any) -> tuple[list[Attained]
     rows, count = worst_rows(data, gram, ridge=law.ridge)
     additions = _additions(gram, law.ridge, count=1 if law.adjacency == "add-remove" else _DIRECTIONS)
     steps = np.array(gram.layout.steps, dtype=object)
-    exact = _Products(gram, law.ridge, [q.astype(object) * steps for q in (*(row.integers for row in rows), *additions)])
+    chosen = [*(row.integers for row in rows), *additions]
+    exact = _Products(gram, law.ridge, [q.astype(object) * steps for q in chosen])
     shown = [brief((row * steps.astype(np.float64),)) for row in additions]
     last, r = len(rows), law.sketch_size
     if law.adjacency == "add-remove":
