@@ -15,7 +15,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
 
 from ndis._validate import STATE_A_BOUND, Floats, as_scalar
 from ndis.data import Rows, open_rows, open_table
@@ -282,6 +282,11 @@ class PrivateEstimator:
             return validate_data(self, X, reset=False, **how)
         rows = schema.encode(X)
         return (rows if encoded else schema.decode(rows))[:, self._kept_columns(schema)]
+
+    def _linear_scores(self, X: Any) -> Floats:
+        """Return Xβ plus the intercept; NaN if a row has NaN."""
+        check_is_fitted(self)
+        return np.asarray(self._public_rows(X) @ self.coef_.T + self.intercept_)
 
     def _dense_rows(self, X: Any, *, encoded: bool = False) -> Floats:
         """Return rows to predict as a dense array."""

@@ -217,8 +217,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
 
     def predict(self, X: Any) -> Floats:
         """Predict the targets of rows; NaN if a row has NaN."""
-        check_is_fitted(self)
-        return np.asarray(self._public_rows(X) @ self.coef_.T + self.intercept_)
+        return self._linear_scores(X)
 
     def predict_interval(self, X: Any, level: float = 0.95, *, kind: str = "mean") -> Floats:
         """Compute intervals for rows: of the mean of the target, or of a new observation.

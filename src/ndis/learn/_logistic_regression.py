@@ -261,8 +261,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
 
     def decision_function(self, X: Any) -> Floats:
         """Compute the log-odds of the second class, or a score for each of several classes."""
-        check_is_fitted(self)
-        scores = np.asarray(self._public_rows(X) @ self.coef_.T + self.intercept_)
+        scores = self._linear_scores(X)
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
     def predict(self, X: Any) -> Any:

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
 from ndis.data import Rows, Table
@@ -130,8 +129,7 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
 
     def predict(self, X: Any) -> Floats:
         """Predict the targets of rows; NaN if a row has NaN."""
-        check_is_fitted(self)
-        return np.asarray(self._public_rows(X) @ self.coef_.T + self.intercept_)
+        return self._linear_scores(X)
 
 
 def stated_records(estimator: Any) -> float | None:
