@@ -6,7 +6,7 @@
 - ``residual_products(theta, clip=C)``: Σ clip(x·(y − xᵀθ)) for one or several targets, a count of longer terms, the
   number of records, and, with ``square_clip=R``, the sums of squared residuals;
 - ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes;
-- ``weighted_gram(theta)``: Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`ndis.gram.weighted`).
+- ``weighted_gram(theta)``: Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`WeightedAccumulator`).
 
 Every term has norm at most its clip, in exact arithmetic. So a sum moves by at most C if a record comes or goes, and by
 at most 2C if one is replaced. A sum has the same bits on every engine and for any block length (`ndis.gram.terms`). All
