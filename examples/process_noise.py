@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from ndis.models.mean import Release
 from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process.kernels import RBF
 

@@ -25,17 +25,6 @@ BY_ORDER = (
 )
 
 
-def is_dask(data: Any) -> bool:
-    """Return whether ``data`` is a dask collection."""
-    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")
-
-
-def is_paths(data: Any) -> bool:
-    """Return whether data are a path, or a list of paths: a list whose items are all texts or paths."""
-    paths = data if isinstance(data, list) and data else [data]
-    return all(isinstance(path, str | os.PathLike) for path in paths)
-
-
 def open_table(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Table:
     """Open arrays, lists of rows, sparse matrices, frames, Arrow tables, mappings, tensors, dask or files.
 
@@ -109,3 +98,14 @@ def open_for(
         warn_caller(BY_ORDER)
         columns = [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
     return open_table(data, columns=columns, header=header, progress=progress)
+
+
+def is_dask(data: Any) -> bool:
+    """Return whether ``data`` is a dask collection."""
+    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")
+
+
+def is_paths(data: Any) -> bool:
+    """Return whether data are a path, or a list of paths: a list whose items are all texts or paths."""
+    paths = data if isinstance(data, list) and data else [data]
+    return all(isinstance(path, str | os.PathLike) for path in paths)

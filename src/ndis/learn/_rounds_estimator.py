@@ -79,7 +79,7 @@ class RoundsEstimator(PrivateEstimator, metaclass=ABCMeta):
             learnt.append(fit(releases))
             return releases.receipt(**public)
 
-        self.receipt_ = self._paid(budget, make, releases.bits)
+        self.receipt_ = self._paid(budget, make, random_state=releases.bits)
         self.mechanism_, self.profile_ = budget, _profile(budget)
         return learnt[0]
 

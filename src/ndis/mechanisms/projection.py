@@ -16,8 +16,8 @@ from ndis._search import budget, first_safe_epsilon
 from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram import Gram
-from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS
-from ndis.gram.poisson import LEAST_RATE, PoissonRows
+from ndis.gram.engine import LEAST_RATE, PoissonRows
+from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.mechanism import Attained, settle
 from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable

@@ -13,9 +13,9 @@ from ndis.data.opening import open_for
 from ndis.data.schema.changed import changed_rows
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
-from ndis.gram.engine import opened_rows
-from ndis.gram.layout import layout_for
-from ndis.gram.poisson import PoissonRows
+from ndis.gram.accumulator import check_device
+from ndis.gram.engine import PoissonRows
+from ndis.gram.rows import layout_for
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.mechanism import CertifiedMechanism, announce, paid_by_argument, payable
 from ndis.mechanisms.releases import GaussianRelease
@@ -118,7 +118,8 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
         """
         bits, bounds = random_bits(random_state), bounds_of(self._row_layout)
         how = {"columns": columns, "targets": targets, "header": header, "progress": progress}
-        rows = opened_rows(encoded_rows(schema, data, how, target=self.target_bound is not None), device=device)
+        rows = encoded_rows(schema, data, how, target=self.target_bound is not None)
+        check_device(rows, device)
         layout_for(rows, **bounds)  # the last check of public things
         announce(self)
         gram = exact_gram(rows, **bounds, device=device, sample=self._sample(bits))

@@ -39,7 +39,7 @@ from ndis.auditing.witness import EXCHANGED, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
-from ndis.gram.leverage import largest_leverages
+from ndis.gram.leverage import worst_rows
 from ndis.mechanisms.mechanism import Attained, Mechanism
 from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
@@ -136,17 +136,18 @@ def projection_neighbours(law: ProjectionLaw, data: Any) -> tuple[list[Attained]
     The pair of each neighbour is exact, or rounded to the safe side.
     """
     gram = exact_gram(data, **law.layout)
-    rows, count = largest_leverages(data, gram, law.ridge)
+    rows, count = worst_rows(data, gram, ridge=law.ridge)
     additions = _additions(gram, law.ridge, count=1 if law.adjacency == "add-remove" else _DIRECTIONS)
     steps = np.array(gram.layout.steps, dtype=object)
-    exact = _Products(gram, law.ridge, [q.astype(object) * steps for q in (*(row for _, row in rows), *additions)])
+    chosen = [*(row.integers for row in rows), *additions]
+    exact = _Products(gram, law.ridge, [q.astype(object) * steps for q in chosen])
     shown = [brief((row * steps.astype(np.float64),)) for row in additions]
     last, r = len(rows), law.sketch_size
     if law.adjacency == "add-remove":
         neighbours = []
         if rows:  # δ grows with t
             i = max(range(len(rows)), key=exact.leverage)
-            label = f"the data, and the data without row {rows[i][0]}"
+            label = f"the data, and the data without row {rows[i].index}"
             neighbours.append(Attained(label, exact.removal(i, r)))
         label = f"the data, and the data with the row {shown[0]} added"
         neighbours.append(Attained(label, exact.addition(last, r)))
@@ -156,8 +157,8 @@ def projection_neighbours(law: ProjectionLaw, data: Any) -> tuple[list[Attained]
         )
         return neighbours, count + 1, how
     neighbours = [
-        Attained(f"the data, and the data with row {number} replaced by {text}", profile)
-        for i, (number, _) in enumerate(rows)
+        Attained(f"the data, and the data with row {row.index} replaced by {text}", profile)
+        for i, row in enumerate(rows)
         for text, profile in ((text, exact.replacement(i, last + j, r)) for j, text in enumerate(shown))
     ]
     how = (

@@ -1,12 +1,11 @@
 """A column of a schema is a number, a date, a category, or true and false.
 
 `read` turns cells into values: numbers in original units, or the number of a category. NaN marks a missing cell, −1 a
-category that is not listed. `encode` turns values into what the mechanisms see.
+category that is not listed. `encode` turns values into what the mechanisms see. `as_column` reads what users write.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +17,7 @@ import numpy as np
 from ndis.data.cells import MISSING, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
-__all__ = [
-    "Boolean", "Category", "Column", "Date", "Number", "as_column", "as_name", "as_target", "quoted", "toml_value",
-]  # fmt: skip
+__all__ = ["Boolean", "Category", "Column", "Date", "Number", "as_column", "as_name", "as_target"]
 
 PLACEHOLDER = "?"  # what the template of `ndis schema init` leaves to the user
 
@@ -338,7 +335,7 @@ def with_fill(fill: Any) -> dict[str, Any]:
     return {} if fill is None else {"fill": fill}
 
 
-# ---------------------------------------------------------------------- columns as the user writes them
+# ---------------------------------------------------------------------- specifications, in Python or TOML
 
 
 def as_name(name: Any) -> str:
@@ -368,8 +365,8 @@ def as_column(name: str, spec: Any) -> Column:
     except ParameterError as error:
         if error.name not in ("low", "high", "fill", "values"):
             raise
-        message = str(error).partition(f"{error.name} must ")[2]
-        raise ParameterError(f"{error.name} of column {name!r}", *message.split("; got ", 1)) from None
+        rule, _, got = str(error).partition(f"{error.name} must ")[2].partition("; got ")
+        raise ParameterError(f"{error.name} of column {name!r}", rule, got) from None
     rule = "be (low, high), a list of categories, bool, or a Number, Date, Category or Boolean"
     raise ParameterError(f"column {name!r}", rule, repr(spec))
 
@@ -413,29 +410,3 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     if not isinstance(column, Number | Category | Boolean):
         raise ParameterError("target", "be a number, a category or a boolean", type(column).__name__)
     return name, column
-
-
-def quoted(text: str) -> str:
-    """Write a text as TOML.
-
-    >>> quoted('a "b"')
-    '"a \\\\"b\\\\""'
-    """
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def toml_value(value: Any) -> str:
-    """Write a plain value as TOML.
-
-    >>> toml_value({"low": 1.0, "fill": True})
-    '{ low = 1.0, fill = true }'
-    """
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {toml_value(each)}" for key, each in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(toml_value, value)) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, date):
-        return value.isoformat()
-    return quoted(value) if isinstance(value, str) else repr(value)
