@@ -18,7 +18,7 @@ from ndis.profile import PrivacyProfile
 
 __all__ = ["ExactAccountant", "from_event", "to_pld"]
 
-_MOST_POINTS = 10**7  # of a grid of ε
+_MOST_POINTS = 10**7  # a grid of ε has at most so many
 _MOST_NOISE = 2.0**23  # a multiplier; ε of a sampled step with so much noise is far below any that matters
 _LEAST_DELTA = 2.0**-1022  # stands in for every smaller δ, also for 0; floats lose digits below it
 

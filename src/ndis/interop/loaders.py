@@ -33,6 +33,6 @@ def warn_unless_poisson(loader: Any) -> None:
         sampler = inner
     if not _POISSON & {base.__name__ for base in type(sampler).__mro__}:
         warn_caller(
-            f"data_loader must draw Poisson samples; got {type(sampler).__name__}; no accountant of Opacus speaks about "
-            "this training run: train with the loader that make_private returns, and with poisson_sampling=True"
+            f"data_loader must draw Poisson samples; got {type(sampler).__name__}; no accountant of Opacus speaks "
+            "about this training run: train with the loader that make_private returns, and with poisson_sampling=True"
         )

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("dp_accounting")
 
-from ndis import GaussianPair, PrivacyProfile  # noqa: E402
-from ndis.interop.dp_accounting import to_pld  # noqa: E402
+from ndis import GaussianPair, PrivacyProfile
+from ndis.interop.dp_accounting import to_pld
 
 STEP = 2e-3  # distance of two ε of the grid
 UNCERTAINTY = 1e-5
