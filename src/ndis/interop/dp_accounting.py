@@ -18,7 +18,7 @@ from ndis.profile import PrivacyProfile
 
 __all__ = ["ExactAccountant", "from_event", "to_pld"]
 
-_MOST_POINTS = 10**7  # a grid of ε has at most so many
+_MOST_POINTS = 10**7  # a grid of ε has at most this many
 _MOST_NOISE = 2.0**23  # a multiplier; ε of a sampled step with so much noise is far below any that matters
 _LEAST_DELTA = 2.0**-1022  # stands in for every smaller δ, also for 0; floats lose digits below it
 
@@ -221,7 +221,7 @@ def to_pld(profile: PrivacyProfile, *, discretization: float = 1e-3, tail: float
     pmfs = []
     for order, end, other in zip(orders, ends, reversed(ends), strict=True):
         low, high = math.floor(-other / h) - 1, math.ceil(end / h) + 1
-        deltas = _upper_deltas(profile, h * np.arange(low, high + 1), order)
+        deltas = _upper_deltas(profile, h * np.arange(low, high + 1, dtype=np.float64), order)
         pmfs.append(pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(h, low, high, deltas))
     return privacy_loss_distribution.PrivacyLossDistribution(*pmfs)
 
