@@ -28,7 +28,9 @@ def warn_unless_poisson(loader: Any) -> None:
     >>> class UniformWithReplacementSampler: ...  # Opacus has a class of this name
     >>> warn_unless_poisson(SimpleNamespace(batch_sampler=UniformWithReplacementSampler()))
     """
-    sampler = getattr(loader, "batch_sampler", None) or getattr(loader, "sampler", None)
+    sampler = getattr(loader, "batch_sampler", None)
+    if sampler is None:  # the truth of a sampler is its length, which may depend on the records
+        sampler = getattr(loader, "sampler", None)
     while (inner := getattr(sampler, "sampler", None)) is not None:  # samplers of batches wrap a sampler of records
         sampler = inner
     if not _POISSON & {base.__name__ for base in type(sampler).__mro__}:

@@ -19,8 +19,8 @@ RULE = r"^data_loader must draw Poisson samples; got {}; no accountant of Opacus
 
 
 def sampler(name: str, inner: Any = None) -> Any:
-    """A stand-in for a sampler of torch or Opacus: the name of its class, and what it wraps."""
-    made = type(name, (), {})()
+    """A stand-in for a sampler of torch or Opacus: the name of its class, and what it wraps. It has no length."""
+    made = type(name, (), {"__len__": None})()
     if inner is not None:
         made.sampler = inner
     return made
