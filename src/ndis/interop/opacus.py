@@ -13,12 +13,12 @@ from ndis.dpsgd import DPSGD
 from ndis.interop.loaders import warn_unless_poisson
 from ndis.profile import PrivacyProfile
 
-__all__ = ["MECHANISM", "ExactAccountant"]
+__all__ = ["MECHANISM", "ExactAccountant", "OpacusAccountant"]
 
 MECHANISM = "exact"
 
 
-class ExactAccountant(IAccountant):  # type: ignore[misc]  # the package carries no types
+class OpacusAccountant(IAccountant):  # type: ignore[misc]  # the package carries no types
     """Account exactly for the steps of a `PrivacyEngine`. Importing this module registers it as "exact".
 
     The number is about Poisson sampling, which Opacus does unless `poisson_sampling=False`. The accountant sees only
@@ -26,7 +26,7 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # the package carries
 
     Examples
     --------
-    >>> accountant = ExactAccountant()
+    >>> accountant = OpacusAccountant()
     >>> for _ in range(1000):
     ...     accountant.step(noise_multiplier=1.0, sample_rate=0.01)
     >>> len(accountant), round(accountant.get_epsilon(1e-5), 6)
@@ -80,5 +80,7 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # the package carries
         return MECHANISM
 
 
+ExactAccountant = OpacusAccountant  # its name in version 0.2
+
 if _ACCOUNTANTS.get(MECHANISM) is None:
-    register_accountant(MECHANISM, ExactAccountant)
+    register_accountant(MECHANISM, OpacusAccountant)

@@ -54,9 +54,10 @@ class TestOpacus:
     def accountant(self):
         if importlib.util.find_spec("opacus") is None:
             pytest.skip("opacus is not installed")
-        from ndis.interop.opacus import ExactAccountant
+        from ndis.interop.opacus import ExactAccountant, OpacusAccountant
 
-        return ExactAccountant()
+        assert ExactAccountant is OpacusAccountant
+        return OpacusAccountant()
 
     def test_history(self, accountant):
         from opacus.accountants import create_accountant

@@ -95,9 +95,9 @@ class _Accountant:
 
 @pytest.fixture
 def accountant(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An ExactAccountant; over a stand-in for its base class if Opacus is not installed."""
+    """An OpacusAccountant; over a stand-in for its base class if Opacus is not installed."""
     if importlib.util.find_spec("opacus") is not None:
-        yield importlib.import_module("ndis.interop.opacus").ExactAccountant()
+        yield importlib.import_module("ndis.interop.opacus").OpacusAccountant()
         return
     registry: dict[str, Any] = {}
     for name, contents in {
