@@ -6,8 +6,14 @@ import mpmath
 import numpy as np
 import pytest
 
+import ndis
 from helpers.compositions import in_floats, releases
-from ndis.accountant.laws.mellin import MellinMoment
+from ndis.accountant.laws.sampled_pair import SampledPair
+
+
+def law_of(rate, excess, shift, order):
+    pair = ndis.GaussianPair.from_excess(excess, shift)
+    return SampledPair(pair if order == "remove" else pair.reversed(), (rate,), order)
 
 
 class TestMoments:
@@ -15,8 +21,7 @@ class TestMoments:
     @pytest.mark.parametrize(("rate", "t", "m"), [(1e-6, 0.36, 0.2), (1e-3, -0.4, 0.7), (0.2, 1e-3, 0.5)])
     def test_one_direction_by_a_direct_integral(self, rate, t, m, order):
         add = order == "add"
-        pair = (-t / (1 + t), m / math.sqrt(1 + t)) if add else (t, m)
-        moment = MellinMoment(rate, np.array([pair[0]]), np.array([pair[1]]), np.ones(1), add=add)
+        moment = law_of(rate, t, m, order)
         base, sign = (0, -1) if add else (1, 1)
         places = [*range(-12, 20)]
         with mpmath.workdps(30):
@@ -40,7 +45,7 @@ class TestMoments:
             assert error <= 1e-12 * abs(want)
 
     def test_a_point_outside_the_domain_has_no_value(self):
-        moment = MellinMoment(0.1, np.array([0.5]), np.zeros(1), np.ones(1), add=False)
+        moment = law_of(0.1, 0.5, 0.0, "remove")
         value, error = moment.centred(np.array([2.5 + 0j, 1.0 + 0j]))  # the moments end at 1/t = 2
         assert np.isnan(value[0])
         assert error[0] == math.inf

@@ -15,7 +15,7 @@ from helpers.compositions import composition, in_balls, of_case, releases, shift
 from ndis._balls import outward, precision
 from ndis.accountant import certify as module
 from ndis.accountant.certify import Certifier
-from ndis.accountant.laws.mean_shift import MeanShiftBalls
+from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
 from ndis.accountant.laws.plain import PlainBalls
 from ndis.accountant.one_release import OneRelease
 from ndis.accountant.stand_ins import dominated, dominating, profile

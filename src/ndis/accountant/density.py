@@ -19,7 +19,6 @@ __all__ = [
     "TO_SERIES",
     "convolve_all",
     "log_steps",
-    "mean_profiles",
     "tail",
     "tilted_mass",
 ]
@@ -38,7 +37,6 @@ _DEAD = -41.0
 _VARIATION = 7.0  # e-folds by which an integrand may change on one piece
 _RISE = 4.0  # most of |V − v| on one piece near v
 _WIDEST = 3.0  # a piece in t; the singularities are at the distance π
-_BEND = 12.0  # the profile of a Gaussian loss bends within so many standard deviations of 0
 
 
 @compiled()
@@ -274,80 +272,3 @@ def tail(v, sign, scale_v, e, c, nodes, weights):
     if not total > 0.0:
         return -math.inf, 0.0
     return scale + math.log(total), moment / total
-
-
-@compiled()
-def _log_profile(x, mu, low, width, panels):
-    """log δ_G(x)."""
-    if mu == 0.0 or x < low:
-        return math.log(-math.expm1(x)) if x < 0.0 else -math.inf
-    place = (x - low) / width
-    k = int(place)
-    if k >= panels.shape[0]:
-        return -math.inf
-    return _series(panels[k], 2.0 * (place - k) - 1.0)
-
-
-@compiled()
-def mean_profiles(points, side, scale_v, e, c, tops, mu, low, width, panels, nodes, weights, value, slope):
-    """log E δ_G(x − side·V) at each point x, over a table of V, and minus its slope."""
-    stack = np.empty((64, 2))
-    for i in range(points.size):
-        x0 = points[i]
-        total, moment, scale = 0.0, 0.0, -math.inf
-        for sweep in range(2):
-            for j in range(e.size - 1):
-                left, right = e[j], e[j + 1]
-                if mu == 0.0:  # only x < 0 counts
-                    edge = math.log(side * x0 / scale_v) if side * x0 > 0.0 else -math.inf
-                    if side > 0:
-                        left = max(left, edge)
-                    elif x0 >= 0.0:
-                        continue
-                    else:
-                        right = min(right, edge)
-                    if not left < right:
-                        continue
-                depth = 1
-                stack[0, 0], stack[0, 1] = left, right
-                while depth > 0:
-                    depth -= 1
-                    left, right = stack[depth, 0], stack[depth, 1]
-                    half, centre = 0.5 * (right - left), 0.5 * (right + left)
-                    xa, xb = x0 - side * scale_v * math.exp(left), x0 - side * scale_v * math.exp(right)
-                    most, least = -math.inf, math.inf
-                    for k in range(4):
-                        lam = left + (right - left) * (0.01 if k == 0 else k / 3.0 if k < 3 else 0.99)
-                        z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
-                        g = _log_profile(x0 - side * scale_v * math.exp(lam), mu, low, width, panels)
-                        most = max(most, z + g)
-                        least = min(least, z + g if mu > 0.0 else z)
-                    if sweep == 0:
-                        scale = max(scale, most)
-                        continue
-                    # the density and the profile may change so fast that no probe meets their product
-                    if tops[j] + _log_profile(min(xa, xb), mu, low, width, panels) < scale + _DEAD - 8.0:
-                        continue
-                    near = 0.0 if (xa < 0.0) != (xb < 0.0) else min(abs(xa), abs(xb))
-                    wide = abs(xa - xb)
-                    bends = (near < 40.0 and wide > _RISE) or (mu > 0.0 and near < _BEND * mu and wide > 2.0 * mu)
-                    steep = most - least > _VARIATION
-                    if (bends or steep or right - left > _WIDEST) and depth < 60 and half > 1e-13:
-                        stack[depth, 0], stack[depth, 1] = left, centre
-                        stack[depth + 1, 0], stack[depth + 1, 1] = centre, right
-                        depth += 2
-                        continue
-                    for k in range(nodes.size):
-                        lam = centre + half * nodes[k]
-                        z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
-                        x = x0 - side * scale_v * math.exp(lam)
-                        g = _log_profile(x, mu, low, width, panels)
-                        term = half * weights[k] * math.exp(z + g - scale)
-                        total += term
-                        if mu == 0.0:
-                            moment += half * weights[k] * math.exp(z - scale) - term
-                        elif term > 0.0:
-                            step = 1e-6 * mu
-                            moment += term * (g - _log_profile(x + step, mu, low, width, panels)) / step
-        value[i] = scale + math.log(total) if total > 0.0 else -math.inf
-        slope[i] = moment / total if total > 0.0 else 0.0

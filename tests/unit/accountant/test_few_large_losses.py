@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.accountant.contour import find_saddle, integrate
+from ndis.accountant.floats import find_saddle, integrate
 from ndis.errors import PrecisionError
 
 # noise multiplier, rate, steps, ε: a narrow body and one jump, several jumps, and a body that goes part of the way

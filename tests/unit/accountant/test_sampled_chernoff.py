@@ -8,7 +8,7 @@ from flint import arb
 
 import ndis
 from ndis.accountant.certify import Certifier
-from ndis.accountant.laws.mean_shift import MeanShiftBalls
+from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
 
 PLACES = np.geomspace(0.25, 32.0, 15).tolist()
 
