@@ -70,7 +70,7 @@ class _Pair(NamedTuple):
 
 
 class Certifier:
-    """Enclose δ(ε) of one composition in one order.
+    """Enclose the δ(ε) of one composition in one order.
 
     Parameters
     ----------

@@ -12,8 +12,7 @@ If the loss lies above its end E, the sum of the ends, then
 
     δ(ε) = ∫ over V > v of (1 − e^{v−V}) f dλ,   v = ε − E,
 
-and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε. With plain releases that are mean shifts,
-whose profile δ_G is closed, δ(ε) = E δ_G(ε − E ∓ V) by thm:loss-sides (docs/theory.md).
+and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε.
 
 No term cancels, so that relative errors add up: those of the two parts, and that of the new series. After each sum
 ∫ f and ∫ e^{κV} f are known, and f is scaled to one of them. The errors that are left have a mean near zero under the
@@ -40,7 +39,6 @@ from ndis.accountant.density import (
     RULE,
     TO_SERIES,
     convolve_all,
-    log_steps,
     tail,
     tilted_mass,
 )
@@ -50,6 +48,7 @@ __all__ = ["LossSums", "Shape"]
 
 _UNIT = 2.0**-53
 _POINTS = 1200
+_LARGE = 30.0  # V above which e^V is taken out of a logarithm
 _REACH = 45.0  # in standard deviations of the noise; what lies beyond has a mass below e^-1000
 _CUT = 48.0  # tables go so deep below the tilted mass, in log units, if Chernoff's bound is near
 _RARE = 36.0  # an event whose log-probability is so far below log δ does not count
@@ -105,19 +104,21 @@ class Shape:
 
     def log_density(self, lams: Floats, log_scale: float) -> Floats:
         """Return log of the density of λ = log V − log_scale."""
-        out = np.empty(lams.size)
-        log_steps(lams, log_scale, self.log_scale, self.shift, out)
-        return out
+        v, near = np.exp(lams + log_scale), np.exp(np.minimum(lams + log_scale, math.log(_LARGE)))
+        # log (e^V − 1)/V
+        grown = np.where(v > _LARGE, v - np.log(v) + np.log1p(-np.exp(-v)), np.log(np.expm1(near) / near))
+        x = (lams + (log_scale - self.log_scale) + grown) / self.shift + 0.5 * self.shift
+        return np.asarray(v - grown - 0.5 * x * x - math.log(math.sqrt(2.0 * math.pi) * self.shift))
 
 
 class LossSums:
     """The density of the sum of the losses of some steps, each with its number, near one ε.
 
     The tables hold what counts under the law tilted by e^{κV}, with κ from the saddle of this ε. Other ε nearby can be
-    asked for; the error tells whether the tables suffice. Without an ε the caller gives the plan to `build`.
+    asked for; the error tells whether the tables suffice.
     """
 
-    def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float | None, *, add: bool) -> None:
+    def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float, *, add: bool) -> None:
         self.steps, self._noise = steps, 0.0
         self._add, self.side = add, -1 if add else 1  # 1 if the loss lies above its end
         with precision(160):
@@ -127,13 +128,12 @@ class LossSums:
         self._weight = [(0.0, 0) if add else (end, 1) for end in self._ends]
         self.count = sum(n for _, n in steps)
         self._look(_REACH)
-        if epsilon is not None:
-            saddle, cut, floor = self._plan(epsilon)
-            self.build(saddle, cut, floor)
-            value, _, error = self.log_delta(epsilon)
-            gap = self._bound(epsilon) - value
-            if error > _ENOUGH * (1.0 + abs(value)) and gap > 4.0:  # Chernoff's bound is far above δ
-                self.build(saddle, cut + gap, floor)
+        saddle, cut, floor = self._plan(epsilon)
+        self._build(saddle, cut, floor)
+        value, _, error = self.log_delta(epsilon)
+        gap = self._bound(epsilon) - value
+        if error > _ENOUGH * (1.0 + abs(value)) and gap > 4.0:  # Chernoff's bound is far above δ
+            self._build(saddle, cut + gap, floor)
 
     def _look(self, deviations: float) -> None:
         """Make a table of places V of each step and the masses there, up to this many standard deviations."""
@@ -143,7 +143,8 @@ class LossSums:
 
     def _plan(self, epsilon: float) -> tuple[float, float, float]:
         """Return the saddle, how deep tables go in log units, and the log of a probability that does not count."""
-        c, v = self.saddle_of(lambda c: self.tilted_mean(c) - self.side * self._rest(epsilon)), self._rest(epsilon)
+        v = self._distance(epsilon)
+        c = self._saddle(v)
         if self.side < 0:
             return c, _CUT, -math.inf
         least = _LEAST  # events whose mass is negligible compared with δ of one step alone are left out
@@ -155,13 +156,13 @@ class LossSums:
         # Chernoff's bound sees large losses that do not count; the tilted density must die before them
         cut = _CUT
         for _ in range(60):
-            cut = _CUT + max(0.0, self.log_tilted_mass(c) + chernoff_factor(c) - c * v - least - 4.0)
-            if self.dies(c, cut):
+            cut = _CUT + max(0.0, self._log_tilted_mass(c) + chernoff_factor(c) - c * v - least - 4.0)
+            if self._dies(c, cut):
                 break
             c *= 0.7
         return c, cut, least - _RARE - math.log(self.count)
 
-    def build(self, saddle: float, cut: float, floor: float) -> None:
+    def _build(self, saddle: float, cut: float, floor: float) -> None:
         """Make the tables. `floor` is the log of a probability that does not count, though each step has it."""
         self.saddle, self._tilt, self._cut, self._floor = saddle, self.side * saddle, cut, floor
         self._made: dict[tuple[int, int], Table] = {}
@@ -172,13 +173,13 @@ class LossSums:
         assert table is not None
         self.table = table
 
-    def _rest(self, epsilon: float) -> float:
-        """v of the module docstring; the difference is rounded once."""
+    def _distance(self, epsilon: float) -> float:
+        """Return v of the module docstring; the difference is rounded once."""
         with precision(160):
             return float(self.side * (arb(epsilon) - self.end))
 
-    def tilted_mean(self, c: float) -> float:
-        """The mean of the loss less its end under the law tilted by c."""
+    def _tilted_mean(self, c: float) -> float:
+        """Return the mean of the loss less its end under the law tilted by c."""
         total = 0.0
         for place, mass, (_, n) in zip(self._places, self._masses, self.steps, strict=True):
             f = self.side * c * place + mass
@@ -186,45 +187,45 @@ class LossSums:
             total += self.side * n * float((weight * place).sum() / weight.sum())
         return total
 
-    def log_tilted_mass(self, c: float) -> float:
-        """log E e^{c(L − end)}, roughly."""
+    def _log_tilted_mass(self, c: float) -> float:
+        """Return log E e^{c(L − end)}, roughly."""
         pairs = zip(self._places, self._masses, self.steps, strict=True)
         return math.fsum(n * float(np.logaddexp.reduce(self.side * c * v + mass)) for v, mass, (_, n) in pairs)
 
-    @staticmethod
-    def saddle_of(slope: Callable[[float], float]) -> float:
-        """The c > 0 of Chernoff's bound, the least of a convex function, to a few digits; `slope` is K′ − ε."""
+    def _saddle(self, v: float) -> float:
+        """Return the c > 0 of Chernoff's bound, the least of a convex function, to a few digits."""
         low, high = math.log(1e-6), math.log(1e20)
         for _ in range(40):
             middle = 0.5 * (low + high)
             c = math.exp(middle)
-            low, high = (low, middle) if slope(c) + math.log(c) - math.log1p(c) > 0.0 else (middle, high)
+            rises = self._tilted_mean(c) - self.side * v + math.log(c) - math.log1p(c) > 0.0
+            low, high = (low, middle) if rises else (middle, high)
         return math.exp(low)
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
-        """log δ, −d log δ/dε and the error."""
-        table, v = self.table, self._rest(epsilon)
+        """Return log δ, −d log δ/dε and the error."""
+        table, v = self.table, self._distance(epsilon)
         if not v > 0.0:
             return (math.log(-math.expm1(epsilon)), 0.0, 2.0 * _UNIT) if self.side > 0 else (-math.inf, 0.0, 0.0)
         value, slope = tail(v, float(self.side), table.scale, table.edges, table.series, *RULE)
         if not value > -math.inf:
             return math.nan, math.nan, math.inf
         far = 1.0 + abs(math.log(v / table.scale))
-        error = self.error(value, self._bound(epsilon))
+        error = self._error(value, self._bound(epsilon))
         return value, slope, error + 8.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
 
     def _bound(self, epsilon: float) -> float:
-        """Chernoff's bound on log δ."""
-        return self.table.mass + float(chernoff_factor(self.saddle)) - self._tilt * self._rest(epsilon)
+        """Return Chernoff's bound on log δ."""
+        return self.table.mass + float(chernoff_factor(self.saddle)) - self._tilt * self._distance(epsilon)
 
-    def error(self, value: float, bound: float) -> float:
+    def _error(self, value: float, bound: float) -> float:
         """Return the error that the table brings into the log δ with this value and this Chernoff bound."""
         table = self.table
         error = table.error + self._noise * abs(value) + math.exp(min(math.log(table.lost) + bound - value, 100.0))
         return error + math.exp(min(math.log(table.rare) - value, 100.0)) if table.rare else error
 
-    def dies(self, c: float, cut: float) -> bool:
-        """True if the density of every step, tilted by c, is negligible where it is cut off."""
+    def _dies(self, c: float, cut: float) -> bool:
+        """Say if the density of every step, tilted by c, is negligible where it is cut off."""
         for place, mass in zip(self._places, self._masses, strict=True):
             height = self.side * c * place + mass
             if height[-1] > height.max() - cut + 2.0:
@@ -258,7 +259,7 @@ class LossSums:
         return self._make(f, scale, float(ends[0]), float(ends[1]), self._mass(j), (), 0.0, 0.0)
 
     def _mass(self, j: int) -> float:
-        """log ∫ e^{κV} f dλ of one step; a small one to full relative accuracy, for it is multiplied by many steps."""
+        """Return log ∫ e^{κV} f dλ of one step; a small one to full relative accuracy, for many steps multiply it."""
         place, height = self._tilt * self._places[j], self._masses[j]
         mass = np.exp(height)
         grown = float((mass * np.expm1(np.minimum(place, 600.0))).sum() / mass.sum())

@@ -36,11 +36,9 @@ from ndis._formulas import chernoff_factor
 from ndis._search import newton_epsilon
 from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums, Shape
-from ndis.accountant.few import PairStep, log_delta_shift, one_step, two_pairs, two_steps
+from ndis.accountant.few import few_steps, log_delta_shift, one_step
 from ndis.accountant.laws import Complexes, Law
 from ndis.accountant.laws.mean_shift import MeanShift, quiet
-from ndis.accountant.laws.plain import Plain
-from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -101,25 +99,9 @@ class FloatComposition:
         self._sums: LossSums | None = None
 
     @cached_property
-    def _few_steps(self) -> tuple[tuple[float, float], ...] | tuple[PairStep, ...]:
-        """The steps are listed if there are one or two: rate and shift of each if all are mean shifts; else nothing."""
-        if not 1 <= sum(n for _, n in self.parts) <= 2:
-            return ()
-        laws = [law for law, n in self.parts for _ in range(n)]
-        shifts = [shift for shift in map(_as_shift, laws) if shift]
-        if len(shifts) == len(laws):
-            return tuple(shifts)
-        if len(laws) == 1 or not all(isinstance(law, Plain | MeanShift | SampledPair) for law in laws):
-            return ()  # the contour serves one step
-        return tuple(_as_pair(law, self.order) for law in laws)
-
-    def _few(self, epsilon: float) -> tuple[float, float]:
-        add, steps = self.order == "add", self._few_steps
-        if isinstance(steps[0], PairStep):
-            return two_pairs(steps[0], steps[1], epsilon, add=add)
-        if len(steps) == 1:
-            return one_step(steps[0], epsilon, add=add)
-        return two_steps(steps[0], steps[1], epsilon, add=add)
+    def _few(self) -> Callable[[float], tuple[float, float]] | None:
+        """One or two steps have an own way to log δ(ε) and its error."""
+        return few_steps(self.parts, self.order) if 1 <= sum(n for _, n in self.parts) <= 2 else None
 
     @property
     def few(self) -> bool:
@@ -162,26 +144,22 @@ class FloatComposition:
             )
         return np.minimum(value, 0.0), error
 
-    def _evaluate(self, epsilon: Floats, densities: bool = True) -> tuple[Floats, Floats, Floats]:
+    @quiet
+    def _evaluate(self, epsilon: Floats, densities: bool = True) -> _Found:
         """Return log δ, −d log δ/dε and the error, whatever it is."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is refused later
-            return self._quietly(epsilon, densities)
-
-    def _quietly(self, epsilon: Floats, densities: bool) -> tuple[Floats, Floats, Floats]:
         n = epsilon.size
         value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
         negative = epsilon < 0.0
         if negative.any():
             other, s, wrong = self.reverse._evaluate(-epsilon[negative], densities)
-            with np.errstate(divide="ignore"):
-                both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + other)
+            both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + other)
             share = np.exp(epsilon[negative] + other - both)
             value[negative], error[negative] = both, share * wrong + 2.0**-51
             slope[negative] = np.exp(epsilon[negative] - both) - share * (1.0 + s)
         todo = np.flatnonzero(~negative & (epsilon < self.most))
         if todo.size and not self.parts:
             todo = todo[:0]
-        if self._few_steps:
+        if self._few is not None:
             for i in todo.tolist():
                 value[i], error[i] = self._few(float(epsilon[i]))
                 # δ is smooth and falls: a difference is enough for the slope, which only steers a search
@@ -333,22 +311,6 @@ def _alone(way: Callable[[float], tuple[float, float, float]], epsilon: float, s
     return result[0], result[1], result[2]
 
 
-def _as_shift(law: Law) -> tuple[float, float] | None:
-    """Return rate and shift of a mean shift, sampled or not; None for any other law."""
-    if isinstance(law, MeanShift):
-        return law.rate, law.shift
-    if isinstance(law, Plain) and (law.pair.excess == 0.0).all():
-        return 1.0, math.sqrt(math.fsum((law.pair.copies * law.pair.shift**2).tolist()))
-    return None
-
-
-def _as_pair(law: Law, order: Order) -> PairStep:
-    """Return a step as the integral over two steps needs it: with the pair of the remove order."""
-    assert isinstance(law, Plain | MeanShift | SampledPair)
-    pair = law.pair if order == "remove" else law.pair.reversed()
-    return PairStep(1.0 if isinstance(law, Plain) else law.rate, pair.excess, pair.shift, pair.copies)
-
-
 def _nodes(path: Path, first: float, step: float, count: int) -> tuple[Complexes, Complexes]:
     """Return s(u) = c + bend w (cosh u − 1) + i w sinh u, and ds/du, at u = first, first + step, …"""
     c, w, bend = path
@@ -460,7 +422,7 @@ def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: i
 
 
 @quiet
-def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle) -> tuple[Floats, Floats, Floats]:
+def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
     """Return log δ, mean s and error at every ε, by the path that suits the one at `pivot`."""
     lin = law.mean - float(epsilon[pivot])
     c, w, bend, _ = saddle
@@ -489,7 +451,7 @@ def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle
     return best
 
 
-def _along(law: FloatComposition, epsilon: Floats, pivot: int, path: Path, nodes: _Values) -> tuple[Floats, Floats, Floats]:
+def _along(law: FloatComposition, epsilon: Floats, pivot: int, path: Path, nodes: _Values) -> _Found:
     """Apply the trapezoid rule along one path, for every ε: return log δ, the mean of s, the estimated error."""
     (c, w, _), lin = path, law.mean - epsilon
     count, v0 = nodes[0].size - 1, float(nodes[2][0].real)
@@ -509,9 +471,7 @@ def _along(law: FloatComposition, epsilon: Floats, pivot: int, path: Path, nodes
         else:
             change = np.abs(current - previous)
             floor = h * (doubt + _UNIT * size)
-            left = np.where(
-                (change > floor) & (change < last), change * np.maximum(10.0 * change / last, 0.01), change
-            )
+            left = np.where((change > floor) & (change < last), change * np.maximum(10.0 * change / last, 0.01), change)
             left[~(last < math.inf)] = math.inf
             value = scale + np.log(current / math.pi)
             error = np.where(value < _ONE, (left + floor + end) / current, math.inf)  # NaN too is no value

@@ -152,7 +152,8 @@ def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> Ball | tuple[Ba
         return arb(0)
     if remove and grown + rate <= 0:
         return -grown
-    inner = (grown / weight).log1p() if remove else (rate * arb(epsilon).exp() / weight).log()
+    ratio = 1 + grown / rate if remove else rate * arb(epsilon).exp() / weight  # e^ε'
+    inner = (grown / weight).log1p() if ratio > 0.5 else ratio.log()
     if not inner.is_finite():
         raise PrecisionError(f"one sampled step at epsilon = {epsilon!r} is out of reach")
     return weight, inner

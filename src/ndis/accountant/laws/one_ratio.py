@@ -222,7 +222,6 @@ class OneRatioBalls(SampledPairBalls):
                 best = (value, float(angle))
         return best
 
-
     # ------------------------------------------------------------------ balls
 
     def _rule(self, c: float, digits: float, angle: float | None) -> tuple[_Rule, float]:
