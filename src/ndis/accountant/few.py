@@ -47,9 +47,11 @@ def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float
     laws, add = [law for law, n in parts for _ in range(n)], order == "add"
     shifts = [shift for shift in map(_as_shift, laws) if shift]
     if len(shifts) == len(laws):
-        return partial(one_step, *shifts, add=add) if len(laws) == 1 else partial(two_steps, *shifts, add=add)
+        if len(laws) == 1:
+            return partial(one_step, shifts[0], add=add)
+        return partial(two_steps, shifts[0], shifts[1], add=add)
     pairs = [_as_pair(law, order) for law in laws if isinstance(law, Plain | MeanShift | SampledPair)]
-    return partial(two_pairs, *pairs, add=add) if len(pairs) == 2 else None  # the contour serves one step
+    return partial(two_pairs, pairs[0], pairs[1], add=add) if len(pairs) == 2 else None  # the contour serves one step
 
 
 def _as_shift(law: Law) -> tuple[float, float] | None:

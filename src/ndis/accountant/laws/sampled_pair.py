@@ -246,7 +246,7 @@ def _choose(s, add, lines, law, pair, best):
     mean, t, ratio, nu, quad = pair
     for i in range(s.size):
         e = complex(-s[i].real, s[i].imag) if add else 1.0 + s[i]
-        highest = min(lines[-1, 0], e.real + _FAR)
+        highest = lines[-1, 0] if add else min(lines[-1, 0], e.real + _FAR)
         counts = _counts(e, highest)[0], 0 if add else _counts(e, lines[0, 0])[1]
         best[i], least = -1, math.inf
         if max(counts) > _MOST_RESIDUES:
@@ -378,7 +378,7 @@ class SampledPair:
         """Return the places of the lines inside the domain of κ."""
         low, high = self._domain
         inside = [a for a in (_ADD if self.add else _REMOVE) if low < a < high]
-        ends = [0.5 * (math.ceil(high) - 1.0 + high)] if high < math.inf else []
+        ends = [0.5 * (math.ceil(high) - 1.0 + high)] if high < _RIGHT[-1] else []
         if low > -1.0:
             ends.append(0.5 * low)
         return sorted({*inside, *ends})
