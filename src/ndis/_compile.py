@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,10 +18,11 @@ from typing import Any
 
 __all__ = ["compiled"]
 
+_ONE_THREAD = threading.RLock()
 _SAID: list[str] = []  # the notice is written once per process
 
 
-class compiled:  # noqa: N801 - a decorator
+def compiled(*, patience: float = 0.0, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Decorate a function that numba compiles without the interpreter's lock; `options` are numba's.
 
     Python itself runs the function for the first `patience` seconds: one answer takes less time than a compiler.
@@ -31,12 +33,7 @@ class compiled:  # noqa: N801 - a decorator
     >>> twice(3)
     6
     """
-
-    def __init__(self, *, patience: float = 0.0, **options: Any) -> None:
-        self.patience, self.options = patience, options
-
-    def __call__(self, function: Callable[..., Any]) -> Any:
-        return _Later(function, self.patience, self.options)
+    return lambda function: _Later(function, patience, options)
 
 
 class _Later:
@@ -60,16 +57,19 @@ class _Later:
     def dispatcher(self) -> Any:
         """Return numba's function. It takes the place of this one in every module that has been seen."""
         names = self.__wrapped__.__globals__
-        if "_dispatcher" not in self.__dict__:
-            from numba import njit
+        with _ONE_THREAD:  # another one must not meet it before the functions that it calls are in place
+            if "_dispatcher" not in self.__dict__:
+                from numba import njit
 
-            self._dispatcher = njit(nogil=True, **self.options)(self.__wrapped__)
-            if self._dispatcher is not self.__wrapped__:  # it is with NUMBA_DISABLE_JIT
-                with suppress(RuntimeError, OSError):  # numba finds no place for files
-                    self._dispatcher._cache = _cache(self.__wrapped__)
-            for name in self.__wrapped__.__code__.co_names:
-                if isinstance(names.get(name), _Later):
-                    names[name] = names[name].dispatcher()
+                dispatcher = njit(nogil=True, **self.options)(self.__wrapped__)
+                if dispatcher is not self.__wrapped__:  # it is with NUMBA_DISABLE_JIT
+                    with suppress(RuntimeError, OSError):  # numba finds no place for files
+                        dispatcher._cache = _cache(self.__wrapped__)
+                for name in self.__wrapped__.__code__.co_names:
+                    inner = names.get(name)
+                    if isinstance(inner, _Later):
+                        names[name] = dispatcher if inner is self else inner.dispatcher()
+                self._dispatcher = dispatcher
         return self._dispatcher
 
 

@@ -137,14 +137,9 @@ def pair_table(x: Any, y: Any) -> Table:
 # ---------------------------------------------------------------------- arrays
 
 
-def check_array(x: Any, name: str = "data") -> None:
-    """Refuse a masked array: it has two values per cell."""
-    if isinstance(x, np.ma.MaskedArray):
-        raise ParameterError(name, "be a plain array", "a masked array", "fill masked entries with NaN")
-
-
 def _array(x: NDArray[Any]) -> Table:
-    check_array(x)
+    if isinstance(x, np.ma.MaskedArray):  # it has two values per cell
+        raise ParameterError("data", "be a plain array", "a masked array", "fill masked entries with NaN")
     width = matrix_width(x.shape)
     plain = np.asarray(x)
     kind = _numpy_kind(plain.dtype)

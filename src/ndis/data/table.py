@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
 __all__ = [
-    "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width", "no_cells",
+    "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width",
     "pick", "rows_per_read", "side_by_side", "stacked", "together",
 ]  # fmt: skip
 
@@ -137,29 +137,6 @@ class Table:
         kinds = (frozenset({"number"}),) * len(names)
         return Table(kinds, cells, rows, names, target_width=self.target_width and 1, partitions=partitions)
 
-    def only(self, places: Sequence[int]) -> Table:
-        """Return the table of these columns only."""
-
-        def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-            return self.cells(tuple((places[i], numeric) for i, numeric in wanted))
-
-        def rows(groups: Groups) -> Iterator[Parts]:
-            return self.read(tuple(tuple(places[i] for i in group) for group in groups))
-
-        names = tuple(self.names[i] for i in places) if self.names else ()
-        return Table(tuple(self.kinds[i] for i in places), cells, rows, names, device=self.device)
-
-    def held(self) -> Table:
-        """Return the table of numbers that is read once, when its first row is asked for, and then stays in memory."""
-        memory: list[Floats] = []
-
-        def rows(groups: Groups) -> Iterator[Parts]:
-            if not memory:
-                memory.append(self.only(range(self.width)).matrix().arrays()[0])
-            yield tuple(pick(memory[0], group) for group in groups)
-
-        return Table(self.kinds, no_cells, rows, self.names)
-
     def columns_of(self, schema: Schema, *, target: bool, features: bool = True, typed: bool = True) -> Wanted:
         """Return the columns that a schema names, in its order and with the target last if `target` is true.
 
@@ -269,11 +246,6 @@ class Rows:
         """Return ``each`` of the blocks of every partition where it lives, and then ``join`` in a tree."""
         groups = self.groups  # what travels with every task
         return self.table.reduced(lambda table: each(table.read(groups)), join)
-
-
-def no_cells(wanted: Wanted) -> Iterator[list[Cells]]:
-    """Yield no cells: the table has numbers only."""
-    return iter(())
 
 
 def stacked(columns: Sequence[Cells]) -> Floats:

@@ -15,7 +15,7 @@ from ndis._balls import outward, precision
 from ndis.accountant.laws.one_ratio import OneRatioBalls, _bessel
 from ndis.accountant.one_release import OneRelease
 from ndis.errors import PrecisionError
-from ndis.spectrum.directions import Directions, reverse_direction
+from ndis.spectrum.invariants import Directions, reverse_direction
 
 BITS = 160
 PAIRS = [  # q, t, |m|², d

@@ -38,7 +38,7 @@ from ndis._balls import Ball, precision
 from ndis.accountant.laws import geometric
 from ndis.accountant.laws.sampled_pair_balls import SampledPairBalls
 from ndis.errors import PrecisionError
-from ndis.spectrum.directions import Directions, reverse_direction
+from ndis.spectrum.invariants import Directions, reverse_direction
 
 __all__ = ["OneRatioBalls"]
 

@@ -21,7 +21,7 @@ from ndis._formulas import log_mixture_ball
 from ndis.accountant.laws import sampled_view
 from ndis.accountant.laws.plain import PlainBalls, delta_of_pair
 from ndis.errors import PrecisionError
-from ndis.spectrum.directions import Directions
+from ndis.spectrum.invariants import Directions
 
 __all__ = ["SampledPairBalls"]
 
