@@ -241,20 +241,23 @@ def _choose(s, add, lines, law, pair, best):
 
     `lines` has the place, the step, and the least distance from the poles e − j.
     """
-    bases, kappas = np.empty((2, 2, _MOST_RESIDUES), dtype=np.complex128)
+    bases, kappas = np.empty((2, _MOST_RESIDUES), dtype=np.complex128)
+    tops, known = np.empty((2, _MOST_RESIDUES)), np.zeros(2, dtype=np.int64)
     log_odds, _, log_stay = law
     mean, t, ratio, nu, quad = pair
     for i in range(s.size):
         e = complex(-s[i].real, s[i].imag) if add else 1.0 + s[i]
         highest = lines[-1, 0] if add else min(lines[-1, 0], e.real + _FAR)
-        counts = _counts(e, highest)[0], 0 if add else _counts(e, lines[0, 0])[1]
+        known[0], known[1] = _counts(e, highest)[0], _counts(e, lines[0, 0] if not add else e.real)[1]
         best[i], least = -1, math.inf
-        if max(counts) > _MOST_RESIDUES:
+        if known.max() > _MOST_RESIDUES:
             continue
-        known = (
-            _residues(e, counts[0], True, law, pair, bases[0], kappas[0]),
-            _residues(e, counts[1], False, law, pair, bases[1], kappas[1]),
-        )
+        for side in range(2):  # the largest of the first residues on each side
+            known[side] = _residues(e, known[side], side == 0, law, pair, bases, kappas)
+            top = -math.inf
+            for j in range(known[side]):
+                top = max(top, _height(bases[j], kappas[j]))
+                tops[side, j] = top
         for k in range(lines.shape[0]):
             a, h, gap = lines[k]
             away = a - e.real
@@ -263,8 +266,9 @@ def _choose(s, add, lines, law, pair, best):
                 continue
             top, some = -math.inf, _counts(e, a)
             for side in range(2):
-                for j in range(min(some[side], known[side])):
-                    top = max(top, _height(bases[side, j], kappas[side, j]))
+                last = min(some[side], known[side])
+                if last > 0:
+                    top = max(top, tops[side, last - 1])
             for share in (0.0, 0.5, 1.0):
                 z = complex(a, share * e.imag)
                 base = _log_gamma(-z) + z * log_odds + _log_front(e, z) + e * log_stay
