@@ -9,6 +9,7 @@ import pytest
 import ndis
 from helpers.compositions import in_floats, releases
 from ndis.accountant.laws.sampled_pair import SampledPair
+from ndis.errors import PrecisionError
 
 
 def law_of(rate, excess, shift, order):
@@ -53,9 +54,7 @@ class TestMoments:
 
 
 def test_many_steps_of_a_pair_with_a_pole():
-    """A third of a million steps at a small rate, of which few losses are large."""
+    """A third of a million steps at a small rate, of which few losses are large: no path settles, and none is guessed."""
     law = in_floats([releases(6.3e-5, [0.271, -0.241], [0.55, 0.62], 328615)], "remove")
-    (value,), (error,) = law.log_delta(np.array([5.6]))
-    assert error <= 5e-11 * (1 + abs(value))
-    (other,), _ = law.log_delta(np.array([5.5]))
-    assert other > value
+    with pytest.raises(PrecisionError):
+        law.log_delta(np.array([5.6]))

@@ -104,9 +104,10 @@ class Shape:
 
     def log_density(self, lams: Floats, log_scale: float) -> Floats:
         """Return log of the density of λ = log V − log_scale."""
-        v, near = np.exp(lams + log_scale), np.exp(np.minimum(lams + log_scale, math.log(_LARGE)))
+        v = np.exp(lams + log_scale)
+        near, far = np.minimum(v, _LARGE), np.maximum(v, _LARGE)
         # log (e^V − 1)/V
-        grown = np.where(v > _LARGE, v - np.log(v) + np.log1p(-np.exp(-v)), np.log(np.expm1(near) / near))
+        grown = np.where(v > _LARGE, far - np.log(far) + np.log1p(-np.exp(-far)), np.log(np.expm1(near) / near))
         x = (lams + (log_scale - self.log_scale) + grown) / self.shift + 0.5 * self.shift
         return np.asarray(v - grown - 0.5 * x * x - math.log(math.sqrt(2.0 * math.pi) * self.shift))
 

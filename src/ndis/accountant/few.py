@@ -225,7 +225,8 @@ def _log_profile(form: LogMoment, e: Floats) -> tuple[Floats, Floats]:
 def two_pairs(first: PairStep, second: PairStep, e: float, *, add: bool) -> tuple[float, float]:
     """Return log δ(ε) of two steps of any pairs and its estimated error, by the better order of integration."""
     best = (math.nan, math.inf)
-    for outer, inner in ((first, second), (second, first)):
+    # a density on one side of its edge takes fewer panels
+    for outer, inner in sorted([(first, second), (second, first)], key=lambda both: both[0].form.side == 0):
         with np.errstate(all="ignore"):  # what is not finite has no value
             known = _over_pair(outer, inner, e, add)
         if known[1] < best[1]:
