@@ -54,7 +54,7 @@ class TestMoments:
 
 
 def test_many_steps_of_a_pair_with_a_pole():
-    """A third of a million steps at a small rate, of which few losses are large: no path settles, and none is guessed."""
+    """A third of a million steps at a small rate, few losses are large: no path settles, and no value is guessed."""
     law = in_floats([releases(6.3e-5, [0.271, -0.241], [0.55, 0.62], 328615)], "remove")
     with pytest.raises(PrecisionError):
         law.log_delta(np.array([5.6]))
