@@ -36,7 +36,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-_INSIDE = ("ndis", "sklearn", "contextlib")  # what stands between a user's line and a warning
+_INSIDE = ("ndis", "sklearn", "opacus", "contextlib")  # what stands between a user's line and a warning
 
 
 def _brief(value: Any) -> str:

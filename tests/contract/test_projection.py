@@ -9,6 +9,7 @@ from dataclasses import FrozenInstanceError, dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import ndis
@@ -203,7 +204,7 @@ def test_a_seed_makes_it_reproducible_and_not_private(case):
 
 BROKEN_DATA = [
     pytest.param(np.full((4, 3), "731546.25"), id="text"),
-    pytest.param(np.full((4, 3), SECRET, dtype=object), id="objects"),
+    pytest.param(pd.DataFrame(np.full((4, 3), SECRET), columns=list("abc"), dtype=object), id="objects"),
     pytest.param(np.full((4, 3), SECRET + 1j), id="complex"),
     pytest.param(np.full(4, SECRET), id="one dimension"),
     pytest.param([[SECRET, 1.0], [SECRET]], id="ragged"),

@@ -17,7 +17,7 @@ from helpers.places import ROOT
 
 SNAPSHOT = ROOT / "tests" / "unit" / "house" / "public_api.txt"
 PACKAGES = ("auditing", "gram", "learn", "models", "noise", "plotting", "schema", "testing")
-DOORS = ("interop.dp_accounting", "interop.opacus")  # to other tools, not in the reference
+DOORS = ("interop.dp_accounting", "interop.loaders", "interop.opacus")  # to other tools, not in the reference
 REFERENCE = ROOT / "docs" / "reference" / "index.md"
 HIDDEN_VALUES = ("__version__",)  # which every release changes
 

@@ -6,6 +6,9 @@ that cannot be read becomes NaN, and the engine turns its row into zeros. Nothin
 Text has one rule in every source. It is a number if it has decimal digits with at most one point. A sign before them,
 an exponent after them and ASCII spaces around all of it are allowed. The number is the nearest float64.
 
+Arrow columns are read by their declared types. No call on them can raise by value: text keeps its bytes, dictionaries
+are read by their codes, and chunks stay apart.
+
 A column of cells is an array of NumPy, an Arrow array of text (`LargeBinaryArray`, which may hold any bytes), or
 `Coded`: a few values and one code per row. `ndis.data.table` says who makes them.
 """
@@ -25,21 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "MISSING",
-    "UNKNOWN",
-    "Cells",
-    "Coded",
-    "Floats",
-    "day_number",
-    "days",
-    "is_nested",
-    "kind_of",
-    "number",
-    "numbers",
-    "objects",
-    "text_of",
-    "truths",
-    "words",
+    "MISSING", "UNKNOWN", "Cells", "Coded", "Floats", "arrow_cells", "arrow_chunks", "arrow_kind", "day_number", "days",
+    "is_nested", "kind_of", "number", "numbers", "objects", "text_of", "truths", "words",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -346,3 +336,80 @@ def day_number(day: date) -> float:
         day = datetime.astimezone(day, UTC)
     micro = ((day.hour * 60 + day.minute) * 60 + day.second) * 10**6 + day.microsecond
     return float(datetime.toordinal(day) - _EPOCH + micro / _PER_DAY["us"])
+
+
+# ---------------------------------------------------------------------- Arrow
+
+
+def arrow_kind(kind: Any) -> str:
+    """Return the kind of an Arrow type.
+
+    >>> import pyarrow as pa
+    >>> [arrow_kind(kind) for kind in (pa.int8(), pa.string(), pa.timestamp("ns"), pa.list_(pa.int8()))]
+    ['number', 'text', 'date', 'type list<item: int8>']
+    """
+    import pyarrow.types as t
+
+    if t.is_dictionary(kind):
+        return arrow_kind(kind.value_type)
+    for name, tests in (
+        ("boolean", (t.is_boolean,)),
+        ("number", (t.is_integer, t.is_floating, t.is_decimal)),
+        ("text", (t.is_string, t.is_large_string, t.is_string_view)),
+        ("date", (t.is_date, t.is_timestamp)),
+        ("objects", (t.is_null,)),
+    ):
+        if any(test(kind) for test in tests):
+            return name
+    return "type " + "".join(c if c.isprintable() else "?" for c in str(kind))  # fields of a struct have names
+
+
+def arrow_chunks(array: Any, start: int, count: int) -> list[Any]:
+    """Return rows of an array or a chunked array as arrays. Joining chunks of text fails beyond 2 GiB."""
+    piece = array.slice(start, count)
+    return list(piece.chunks) if hasattr(piece, "chunks") else [piece]
+
+
+def arrow_cells(array: Any, numeric: bool) -> Cells:
+    """Return the cells of an Arrow array, by its type only; text comes as bytes, for it may be no UTF-8.
+
+    >>> import pyarrow as pa
+    >>> arrow_cells(pa.array([2**53 + 1, None]), False).to_pylist()
+    [b'9007199254740993', None]
+    """
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if t.is_dictionary(array.type):
+        codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return Coded(arrow_cells(array.dictionary, numeric), codes)
+    kind = arrow_kind(array.type)
+    if kind in ("number", "boolean") and (numeric or t.is_floating(array.type)):
+        return _arrow_numbers(array)
+    if kind in ("number", "boolean"):  # as text: a null would turn whole numbers into floats
+        array, kind = array.cast(pa.string()), "text"
+    if kind == "text":
+        return array.cast(pa.large_binary())
+    if kind == "date":
+        unit = "D" if t.is_date32(array.type) else "ms" if t.is_date64(array.type) else array.type.unit
+        whole = array.cast(pa.int32()).cast(pa.int64()) if t.is_date32(array.type) else array.cast(pa.int64())
+        return np.asarray(whole.fill_null(np.iinfo(np.int64).min).to_numpy()).view(f"datetime64[{unit}]")
+    return np.full(len(array), None, dtype=object)
+
+
+def _arrow_numbers(array: Any) -> Floats:
+    """Return numbers or booleans as float64; nulls become NaN.
+
+    Decimals take the way over text, which is exact: Arrow's own cast rounds twice. 10⁻⁷⁶ and 10⁷⁶ are floats.
+
+    >>> import decimal, pyarrow as pa
+    >>> _arrow_numbers(pa.array([decimal.Decimal("0.3"), None])).tolist()
+    [0.3, nan]
+    """
+    import pyarrow as pa
+
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.string())
+    if array.type != pa.float64():
+        array = array.cast(pa.float64(), safe=False)  # a safe cast raises on large integers
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)

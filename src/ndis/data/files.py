@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis.data.arrow import arrow_cells, arrow_kind
-from ndis.data.cells import Cells, kind_of
+from ndis.data.cells import Cells, arrow_cells, arrow_kind, kind_of
 from ndis.data.csv import first_line, given_names, header_names, line_blocks, line_cells
 from ndis.data.npy import npy_blocks, npy_header
 from ndis.data.paths import files_of, kind_of_files, shown

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.arrow import arrow_cells, arrow_chunks, arrow_kind
-from ndis.data.cells import Cells, Coded, is_nested, kind_of, objects
+from ndis.data.cells import Cells, Coded, arrow_cells, arrow_chunks, arrow_kind, is_nested, kind_of, objects
 from ndis.data.table import (
     Groups,
     Parts,
@@ -124,6 +123,8 @@ def pair_table(x: Any, y: Any) -> Table:
     """Open a pair (X, y): the columns of y, a vector included, are separate targets."""
     left, right = x if isinstance(x, Table) else memory_table(x), target_table(y)
     unequal = "be a pair (X, y) with equally many rows", "another number in y"
+    if None not in (lengths := {_length(x), _length(y)}) and len(lengths) > 1:
+        raise ParameterError("data", *unequal)
     table = side_by_side((left, right), *unequal)
 
     def rows(groups: Groups) -> Iterator[Parts]:
@@ -132,6 +133,13 @@ def pair_table(x: Any, y: Any) -> Table:
 
     names = left.names + (right.names or ("",) * right.width) if left.names else ()
     return Table(table.kinds, table.cells, rows, names, target_width=right.width, device=left.device)
+
+
+def _length(data: Any) -> int | None:
+    """Return the number of rows, if the data have it before they are read."""
+    if isinstance(data, Table | Mapping):
+        return None
+    return int(data.shape[0]) if hasattr(data, "shape") else len(data)
 
 
 # ---------------------------------------------------------------------- arrays

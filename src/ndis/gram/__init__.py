@@ -13,16 +13,10 @@ Everything here is private: a Gram matrix is exact and carries no noise.
 
 from ndis.gram.accumulator import Gram, GramAccumulator
 from ndis.gram.engine import exact_gram
-from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
 from ndis.gram.leverage import WorstRow, leverage, worst_row
+from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout
 
 __all__ = [
-    "DEFAULT_FRACTIONAL_BITS",
-    "Gram",
-    "GramAccumulator",
-    "RowLayout",
-    "WorstRow",
-    "exact_gram",
-    "leverage",
+    "DEFAULT_FRACTIONAL_BITS", "Gram", "GramAccumulator", "RowLayout", "WorstRow", "exact_gram", "leverage",
     "worst_row",
-]
+]  # fmt: skip

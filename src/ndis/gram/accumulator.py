@@ -1,8 +1,9 @@
-"""An accumulator holds an exact Gram matrix, and accumulators merge."""
+"""An accumulator holds an exact Gram matrix. Accumulators merge, and one pass feeds all rows to them."""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray, exact_array
+from ndis.data import Rows
+from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.device import DeviceProduct
-from ndis.gram.host import check_block, exact_products
-from ndis.gram.layout import RowLayout
+from ndis.gram.host import check_block, over_strips, strip_product
+from ndis.gram.rows import RowLayout
 
-__all__ = ["Gram", "GramAccumulator", "IntegerSum", "checked_parts"]
+__all__ = ["Gram", "GramAccumulator", "IntegerSum", "check_device", "checked_parts", "total"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +140,8 @@ def checked_parts(layout: RowLayout, engine: DeviceProduct | None, block: Any, t
 class GramAccumulator:
     """Sums q qᵀ over blocks of rows, exactly and in any order.
 
-    Products of blocks are float64 and exact (see `RowLayout.block_rows`). They are added into int64, and these into
-    Python integers before int64 could overflow. Accumulators of the same layout merge, and they can be pickled.
+    Products of blocks are float64 and exact (see `RowLayout.block_rows`). They are added as integers
+    (`IntegerSum`). Accumulators of the same layout merge, and they can be pickled.
 
     Parameters
     ----------
@@ -163,8 +166,6 @@ class GramAccumulator:
     def __init__(self, layout: RowLayout, *, device: str | None = None) -> None:
         self.layout = layout
         self._engine = None if device is None else DeviceProduct(layout, device)
-        self._exact_float = np.zeros((layout.width, layout.width))
-        self._float_rows = 0
         self._sum = IntegerSum((layout.width, layout.width), 2 * layout.fractional_bits)
 
     def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
@@ -181,8 +182,9 @@ class GramAccumulator:
         if self._engine is not None:
             self._engine.update(parts)
             return
-        for product, rows in exact_products(parts, self.layout, threads=threads):
-            self._add_product(product, rows)
+        strips = over_strips(parts, self.layout, strip_product, height=self.layout.block_rows, threads=threads)
+        for product, rows in strips:
+            self._sum.add(product.astype(np.int64), rows)
 
     def update_integers(self, rows: Any) -> None:
         """Add integer rows that are on the grid already: integers as floats, of norm at most 2ᵏ per group.
@@ -195,15 +197,7 @@ class GramAccumulator:
             return
         for start in range(0, len(rows), self.layout.block_rows):
             block = rows[start : start + self.layout.block_rows]
-            self._add_product(block.T @ block, len(block))
-
-    def _add_product(self, product: NDArray[np.float64], rows: int) -> None:
-        if self._float_rows + rows > self.layout.block_rows:
-            self._sum.add(self._exact_float.astype(np.int64), self._float_rows)
-            self._exact_float[...] = 0.0
-            self._float_rows = 0
-        self._exact_float += product
-        self._float_rows += rows
+            self._sum.add((block.T @ block).astype(np.int64), len(block))
 
     def merge(self, other: GramAccumulator) -> None:
         """Add all rows of ``other``, which stays unchanged."""
@@ -212,7 +206,6 @@ class GramAccumulator:
         if other is self:
             other = pickle.loads(pickle.dumps(self))
         self._sum.merge(other._sum)
-        self._sum.add(other._exact_float.astype(np.int64), other._float_rows)
         if other._engine is not None:
             for integers, rows in other._engine.totals():
                 self._sum.add(integers, rows)
@@ -228,3 +221,35 @@ class GramAccumulator:
         plain = GramAccumulator(self.layout)
         plain.merge(self)
         return plain.__dict__.copy()
+
+
+def check_device(rows: Rows, device: str | None) -> None:
+    """Refuse a device for a dask collection, which is summed where it lives."""
+    if rows.is_dask and device is not None:
+        raise ParameterError("device", "be left out for dask collections", device)
+
+
+def total(
+    rows: Rows,
+    make: Callable[[str | None], Any],
+    device: str | None,
+    blocks: Callable[[Parts], Iterable[Parts]] = lambda parts: (parts,),
+) -> Any:
+    """Make one pass: feed ``blocks`` of all rows to the accumulators that ``make`` makes, and return their sum."""
+
+    def fed(accumulator: Any, stream: Iterator[Parts], **how: Any) -> Any:
+        for parts in stream:
+            for block in blocks(parts):
+                accumulator.update(*block, **how)
+        return accumulator
+
+    def merged(accumulators: list[Any]) -> Any:
+        whole = make(None)
+        for one in accumulators:
+            whole.merge(one)
+        return whole
+
+    check_device(rows, device)
+    if not rows.is_dask:
+        return fed(make(device or rows.device), rows.blocks())
+    return rows.reduced(lambda stream: fed(make(None), stream, threads=1), merged)  # the scheduler keeps all cores busy

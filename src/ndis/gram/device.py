@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 from ndis.gram import host
-from ndis.gram.layout import RowLayout
-from ndis.gram.rows import GroupRule, quantise_group
+from ndis.gram.rows import GroupRule, RowLayout, quantise_group
 
 __all__ = ["DeviceProduct"]
 
@@ -62,8 +61,12 @@ class DeviceProduct:
 
     def update(self, parts: tuple[Any, ...]) -> None:
         """Add the rows of ``parts``: the features, then the targets if any."""
-        for block in self.resident(tuple(self.tensor(piece) for piece in parts)):
-            self.add_rows(self.integer_rows(block))
+        for tile in self.tiles(parts):
+            self.add_rows(tile)
+
+    def tiles(self, parts: tuple[Any, ...]) -> Iterator[Any]:
+        """Yield the integer rows of ``parts`` in tiles that lie on the device."""
+        yield from map(self._integer_rows, self._resident(tuple(self.tensor(piece) for piece in parts)))
 
     def add_rows(self, tile: Any) -> None:
         """Add at most `block_rows` integer rows that lie on the device."""
@@ -78,13 +81,14 @@ class DeviceProduct:
         return [*self._spilled, (self._int64.cpu().numpy(), self._int64_rows)]
 
     def tensor(self, piece: Any) -> Any:
+        """Return an array as a tensor; a tensor comes back as it stands."""
         if isinstance(piece, self.torch.Tensor):
             return piece
         if not piece.dtype.isnative or (piece.dtype.kind == "u" and piece.dtype.itemsize > 1):
             piece = piece.astype(np.float64)  # what torch does not know, as NumPy converts it
         return self.torch.from_numpy(piece if piece.flags.writeable and min(piece.strides) > 0 else piece.copy())
 
-    def integer_rows(self, parts: tuple[Any, ...]) -> Any:
+    def _integer_rows(self, parts: tuple[Any, ...]) -> Any:
         torch, layout = self.torch, self.layout
         out = torch.empty((len(parts[0]), layout.width), dtype=torch.float64, device=self.device)
         broken, start = None, 0
@@ -132,7 +136,7 @@ class DeviceProduct:
         self._exact_float.zero_()
         self._float_rows = 0
 
-    def resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    def _resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """Cut ``parts`` into blocks that lie on the device."""
         rows = len(parts[0])
         if self.device.type != "cuda" or all(piece.device.type == "cuda" for piece in parts):

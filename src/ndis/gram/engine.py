@@ -1,51 +1,24 @@
-"""From any source to an exact sum: data are opened once, and every pass reads them where they live."""
+"""Sum the exact Gram matrix of any source, of all rows or of a sample of them. Data are read where they live."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-from ndis.data import Rows, open_rows
-from ndis.data.table import Parts
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.data import open_rows
+from ndis.data.table import Parts, rows_per_read
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import Gram, GramAccumulator
-from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, layout_for
-from ndis.gram.poisson import PoissonRows
+from ndis.gram.accumulator import Gram, GramAccumulator, total
+from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, layout_for
 
-__all__ = ["exact_gram", "opened_rows", "total"]
+if TYPE_CHECKING:
+    from ndis.noise.bits import RandomBits
 
-
-def opened_rows(data: Any, *, device: str | None = None, **how: Any) -> Rows:
-    """Open data and choose columns by the arguments of `exact_gram`."""
-    rows = open_rows(data, **how)
-    if rows.is_dask and device is not None:
-        raise ParameterError("device", "be left out for dask collections", device)
-    return rows
-
-
-def total(
-    rows: Rows,
-    make: Callable[[str | None], Any],
-    device: str | None,
-    blocks: Callable[[Parts], Iterable[Parts]] = lambda parts: (parts,),
-) -> Any:
-    """Make one pass: feed ``blocks`` of all rows to the accumulators that ``make`` makes, and return their sum."""
-
-    def fed(accumulator: Any, stream: Iterator[Parts], **how: Any) -> Any:
-        for parts in stream:
-            for block in blocks(parts):
-                accumulator.update(*block, **how)
-        return accumulator
-
-    def merged(accumulators: list[Any]) -> Any:
-        whole = make(None)
-        for one in accumulators:
-            whole.merge(one)
-        return whole
-
-    if not rows.is_dask:
-        return fed(make(device or rows.device), rows.blocks())
-    return rows.reduced(lambda stream: fed(make(None), stream, threads=1), merged)  # the scheduler keeps all cores busy
+__all__ = ["LEAST_RATE", "PoissonRows", "exact_gram"]
 
 
 def exact_gram(
@@ -109,19 +82,70 @@ def exact_gram(
     >>> gram.layout.joint_norm_bound
     1.0
     """
-    rows = opened_rows(data, columns=columns, targets=targets, header=header, device=device, progress=progress)
+    rows = open_rows(data, columns=columns, targets=targets, header=header, progress=progress)
     if rows.is_dask and sample is not None and not sample.private:
         raise ParameterError("random_state", "be left out for a sample of a dask collection", "a seed")
-    layout = layout_for(
-        rows,
-        row_norm_bound=row_norm_bound,
-        target_bound=target_bound,
-        intercept=intercept,
-        fractional_bits=fractional_bits,
-    )
-
-    def blocks(parts: Parts) -> Iterable[Parts]:
-        return (parts,) if sample is None else sample.blocks(parts)
-
+    grid: dict[str, Any] = {"intercept": intercept, "fractional_bits": fractional_bits}
+    layout = layout_for(rows, row_norm_bound=row_norm_bound, target_bound=target_bound, **grid)
+    blocks = (lambda parts: (parts,)) if sample is None else sample.blocks
     whole: GramAccumulator = total(rows, lambda where: GramAccumulator(layout, device=where), device, blocks)
     return whole.finish()
+
+
+# ---------------------------------------------------------------------- a sample, by random bits only
+
+_WIDTH = 64  # bits a row's decision takes
+LEAST_RATE = 2.0**-40  # from here on the rate in use is within 2⁻²⁴ of the one asked for, by which estimates divide
+_READS = 8  # reads' worth of rows in one block, so that every core has some
+
+
+class PoissonRows:
+    """Keeps each row with probability ⌊rate·2⁶⁴⌋/2⁶⁴: never more than ``rate``, and less by under 2⁻⁶⁴.
+
+    Parameters
+    ----------
+    rate : float
+        From 2⁻⁴⁰ to 1; public.
+    bits : RandomBits
+
+    Examples
+    --------
+    >>> from ndis.noise.bits import SystemBits
+    >>> PoissonRows(1.0, SystemBits()).mask(3).tolist()
+    [True, True, True]
+    """
+
+    def __init__(self, rate: float, bits: RandomBits) -> None:
+        if not LEAST_RATE <= rate <= 1:
+            raise ParameterError("rate", "be at least 2^-40 and at most 1", rate)
+        self._below = int(Fraction(rate) * 2**_WIDTH)
+        self._bits = bits
+
+    @property
+    def private(self) -> bool:
+        """Return whether the choice can neither be known nor repeated."""
+        return self._bits.private
+
+    def mask(self, rows: int) -> NDArray[np.bool_]:
+        """Return True for the rows that enter."""
+        if self._below >> _WIDTH or not rows:
+            return np.ones(rows, dtype=np.bool_)
+        (drawn,) = self._bits.take(1, width=_WIDTH * rows)
+        uniform = np.frombuffer(drawn.to_bytes(_WIDTH // 8 * rows, "big"), dtype=">u8")
+        return np.asarray(uniform < np.uint64(self._below))
+
+    def blocks(self, parts: Parts) -> Iterator[Parts]:
+        """The rows of ``parts`` that enter, in blocks, so that no copy of all of them is made."""
+        step = _READS * rows_per_read(sum(piece.shape[1] for piece in parts))
+        for start in range(0, len(parts[0]), step):
+            here = tuple(piece[start : start + step] for piece in parts)
+            mask = self.mask(len(here[0]))
+            yield tuple(piece[_like(mask, piece)] for piece in here)
+
+
+def _like(mask: NDArray[np.bool_], piece: Any) -> Any:
+    if isinstance(piece, np.ndarray):
+        return mask
+    import torch
+
+    return torch.from_numpy(mask).to(piece.device)

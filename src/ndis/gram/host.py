@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from ndis.data.cells import kind_of
 from ndis.errors import ParameterError
-from ndis.gram.layout import RowLayout
-from ndis.gram.rows import GroupRule, quantise_group_into
+from ndis.gram.rows import GroupRule, RowLayout, quantise_group_into
 
-__all__ = ["check_block", "exact_products", "integer_tiles", "over_strips", "own_tile_entries"]
+__all__ = ["check_block", "integer_tiles", "over_strips", "own_tile_entries", "strip_product"]
 
 # Entries of a tile: large enough to feed a threaded BLAS, small enough to stay in the last-level cache.
 _TILE_ENTRIES = 1 << 21
@@ -57,13 +56,6 @@ def integer_tiles(
         yield tile
 
 
-def exact_products(
-    parts: tuple[NDArray[Any], ...], layout: RowLayout, *, threads: int | None = None
-) -> Iterator[tuple[NDArray[np.float64], int]]:
-    """Yield Σ q qᵀ over strips of rows, each exact in float64, with the rows it covers."""
-    yield from over_strips(parts, layout, _strip_product, height=layout.block_rows, threads=threads)
-
-
 Work = Callable[[tuple[NDArray[Any], ...], RowLayout], NDArray[Any]]
 
 
@@ -95,7 +87,8 @@ def own_tile_entries(width: int) -> int:
     return min(max(_OWN_TILE_ENTRIES, 4 * width**2), _TILE_ENTRIES)
 
 
-def _strip_product(parts: tuple[NDArray[Any], ...], layout: RowLayout) -> NDArray[np.float64]:
+def strip_product(parts: tuple[NDArray[Any], ...], layout: RowLayout) -> NDArray[np.float64]:
+    """Return Σ q qᵀ over a strip of at most `block_rows` rows, exact in float64."""
     total = np.zeros((layout.width, layout.width))
     product = np.empty_like(total)
     for tile in integer_tiles(parts, layout, threads=1, entries=own_tile_entries(layout.width)):

@@ -19,11 +19,9 @@ from ndis.data.table import Parts
 from ndis.errors import ParameterError, PrecisionError
 from ndis.gram.accumulator import Gram
 from ndis.gram.host import integer_tiles
-from ndis.gram.layout import RowLayout
+from ndis.gram.rows import RowLayout
 
-__all__ = ["WorstRow", "largest_leverages", "leverage", "worst_row"]
-
-_FEW = 4
+__all__ = ["WorstRow", "leverage", "worst_row", "worst_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,26 +86,19 @@ def worst_row(
     >>> worst_row(rows, exact_gram(rows, row_norm_bound=1.0), ridge=0.5).index
     1
     """
-    largest, _ = _searched(data, gram, ridge, 1, columns=columns, targets=targets, header=header)
+    largest, _ = worst_rows(data, gram, ridge=ridge, few=1, columns=columns, targets=targets, header=header)
     return largest[0] if largest else None
 
 
-def largest_leverages(
-    data: Any, gram: Gram, ridge: float, *, columns: Any = None, targets: Any = None, header: bool = False
-) -> tuple[list[tuple[int, NDArray[np.int64]]], int]:
-    """Return (number, integer row) of the rows of largest leverage in floats, largest first, and the number of rows.
+def worst_rows(data: Any, gram: Gram, *, ridge: float, few: int = 4, **how: Any) -> tuple[list[WorstRow], int]:
+    """Return the few rows of largest leverage, largest first, and the number of rows. It takes what `worst_row` takes.
 
     >>> from ndis.gram import exact_gram
     >>> rows = np.array([[0.0, 0.5], [1.0, 0.0], [0.0, 0.5]])
-    >>> largest, count = largest_leverages(rows, exact_gram(rows, row_norm_bound=1.0), 0.5)
-    >>> [number for number, _ in largest], count
+    >>> largest, count = worst_rows(rows, exact_gram(rows, row_norm_bound=1.0), ridge=0.5)
+    >>> [row.index for row in largest], count
     ([1, 0, 2], 3)
     """
-    largest, count = _searched(data, gram, ridge, _FEW, columns=columns, targets=targets, header=header)
-    return [(row.index, row.integers) for row in largest], count
-
-
-def _searched(data: Any, gram: Gram, ridge: float, few: int, **how: Any) -> tuple[list[WorstRow], int]:
     W, layout = _whitener(gram, ridge), gram.layout
     rows = _opened(data, layout, **how)
     if not rows.is_dask:

@@ -6,7 +6,7 @@
 - ``residual_products(theta, clip=C)``: Σ clip(x·(y − xᵀθ)) for one or several targets, a count of longer terms, the
   number of records, and, with ``square_clip=R``, the sums of squared residuals;
 - ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes;
-- ``weighted_gram(theta)``: Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`ndis.gram.weighted`).
+- ``weighted_gram(theta)``: Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`WeightedAccumulator`).
 
 Every term has norm at most its clip, in exact arithmetic. So a sum moves by at most C if a record comes or goes, and by
 at most 2C if one is replaced. A sum has the same bits on every engine and for any block length (`ndis.gram.terms`). All
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -32,17 +32,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
+from ndis.data import open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum
-from ndis.gram.device import import_torch
-from ndis.gram.engine import opened_rows, total
+from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum, checked_parts, total
+from ndis.gram.device import DeviceProduct, import_torch
 from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
-from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
-from ndis.gram.terms import TermRule, gradient_rule, residual_rule
-from ndis.gram.weighted import RuleAccumulator, WeightedAccumulator, halved
+from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
+from ndis.gram.terms import BELOW, TermRule, gradient_rule, probabilities, residual_rule
 
-__all__ = ["RecordSums", "TermSums"]
+__all__ = ["RecordSums", "TermSums", "WeightedAccumulator", "halved"]
 
 _DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in float64
 
@@ -91,8 +90,9 @@ class RecordSums:
 
     Parameters
     ----------
-    data, columns, targets, header, device, progress
-        As for `ndis.gram.exact_gram`. The targets are needed for everything but the Gram matrix.
+    data, device, **how
+        As for `ndis.gram.exact_gram`: `how` are `columns`, `targets`, `header` and `progress`.
+        The targets are needed for everything but the Gram matrix.
     row_norm_bound, target_bound, intercept, fractional_bits
         The public description of a row, as there. With `classes` there is no target bound.
     classes : sequence of numbers, optional
@@ -114,18 +114,14 @@ class RecordSums:
         target_bound: float | None = None,
         classes: Sequence[float] | None = None,
         intercept: float | None = None,
-        columns: Any = None,
-        targets: Any = None,
-        header: bool = False,
         fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
         device: str | None = None,
-        progress: bool | None = None,
+        **how: Any,
     ) -> None:
         self._classes = None if classes is None else _as_classes(classes, target_bound)
         if self._classes is not None:
             target_bound = 2.0 ** max(len(self._classes) - 1, 1).bit_length()  # codes are exact on this grid
-        how = {"columns": columns, "targets": targets, "header": header, "device": device, "progress": progress}
-        self._rows = opened_rows(data, **how)
+        self._rows = open_rows(data, **how)
         # The marker, the last column of a tile, tells a record from a row that could not be read.
         marker = row_norm_bound if intercept is None else intercept
         public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "fractional_bits": fractional_bits}
@@ -223,8 +219,8 @@ class RecordSums:
 
     def _found(self, rule: TermRule, shape: Any, clip: float, square: float | None, edges: Any) -> TermSums:
         tile = self._tile
-        total: _SumAccumulator = self._pass(lambda device: _SumAccumulator(tile, rule, device))
-        integers, p, m = total.integers(), self.layout.width, rule.outputs
+        values: _SumAccumulator = self._pass(lambda device: _SumAccumulator(tile, rule, device))
+        integers, p, m = values.integers(), self.layout.width, rule.outputs
         products = integers[: p * m].reshape(p, m)
         steps = [step * rule.unit for step in self.layout.steps]
         squares = None
@@ -258,7 +254,30 @@ def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
     return parts[0], codes
 
 
-class _SumAccumulator(RuleAccumulator):
+class _RuleAccumulator:
+    """Base of sums of terms at public weights over blocks of rows; only the sums travel between machines.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read.
+    rule : TermRule
+    device : str, optional
+    """
+
+    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        self.layout, self.rule = tile, rule
+        self._engine: Any = None
+        self._weights: Any = rule.weights
+        if device is not None:
+            self._engine = DeviceProduct(tile, device)
+            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None, "_weights": self.rule.weights}
+
+
+class _SumAccumulator(_RuleAccumulator):
     """Sums of one rule over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does."""
 
     def __init__(self, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
@@ -273,25 +292,27 @@ class _SumAccumulator(RuleAccumulator):
         """The sums, as Python integers."""
         return self._sum.integers().astype(object)
 
-    def _update_on_host(self, parts: Parts, threads: int | None) -> None:
-        rule, width = self.rule, self.layout.width
-        entries = min(own_tile_entries(width), rule.block_rows * width)
-
-        def strip(parts: Parts, layout: RowLayout) -> NDArray[np.int64]:
-            total = np.zeros(rule.size, dtype=np.int64)
-            for tile in integer_tiles(parts, layout, threads=1, entries=entries):
-                with np.errstate(all="ignore"):
-                    total += np.concatenate(rule.sums(np, tile, rule.weights, lambda q, u: (u @ q).T)).astype(np.int64)
-            return total
-
-        for sums, rows in over_strips(parts, self.layout, strip, height=1 << (62 - rule.bits), threads=threads):
-            self._sum.add(sums, rows)
-
-    def _update_on_device(self, rows: Any) -> None:
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts = checked_parts(self.layout, self._engine, block, targets)
+        if self._engine is None:
+            height = 1 << (62 - self.rule.bits)
+            for sums, rows in over_strips(parts, self.layout, self._strip, height=height, threads=threads):
+                self._sum.add(sums, rows)
+            return
         torch = self._engine.torch
-        for tile in rows.split(_DEVICE_ROWS):
+        for tile in (tile for rows in self._engine.tiles(parts) for tile in rows.split(_DEVICE_ROWS)):
             values = self.rule.sums(torch, tile, self._weights, self._device_product)
             self._sum.add(torch.cat([piece.to(torch.int64) for piece in values]).cpu().numpy(), len(tile))
+
+    def _strip(self, parts: Parts, layout: RowLayout) -> NDArray[np.int64]:
+        rule = self.rule
+        total = np.zeros(rule.size, dtype=np.int64)
+        entries = min(own_tile_entries(layout.width), rule.block_rows * layout.width)
+        for tile in integer_tiles(parts, layout, threads=1, entries=entries):
+            with np.errstate(all="ignore"):
+                total += np.concatenate(rule.sums(np, tile, rule.weights, lambda q, u: (u @ q).T)).astype(np.int64)
+        return total
 
     def _device_product(self, tile: Any, u: Any) -> Any:
         """Σ q ⊗ u from products that are short enough to be exact, many at a time."""
@@ -301,6 +322,70 @@ class _SumAccumulator(RuleAccumulator):
         right = tile[:cut].reshape(-1, step, tile.shape[1])
         total = torch.bmm(left, right).to(torch.int64).sum(0)
         return (total + (u[:, cut:] @ tile[cut:]).to(torch.int64)).T
+
+
+class WeightedAccumulator(_RuleAccumulator):
+    """Σ p(1 − p)·xxᵀ over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
+
+    A tile holds integer rows q, and p is the logistic function of the exact logits. Every further operation is
+    elementwise:
+
+        f = min(2·√(p·(1 − p)), 1)·(1 − 2⁻⁴⁰),      row = trunc(q·f),
+
+    on a grid of half the step. A rounded product q·f is at most |q|, because f is at most 1 − 2⁻⁴⁰, and truncation only
+    shortens. So no entry of a row exceeds that of q, and the row has norm at most l/2 in exact arithmetic. One record
+    moves the matrix by at most l²/4. The bits are the same on every engine and for any block length.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read: features, one column of class codes, marker.
+    layout : RowLayout
+        Of the predictors.
+    rule : TermRule
+        The gradient of two classes at θ. Its clip has no piece in this.
+    device : str, optional
+    """
+
+    def __init__(self, tile: RowLayout, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        super().__init__(tile, rule, device)
+        self._constant = layout.intercept is not None
+        self._gram = GramAccumulator(halved(layout), device=device)
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
+        xp = np if engine is None else engine.torch
+        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
+        for tile in tiles:
+            with np.errstate(all="ignore"):
+                self._gram.update_integers(self._rows(xp, tile))
+
+    def merge(self, other: WeightedAccumulator) -> None:
+        """Add all rows of ``other``."""
+        self._gram.merge(other._gram)
+
+    def finish(self) -> Gram:
+        """Return the matrix of all rows so far."""
+        return self._gram.finish()
+
+    def _rows(self, xp: Any, tile: Any) -> Any:
+        p = probabilities(xp, (self._weights.T @ tile.T) * self.rule.logit_unit)[0]
+        factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * BELOW
+        features = xp.trunc(tile[:, : self.layout.features] * factor[:, None])
+        if not self._constant:
+            return features
+        return xp.concatenate([features, xp.trunc(tile[:, -1:] * factor[:, None])], 1)
+
+
+def halved(layout: RowLayout) -> RowLayout:
+    """Return the layout of rows times at most ½.
+
+    >>> halved(RowLayout(features=2, row_norm_bound=3.0, intercept=1.0)).row_norm_bound
+    1.5
+    """
+    constant = None if layout.intercept is None else layout.intercept / 2
+    return replace(layout, row_norm_bound=layout.row_norm_bound / 2, intercept=constant)
 
 
 def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray:

@@ -19,6 +19,15 @@ relative and at most 2⁻⁵³, so they are below 2⁻⁴⁰ in all, and truncat
 arithmetic. M·s·υ ≤ C holds exactly, in rationals, by the choice of M. So the term has norm at most C.
 
 *The same bits.* Apart from exact integer products and sums, only single elementwise IEEE operations are used.
+
+*The exponential.* Libraries differ in the last bits of their exponentials. Here
+
+    e^t = 2ⁿ·P(r),   y = t·log₂e,   n = rint(y),   r = y − n in [−½, ½],
+
+P being the Taylor polynomial of 2^r of degree 11 by Horner's rule, with one rounding per product and per sum. In
+units of 2⁻⁵³ its remainder is at most 58.3, Horner's rule adds 31.2, the coefficients 1.5, and the rounding of y at
+most 0.8. So e^t is within 2⁻⁴⁶·⁴ for t ≤ 0, and the logistic function, with two roundings more, within 2⁻⁴⁶. An array
+library rounds after every elementwise operation, so nothing is fused.
 """
 
 from __future__ import annotations
@@ -33,13 +42,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram.layout import RowLayout
-from ndis.gram.logistic import probabilities
+from ndis.gram.rows import RowLayout
 
-__all__ = ["MOST_OUTPUTS", "TermRule", "clip_to", "gradient_rule", "residual_rule"]
+__all__ = [
+    "BELOW", "MOST_OUTPUTS", "TermRule", "clip_to", "exponential", "gradient_rule", "probabilities", "residual_rule",
+]  # fmt: skip
 
 MOST_OUTPUTS = 4096
-_BELOW = 1.0 - 2.0**-40  # what rounding may take, many times over
+BELOW = 1.0 - 2.0**-40  # what rounding may take, many times over
 _TERM_BITS = 22  # a row at its bound, its term at the clip, has about 2²² units of v
 _SUM_BITS = 42  # bits of one record's contribution, so that 2¹¹ records add up exactly in float64
 _MOST_BITS = 46  # bits of the same, if a small constant needs more
@@ -115,7 +125,7 @@ class TermRule:
         v = (self._gradient(xp, tile, products) if self.gradient else products) * self.scale
         q = tile[:, : self.features]
         h = xp.sqrt(xp.einsum("ij,ij->i", q, q) + self.constant)  # the sum is exact in any order
-        limits = xp.full_like(h, self.limit * _BELOW) / h  # infinite for a zero row, whose term is zero
+        limits = xp.full_like(h, self.limit * BELOW) / h  # infinite for a zero row, whose term is zero
         norms = _norm(xp, v)
         return clip_to(xp, v, norms, limits), norms * h, products
 
@@ -168,7 +178,7 @@ def _norm(xp: Any, v: Any) -> Any:
 def _squares(xp: Any, residuals: Any) -> Any:
     """Return Σ z² per output, z the residuals of a record, clipped in norm to 2¹⁸."""
     norms = _norm(xp, residuals)
-    z = clip_to(xp, residuals, norms, xp.full_like(norms, _SQUARE_ROOT * _BELOW))
+    z = clip_to(xp, residuals, norms, xp.full_like(norms, _SQUARE_ROOT * BELOW))
     return (z * z).sum(1)
 
 
@@ -295,4 +305,53 @@ def _exponent(x: Fraction) -> int:
         e += 1
     while Fraction(2) ** (e - 1) >= x:
         e -= 1
+    return e
+
+
+# ---------------------------------------------------------------------- the softmax
+
+_LN_2 = Fraction("0.69314718055994530941723212145817656807550013436")
+_LOG2_E = float(1 / _LN_2)
+_LOWEST = -700.0  # below it the exponential is under 10⁻³⁰³
+# Correctly rounded from rationals, so the same on every machine.
+_TAYLOR = tuple(float(_LN_2**i / math.factorial(i)) for i in range(11, -1, -1))
+
+
+def exponential(xp: Any, t: Any) -> Any:
+    """e^t of float64 numbers t ≤ 0, to about fourteen digits; ``xp`` is ``numpy`` or ``torch``.
+
+    >>> [round(float(x), 12) for x in exponential(np, np.array([0.0, -1.0, -30.5]))]
+    [1.0, 0.367879441171, 0.0]
+    """
+    y = xp.clip(t, _LOWEST, 0.0) * _LOG2_E
+    n = xp.round(y)
+    r = y - n
+    p = xp.full_like(r, _TAYLOR[0])
+    for coefficient in _TAYLOR[1:]:
+        p *= r
+        p += coefficient
+    power = xp.asarray(n, dtype=xp.int64)
+    power += 1023
+    power <<= 52
+    p *= power.view(xp.float64)
+    return p
+
+
+def probabilities(xp: Any, logits: Any) -> Any:
+    """Softmax over the rows of ``logits``; of one row, the logistic function, which is softmax with a zero.
+
+    >>> probabilities(np, np.array([[0.0, math.log(3.0)]])).round(12).tolist()
+    [[0.5, 0.75]]
+    >>> probabilities(np, np.array([[0.0], [0.0], [math.log(2.0)]])).round(12).tolist()
+    [[0.25], [0.25], [0.5]]
+    """
+    if len(logits) == 1:
+        e = exponential(xp, -xp.abs(logits))
+        whole = e + 1.0
+        return xp.where(logits >= 0, xp.ones_like(e), e) / whole
+    e = exponential(xp, logits - xp.amax(logits, 0))
+    total = e[0] + e[1]
+    for one in e[2:]:
+        total += one
+    e /= total
     return e

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from opacus.accountants import IAccountant, register_accountant
 from opacus.accountants.registry import _ACCOUNTANTS
 
 from ndis.dpsgd import DPSGD
+from ndis.interop.loaders import warn_unless_poisson
 from ndis.profile import PrivacyProfile
 
 __all__ = ["MECHANISM", "ExactAccountant"]
@@ -19,7 +21,8 @@ MECHANISM = "exact"
 class ExactAccountant(IAccountant):  # type: ignore[misc]  # the package carries no types
     """Account exactly for the steps of a `PrivacyEngine`. Importing this module registers it as "exact".
 
-    The number is about Poisson sampling, which Opacus does unless `poisson_sampling=False`.
+    The number is about Poisson sampling, which Opacus does unless `poisson_sampling=False`. The accountant sees only
+    noise and rate. It warns by name if the engine shows it a loader that draws its batches in another way.
 
     Examples
     --------
@@ -40,6 +43,16 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # the package carries
             self.history[-1] = (noise, rate, steps + 1)
         else:
             self.history.append((noise_multiplier, sample_rate, 1))
+
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Any:
+        """Return the hook that notes each step. Warn if the engine that asks for it prepared no Poisson samples.
+
+        Opacus hands over the rate only. Its engine holds the loader in the variable `data_loader` while it asks.
+        """
+        asking = sys._getframe(1).f_locals
+        if "data_loader" in asking:
+            warn_unless_poisson(asking["data_loader"])
+        return super().get_optimizer_hook_fn(sample_rate)
 
     def get_epsilon(self, delta: float, *, certify: bool = False, **_: Any) -> float:
         """ε of the steps so far, on the safe side; with `certify`, by ball arithmetic."""

@@ -7,7 +7,7 @@ states bounds; no estimator takes them from the data.
 >>> from ndis.learn import PrivateRidge
 >>> rng = np.random.default_rng(0)
 >>> x = rng.uniform(-1, 1, size=(20_000, 2))
->>> y = x  [1.0, -0.5] + 0.25
+>>> y = x @ [1.0, -0.5] + 0.25
 >>> model = PrivateRidge(epsilon=1.0, delta=1e-6, row_norm_bound=1.5, target_bound=2.0).fit(x, y)
 >>> model.score(x, y) > 0.8
 True
@@ -47,7 +47,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"ndis.learn.{_HOMES[name]}"), name)
+        globals()[name] = getattr(import_module(f"ndis.learn.{_HOMES[name]}"), name)
+        return globals()[name]
     raise AttributeError(f"module 'ndis.learn' has no attribute {name!r}")
 
 

@@ -14,9 +14,9 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency
+from ndis.data import Rows
 from ndis.errors import ParameterError
-from ndis.learn._estimator import PrivateEstimator, calibrated, one_of
-from ndis.learn._records import INTERCEPT_SHARE
+from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, one_of
 from ndis.learn._ridge import sketching, stated_records
 from ndis.mechanisms.gram import GramMechanism, GramRelease
 from ndis.mechanisms.releases import ProjectionRelease
@@ -83,6 +83,8 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     (True, True)
     """
 
+    _has_target = False
+
     row_norm_bound: float | None = None
     adjacency: str = "add-remove"
     method: str = "gram"
@@ -91,38 +93,11 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     assume_centered: bool = False
     store_precision: bool = True
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the Gram matrix or a sketch of the rows, and estimate from it.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, features)
-            The private rows.
-        y : ignored
-        """
+    def _check(self, *, files: bool = False) -> None:
         check_moments(self)
-        return self._learn(self._fitted_rows(X))
 
-    def fit_data(self, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Self:
-        """Fit from files, folders, frames or dask collections, read in one pass.
-
-        Parameters
-        ----------
-        data : path, list of paths, data frame, Arrow table, dask collection or array
-            The private records. A folder is read file by file, with bounded memory.
-        columns : names or numbers, optional
-            The columns to learn from; all by default. For CSV files without a header: the names of all columns, from
-            left to right, with None for a column that is not read.
-        header : bool
-            The first line of every CSV file holds names, which are public. Without it every line is a record.
-        progress : bool, optional
-            Show a progress bar for files; by default if standard error is a terminal.
-        """
-        check_moments(self)
-        return self._learn(self._opened(data, columns=columns, header=header, progress=progress, with_target=False))
-
-    def _learn(self, data: Any) -> Self:
-        self.records_, location, covariance = released_moments(self, data, centered=self.assume_centered)
+    def _learn(self, rows: Rows, public: None, *, one: bool, changed: Any) -> Self:
+        self.records_, location, covariance = released_moments(self, rows, centered=self.assume_centered)
         schema = self._schema()
         if schema is not None:
             _, half_width = schema.scales()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_floats, as_size
+from ndis.data import Rows
 from ndis.errors import ParameterError
 from ndis.learn._estimator import PrivateEstimator
 from ndis.learn._labels import private_labels
@@ -102,38 +102,7 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
     release: str = "mean"
     bound: str = "exact"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the posterior at the query points.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, features)
-            The private points.
-        y : array of shape (n,)
-            The private labels.
-        """
-        label_bound = self._check()
-        records = self._fitted_records(X, y, private_labels)
-        return self._learn(lambda: records, label_bound)
-
-    def fit_data(
-        self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
-    ) -> Self:
-        """Fit from files, folders, frames or dask collections.
-
-        Parameters
-        ----------
-        data, columns, header, progress
-            As in `PrivateLinearRegression.fit_data`.
-        target : str or int
-            The column of the labels. Leave it out with a schema, which names it.
-        """
-        label_bound = self._check()
-        rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
-        most = as_size("max_records", self.max_records)
-        return self._learn(lambda: rows.arrays(most=most), label_bound)
-
-    def _check(self) -> float:
+    def _check(self, *, files: bool = False) -> float:
         """Check public parameters before any private value is read, and return the bound of the labels."""
         label_bound = self._target_bound("label_bound", clipped="labels")
         if self.max_records is None:
@@ -141,14 +110,17 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
             raise ParameterError("max_records", "be a whole number", None, remedy)
         return label_bound
 
-    def _learn(self, read: Callable[[], Any], label_bound: float) -> Self:
+    def _read_targets(self, y: Any) -> Any:
+        return private_labels(y)
+
+    def _learn(self, rows: Rows, public: float, *, one: bool, changed: Any) -> Self:
         query = self._query()
         same = ("noise_variance", "prior_variance_bound", "point_bound", "kernel_tolerance", "analysis", "release")
-        public: dict[str, Any] = {name: getattr(self, name) for name in same}
+        stated: dict[str, Any] = {name: getattr(self, name) for name in same}
         most, kernel = as_size("max_records", self.max_records), RBF(1.0) if self.kernel is None else self.kernel
-        model = GaussianProcess(kernel=kernel, label_bound=label_bound, query=query, max_records=most, **public)
+        model = GaussianProcess(kernel=kernel, label_bound=public, query=query, max_records=most, **stated)
         mechanism = lift(model, epsilon=self.epsilon, delta=self.delta, bound=self.bound)  # type: ignore[arg-type]
-        self._keep(mechanism, lambda: mechanism.release(read(), random_state=self.random_state))
+        self._keep(mechanism, lambda: mechanism.release(rows.arrays(most=most), random_state=self.random_state))
         self.query_: Floats = model.query
         self.values_: Floats = np.asarray(self.release_.values, dtype=np.float64).reshape(len(query))
         noise = mechanism.noise_variance

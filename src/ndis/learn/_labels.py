@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from ndis.data.cells import kind_of
+from ndis._validate import warn_caller
+from ndis.data.cells import kind_of, objects
 from ndis.errors import ParameterError
-from ndis.learn._records import check_given
+from ndis.learn._estimator import in_memory_only
 from ndis.models.records import column_of_cells
 
 __all__ = ["check_labels", "label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
 
 
-def private_labels(estimator: Any, y: Any) -> NDArray[Any]:
-    """Return the labels as one column of cells. Only its presence, its type and its shape are checked."""
-    check_given(estimator, y)
+def private_labels(y: Any) -> NDArray[Any]:
+    """Return the labels as one column of cells. Only its type and its shape are checked."""
+    in_memory_only("y", y)
     if tuple(getattr(y, "shape", ()))[1:] == (1,):
-        words = "A column-vector y was passed when a 1d array was expected."
-        warnings.warn(words, DataConversionWarning, stacklevel=3)
+        warn_caller("A column-vector y was passed when a 1d array was expected.", DataConversionWarning)
     labels = column_of_cells(y)
     if labels.dtype.kind not in "biufOUS":
         raise ParameterError("y", "hold numbers or text", kind_of(labels.dtype))
@@ -36,11 +35,7 @@ def label_signs(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float
     >>> label_signs(np.array([0, "1", 1.0, None, True, float("nan")], dtype=object), np.array([0, 1])).tolist()
     [-1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     """
-    return signs_of(label_codes(labels, classes))
-
-
-def signs_of(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return −1 and +1 for the codes 0 and 1; 0, which is no record, where a label is missing or of no class."""
+    codes = label_codes(labels, classes)
     return np.where(np.isnan(codes), 0.0, 2.0 * codes - 1.0)
 
 
@@ -50,20 +45,19 @@ def label_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float
     >>> label_codes(np.array([7, "x", 5.0, None], dtype=object), np.array([5, 7])).tolist()
     [1.0, nan, 0.0, nan]
     """
-    known = {(_kind(c), c): float(code) for code, c in enumerate(map(_value, classes.tolist()))}
-    cells = map(_value, labels.tolist())
-    return np.array([known.get((_kind(c), c), np.nan) if _kind(c) else np.nan for c in cells], dtype=np.float64)
+    known = {_key(c): float(code) for code, c in enumerate(classes.tolist())}
+    return np.array([known.get(_key(cell), np.nan) for cell in labels.tolist()], dtype=np.float64)
 
 
 def stated_classes(classes: Any, *, several: bool = False) -> NDArray[Any]:
     """Check the stated classes: two different labels, or with ``several`` two or more, text or numbers; public."""
     sequence = isinstance(classes, Iterable) and not isinstance(classes, str | bytes)
-    given = [_value(c) for c in classes] if sequence else []
+    given = [_key(c) for c in classes] if sequence else []
     enough = len(given) == 2 or (several and len(given) > 2)
-    if not enough or not all(_same(c, c) for c in given) or len({(_kind(c), c) for c in given}) < len(given):
+    if not enough or None in given or len(set(given)) < len(given):
         count = "two or more" if several else "two"
         raise ParameterError("classes", f"be {count} different labels, text or numbers", repr(classes))
-    return _class_array(given)
+    return _class_array([key for key in given if key is not None])
 
 
 def check_labels(labels: Any, classes: Any) -> None:
@@ -88,10 +82,12 @@ def check_labels(labels: Any, classes: Any) -> None:
     ndis.errors.ParameterError: labels must be among the classes [-1, 1]; got 0; records with other labels count as none
     """
     known = stated_classes(classes, several=True).tolist()
-    for label in map(_value, column_of_cells(labels).tolist()):
-        if not any(_same(label, each) for each in known):
-            rule = f"be among the classes {known}"
-            raise ParameterError("labels", rule, repr(label), "records with other labels count as none")
+    keys = {_key(each) for each in known}
+    for label in column_of_cells(labels).tolist():
+        key = _key(label)
+        if key not in keys:
+            rule, got = f"be among the classes {known}", repr(label if key is None else key[1])
+            raise ParameterError("labels", rule, got, "records with other labels count as none")
 
 
 def occurring_classes(labels: NDArray[Any], *, several: bool = False) -> NDArray[Any]:
@@ -103,8 +99,8 @@ def occurring_classes(labels: NDArray[Any], *, several: bool = False) -> NDArray
     >>> occurring_classes(np.array([True, 0.0, 1], dtype=object))
     array([0, 1])
     """
-    seen = {cell for cell in map(_value, labels.tolist()) if _same(cell, cell)}
-    if any(isinstance(c, float) and not c.is_integer() for c in seen):
+    seen = {key for key in map(_key, labels.tolist()) if key is not None}
+    if any(isinstance(c, float) and not c.is_integer() for _, c in seen):
         raise ParameterError("y", "hold classes", "other numbers", "Unknown label type: continuous")
     if len(seen) > 2 and not several:
         got = "more (Only binary classification is supported)"
@@ -112,46 +108,35 @@ def occurring_classes(labels: NDArray[Any], *, several: bool = False) -> NDArray
     if len(seen) < 2:
         raise ParameterError("y", "have two classes", "at most one class", "state both as classes=(negative, positive)")
     typed = labels.dtype.kind in "biuf"
-    classes = [c if typed or _kind(c) != "number" else int(c) for c in seen]
-    return _class_array(sorted(classes, key=lambda c: (_kind(c), c)))
+    return _class_array(sorted((kind, c if typed or kind != "number" else int(c)) for kind, c in seen))
 
 
-def _class_array(classes: list[Any]) -> NDArray[Any]:
-    if len({_kind(c) for c in classes}) == 1:
-        return np.array(classes)
-    array = np.empty(len(classes), dtype=object)  # a common type would change one of them
-    array[:] = classes
-    return array
+def _class_array(keys: list[tuple[str, Any]]) -> NDArray[Any]:
+    """Return the labels with these keys as an array, of objects if they have several kinds."""
+    classes = [label for _, label in keys]
+    return np.array(classes) if len({kind for kind, _ in keys}) == 1 else objects(classes)
 
 
-def _value(cell: Any) -> Any:
-    """Return a label as a plain value of Python, by its type only; None if it is neither text nor a number.
+def _key(cell: Any) -> tuple[str, Any] | None:
+    """Return the kind of a label and its plain value, by its type only; None if it is neither text nor a number.
 
-    Nothing that a class of its own says about a cell is run: it might raise.
+    Labels are equal if their keys are. Nothing that a class of its own says about a cell is run: it might raise.
     """
     kind = type(cell)  # and not isinstance, which may ask the cell itself
     if issubclass(kind, np.generic) and kind.__module__ == "numpy":
         cell = cell.item()
         kind = type(cell)
-    for plain, read in _READERS:
+    for plain, name, read in _READERS:
         if issubclass(kind, plain):
-            return read(cell)
+            value = read(cell)
+            return None if value != value else (name, value)  # NaN is no label
     return None
 
 
-_READERS: tuple[tuple[type, Any], ...] = (
-    (bool, bool),
-    (int, int.__int__),
-    (float, float.__float__),
-    (str, str.__str__),
-    (bytes, lambda cell: bytes.join(b"", (cell,))),
+_READERS: tuple[tuple[type, str, Any], ...] = (
+    (bool, "number", bool),
+    (int, "number", int.__int__),
+    (float, "number", float.__float__),
+    (str, "text", str.__str__),
+    (bytes, "bytes", lambda cell: bytes.join(b"", (cell,))),
 )
-
-
-def _kind(cell: Any) -> str:
-    """Return the kind of labels that a plain label may be compared with; empty if it is neither text nor a number."""
-    return {bool: "number", int: "number", float: "number", str: "text", bytes: "bytes"}.get(type(cell), "")
-
-
-def _same(a: Any, b: Any) -> bool:
-    return _kind(a) != "" and _kind(a) == _kind(b) and bool(a == b)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,12 +23,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats
+from ndis.data import Rows, open_rows
+from ndis.data.cells import numbers
+from ndis.data.memory import column_table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
-from ndis.learn._estimator import one_of
+from ndis.learn._estimator import INTERCEPT_SHARE, as_array, one_of, stated_bound
 from ndis.learn._inference import CoefficientTable, Unshrunk, unshrunk
-from ndis.learn._records import INTERCEPT_SHARE, stated_bound, weighted_records
 from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, mean_square, next_clip, tail
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
@@ -144,45 +147,15 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
             Private weights, up to `weight_bound`. Row and target are multiplied by the root of their weight, and the
             bounds by the root of `weight_bound`. A record whose weight is not positive counts as no record.
         """
-        bounds = self._check()
-        weight = None if sample_weight is None else stated_bound("weight_bound", self.weight_bound, clipped="weights")
-        rows, targets = self._fitted_records(X, y)
-        one = targets.ndim == 1
-        changed = partial(self._changed_rows, X if y is None else (X, y)) if self.count_clipped else None
-        if weight is None:
-            return self._learn(_sums((rows, targets), bounds), bounds, one=one, changed=changed)
-        weighted = weighted_records(rows, targets, sample_weight, bound=weight, constant=bounds.constant)
-        root = math.sqrt(weight)
-        wide = math.hypot(bounds.row, bounds.constant or 0.0) * root
-        sums = RecordSums(weighted, row_norm_bound=wide, target_bound=bounds.target * root)
-        return self._learn(sums, bounds, one=one, weight=weight, changed=changed)
+        if sample_weight is None:
+            return super().fit(X, y)
+        bounds, weight = self._check(), stated_bound("weight_bound", self.weight_bound, clipped="weights")
+        rows, one = self._fitted_rows(X, y)
+        weighted = weighted_rows(rows, sample_weight, bound=weight, constant=bounds.constant)
+        changed = partial(self._changed_rows, X if y is None else (X, y))
+        return self._learn(weighted, bounds, one=one, changed=changed, weight=weight)
 
-    def fit_data(
-        self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
-    ) -> Self:
-        """Fit from files, folders, frames or dask collections, read once for the matrix and once per round.
-
-        Parameters
-        ----------
-        data : path, list of paths, data frame, Arrow table, dask collection or array
-            The private records. A folder is read file by file, with bounded memory.
-        target : str, int or list of them
-            The target column, or a list of columns for several targets. Leave it out with a schema, which names it.
-        columns : names or numbers, optional
-            The feature columns; by default all but the target. For CSV files without a header: the names of all
-            columns, from left to right, the target among them, with None for a column that is not read.
-        header : bool
-            The first line of every CSV file holds names, which are public. Without it every line is a record.
-        progress : bool, optional
-            Show a progress bar for files; by default if standard error is a terminal.
-        """
-        bounds = self._check()
-        how: dict[str, Any] = {"columns": columns, "header": header, "progress": progress}
-        sums = _sums(self._opened(data, target=target, **how), bounds)
-        changed = partial(self._changed_rows, data, **how) if self.count_clipped else None
-        return self._learn(sums, bounds, one=not isinstance(target, list | tuple), changed=changed)
-
-    def _check(self) -> _Bounds:
+    def _check(self, *, files: bool = False) -> _Bounds:
         """Check public parameters before any private value is read."""
         row, target = self._row_bound(), self._target_bound()
         self.__dict__.pop("clipped_rows_", None)  # an earlier fit may have set it
@@ -206,27 +179,25 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         return budget.gram_noise(1 + Fraction(INTERCEPT_SHARE if self.fit_intercept else 0.0) ** 2)
 
     def _learn(
-        self,
-        sums: RecordSums,
-        bounds: _Bounds,
-        *,
-        one: bool,
-        weight: float | None = None,
-        changed: Callable[[], int] | None = None,
+        self, rows: Rows, public: _Bounds, *, one: bool, changed: Callable[[], int], weight: float | None = None
     ) -> Self:
         """Make all releases, and keep results in the units of the data."""
-        width = bounds.target * (1.0 if weight is None else math.sqrt(weight))
-        budget = calibrated_rounds(**self._public(), rounds=bounds.rounds, clipped=changed is not None)
-        bits, constant = random_bits(self.random_state), bounds.constant
+        constant, root = public.constant, 1.0 if weight is None else math.sqrt(weight)
+        width, row, column = public.target * root, public.row, constant
+        if weight is not None:  # rows have their constant, times the root of their weight
+            row, column = math.hypot(row, constant or 0.0) * root, None
+        sums = RecordSums(rows, row_norm_bound=row, target_bound=width, intercept=column)
+        budget = calibrated_rounds(**self._public(), rounds=public.rounds, clipped=bool(self.count_clipped))
+        bits = random_bits(self.random_state)
         releases = LinearReleases(sums, budget, bits, term_unit=width, constant=constant is not None)
 
         def fit(releases: LinearReleases) -> LinearFit:
-            if changed is not None:
+            if self.count_clipped:
                 self.clipped_rows_ = releases.clipped(changed())
-            return fit_rounds(releases, rounds=bounds.rounds)
+            return fit_rounds(releases, rounds=public.rounds)
 
-        public = {"row_norm_bound": bounds.row, "target_bound": bounds.target, "intercept": constant}
-        theta, estimate = self._release(releases, fit, **public, weight_bound=weight)
+        stated = {"row_norm_bound": public.row, "target_bound": public.target, "intercept": constant}
+        theta, estimate = self._release(releases, fit, **stated, weight_bound=weight)
         units = self._unit_map(len(theta), unit=width / sums.layout.row_norm_bound, constant=constant)
         self.coef_, self.intercept_ = self._coefficients(theta, units, one=one)
         schema = self._schema()
@@ -246,8 +217,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
 
     def predict(self, X: Any) -> Floats:
         """Predict the targets of rows; NaN if a row has NaN."""
-        check_is_fitted(self)
-        return np.asarray(self._public_rows(X) @ self.coef_.T + self.intercept_)
+        return self._linear_scores(X)
 
     def predict_interval(self, X: Any, level: float = 0.95, *, kind: str = "mean") -> Floats:
         """Compute intervals for rows: of the mean of the target, or of a new observation.
@@ -278,8 +248,38 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         return self._summary("Private linear regression", level, note)
 
 
-def _sums(data: Any, bounds: _Bounds) -> RecordSums:
-    return RecordSums(data, row_norm_bound=bounds.row, target_bound=bounds.target, intercept=bounds.constant)
+def weighted_rows(rows: Rows, weights: Any, *, bound: float, constant: float | None) -> Rows:
+    """Return rows (with the constant as a last column) and targets, times √weight; NaN where a weight is not positive.
+
+    Every operation is elementwise, so a record's numbers depend on that record only.
+
+    >>> x, y = weighted_rows(open_rows((np.ones((2, 1)), [1.0, 1.0])), [4.0, 0.0], bound=9.0, constant=0.5).arrays()
+    >>> x.tolist(), y.tolist()
+    ([[2.0, 1.0], [nan, nan]], [[2.0], [nan]])
+    """
+    x, y = rows.arrays()
+    given = _numbers(weights)
+    if given.shape not in ((len(x),), ()):
+        raise ParameterError("sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)")
+    with np.errstate(all="ignore"):  # a warning would reveal something about the values
+        root = np.sqrt(np.where(given > 0, np.minimum(given, bound), np.nan))
+        root = np.broadcast_to(root, (len(x),))[:, None]
+        if constant is not None:
+            x = np.hstack([x, np.full((len(x), 1), constant)])
+        return open_rows((x * root, y * root))
+
+
+def _numbers(weights: Any) -> Floats:
+    """Return weights as float64, each cell read on its own; NaN where one is no number. Only a type can be refused."""
+    if isinstance(weights, Real):
+        return np.asarray(float(weights))
+    given = as_array(weights)
+    if getattr(given, "ndim", 1) != 1:
+        raise ParameterError("sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)")
+    table = column_table(given)
+    for kind in table.kinds[0] - {"number", "boolean", "cells", "objects", "texts"}:
+        raise ParameterError("sample_weight", "hold real numbers", kind)
+    return np.concatenate([np.empty(0), *(numbers(block[:, 0]) for (block,) in table.read(((0,),)))])
 
 
 # ---------------------------------------------------------------------- the rounds: order and budget of the releases

@@ -21,13 +21,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_scalar
+from ndis.data import Rows
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, shrunk
-from ndis.learn._estimator import calibrated, one_of
+from ndis.learn._estimator import INTERCEPT_SHARE, calibrated, one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, newton
-from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, signs_of, stated_classes
-from ndis.learn._records import INTERCEPT_SHARE
+from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
 from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, next_clip
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
@@ -151,54 +151,8 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
     max_records: int | None = None
     bound: str = "exact"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the weights.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, features)
-            The private rows.
-        y : array of shape (n,)
-            The private labels.
-        """
-        row_norm_bound = self._check()
-        several = self.method == "rounds"
-        rows, codes = self._fitted_records(X, y, private_labels)
-        if self.schema is None:
-            if self.classes is None:
-                self.classes_ = occurring_classes(codes, several=several)
-                self._check_classes()
-            codes = label_codes(codes, self.classes_)
-        if not several:
-            return self._lift(lambda: (rows, signs_of(codes)), row_norm_bound)
-        return self._descend((rows, codes), range(len(self.classes_)), row_norm_bound)
-
-    def fit_data(
-        self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
-    ) -> Self:
-        """Fit from files, folders, frames or dask collections.
-
-        Parameters
-        ----------
-        data, columns, header, progress
-            As in `PrivateLinearRegression.fit_data`.
-        target : str or int
-            The column of the labels. Leave it out with a schema, which names it.
-        """
-        row_norm_bound = self._check(files=True)
-        rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
-        codes: Any = self.classes_.astype(np.float64).tolist() if self.schema is None else range(len(self.classes_))
-        if self.method == "rounds":
-            return self._descend(rows, codes, row_norm_bound)
-
-        def read() -> tuple[Any, Floats]:
-            x, labels = rows.arrays(most=self.max_records)
-            return x, label_signs(labels[:, 0], np.array(codes))
-
-        return self._lift(read, row_norm_bound)
-
-    def _check(self, *, files: bool = False) -> float:
-        """Check public parameters before any private value is read. Labels in files must be numbers, or in a schema."""
+    def _check(self, *, files: bool = False) -> tuple[float, bool]:
+        """Return the row bound, and whether targets are the classes themselves, which are then numbers, in files."""
         row_norm_bound = self._row_bound()
         self.__dict__.pop("estimate_", None)  # an earlier fit may have set it
         schema = self._schema(classes=self.schema is not None)
@@ -221,7 +175,27 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
             self._check_classes()
         if files and schema is None and self.classes_.dtype.kind not in "biuf":
             raise ParameterError("classes", "be numbers, or part of a schema, for files", repr(self.classes))
-        return row_norm_bound
+        return row_norm_bound, files and schema is None
+
+    def _read_targets(self, y: Any) -> Any:
+        """Return the numbers of the classes. Without stated classes, those that occur are public."""
+        labels = private_labels(y)
+        if self.classes is None:
+            self.classes_ = occurring_classes(labels, several=self.method == "rounds")
+            self._check_classes()
+        return label_codes(labels, self.classes_)
+
+    def _learn(self, rows: Rows, public: tuple[float, bool], *, one: bool, changed: Any) -> Self:
+        row_norm_bound, as_numbers = public
+        codes: Any = self.classes_.astype(np.float64).tolist() if as_numbers else range(len(self.classes_))
+        if self.method == "rounds":
+            return self._descend(rows, codes, row_norm_bound)
+
+        def read() -> tuple[Any, Floats]:
+            x, labels = rows.arrays(most=self.max_records)
+            return x, label_signs(labels[:, 0], np.array(codes))
+
+        return self._lift(read, row_norm_bound)
 
     def _check_classes(self) -> None:
         if self.intervals and len(self.classes_) != 2:
@@ -287,8 +261,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
 
     def decision_function(self, X: Any) -> Floats:
         """Compute the log-odds of the second class, or a score for each of several classes."""
-        check_is_fitted(self)
-        scores = np.asarray(self._public_rows(X) @ self.coef_.T + self.intercept_)
+        scores = self._linear_scores(X)
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
     def predict(self, X: Any) -> Any:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats
+from ndis.data import Rows
 from ndis.errors import ParameterError
 from ndis.learn._covariance import check_moments, released_moments
 from ndis.learn._estimator import PrivateEstimator
@@ -55,6 +56,8 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     True
     """
 
+    _has_target = False
+
     n_components: Any = field(default=None, kw_only=False)
     row_norm_bound: float | None = None
     adjacency: str = "add-remove"
@@ -62,37 +65,17 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     sketch_size: int | None = None
     records: float | None = None
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the Gram matrix or a sketch of the rows, and find its components.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, features)
-            The private rows.
-        y : ignored
-        """
+    def _check(self, *, files: bool = False) -> None:
         check_moments(self)
-        return self._learn(self._fitted_rows(X))
 
-    def fit_data(self, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Self:
-        """Fit from files, folders, frames or dask collections, read in one pass.
-
-        Parameters
-        ----------
-        data, columns, header, progress
-            As in `PrivateCovariance.fit_data`.
-        """
-        check_moments(self)
-        return self._learn(self._opened(data, columns=columns, header=header, progress=progress, with_target=False))
-
-    def _learn(self, data: Any) -> Self:
+    def _learn(self, rows: Rows, public: None, *, one: bool, changed: Any) -> Self:
         width, wanted = self.n_features_in_, self.n_components
         share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
         whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width
         if not (wanted is None or share or whole):
             rule = f"be an integer from 1 to the {width} features, a share between 0 and 1, or None"
             raise ParameterError("n_components", rule, repr(wanted))
-        self.records_, self.mean_, covariance = released_moments(self, data, centered=False)
+        self.records_, self.mean_, covariance = released_moments(self, rows, centered=False)
         variances, vectors = np.linalg.eigh(covariance)
         variances, vectors = np.maximum(variances[::-1], 0.0), vectors[:, ::-1].T
         largest = np.argmax(np.abs(vectors), axis=1)

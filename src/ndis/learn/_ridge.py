@@ -9,14 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
-from ndis.data import Rows, Table, open_rows
+from ndis.data import Rows, Table
 from ndis.data.table import Groups, Parts, Wanted
 from ndis.errors import ParameterError
-from ndis.learn._estimator import PrivateEstimator, calibrated
-from ndis.learn._records import INTERCEPT_SHARE, stated_bound
+from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, stated_bound
 from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.projection import RandomProjection, default_sketch_size
 from ndis.mechanisms.releases import ProjectionRelease
@@ -36,8 +34,7 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     The estimator releases the rows, the targets and a constant as one sketch (`RandomProjection`). It solves the normal
     equations with the unbiased Gram estimate of the sketch. Noise may make this estimate indefinite. So the penalty is
     `alpha`, or the least one that lifts the smallest eigenvalue to the noise level if that is larger (see
-    `ridge_from_gram`). `fit_data` reads files, folders, frames or dask collections in one pass, with
-    one target column.
+    `ridge_from_gram`). `fit_data` reads files, folders, frames or dask collections in one pass.
 
     Parameters
     ----------
@@ -106,39 +103,7 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     records: float | None = None
     adjacency: str = "add-remove"
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release a sketch of rows and targets, and solve with it.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n, features)
-            The private rows.
-        y : array of shape (n,) or (n, targets)
-            The private targets. With a schema it may be left out if X has the target among its columns.
-        """
-        scale = self._check()
-        rows, targets = self._fitted_records(X, y)
-        return self._learn(open_rows((rows, targets)), scale=scale, one=targets.ndim == 1)
-
-    def fit_data(
-        self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
-    ) -> Self:
-        """Fit from files, folders, frames or dask collections, read in one pass.
-
-        Parameters
-        ----------
-        data, columns, header, progress
-            As in `PrivateLinearRegression.fit_data`.
-        target : str or int
-            The target column. Leave it out with a schema, which names it.
-        """
-        scale = self._check()
-        rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
-        if rows.widths[1] != 1:
-            raise ParameterError("target", "name one column", f"{rows.widths[1]} columns")
-        return self._learn(rows, scale=scale, one=True, progress=progress)
-
-    def _check(self) -> float:
+    def _check(self, *, files: bool = False) -> float:
         """Check the public parameters before any private value is read, and return the scale of the targets."""
         scale = TARGET_SHARE * self._row_bound() / self._target_bound()
         if not 0 < scale < math.inf:
@@ -147,26 +112,24 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         stated_records(self)
         return scale
 
-    def _learn(self, rows: Rows, *, scale: float, one: bool, progress: bool | None = None) -> Self:
+    def _learn(self, rows: Rows, public: float, *, one: bool, changed: Any) -> Self:
         bound = self._row_bound()
         features, targets = rows.widths
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
         layout = {"row_norm_bound": bound, "target_bound": TARGET_SHARE * bound, "intercept": intercept}
         mechanism = sketching(self, columns=features + targets + (intercept is not None), **layout)
-        scaled = _scaled(rows, scale)
-        how = {"progress": progress, "random_state": self.random_state}
-        release = self._keep(mechanism, lambda: mechanism.release(scaled, **how))
+        scaled = _scaled(rows, public)
+        release = self._keep(mechanism, lambda: mechanism.release(scaled, random_state=self.random_state))
         noise = release.ridge / math.sqrt(len(release.sketch))
         split = {"features": features, "targets": targets}
         weights, self.penalty_ = ridge_from_matrix(release.gram(), **split, alpha=float(self.alpha), noise=noise)
-        units = self._unit_map(len(weights), unit=1.0 / scale, constant=intercept)
+        units = self._unit_map(len(weights), unit=1.0 / public, constant=intercept)
         self.coef_, self.intercept_ = self._coefficients(weights, units, one=one)
         return self
 
     def predict(self, X: Any) -> Floats:
         """Predict the targets of rows; NaN if a row has NaN."""
-        check_is_fitted(self)
-        return np.asarray(self._public_rows(X) @ self.coef_.T + self.intercept_)
+        return self._linear_scores(X)
 
 
 def stated_records(estimator: Any) -> float | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ndis._search import smallest_safe
 from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size
 from ndis.errors import ParameterError
-from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout
+from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout
 from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.rows import bounds_of, row_bounds
 from ndis.pair import GaussianPair

@@ -33,7 +33,7 @@ from ndis._validate import Floats, as_choice, as_one_positive, as_scalar, as_siz
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.host import integer_tiles
-from ndis.gram.layout import RowLayout
+from ndis.gram.rows import RowLayout
 from ndis.mechanisms.lifted import noisy_pair
 from ndis.mechanisms.mechanism import Attained
 from ndis.models.exact_solve import Release, covariance_before_noise, exact_inverse

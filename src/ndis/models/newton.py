@@ -11,7 +11,7 @@ The second is ball arithmetic, which refines the point until it passes. So the o
 p columns and rows z:
 
     margin          |û − zᵀw| ≤ γ_{p+1} ‖z‖‖w‖             (one rounding of step·w, any order of summation)
-    σ               |σ̂(û) − σ(û)| ≤ 2⁻⁴⁶                   (`ndis.gram.logistic`), and σ is ¼-Lipschitz
+    σ               |σ̂(û) − σ(û)| ≤ 2⁻⁴⁶                   (`ndis.gram.terms`), and σ is ¼-Lipschitz
     Σ σ̂ z           γ_{b+1} Σ‖z‖ for blocks of b rows, added without error by `math.fsum`, rounded once
     λw − step·Σ     γ₄ (λ‖w‖ + Σ‖z‖)
 """
@@ -28,7 +28,7 @@ from ndis._balls import middle_of, precision
 from ndis._exact import ExactArray, exact_array
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
-from ndis.gram.logistic import probabilities
+from ndis.gram.terms import probabilities
 
 __all__ = ["gradient_bound", "minimise"]
 

@@ -31,7 +31,7 @@ def test_a_projection_is_evaluated_exactly_on_the_data(adjacency):
     removed = [sketch(np.delete(data, i, axis=0)) for i in range(40)]
     zero = np.zeros(3)
     best = max(GaussianPair.from_moments(zero, whole, zero, one).repeat(20).delta(0.5) for one in removed)
-    from ndis.auditing.candidates.projection import projection_neighbours
+    from ndis.auditing.candidates.mechanism import projection_neighbours
 
     exact, count, how = projection_neighbours(law, data)
     deltas = [one.profile.delta(0.5) for one in exact]
@@ -70,15 +70,15 @@ def test_a_projection_of_no_rows_and_of_broken_rows():
 
 def test_removal_by_norm_finds_the_row_of_largest_leverage():
     from ndis.gram import exact_gram, worst_row
-    from ndis.gram.leverage import largest_leverages
+    from ndis.gram.leverage import worst_rows
 
     random = np.random.default_rng(8)
     for scale in (np.ones(5), 10.0 ** -np.arange(5), np.array([30.0, 1, 1, 1, 1])):
         rows = random.standard_normal((70_000, 5)) * scale
         rows[[5, 69_000]] = np.inf
         gram = exact_gram(rows, row_norm_bound=2.0)
-        found, count = largest_leverages(rows, gram, 0.3)
+        found, count = worst_rows(rows, gram, ridge=0.3)
         worst = worst_row(rows, gram, ridge=0.3)
         assert count == 70_000
-        assert found[0][0] == worst.index
-        assert found[0][1].tolist() == worst.integers.tolist()
+        assert found[0].index == worst.index
+        assert found[0].integers.tolist() == worst.integers.tolist()

@@ -250,6 +250,11 @@ def test_other_data_is_refused(data: object, message: str) -> None:
         exact_gram(data, row_norm_bound=1.0)
 
 
+def test_an_array_of_objects_is_read_cell_by_cell_as_a_list_is() -> None:
+    rows = [[0.5, "0.25"], [1, None], ["x", 0.5], [np.float32(0.25), True]]
+    assert exact_gram(np.array(rows, dtype=object), row_norm_bound=2.0) == exact_gram(rows, row_norm_bound=2.0)
+
+
 def test_wide_floats_are_refused_before_their_values_matter() -> None:
     pandas = pytest.importorskip("pandas")
     for value in ("0.5", "1e400"):

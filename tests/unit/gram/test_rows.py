@@ -14,8 +14,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
-from ndis.gram.layout import ColumnGroup
-from ndis.gram.rows import GroupRule, quantise_group, quantise_group_into
+from ndis.gram.rows import ColumnGroup, GroupRule, quantise_group, quantise_group_into
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, width=64)
 NEAR_ONE = st.floats(-1.0, 1.0)

@@ -14,8 +14,8 @@ from scipy import sparse
 from ndis._exact import ExactArray
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram, sums
-from ndis.gram.logistic import exponential, probabilities
 from ndis.gram.sums import RecordSums, TermSums
+from ndis.gram.terms import exponential, probabilities
 
 # A torch device that every machine has; None, the host, if torch is not installed.
 DEVICE = "cpu" if importlib.util.find_spec("torch") else None

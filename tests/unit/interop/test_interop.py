@@ -20,7 +20,7 @@ RECIPES = {name.lower(): text for name, text in RECIPE.findall((ROOT / "docs" / 
 
 
 def test_every_recipe_is_found():
-    assert set(RECIPES) == {"opacus", "riskcal", "prv_accountant", "autodp", "opendp"}
+    assert set(RECIPES) == {"jax_privacy", "opacus", "riskcal", "prv_accountant", "autodp", "opendp"}
 
 
 @pytest.mark.filterwarnings("default")  # the other packages warn as they like
@@ -200,14 +200,11 @@ class TestDPAccounting:
             PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.1).repeat(30),
         ],
     )
-    def test_loss_distributions_are_pessimistic(self, dpa, ours, profile):
+    def test_loss_distributions_compose(self, dpa, ours, profile):
         pld = ours.to_pld(profile, discretization=2e-3)
-        for epsilon in (0.0, 0.0031, 0.5, 1.0, 1.7777):
-            truth = profile.delta(epsilon)
-            assert truth * (1 - 1e-9) <= pld.get_delta_for_epsilon(epsilon) <= truth * (1 + 1e-3) + 1e-14
         twice = pld.compose(pld)
         truth = profile.compose(profile).epsilon(1e-6)
-        assert truth * (1 - 1e-9) <= twice.get_epsilon_for_delta(1e-6) <= truth * (1 + 1e-3)
+        assert truth <= twice.get_epsilon_for_delta(1e-6) <= truth * (1 + 1e-3)
 
     def test_loss_distributions_need_a_grid(self, dpa, ours):
         profile = PrivacyProfile.from_noise_multiplier(1.0)

@@ -20,8 +20,8 @@ class TestLabels:
     @pytest.mark.parametrize("classes", [(0, 1), ("0", "1"), (0.5, "a"), (b"1", True)])
     def test_no_label_changes_another_or_raises(self, label, classes):
         labels, stated = [0, 1, "0", "1", "a", b"1", 0.5, 2], stated_classes(classes)
-        plain = label_signs(private_labels(None, labels), stated)
-        more = label_signs(private_labels(None, [*labels, label]), stated)
+        plain = label_signs(private_labels(labels), stated)
+        more = label_signs(private_labels([*labels, label]), stated)
         assert sorted(set(plain)) == [-1.0, 0.0, 1.0]
         assert more[:-1].tolist() == plain.tolist()
         assert more[-1] in (-1.0, 0.0, 1.0)
@@ -46,11 +46,11 @@ class TestLabels:
         assert process.fit(x, y).receipt_.private
 
     def test_occurring_classes_leave_out_what_is_no_label_and_quote_none(self):
-        labels = private_labels(None, ["yes", None, "no", math.nan, pd.NA, [1, 2]])
+        labels = private_labels(["yes", None, "no", math.nan, pd.NA, [1, 2]])
         assert occurring_classes(labels).tolist() == ["no", "yes"]
         for bad in ([0.25, 17.75], [1, 17, 1775], ["secret"]):
             with pytest.raises(ParameterError) as error:
-                occurring_classes(private_labels(None, bad))
+                occurring_classes(private_labels(bad))
             assert not any(word in str(error.value) for word in ("17", "0.25", "secret"))
 
     @pytest.mark.parametrize("classes", ["ab", (0,), (0, 0.0), (None, 1), (math.nan, 1), ([1], 2), 5])
@@ -65,13 +65,13 @@ class TestLabels:
     def test_types_and_shapes_of_arrays_are_refused(self):
         for y in (np.zeros((2, 2)), np.zeros(2, dtype=complex), np.zeros(2, dtype="M8[s]")):
             with pytest.raises(ParameterError, match="y must"):
-                private_labels(None, y)
+                private_labels(y)
 
 
 @pytest.mark.parametrize("labels", [[1, 0.0, True], [True, 0, 1.0], [1.0, False, 1], [False, True], [0, 1]])
 def test_the_type_of_classes_does_not_follow_the_first_label(labels: list[object]) -> None:
     for order in (labels, labels[::-1]):
-        found = occurring_classes(private_labels(None, order))
+        found = occurring_classes(private_labels(order))
         assert (found.dtype, found.tolist()) == (np.dtype(np.int64), [0, 1])
     assert occurring_classes(np.array([True, False])).dtype == np.bool_
     assert occurring_classes(np.array([1.0, 0.0])).dtype == np.float64

@@ -10,7 +10,7 @@ from helpers.sketches import PLAIN
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
 from ndis.learn import PrivateCovariance, PrivateRidge
-from ndis.learn._records import private_rows, private_targets
+from ndis.learn._estimator import private_rows, private_targets
 
 
 class TestTargetTypes:
@@ -64,13 +64,13 @@ def test_shapes_alone_are_refused(data):
     with pytest.raises(ParameterError, match="data must be a list of rows with equally many cells"):
         PLAIN.release(data)
     with pytest.raises(ParameterError, match="y must be a list of rows with equally many cells"):
-        private_targets(None, data)
+        private_targets(data)
 
 
 def test_a_scalar_among_targets_in_brackets_is_refused():
-    assert private_targets(None, [[1.0]] * 3).shape == (3, 1)
+    assert private_targets([[1.0]] * 3).shape == (3, 1)
     with pytest.raises(ParameterError, match="y must be a list of rows"):
-        private_targets(None, [[1.0]] * 3 + [5.0])
+        private_targets([[1.0]] * 3 + [5.0])
 
 
 def test_data_of_the_wrong_kind():
@@ -92,3 +92,12 @@ def test_an_empty_list_says_how_to_show_its_columns() -> None:
     with pytest.raises(ParameterError, match=r"X must show its columns; .*np.empty\(\(0, columns\)\)"):
         private_rows(BaseEstimator(), [])
     assert private_rows(BaseEstimator(), np.empty((0, 3))).shape == (0, 3)
+
+
+def test_fit_data_takes_targets_where_the_estimator_has_them():
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, size=(40, 4))
+    model = PrivateRidge(row_norm_bound=1.0, target_bound=1.0, sketch_size=10)
+    assert model.fit_data(rows, target=[2, 3]).coef_.shape == (2, 2)
+    assert model.fit_data(rows, target=3).coef_.shape == (3,)
+    with pytest.raises(ParameterError, match="target must be left out; got 3; the estimator learns from rows only"):
+        PrivateCovariance(row_norm_bound=1.0).fit_data(rows, target=3)

@@ -12,7 +12,7 @@ from flint import arb
 
 import ndis
 from ndis.errors import ParameterError, PrecisionError
-from ndis.gram.layout import RowLayout
+from ndis.gram.rows import RowLayout
 from ndis.mechanisms.lifted import noisy_pair
 from ndis.models import BohningLogistic, newton
 from ndis.models.exact_solve import exact_inverse

@@ -7,20 +7,11 @@
 """
 
 from ndis.data.schema.columns import Boolean, Category, Column, Date, Number
-from ndis.data.schema.core import Schema
+from ndis.data.schema.core import Schema, SchemaTransformer
 from ndis.data.schema.preview import ColumnPreview, Preview
-from ndis.data.schema.table import SchemaTransformer
 from ndis.data.table import Table
 
 __all__ = [
-    "Boolean",
-    "Category",
-    "Column",
-    "ColumnPreview",
-    "Date",
-    "Number",
-    "Preview",
-    "Schema",
-    "SchemaTransformer",
+    "Boolean", "Category", "Column", "ColumnPreview", "Date", "Number", "Preview", "Schema", "SchemaTransformer",
     "Table",
-]
+]  # fmt: skip

@@ -26,17 +26,18 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis._files import write_file
 from ndis.data.cells import Cells, Floats
-from ndis.data.schema.columns import Boolean, Category, Column, Number, finite
+from ndis.data.opening import open_for
+from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target, finite
 from ndis.data.schema.preview import Preview, preview
-from ndis.data.schema.spec import as_column, as_name, as_target, quoted, toml_value
-from ndis.data.schema.table import SchemaTransformer, open_for
+from ndis.data.schema.template import quoted, toml_value
 from ndis.data.table import Table
 from ndis.errors import ParameterError
 
-__all__ = ["Schema"]
+__all__ = ["Schema", "SchemaTransformer"]
 
 
 @dataclass(frozen=True, init=False)
@@ -437,3 +438,50 @@ class Schema:
             why = getattr(error, "strerror", None) or "a name that is no path"
             raise ParameterError("schema", "be a readable file", f"{str(source)!r}: {why}") from error
         return cls.from_dict(stated)
+
+
+class SchemaTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encode rows by a schema, in place of a `StandardScaler` and a `OneHotEncoder`.
+
+    Those learn from the rows, and what they learn leaks. This step learns nothing: `fit` does not read a cell.
+
+    Parameters
+    ----------
+    schema : Schema
+
+    Examples
+    --------
+    >>> from ndis.schema import Schema
+    >>> from ndis.learn import PrivateCovariance
+    >>> from sklearn.pipeline import make_pipeline
+    >>> schema = Schema({"age": (18, 90), "region": ["N", "S"]})
+    >>> model = make_pipeline(schema.transformer(), PrivateCovariance(row_norm_bound=schema.row_norm_bound))
+    >>> model.fit({"age": [54, 18], "region": ["S", "N"]})[-1].covariance_.shape
+    (3, 3)
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def fit(self, X: Any, y: Any = None) -> SchemaTransformer:
+        """Nothing is learnt."""
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """The encoded feature columns; NaN where a cell is missing and its column has no fill."""
+        return self.schema.encode(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the encoded columns, such as ``region=N``."""
+        return np.array(self.schema.feature_names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags

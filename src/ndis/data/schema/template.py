@@ -1,24 +1,21 @@
-"""A schema to fill in, from the names and storage types of columns only; no value is ever read."""
+"""Write TOML: plain values, and a schema to fill in, from the names and storage types of columns only."""
 
 from __future__ import annotations
 
+import json
+from datetime import date
 from typing import Any
 
 from ndis.data.opening import open_table
-from ndis.data.schema.spec import quoted
 from ndis.errors import ParameterError
 
-__all__ = ["template"]
+__all__ = ["quoted", "template", "toml_value"]
 
 _LINES = {
     "number": '{ low = "?", high = "?" }',
     "boolean": '{ type = "boolean" }',
     "text": '{ categories = ["?"] }',
-    "date": '{ low = "?", high = "?" }',
-    "cells": '{ low = "?", high = "?" }',
-    "objects": '{ low = "?", high = "?" }',
-    "texts": '{ low = "?", high = "?" }',
-}
+} | dict.fromkeys(("date", "cells", "objects", "texts"), '{ low = "?", high = "?" }')
 _HEAD = """\
 # What is public about this table. Replace every "?" by what is known without looking at the data: a range or a category
 # that is taken from the data leaks it. Delete the lines of columns that are not features.
@@ -43,7 +40,7 @@ _NO_TARGET = """\
 
 
 def template(data: Any, *, columns: Any = None, header: bool = False, target: str | None = None) -> str:
-    """The text of a TOML file in which every "?" is left to the user.
+    """Return the text of a TOML file in which every "?" is left to the user. No value is ever read.
 
     Parameters
     ----------
@@ -86,3 +83,29 @@ def template(data: Any, *, columns: Any = None, header: bool = False, target: st
         bounds = ['categories = ["?"]'] if kinds[target] == {"text"} else ['low = "?"', 'high = "?"']
         lines += ['type = "boolean"'] if kinds[target] == {"boolean"} else bounds
     return "\n".join([*lines, "" if target is not None else "\n" + _NO_TARGET])
+
+
+def quoted(text: str) -> str:
+    """Write a text as TOML.
+
+    >>> quoted('a "b"')
+    '"a \\\\"b\\\\""'
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml_value(value: Any) -> str:
+    """Write a plain value as TOML.
+
+    >>> toml_value({"low": 1.0, "fill": True})
+    '{ low = 1.0, fill = true }'
+    """
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml_value(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date):
+        return value.isoformat()
+    return quoted(value) if isinstance(value, str) else repr(value)

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 import ndis
-from ndis.data.opening import open_table
+from ndis.data.opening import open_rows, open_table
 from ndis.data.schema.template import template
 from ndis.errors import ParameterError
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
+from ndis.learn._estimator import private_targets
 from ndis.learn._labels import occurring_classes, private_labels
-from ndis.learn._records import private_targets, weighted_records
+from ndis.learn._linear_regression import weighted_rows
 
 NUMBER = ndis.Schema({"a": (0, 10)})
 
@@ -65,9 +66,9 @@ def test_integers_of_128_bits_are_numbers(series: pl.Series) -> None:
     assert np.array_equal(NUMBER.encode(frame), [[-1.0], [0.0], [np.nan]], equal_nan=True)
     assert ndis.Schema({"a": [0, 5]}).encode(frame)[:2].tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert "# number" in template(frame)
-    assert np.array_equal(private_targets(None, series), [0.0, 5.0, np.nan], equal_nan=True)
-    assert occurring_classes(private_labels(None, series)).tolist() == [0, 5]
-    rows, _ = weighted_records(np.ones((3, 1)), np.ones((3, 1)), series, bound=9.0, constant=None)
+    assert np.array_equal(private_targets(series), [0.0, 5.0, np.nan], equal_nan=True)
+    assert occurring_classes(private_labels(series)).tolist() == [0, 5]
+    rows, _ = weighted_rows(open_rows((np.ones((3, 1)), np.ones(3))), series, bound=9.0, constant=None).arrays()
     assert np.array_equal(rows.ravel(), [np.nan, 5**0.5, np.nan], equal_nan=True)
 
 
@@ -81,11 +82,11 @@ def test_a_type_that_holds_no_numbers_is_refused_by_name(series: pl.Series | pd.
     with pytest.raises(ParameterError, match=r"column 'a' must hold real numbers; got \w"):
         ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0).release(frame)
     with pytest.raises(ParameterError, match=r"y must hold real numbers; got \w"):
-        private_targets(None, series)
+        private_targets(series)
     with pytest.raises(ParameterError, match=r"y must hold real numbers; got \w"):
-        private_targets(None, frame)
+        private_targets(frame)
     with pytest.raises(ParameterError, match=r"sample_weight must hold real numbers; got \w"):
-        weighted_records(np.ones((1, 1)), np.ones((1, 1)), series, bound=1.0, constant=None)
+        weighted_rows(open_rows((np.ones((1, 1)), np.ones(1))), series, bound=1.0, constant=None)
 
 
 @pytest.mark.parametrize("array", ARROW_NO_NUMBERS, ids=lambda a: str(a.type))
@@ -98,7 +99,7 @@ def test_arrow_types_are_refused_by_name_in_a_table_and_in_pandas(array: pa.Arra
                 ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, row_norm_bound=1.0).release(data)
     for targets in (array, _pandas_arrow(array)):
         with pytest.raises(ParameterError, match=r"y must hold real numbers"):
-            private_targets(None, targets)
+            private_targets(targets)
 
 
 def test_decimals_are_the_nearest_floats_in_every_container() -> None:
@@ -110,7 +111,7 @@ def test_decimals_are_the_nearest_floats_in_every_container() -> None:
             (block,) = next(iter(source.read(((0,),))))
             assert np.array_equal(block.ravel(), [0.3, np.nan, 2.5], equal_nan=True)
         for targets in (array, _pandas_arrow(array)):
-            assert np.array_equal(private_targets(None, targets), [0.3, np.nan, 2.5], equal_nan=True)
+            assert np.array_equal(private_targets(targets), [0.3, np.nan, 2.5], equal_nan=True)
 
 
 def test_text_in_the_type_of_numpy_is_text() -> None:
@@ -123,7 +124,7 @@ def test_text_in_the_type_of_numpy_is_text() -> None:
 def test_text_labels_of_arrow_are_read_as_text() -> None:
     for labels in (pa.array(["no", "yes", None]), pa.array(["no", "yes", None], pa.string_view())):
         for column in (labels, _pandas_arrow(labels)):
-            assert occurring_classes(private_labels(None, column)).tolist() == ["no", "yes"]
+            assert occurring_classes(private_labels(column)).tolist() == ["no", "yes"]
     check_labels(pa.array(["no", "yes"]), classes=("no", "yes"))
     with pytest.raises(ParameterError, match="y must hold numbers or text; got type list"):
         PrivateLogisticRegression(row_norm_bound=1.0, classes=(0, 1)).fit(np.ones((1, 1)), pa.array([[1]]))
@@ -131,7 +132,7 @@ def test_text_labels_of_arrow_are_read_as_text() -> None:
 
 def test_a_missing_label_does_not_change_the_type_of_the_classes() -> None:
     whole, missing = pl.Series([0, 1, 1]), pl.Series([0, 1, None])
-    found = [occurring_classes(private_labels(None, labels)) for labels in (whole, missing)]
+    found = [occurring_classes(private_labels(labels)) for labels in (whole, missing)]
     assert found[0].dtype == found[1].dtype
 
 
