@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -243,7 +243,7 @@ class MeanShift:
                 f"the composition is not known: a noise multiplier above {1.0 / _LEAST_SHIFT:g} is out of reach; take "
                 "less noise"
             )
-        self.pair, self.rates, self._exact = pair, rates, ExactPair(pair)
+        self.pair, self.rates = pair, rates
         self.rate, self.add = rate, add = math.prod(rates), order == "add"
         stay = math.log1p(-rate)
         self.ends = (-math.inf, -stay) if add else (stay, math.inf)
@@ -257,6 +257,10 @@ class MeanShift:
         count = int(min(_LINES, 1 + highest / spacing))
         self.heights: Floats = np.arange(float(count)) * (-spacing if self.add else spacing)
         self._tables: dict[int, _Table] = {}
+
+    @cached_property
+    def _exact(self) -> ExactPair:
+        return ExactPair(self.pair)
 
     def reversed(self) -> MeanShift:
         """Return the law of the other order."""

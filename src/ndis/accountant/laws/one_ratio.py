@@ -12,13 +12,9 @@ The moment is M(s) = ∫ g(R)^e f(R) dR with g = 1 − q + q e^{A+βR}, and e = 
 So take e = r + iy with y ≥ 0, r = 1 + c or r = −c, as in `ndis.accountant.laws.mean_shift_balls`.
 
 Theorem thm:curved-line (docs/theory.md) moves the integral to R = k log(1 + e^{u ± iα}), u real. The sign is that of t.
-There 0 ≤ arg g ≤ |β|kα, so |g^{iy}| ≤ 1 for every y ≥ 0 at once. The theorem has the error of the trapezoid rule in u,
-in terms of
-
-    N_α = ∫ |g(R)|^r |f(R)| |dR|,
-
-and bounds of the terms at both ends. N_α is bounded by cells here. The same rule bounds |M(c ± iy)| for large y by
-Σ |a_j| e^{−y Im l_j} plus its error, and this falls with y.
+There 0 ≤ arg g ≤ |β|kα, so |g^{iy}| ≤ 1 for every y ≥ 0 at once. The theorem has the error of the trapezoid rule in u
+in terms of N_α = ∫ |g(R)|^r |f(R)| |dR|, and bounds of the terms at both ends. N_α is bounded by cells here.
+The same rule bounds |M(c ± iy)| for large y by Σ |a_j| e^{−y Im l_j} plus its error, and this falls with y.
 
 If t > 0 in the remove order, M(c) is finite only for c < 1/t. The floats of this module only propose, and no proof
 rests on them. Those that answer stand in `ndis.accountant.laws.sampled_pair`.
