@@ -233,7 +233,7 @@ class MeanShift:
     >>> from ndis.pair import GaussianPair
     >>> law = MeanShift(GaussianPair.from_ratios(1.0, shift=1.0), (0.5,), "remove")
     >>> round(law.mean, 6), law.limit
-    (0.108447, inf)
+    (0.138579, inf)
     """
 
     def __init__(self, pair: Invariants, rates: tuple[float, ...], order: Order) -> None:
