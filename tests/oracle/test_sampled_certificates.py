@@ -15,7 +15,7 @@ from helpers.compositions import composition, in_balls, of_case, releases, shift
 from ndis._balls import outward, precision
 from ndis.accountant import certify as module
 from ndis.accountant.certify import Certifier
-from ndis.accountant.laws.mean_shift import MeanShiftBalls
+from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
 from ndis.accountant.laws.plain import PlainBalls
 from ndis.accountant.one_release import OneRelease
 from ndis.accountant.stand_ins import dominated, dominating, profile
@@ -58,7 +58,18 @@ def test_contains_the_reference(case):
     assert box.width <= (1e-3 if two else 1.01e-6) * box.upper
 
 
-@pytest.mark.parametrize("case", CURVED)
+# the sums of two steps are long, and some others take seconds
+QUICK = {(0.1, 0.1, 50), (0.1, -0.09, 50), (0.05, 0.3, 1)}
+
+
+def is_quick(case):
+    first = case["groups"][0]
+    return case["by"] == "line" and (first["rate"], first["excess"], first["copies"]) in QUICK
+
+
+@pytest.mark.parametrize(
+    "case", [case if is_quick(case) else pytest.param(case, marks=pytest.mark.sweep) for case in CURVED]
+)
 def test_unequal_variances_contain_the_reference(case):
     """Pairs with one variance ratio and mixtures; of one or two steps the width may be out of reach."""
     certifier = in_balls(of_case(case), case["order"])
@@ -212,7 +223,7 @@ def test_epsilon_must_be_finite(epsilon):
 
 def test_out_of_reach_is_said():
     with pytest.raises(PrecisionError):
-        certify([shifts(1e-6, 1.0, 3)], 1.0, "remove", 1e-60)
+        certify([shifts(1.5e-5, 1.0, 10)], 4.0, "remove", 1e-10)
 
 
 @pytest.mark.parametrize("remove", [True, False])

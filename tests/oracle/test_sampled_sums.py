@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from helpers.compositions import in_balls, in_floats, releases, shifts
-from ndis.accountant.contour import find_saddle, integrate
-from ndis.accountant.densities import LossSums, MixedSums, Shape
+from ndis.accountant.densities import LossSums, Shape
 from ndis.accountant.density import CHEBYSHEV_POINTS, NODES, TO_SERIES
 from ndis.accountant.few import two_steps
+from ndis.accountant.floats import find_saddle, integrate
 from ndis.errors import PrecisionError
 
 
@@ -112,31 +112,6 @@ def test_certificates_contain_it(steps, epsilon, order):
     assert box.lower <= value <= box.upper
 
 
-# ---------------------------------------------------------------------- with plain releases
-
-
-@pytest.mark.parametrize("order", ["remove", "add"])
-@pytest.mark.parametrize(
-    ("plain", "steps", "epsilon"),
-    [
-        (0.5, (0.1, 0.8, 25), 1.5),
-        # many steps and a small plain release: both factors change by many e-folds on one panel
-        (0.016125, (0.3276, 0.28816, 5243), 60.39),
-        (0.3, (0.9, 1.0, 3), 0.4),
-    ],
-)
-def test_densities_with_a_plain_release_agree_with_the_contour(plain, steps, epsilon, order):
-    """thm:loss-sides"""
-    law = in_floats([releases(1.0, 0.0, plain, 1), shifts(*steps)], order)
-    saddle = law._resolved(find_saddle(law, law.mean - epsilon))
-    (want,), _, (estimate,) = integrate(law, np.array([epsilon]), 0, saddle)
-    parts, shift = law._shapes
-    assert shift == pytest.approx(plain)
-    value, _, error = MixedSums(parts, shift, epsilon, add=order == "add").log_delta(epsilon)
-    assert abs(value - want) <= error + estimate + 1e-14 * (1 + abs(want))
-    assert error <= 1e-9 * (1 + abs(want))
-
-
 def test_the_last_rows_of_a_constant_vanish():
     """A series of noise would hide where a density is smooth."""
     assert np.abs(TO_SERIES[1:] @ np.ones(NODES)).max() < 1e-16
@@ -144,8 +119,9 @@ def test_the_last_rows_of_a_constant_vanish():
     assert np.abs(TO_SERIES @ powers - np.eye(NODES)).max() < 1e-14
 
 
-def test_a_pair_that_is_no_mean_shift_has_no_densities():
-    assert in_floats([releases(0.1, 0.2, 0.1, 5), shifts(0.1, 1.0, 5)], "remove")._shapes == ((), 0.0)
+@pytest.mark.parametrize("other", [releases(0.1, 0.2, 0.1, 5), releases(1.0, 0.0, 0.3, 1)])
+def test_only_sampled_mean_shifts_have_densities(other):
+    assert in_floats([other, shifts(0.1, 1.0, 5)], "remove")._shapes == ()
 
 
 # ---------------------------------------------------------------------- faults of the search for a saddle

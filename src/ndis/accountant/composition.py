@@ -20,8 +20,7 @@ from flint import arb
 from ndis._balls import outward, precision
 from ndis._validate import Floats, Order
 from ndis.accountant.certify import Certifier
-from ndis.accountant.contour import find_saddle
-from ndis.accountant.floats import FloatComposition
+from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law, Release
 from ndis.accountant.laws.mean_shift import MeanShift
 from ndis.accountant.laws.plain import Plain

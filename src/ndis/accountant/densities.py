@@ -12,8 +12,7 @@ If the loss lies above its end E, the sum of the ends, then
 
     δ(ε) = ∫ over V > v of (1 − e^{v−V}) f dλ,   v = ε − E,
 
-and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε. With plain releases that are mean shifts,
-whose profile δ_G is closed, δ(ε) = E δ_G(ε − E ∓ V) by thm:loss-sides (docs/theory.md).
+and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε.
 
 No term cancels, so that relative errors add up: those of the two parts, and that of the new series. After each sum
 ∫ f and ∫ e^{κV} f are known, and f is scaled to one of them. The errors that are left have a mean near zero under the
@@ -40,22 +39,16 @@ from ndis.accountant.density import (
     RULE,
     TO_SERIES,
     convolve_all,
-    log_steps,
-    mean_profiles,
     tail,
     tilted_mass,
 )
 from ndis.errors import PrecisionError
-from ndis.spectrum.closed_forms import mean_shift_log_delta
 
-__all__ = ["LossSums", "MixedSums", "Shape"]
+__all__ = ["LossSums", "Shape"]
 
 _UNIT = 2.0**-53
 _POINTS = 1200
-_NEAR, _HIGH = -12.0, 42.0  # ends of the table of δ_G, in standard deviations
-_PANELS = 108
-_ROUNDS = 3
-_ONE = 1e-6  # log δ is not above 0
+_LARGE = 30.0  # V above which e^V is taken out of a logarithm
 _REACH = 45.0  # in standard deviations of the noise; what lies beyond has a mass below e^-1000
 _CUT = 48.0  # tables go so deep below the tilted mass, in log units, if Chernoff's bound is near
 _RARE = 36.0  # an event whose log-probability is so far below log δ does not count
@@ -111,19 +104,22 @@ class Shape:
 
     def log_density(self, lams: Floats, log_scale: float) -> Floats:
         """Return log of the density of λ = log V − log_scale."""
-        out = np.empty(lams.size)
-        log_steps(lams, log_scale, self.log_scale, self.shift, out)
-        return out
+        v = np.exp(lams + log_scale)
+        near, far = np.minimum(v, _LARGE), np.maximum(v, _LARGE)
+        # log (e^V − 1)/V
+        grown = np.where(v > _LARGE, far - np.log(far) + np.log1p(-np.exp(-far)), np.log(np.expm1(near) / near))
+        x = (lams + (log_scale - self.log_scale) + grown) / self.shift + 0.5 * self.shift
+        return np.asarray(v - grown - 0.5 * x * x - math.log(math.sqrt(2.0 * math.pi) * self.shift))
 
 
 class LossSums:
     """The density of the sum of the losses of some steps, each with its number, near one ε.
 
     The tables hold what counts under the law tilted by e^{κV}, with κ from the saddle of this ε. Other ε nearby can be
-    asked for; the error tells whether the tables suffice. Without an ε the caller gives the plan to `build`.
+    asked for; the error tells whether the tables suffice.
     """
 
-    def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float | None, *, add: bool) -> None:
+    def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float, *, add: bool) -> None:
         self.steps, self._noise = steps, 0.0
         self._add, self.side = add, -1 if add else 1  # 1 if the loss lies above its end
         with precision(160):
@@ -133,13 +129,12 @@ class LossSums:
         self._weight = [(0.0, 0) if add else (end, 1) for end in self._ends]
         self.count = sum(n for _, n in steps)
         self._look(_REACH)
-        if epsilon is not None:
-            saddle, cut, floor = self._plan(epsilon)
-            self.build(saddle, cut, floor)
-            value, _, error = self.log_delta(epsilon)
-            gap = self._bound(epsilon) - value
-            if error > _ENOUGH * (1.0 + abs(value)) and gap > 4.0:  # Chernoff's bound is far above δ
-                self.build(saddle, cut + gap, floor)
+        saddle, cut, floor = self._plan(epsilon)
+        self._build(saddle, cut, floor)
+        value, _, error = self.log_delta(epsilon)
+        gap = self._bound(epsilon) - value
+        if error > _ENOUGH * (1.0 + abs(value)) and gap > 4.0:  # Chernoff's bound is far above δ
+            self._build(saddle, cut + gap, floor)
 
     def _look(self, deviations: float) -> None:
         """Make a table of places V of each step and the masses there, up to this many standard deviations."""
@@ -149,7 +144,8 @@ class LossSums:
 
     def _plan(self, epsilon: float) -> tuple[float, float, float]:
         """Return the saddle, how deep tables go in log units, and the log of a probability that does not count."""
-        c, v = self.saddle_of(lambda c: self.tilted_mean(c) - self.side * self._rest(epsilon)), self._rest(epsilon)
+        v = self._distance(epsilon)
+        c = self._saddle(v)
         if self.side < 0:
             return c, _CUT, -math.inf
         least = _LEAST  # events whose mass is negligible compared with δ of one step alone are left out
@@ -161,13 +157,13 @@ class LossSums:
         # Chernoff's bound sees large losses that do not count; the tilted density must die before them
         cut = _CUT
         for _ in range(60):
-            cut = _CUT + max(0.0, self.log_tilted_mass(c) + chernoff_factor(c) - c * v - least - 4.0)
-            if self.dies(c, cut):
+            cut = _CUT + max(0.0, self._log_tilted_mass(c) + chernoff_factor(c) - c * v - least - 4.0)
+            if self._dies(c, cut):
                 break
             c *= 0.7
         return c, cut, least - _RARE - math.log(self.count)
 
-    def build(self, saddle: float, cut: float, floor: float) -> None:
+    def _build(self, saddle: float, cut: float, floor: float) -> None:
         """Make the tables. `floor` is the log of a probability that does not count, though each step has it."""
         self.saddle, self._tilt, self._cut, self._floor = saddle, self.side * saddle, cut, floor
         self._made: dict[tuple[int, int], Table] = {}
@@ -178,13 +174,13 @@ class LossSums:
         assert table is not None
         self.table = table
 
-    def _rest(self, epsilon: float) -> float:
-        """v of the module docstring; the difference is rounded once."""
+    def _distance(self, epsilon: float) -> float:
+        """Return v of the module docstring; the difference is rounded once."""
         with precision(160):
             return float(self.side * (arb(epsilon) - self.end))
 
-    def tilted_mean(self, c: float) -> float:
-        """The mean of the loss less its end under the law tilted by c."""
+    def _tilted_mean(self, c: float) -> float:
+        """Return the mean of the loss less its end under the law tilted by c."""
         total = 0.0
         for place, mass, (_, n) in zip(self._places, self._masses, self.steps, strict=True):
             f = self.side * c * place + mass
@@ -192,45 +188,45 @@ class LossSums:
             total += self.side * n * float((weight * place).sum() / weight.sum())
         return total
 
-    def log_tilted_mass(self, c: float) -> float:
-        """log E e^{c(L − end)}, roughly."""
+    def _log_tilted_mass(self, c: float) -> float:
+        """Return log E e^{c(L − end)}, roughly."""
         pairs = zip(self._places, self._masses, self.steps, strict=True)
         return math.fsum(n * float(np.logaddexp.reduce(self.side * c * v + mass)) for v, mass, (_, n) in pairs)
 
-    @staticmethod
-    def saddle_of(slope: Callable[[float], float]) -> float:
-        """The c > 0 of Chernoff's bound, the least of a convex function, to a few digits; `slope` is K′ − ε."""
+    def _saddle(self, v: float) -> float:
+        """Return the c > 0 of Chernoff's bound, the least of a convex function, to a few digits."""
         low, high = math.log(1e-6), math.log(1e20)
         for _ in range(40):
             middle = 0.5 * (low + high)
             c = math.exp(middle)
-            low, high = (low, middle) if slope(c) + math.log(c) - math.log1p(c) > 0.0 else (middle, high)
+            rises = self._tilted_mean(c) - self.side * v + math.log(c) - math.log1p(c) > 0.0
+            low, high = (low, middle) if rises else (middle, high)
         return math.exp(low)
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
-        """log δ, −d log δ/dε and the error."""
-        table, v = self.table, self._rest(epsilon)
+        """Return log δ, −d log δ/dε and the error."""
+        table, v = self.table, self._distance(epsilon)
         if not v > 0.0:
             return (math.log(-math.expm1(epsilon)), 0.0, 2.0 * _UNIT) if self.side > 0 else (-math.inf, 0.0, 0.0)
         value, slope = tail(v, float(self.side), table.scale, table.edges, table.series, *RULE)
         if not value > -math.inf:
             return math.nan, math.nan, math.inf
         far = 1.0 + abs(math.log(v / table.scale))
-        error = self.error(value, self._bound(epsilon))
+        error = self._error(value, self._bound(epsilon))
         return value, slope, error + 8.0 * _UNIT * (8.0 + abs(value) + slope * v * far)
 
     def _bound(self, epsilon: float) -> float:
-        """Chernoff's bound on log δ."""
-        return self.table.mass + float(chernoff_factor(self.saddle)) - self._tilt * self._rest(epsilon)
+        """Return Chernoff's bound on log δ."""
+        return self.table.mass + float(chernoff_factor(self.saddle)) - self._tilt * self._distance(epsilon)
 
-    def error(self, value: float, bound: float) -> float:
+    def _error(self, value: float, bound: float) -> float:
         """Return the error that the table brings into the log δ with this value and this Chernoff bound."""
         table = self.table
         error = table.error + self._noise * abs(value) + math.exp(min(math.log(table.lost) + bound - value, 100.0))
         return error + math.exp(min(math.log(table.rare) - value, 100.0)) if table.rare else error
 
-    def dies(self, c: float, cut: float) -> bool:
-        """True if the density of every step, tilted by c, is negligible where it is cut off."""
+    def _dies(self, c: float, cut: float) -> bool:
+        """Say if the density of every step, tilted by c, is negligible where it is cut off."""
         for place, mass in zip(self._places, self._masses, strict=True):
             height = self.side * c * place + mass
             if height[-1] > height.max() - cut + 2.0:
@@ -264,7 +260,7 @@ class LossSums:
         return self._make(f, scale, float(ends[0]), float(ends[1]), self._mass(j), (), 0.0, 0.0)
 
     def _mass(self, j: int) -> float:
-        """log ∫ e^{κV} f dλ of one step; a small one to full relative accuracy, for it is multiplied by many steps."""
+        """Return log ∫ e^{κV} f dλ of one step; a small one to full relative accuracy, for many steps multiply it."""
         place, height = self._tilt * self._places[j], self._masses[j]
         mass = np.exp(height)
         grown = float((mass * np.expm1(np.minimum(place, 600.0))).sum() / mass.sum())
@@ -372,75 +368,3 @@ class LossSums:
         return Table(
             scale, edges, series, np.array([p[3] for p in done]) + 1.0, mass, error + 0.5 * worst + _UNIT, lost, rare
         )
-
-
-class _Profile:
-    """log δ_G as Chebyshev series; the `shift` of the Gaussian loss is positive."""
-
-    def __init__(self, shift: float) -> None:
-        self.shift, self.low = shift, _NEAR * shift
-        self.width = ((_HIGH - _NEAR) * shift + 0.5 * shift * shift) / _PANELS
-        middles = self.low + self.width * (np.arange(_PANELS)[:, None] + 0.5 * (1.0 + CHEBYSHEV_POINTS))
-        self.panels = np.asarray(mean_shift_log_delta(middles.ravel(), shift)).reshape(middles.shape) @ TO_SERIES.T
-
-    def mean(self, points: Floats, side: int, table: Table) -> tuple[Floats, Floats]:
-        """log E δ_G(x − side·V) and minus its slope."""
-        value, slope = np.empty(points.size), np.empty(points.size)
-        law = float(side), table.scale, table.edges, table.series, table.tops
-        mean_profiles(points, *law, self.shift, self.low, self.width, self.panels, *RULE, value, slope)
-        return value, slope
-
-
-class MixedSums:
-    """Compute log δ near one ε of sampled mean shifts and of a Gaussian loss with this `shift`.
-
-    The tables are made for the saddle of the whole law. If Chernoff's bound proves far above δ, they are made again,
-    and reach farther.
-
-    >>> law = MixedSums([(Shape(0.1, 1.0), 2)], 1.0, 0.5, add=False)
-    >>> round(law.log_delta(0.5)[0], 6)
-    -1.410445
-    """
-
-    def __init__(self, steps: Sequence[tuple[Shape, int]], shift: float, epsilon: float, *, add: bool) -> None:
-        self._shift, self._profile = shift, _Profile(shift)
-        self._sums = LossSums(steps, None, add=add)
-        cut, before = _CUT, -math.inf
-        for _ in range(_ROUNDS):
-            saddle = self._saddle(epsilon)
-            for _ in range(60):
-                if self._sums.dies(saddle, cut):
-                    break
-                saddle *= 0.7
-            self._sums.build(saddle, cut, -math.inf)
-            self.saddle = saddle
-            value, _, error = self.log_delta(epsilon)
-            if not value > -math.inf or error < 1e-11 * (1.0 + abs(value)) or value == before:
-                return
-            before, cut = value, _CUT + max(self._bound(epsilon) - value, 0.0) + 4.0
-
-    def _rest(self, epsilon: float) -> float:
-        """Return ε less the end; the difference is rounded once."""
-        with precision(160):
-            return float(arb(epsilon) - self._sums.end)
-
-    def _saddle(self, epsilon: float) -> float:
-        v, square = self._rest(epsilon), self._shift**2
-        return LossSums.saddle_of(lambda c: self._sums.tilted_mean(c) + square * (0.5 + c) - v)
-
-    def _bound(self, epsilon: float) -> float:
-        """Return Chernoff's bound on log δ."""
-        c = self.saddle
-        mass = self._sums.table.mass + 0.5 * c * (1.0 + c) * self._shift**2
-        return mass + float(chernoff_factor(c)) - c * self._rest(epsilon)
-
-    def log_delta(self, epsilon: float) -> tuple[float, float, float]:
-        """Return log δ, −d log δ/dε and the error."""
-        v, table = self._rest(epsilon), self._sums.table
-        measured, slopes = self._profile.mean(np.array([v]), self._sums.side, table)
-        value, slope = float(measured[0]), float(slopes[0])
-        if not -math.inf < value < _ONE:
-            return math.nan, math.nan, math.inf
-        size = max(1.0, abs(v), table.scale * math.exp(table.edges[-1]))
-        error = self._sums.error(value, self._bound(epsilon))
-        return value, slope, error + 8.0 * _UNIT * (16.0 + abs(value) + slope * size)

@@ -1,7 +1,7 @@
-"""Densities of positive sums as Chebyshev series on panels: the loops of `sampled_sums` and `sampled_mixed`.
+"""Densities of positive sums are Chebyshev series on panels: these are the loops of `ndis.accountant.densities`.
 
 A table is its edges in λ, the Chebyshev series of log f on each panel, and the largest value there. The integrals are
-Gauss–Legendre sums on pieces on which the integrand changes by a few e-folds.
+Gauss–Legendre sums on pieces on which the logarithm of the integrand changes by a few units.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ __all__ = [
     "RULE",
     "TO_SERIES",
     "convolve_all",
-    "log_steps",
-    "mean_profiles",
     "tail",
     "tilted_mass",
 ]
 
-NODES = 16  # of a panel
+NODES = 16  # points of a panel
 RULE = np.polynomial.legendre.leggauss(20)
 _QUARTERS = 2 * np.arange(NODES)[::-1] + 1  # angles of the points, in units of a quarter turn over NODES
 CHEBYSHEV_POINTS = np.cos(0.5 * math.pi * _QUARTERS / NODES)
@@ -35,15 +33,14 @@ _HALF = np.minimum(_TURNED, 2 * NODES - _TURNED)
 _COSINES = np.where(_TURNED <= NODES, 1.0, -1.0) * np.cos(0.5 * math.pi * _HALF / NODES)
 TO_SERIES = _COSINES * np.where(np.arange(NODES) > 0, 2.0, 1.0)[:, None] / NODES
 _DEAD = -41.0
-_VARIATION = 7.0  # e-folds by which an integrand may change on one piece
+_VARIATION = 7.0  # log units by which an integrand may change on one piece
 _RISE = 4.0  # most of |V − v| on one piece near v
 _WIDEST = 3.0  # a piece in t; the singularities are at the distance π
-_BEND = 12.0  # the profile of a Gaussian loss bends within so many standard deviations of 0
 
 
 @compiled()
 def _series(c, z):
-    """The Chebyshev series c at −1 ≤ z ≤ 1."""
+    """Evaluate the Chebyshev series c at −1 ≤ z ≤ 1."""
     b1, b2 = 0.0, 0.0
     for k in range(c.size - 1, 0, -1):
         b1, b2 = 2.0 * z * b1 - b2 + c[k], b1
@@ -51,35 +48,14 @@ def _series(c, z):
 
 
 @compiled()
-def _log_step(lam, log_scale, log_odds, mu):
-    """log f of one step at λ = log(V/R)."""
-    v = math.exp(lam + log_scale)
-    if v > 30.0:
-        rest = v - math.log(v) + math.log1p(-math.exp(-v))
-    elif v > 1e-2:
-        rest = math.log(math.expm1(v) / v)
-    else:
-        rest = math.log1p(v * (0.5 + v * (1.0 / 6.0 + v * (1.0 / 24.0 + v * (1.0 / 120.0 + v / 720.0)))))
-    log_w = lam + (log_scale - log_odds) + rest
-    x = log_w / mu + 0.5 * mu
-    return -0.5 * x * x - 0.5 * math.log(2.0 * math.pi) - math.log(mu) + v - rest
-
-
-@compiled()
-def log_steps(lams, log_scale, log_odds, mu, out):
-    for i in range(lams.size):
-        out[i] = _log_step(lams[i], log_scale, log_odds, mu)
-
-
-@compiled()
-def _share(part, lam):
-    """t with V/(1+e^−t) = e^part, for part < lam."""
-    return -math.log(math.expm1(lam - part))
+def _share(one, lam):
+    """Return t with V/(1+e^−t) = e^one, for one < lam."""
+    return -math.log(math.expm1(lam - one))
 
 
 @compiled(fastmath={"contract"})
 def _logs(left, right, lam, nodes, a0, a1, ca, b0, b1, cb, work):
-    """log f_a + log f_b at the nodes of one piece of t, into work[0]; its ends a0 … b1 are those of the panels.
+    """Write log f_a + log f_b at the nodes of one piece of t into work[0]; a0 … b1 are the ends of the panels.
 
     The loops run over the nodes inside, so that a processor treats several of them at once.
     """
@@ -88,9 +64,8 @@ def _logs(left, right, lam, nodes, a0, a1, ca, b0, b1, cb, work):
     scale_a, scale_b = 2.0 / (a1 - a0), 2.0 / (b1 - b0)
     for j in range(nodes.size):
         t = centre + half * nodes[j]
-        rest = math.log1p(math.exp(-abs(t)))
-        one = lam - rest + min(t, 0.0)
-        two = lam - rest - max(t, 0.0)
+        both = lam - math.log1p(math.exp(-abs(t)))
+        one, two = both + min(t, 0.0), both - max(t, 0.0)
         za[j] = min(max((one - a0) * scale_a - 1.0, -1.0), 1.0)
         zb[j] = min(max((two - b0) * scale_b - 1.0, -1.0), 1.0)
         p1[j], p2[j], q1[j], q2[j] = 0.0, 0.0, 0.0, 0.0
@@ -112,7 +87,10 @@ def _logs(left, right, lam, nodes, a0, a1, ca, b0, b1, cb, work):
 
 @compiled()
 def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights, work):
-    """log of the integral over t; −inf if the parts have no support there. Equal parts need one half of it, twice."""
+    """Return the logarithm of the integral over t; −inf if the parts have no support there.
+
+    Equal parts need one half of it, twice.
+    """
     ends = np.empty(ea.size + eb.size + 1)
     ends[0] = 0.0
     count = 1 if twice else 0
@@ -194,7 +172,7 @@ def convolve_all(lams, twice, ea, ca, ta, eb, cb, tb, nodes, weights, out):
 
 @compiled()
 def tilted_mass(tilt, e, c, nodes, weights):
-    """log ∫ e^{tilt e^λ} f dλ."""
+    """Return log ∫ e^{tilt e^λ} f dλ."""
     total, scale = 0.0, -math.inf
     stack, value = np.empty((64, 2)), np.empty(nodes.size)
     for j in range(e.size - 1):
@@ -224,7 +202,7 @@ def tilted_mass(tilt, e, c, nodes, weights):
 
 @compiled()
 def tail(v, sign, scale_v, e, c, nodes, weights):
-    """log ∫ (1 − e^−|V−v|) f dλ over V > v (sign 1) or V < v (sign −1), and minus its slope against v."""
+    """Return log ∫ (1 − e^−|V−v|) f dλ over V > v (sign 1) or V < v (sign −1), and minus its slope against v."""
     edge = math.log(v / scale_v)
     total, moment, scale = 0.0, 0.0, -math.inf
     stack = np.empty((64, 2))
@@ -274,80 +252,3 @@ def tail(v, sign, scale_v, e, c, nodes, weights):
     if not total > 0.0:
         return -math.inf, 0.0
     return scale + math.log(total), moment / total
-
-
-@compiled()
-def _log_profile(x, mu, low, width, panels):
-    """log δ_G(x)."""
-    if mu == 0.0 or x < low:
-        return math.log(-math.expm1(x)) if x < 0.0 else -math.inf
-    place = (x - low) / width
-    k = int(place)
-    if k >= panels.shape[0]:
-        return -math.inf
-    return _series(panels[k], 2.0 * (place - k) - 1.0)
-
-
-@compiled()
-def mean_profiles(points, side, scale_v, e, c, tops, mu, low, width, panels, nodes, weights, value, slope):
-    """log E δ_G(x − side·V) at each point x, over a table of V, and minus its slope."""
-    stack = np.empty((64, 2))
-    for i in range(points.size):
-        x0 = points[i]
-        total, moment, scale = 0.0, 0.0, -math.inf
-        for sweep in range(2):
-            for j in range(e.size - 1):
-                left, right = e[j], e[j + 1]
-                if mu == 0.0:  # only x < 0 counts
-                    edge = math.log(side * x0 / scale_v) if side * x0 > 0.0 else -math.inf
-                    if side > 0:
-                        left = max(left, edge)
-                    elif x0 >= 0.0:
-                        continue
-                    else:
-                        right = min(right, edge)
-                    if not left < right:
-                        continue
-                depth = 1
-                stack[0, 0], stack[0, 1] = left, right
-                while depth > 0:
-                    depth -= 1
-                    left, right = stack[depth, 0], stack[depth, 1]
-                    half, centre = 0.5 * (right - left), 0.5 * (right + left)
-                    xa, xb = x0 - side * scale_v * math.exp(left), x0 - side * scale_v * math.exp(right)
-                    most, least = -math.inf, math.inf
-                    for k in range(4):
-                        lam = left + (right - left) * (0.01 if k == 0 else k / 3.0 if k < 3 else 0.99)
-                        z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
-                        g = _log_profile(x0 - side * scale_v * math.exp(lam), mu, low, width, panels)
-                        most = max(most, z + g)
-                        least = min(least, z + g if mu > 0.0 else z)
-                    if sweep == 0:
-                        scale = max(scale, most)
-                        continue
-                    # the density and the profile may change so fast that no probe meets their product
-                    if tops[j] + _log_profile(min(xa, xb), mu, low, width, panels) < scale + _DEAD - 8.0:
-                        continue
-                    near = 0.0 if (xa < 0.0) != (xb < 0.0) else min(abs(xa), abs(xb))
-                    wide = abs(xa - xb)
-                    bends = (near < 40.0 and wide > _RISE) or (mu > 0.0 and near < _BEND * mu and wide > 2.0 * mu)
-                    steep = most - least > _VARIATION
-                    if (bends or steep or right - left > _WIDEST) and depth < 60 and half > 1e-13:
-                        stack[depth, 0], stack[depth, 1] = left, centre
-                        stack[depth + 1, 0], stack[depth + 1, 1] = centre, right
-                        depth += 2
-                        continue
-                    for k in range(nodes.size):
-                        lam = centre + half * nodes[k]
-                        z = _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j]))
-                        x = x0 - side * scale_v * math.exp(lam)
-                        g = _log_profile(x, mu, low, width, panels)
-                        term = half * weights[k] * math.exp(z + g - scale)
-                        total += term
-                        if mu == 0.0:
-                            moment += half * weights[k] * math.exp(z - scale) - term
-                        elif term > 0.0:
-                            step = 1e-6 * mu
-                            moment += term * (g - _log_profile(x + step, mu, low, width, panels)) / step
-        value[i] = scale + math.log(total) if total > 0.0 else -math.inf
-        slope[i] = moment / total if total > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""Compute δ(ε) of one or two sampled steps: δ₂(ε) = E_P δ₁(ε − L) has positive terms only, and δ₁ is closed.
+"""One or two sampled steps have δ(ε) in closed form, or as δ₂(ε) = E_P δ₁(ε − L), which has positive terms only.
 
 For one step (see `ndis.accountant.one_release`) δ₁(ε) = a δ₀(ε'), e^ε' − 1 = (e^ε − 1)/a, with a = q in the remove
 order and a = q − (1−q)(e^ε − 1) in the add order. δ₀ is the profile of the unsampled pair: a closed form for a mean
@@ -13,16 +13,23 @@ the panels halve towards each of these places.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import scipy
 
-from ndis._validate import Floats
+from ndis._formulas import log_mixture
+from ndis._validate import Floats, Order
+from ndis.accountant.laws import Law
+from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.plain import Plain
+from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.spectrum.contour import DELTA, PDF
 from ndis.spectrum.evaluate import evaluate_form, log_one_minus_exp
 from ndis.spectrum.loss import LogMoment, half_excess_log
 
-__all__ = ["PairStep", "log_delta_shift", "one_step", "shift_for", "two_pairs", "two_steps"]
+__all__ = ["PairStep", "few_steps", "log_delta_shift", "one_step", "shift_for", "two_pairs", "two_steps"]
 
 _UNIT = 2.0**-53
 _MAX_HALVINGS = 6
@@ -35,8 +42,35 @@ _MAX_SPLITS = 14
 _SCALES = np.array([-0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 65536.0])
 
 
+def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float], tuple[float, float]] | None:
+    """Return the function that gives log δ(ε) of one or two steps and its error; None if there is none."""
+    laws, add = [law for law, n in parts for _ in range(n)], order == "add"
+    shifts = [shift for shift in map(_as_shift, laws) if shift]
+    if len(shifts) == len(laws):
+        if len(laws) == 1:
+            return partial(one_step, shifts[0], add=add)
+        return partial(two_steps, shifts[0], shifts[1], add=add)
+    pairs = [_as_pair(law, order) for law in laws if isinstance(law, Plain | MeanShift | SampledPair)]
+    return partial(two_pairs, pairs[0], pairs[1], add=add) if len(pairs) == 2 else None  # the contour serves one step
+
+
+def _as_shift(law: Law) -> tuple[float, float] | None:
+    """Return rate and shift of a mean shift, sampled or not; None for any other law."""
+    if isinstance(law, MeanShift):
+        return law.rate, law.shift
+    if isinstance(law, Plain) and (law.pair.excess == 0.0).all():
+        return 1.0, math.sqrt(math.fsum((law.pair.copies * law.pair.shift**2).tolist()))
+    return None
+
+
+def _as_pair(law: Plain | MeanShift | SampledPair, order: Order) -> PairStep:
+    """Return a step with the pair of the remove order."""
+    pair = law.pair if order == "remove" else law.pair.reversed()
+    return PairStep(1.0 if isinstance(law, Plain) else law.rate, pair.excess, pair.shift, pair.copies)
+
+
 def log_delta_shift(e: Floats, mu: float) -> Floats:
-    """log δ of a mean shift for any real ε; a negative ε through 1 − e^ε + e^ε δ(−ε)."""
+    """Return log δ of a mean shift for any real ε; a negative ε through 1 − e^ε + e^ε δ(−ε)."""
     size = np.abs(e)
     a, b = size / mu - 0.5 * mu, size / mu + 0.5 * mu
     far = np.maximum(a, 0.0)
@@ -50,7 +84,7 @@ def log_delta_shift(e: Floats, mu: float) -> Floats:
 
 
 def shift_for(epsilon: float, log_delta: float) -> float:
-    """The mean shift whose log δ(ε) is about this, roughly: a start for searches.
+    """Return the mean shift whose log δ(ε) is about this, roughly: a start for searches.
 
     >>> round(shift_for(1.0, math.log(1e-5)), 6)
     0.268051
@@ -64,7 +98,7 @@ def shift_for(epsilon: float, log_delta: float) -> float:
 
 
 def _one_step(e: Floats, q: float, mu: float, *, add: bool) -> Floats:
-    """log δ₁(ε) of one sampled step."""
+    """Return log δ₁(ε) of one sampled step."""
     grown = np.expm1(e)
     weight = q - (1.0 - q) * grown if add else np.full(e.shape, q)
     some = weight > 0.0 if add else grown > -q
@@ -77,23 +111,18 @@ def _one_step(e: Floats, q: float, mu: float, *, add: bool) -> Floats:
 
 
 def one_step(step: tuple[float, float], e: float, *, add: bool) -> tuple[float, float]:
-    """log δ(ε) of one step, its rate and its shift, and the rounding of that."""
+    """Return log δ(ε) of one step, which is its rate and its shift, and the rounding of that."""
     value = float(_one_step(np.array([e]), *step, add=add)[0])
     return value, 16.0 * _UNIT * (4.0 + 1.0 / step[1] + (abs(value) if value > -math.inf else 0.0))
 
 
 def _integral(ends: Floats, e: float, outer: tuple[float, float], inner: tuple[float, float], add: bool) -> float:
-    """log of the sum over the panels between `ends`."""
+    """Return the logarithm of the sum over the panels between `ends`."""
     q, mu = outer
     half, middle = 0.5 * np.diff(ends), 0.5 * (ends[1:] + ends[:-1])
     x = (middle[:, None] + half[:, None] * _RULE[0]).ravel()
     width = (half[:, None] * _RULE[1]).ravel()
-    a = mu * x - 0.5 * mu * mu
-    if q == 1.0:
-        ratio = a
-    else:
-        large = a + math.log(q) + np.log1p((1.0 - q) / q * np.exp(-np.maximum(a, 30.0)))
-        ratio = np.where(a > 30.0, large, np.log1p(q * np.expm1(np.minimum(a, 40.0))))
+    ratio = log_mixture(q, mu * x - 0.5 * mu * mu)
     terms = _one_step(e + ratio, *inner, add=True) if add else ratio + _one_step(e - ratio, *inner, add=False)
     terms -= 0.5 * x * x
     top = float(terms.max())
@@ -103,7 +132,7 @@ def _integral(ends: Floats, e: float, outer: tuple[float, float], inner: tuple[f
 
 
 def two_steps(first: tuple[float, float], second: tuple[float, float], e: float, *, add: bool) -> tuple[float, float]:
-    """log δ(ε) and its estimated error, by the better of the two orders of integration; a step is rate and shift."""
+    """Return log δ(ε) and its error, by the better of the two orders of integration; a step is rate and shift."""
     best = (math.nan, math.inf)
     for (q, mu), inner in ((first, second), (second, first)):
         near, far = (-36.0 if add else -12.0), 12.0 + 2.0 * mu
@@ -152,13 +181,6 @@ class PairStep:
         outside = gap * self.form.side < 0.0
         return np.where(outside, -math.inf, value - x), np.where(outside, 0.0, error)
 
-    def log_mixture(self, x: Floats) -> Floats:
-        """Return ℓ = log(1 − q + q w)."""
-        if self.rate == 1.0:
-            return x
-        far = math.log(self.rate) + x + np.log1p((1.0 - self.rate) / self.rate * np.exp(-np.maximum(x, 30.0)))
-        return np.where(x > 30.0, far, np.log1p(self.rate * np.expm1(np.minimum(x, 30.0))))
-
     def log_delta(self, e: Floats, *, add: bool) -> tuple[Floats, Floats]:
         """Return log δ₁(ε) and its error."""
         q, grown = self.rate, np.expm1(np.minimum(e, 700.0))
@@ -181,7 +203,7 @@ class PairStep:
     def ends(self) -> list[float]:
         """Return the values of ℓ at which δ₁ is not smooth."""
         known = [] if self.rate == 1.0 else [math.log1p(-self.rate)]
-        return known if self.smooth else [*known, float(self.log_mixture(np.array([self.edge]))[0])]
+        return known if self.smooth else [*known, float(log_mixture(self.rate, self.edge))]
 
 
 def _form(t: Floats, m: Floats, c: Floats) -> LogMoment:
@@ -203,7 +225,8 @@ def _log_profile(form: LogMoment, e: Floats) -> tuple[Floats, Floats]:
 def two_pairs(first: PairStep, second: PairStep, e: float, *, add: bool) -> tuple[float, float]:
     """Return log δ(ε) of two steps of any pairs and its estimated error, by the better order of integration."""
     best = (math.nan, math.inf)
-    for outer, inner in ((first, second), (second, first)):
+    # a density on one side of its edge takes fewer panels
+    for outer, inner in sorted([(first, second), (second, first)], key=lambda both: both[0].form.side == 0):
         with np.errstate(all="ignore"):  # what is not finite has no value
             known = _over_pair(outer, inner, e, add)
         if known[1] < best[1]:
@@ -221,7 +244,7 @@ def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[f
         half = 0.5 * np.diff(ends)
         gap = (ends[:, :1] + half * (1.0 + _RULE[0])).ravel()
         log_f, error = outer.log_density(gap)
-        loss, live = outer.log_mixture(outer.edge + gap), log_f > _LEAST
+        loss, live = log_mixture(outer.rate, outer.edge + gap), log_f > _LEAST
         inside, doubt = np.full(gap.size, -math.inf), np.zeros(gap.size)
         turn = 1.0 if add else -1.0
         inside[live], doubt[live] = inner.log_delta(e + turn * loss[live], add=add)

@@ -1,7 +1,20 @@
 """This module computes δ(ε) and ε(δ) of a composition of any laws, in one order, in float64.
 
-The laws of a composition add their K (`ndis.accountant.laws`). The integral is that of `ndis.accountant.contour`. Two
-steps have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
+The laws of a composition add their K (`ndis.accountant.laws`), and
+
+    δ(ε) = (1/2πi) ∫ e^{K(s) − sε} / (s(s+1)) ds,      Re s = c > 0.
+
+The path is that of `ndis.spectrum.contour`: through the saddle, bent to one side, with a trapezoid rule in its
+parameter that is halved until it settles. The values of K are dear here, so that many ε share those along one path,
+each with an error estimate of its own. The estimate adds up
+
+    the change of the last halving, times ten times the ratio of the last two changes (at least 1/100),
+    the errors of K, each times the modulus of the integrand there, and the rounding of the exponent,
+    the last value of the integrand, in place of what is left of the path.
+
+A path is taken only where the integrand dies for good and stays below a few times its value at the saddle.
+
+Two steps have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
 `ndis.accountant.densities` adds up densities of mean shifts. In the remove order δ may also come from the add order at
 −ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order,
 
@@ -19,21 +32,38 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from ndis._formulas import chernoff_factor
 from ndis._search import newton_epsilon
 from ndis._validate import Floats, Order
-from ndis.accountant.contour import TOLERANCE, Saddle, find_saddle, integrate
-from ndis.accountant.densities import LossSums, MixedSums, Shape
-from ndis.accountant.few import PairStep, log_delta_shift, one_step, two_pairs, two_steps
+from ndis.accountant.densities import LossSums, Shape
+from ndis.accountant.few import few_steps, log_delta_shift, one_step
 from ndis.accountant.laws import Complexes, Law
-from ndis.accountant.laws.mean_shift import MeanShift
-from ndis.accountant.laws.plain import Plain
-from ndis.accountant.laws.sampled_pair import SampledPair
+from ndis.accountant.laws.mean_shift import MeanShift, quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
-__all__ = ["FloatComposition"]
+__all__ = ["FloatComposition", "Saddle", "find_saddle", "integrate"]
 
+Saddle = tuple[float, float, float, float]  # place, width, bend of steepest descent, Chernoff's bound on log δ
+Path = tuple[float, float, float]  # saddle, width, bend
+_Values = tuple[Complexes, Complexes, Complexes, Floats]  # s, ds/du, K − s·mean, its error
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
+
+_UNIT = 2.0**-53
+_TOLERANCE = 1e-11  # aim for the error of log δ, relative to 1 + |log δ|
+_ACCEPTED = 5e-11  # largest error of log δ that is returned, likewise
+_DEAD = -41.0  # e^-41: below the rounding of the sum
+_DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
+_LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
+_CHUNK = 8
+_MAX_LOOK = 48
+_MAX_HALVINGS = 7
+_GOAL = 2e-14
+_EARLY = 3  # halvings after which the rounding is known well enough to give up
+_HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
+_MOST_S = 1e10
+_ONE = 1e-6  # log δ is not above 0
+_SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
 _FEW = 256  # steps
 _FEEL_WINDOWS = -300.0  # log δ below this may depend on the windows of the moments
@@ -43,7 +73,6 @@ _RARE = 8.0  # fewer far losses than this, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LOSS = 8.0  # a log distance between Chernoff's bound and δ that costs too many digits
 _LEAST = -700.0  # the density of the loss underflows if Chernoff's bound on log δ is below
-_ACCEPTED = 5e-11  # error of log δ, relative to 1 + |log δ|
 _LAST = 2.0**-40
 _TOGETHER = 64  # at most this many ε share one path
 
@@ -67,28 +96,12 @@ class FloatComposition:
         self.mean = math.fsum(n * law.mean for law, n in self.parts)
         self.limit = min((law.limit for law, _ in self.parts), default=math.inf)
         self.largest = max((law.largest for law, _ in self.parts), default=0.0) or 1e-300
-        self._sums: LossSums | MixedSums | None = None
+        self._sums: LossSums | None = None
 
     @cached_property
-    def _few_steps(self) -> tuple[tuple[float, float], ...] | tuple[PairStep, ...]:
-        """The steps are listed if there are one or two: rate and shift of each if all are mean shifts; else nothing."""
-        if not 1 <= sum(n for _, n in self.parts) <= 2:
-            return ()
-        laws = [law for law, n in self.parts for _ in range(n)]
-        shifts = [shift for shift in map(_as_shift, laws) if shift]
-        if len(shifts) == len(laws):
-            return tuple(shifts)
-        if len(laws) == 1 or not all(isinstance(law, Plain | MeanShift | SampledPair) for law in laws):
-            return ()  # the contour serves one step
-        return tuple(_as_pair(law, self.order) for law in laws)
-
-    def _few(self, epsilon: float) -> tuple[float, float]:
-        add, steps = self.order == "add", self._few_steps
-        if isinstance(steps[0], PairStep):
-            return two_pairs(steps[0], steps[1], epsilon, add=add)
-        if len(steps) == 1:
-            return one_step(steps[0], epsilon, add=add)
-        return two_steps(steps[0], steps[1], epsilon, add=add)
+    def _few(self) -> Callable[[float], tuple[float, float]] | None:
+        """One or two steps have an own way to log δ(ε) and its error."""
+        return few_steps(self.parts, self.order) if 1 <= sum(n for _, n in self.parts) <= 2 else None
 
     @property
     def few(self) -> bool:
@@ -107,7 +120,7 @@ class FloatComposition:
         return FloatComposition([(law.reversed(), n) for law, n in self.parts], other)
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """K(s) − s·mean and its error."""
+        """Return K(s) − s·mean and its error."""
         value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
         for m, n in self.parts:
             v, e = m.centred(s)
@@ -116,7 +129,7 @@ class FloatComposition:
         return value, error
 
     def log_delta(self, epsilon: Floats, *, densities: bool = True) -> tuple[Floats, Floats]:
-        """log δ at each entry of a vector ε, and its estimated error; PrecisionError where that is too large.
+        """Return log δ at each entry of a vector ε, and its error. PrecisionError says that the error is too large.
 
         Without `densities` only closed forms and the contour are tried.
         """
@@ -131,38 +144,34 @@ class FloatComposition:
             )
         return np.minimum(value, 0.0), error
 
-    def _evaluate(self, epsilon: Floats, densities: bool = True) -> tuple[Floats, Floats, Floats]:
-        """log δ, −d log δ/dε and the error, whatever it is."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # what is not finite is refused later
-            return self._quietly(epsilon, densities)
-
-    def _quietly(self, epsilon: Floats, densities: bool) -> tuple[Floats, Floats, Floats]:
+    @quiet
+    def _evaluate(self, epsilon: Floats, densities: bool = True) -> _Found:
+        """Return log δ, −d log δ/dε and the error, whatever it is."""
         n = epsilon.size
         value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
         negative = epsilon < 0.0
         if negative.any():
             other, s, wrong = self.reverse._evaluate(-epsilon[negative], densities)
-            with np.errstate(divide="ignore"):
-                both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + other)
+            both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + other)
             share = np.exp(epsilon[negative] + other - both)
             value[negative], error[negative] = both, share * wrong + 2.0**-51
             slope[negative] = np.exp(epsilon[negative] - both) - share * (1.0 + s)
         todo = np.flatnonzero(~negative & (epsilon < self.most))
         if todo.size and not self.parts:
             todo = todo[:0]
-        if self._few_steps:
+        if self._few is not None:
             for i in todo.tolist():
                 value[i], error[i] = self._few(float(epsilon[i]))
                 # δ is smooth and falls: a difference is enough for the slope, which only steers a search
                 near = 1e-6 * (1.0 + float(epsilon[i]))
                 slope[i] = (value[i] - self._few(float(epsilon[i]) + near)[0]) / near
-            todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
+            todo = todo[~(error[todo] <= _TOLERANCE * (1.0 + np.abs(value[todo])))]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:
             if self._sums is not None:  # tables that another ε needed may serve these too
                 for i in todo.tolist():
                     value[i], slope[i], error[i] = self._sums.log_delta(float(epsilon[i]))
-                todo = todo[~(error[todo] <= TOLERANCE * (1.0 + np.abs(value[todo])))]
+                todo = todo[~(error[todo] <= _TOLERANCE * (1.0 + np.abs(value[todo])))]
                 if not todo.size:
                     break
             place = max(0, todo.size // 2 - _TOGETHER // 2) if todo.size > _TOGETHER else 0
@@ -172,19 +181,19 @@ class FloatComposition:
             saddle = self._resolved(find_saddle(self, self.mean - at))
             v, s, e = np.full((3, some.size), math.nan)
             ways: list[Callable[[], _Found]] = [partial(self._by_contour, epsilon[some], pivot, saddle)]
-            if densities and self._shapes[0] and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
+            if densities and self._shapes and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
                 ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
                 if self.few and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()
-            if self.order == "remove" and saddle[3] >= _log_grown(at) - _LOST_DIGITS:
+            if self.order == "remove" and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
                 ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
                 result = way()
                 if not e[pivot] <= result[2][pivot]:  # true for NaN
                     v, s, e = result
-                if e[pivot] <= TOLERANCE * (1.0 + abs(v[pivot])):
+                if e[pivot] <= _TOLERANCE * (1.0 + abs(v[pivot])):
                     break
-            good = e <= 0.1 * TOLERANCE * (1.0 + np.abs(v))
+            good = e <= 0.1 * _TOLERANCE * (1.0 + np.abs(v))
             good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
@@ -218,13 +227,10 @@ class FloatComposition:
         return rough < bound - _LOSS
 
     @cached_property
-    def _shapes(self) -> tuple[tuple[tuple[Shape, int], ...], float]:
-        """The sampled steps, and the shift of the plain releases; no steps if some law is no mean shift."""
-        result = [(_as_shift(law), n) for law, n in self.parts]
-        steps = tuple((Shape(*shift), n) for shift, n in result if shift and shift[0] < 1.0)
-        if not all(shift for shift, _ in result) or sum(n for _, n in steps) > _MOST_SUMS:
-            return (), 0.0
-        return steps, math.sqrt(math.fsum(n * shift[1] ** 2 for shift, n in result if shift and shift[0] == 1.0))
+    def _shapes(self) -> tuple[tuple[Shape, int], ...]:
+        """The steps have densities if all of them are sampled mean shifts, and not too many; else nothing."""
+        steps = tuple((Shape(law.rate, law.shift), n) for law, n in self.parts if isinstance(law, MeanShift))
+        return steps if len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else ()
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
@@ -240,7 +246,7 @@ class FloatComposition:
         return value, slope, error
 
     def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
-        """From the other order at −ε, whose integral is easy: δ = e^ε δ'(−ε) − (e^ε − 1).
+        """Take δ = e^ε δ'(−ε) − (e^ε − 1) from the other order, whose integral is easy.
 
         The difference loses digits if δ is small compared with ε, and the error says so.
         """
@@ -257,22 +263,17 @@ class FloatComposition:
         """Compute δ from the density of the loss, with the tables made for another ε if they suffice."""
         if self._sums is not None:
             got = self._sums.log_delta(epsilon)
-            if got[2] <= TOLERANCE * (1.0 + abs(got[0])):
+            if got[2] <= _TOLERANCE * (1.0 + abs(got[0])):
                 return got
         try:
-            steps, shift = self._shapes
-            add = self.order == "add"
-            if shift > 0.0:
-                self._sums = MixedSums(steps, shift, epsilon, add=add)
-            else:
-                self._sums = LossSums(steps, epsilon, add=add)
+            self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
             return self._sums.log_delta(epsilon)
         except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats
             self._sums = None
             return math.nan, math.nan, math.inf
 
     def epsilon(self, delta: float, guess: float | None = None) -> float:
-        """The smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""
+        """Return the smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""
         goal = math.log(delta)
 
         def excess(e: float) -> tuple[float, float, float]:
@@ -294,12 +295,12 @@ class FloatComposition:
         return newton_epsilon(excess, guess if 0.0 < guess < high else 0.0, high)
 
     def guess(self, goal: float) -> float:
-        """The ε at which a Gaussian loss of the same mean and variance has about this log δ."""
+        """Return the ε at which a Gaussian loss of the same mean and variance has about this log δ."""
         return self.mean + math.sqrt(self.variance) * (math.sqrt(-2.0 * goal) - 1.0)
 
 
 def _log_grown(epsilon: float) -> float:
-    """log(e^ε − 1)."""
+    """Return log(e^ε − 1)."""
     return (epsilon if epsilon > 40.0 else math.log(math.expm1(epsilon))) if epsilon > 0.0 else -math.inf
 
 
@@ -310,17 +311,179 @@ def _alone(way: Callable[[float], tuple[float, float, float]], epsilon: float, s
     return result[0], result[1], result[2]
 
 
-def _as_shift(law: Law) -> tuple[float, float] | None:
-    """Return rate and shift of a mean shift, sampled or not; None for any other law."""
-    if isinstance(law, MeanShift):
-        return law.rate, law.shift
-    if isinstance(law, Plain) and (law.pair.excess == 0.0).all():
-        return 1.0, math.sqrt(math.fsum((law.pair.copies * law.pair.shift**2).tolist()))
+def _nodes(path: Path, first: float, step: float, count: int) -> tuple[Complexes, Complexes]:
+    """Return s(u) = c + bend w (cosh u − 1) + i w sinh u, and ds/du, at u = first, first + step, …"""
+    c, w, bend = path
+    up = np.exp(first + step * np.arange(count))
+    cosh, sinh = 0.5 * w * (up + 1.0 / up), 0.5 * w * (up - 1.0 / up)
+    return c + bend * (cosh - w) + 1j * sinh, bend * sinh + 1j * cosh
+
+
+def _dying(dead: int, values: _Values, lin: float, base: float, growth: float) -> tuple[int, int]:
+    """Return the number of values until they are dead for good, 0 if they go on, −1 if they grow or are in doubt.
+
+    The second result is the number of dead values at the end.
+    """
+    s, ds, v, e = values
+    heights = (v + lin * s).real + np.log(np.abs(ds / (s * (s + 1.0)))) - base
+    doubts = heights + np.log(e + _UNIT)
+    for j, (height, doubt) in enumerate(zip(heights.tolist(), doubts.tolist(), strict=True)):
+        if not (height < growth and doubt < _DOUBT + max(growth, 0.0)):
+            return -1, 0
+        dead = dead + 1 if max(height, doubt) < _DEAD else 0
+        if dead == 3 or (dead == 2 and max(height, doubt) < 2.0 * _DEAD):
+            return j + 1, dead
+    return 0, dead
+
+
+def _terms(lin: Floats, v0: float, path: Path, values: _Values) -> tuple[Complexes, Floats]:
+    """Return the terms at some nodes, over the one at the saddle, and their errors: a row per node, a column per ε."""
+    (c, w, _), (s, ds, v, e) = path, values
+    factor = ds / (s * (s + 1.0)) * (c * (1.0 + c) / w)
+    exponents = (v - v0)[:, None] + (s - c)[:, None] * lin
+    terms = np.exp(exponents) * factor[:, None]
+    rounding = (1.0 + np.abs(v))[:, None] + np.abs(s)[:, None] * np.abs(lin)
+    return terms, np.minimum(e, 1.0)[:, None] + 4.0 * _UNIT * rounding
+
+
+@quiet
+def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf, start: float = 0.0) -> Saddle:
+    """Return the saddle c, the width w there, the bend of steepest descent, and Chernoff's bound on log δ.
+
+    The search ends early where the bound falls below `floor`; the width is 0 then.
+    """
+    c, bound = start, math.inf
+    if not c > 0.0:
+        probe, _ = law.centred(np.array([1e-3 + 1e-3j]))
+        variance = max(probe[0].imag / 1e-6, 1e-30)  # K̃ ≈ V s²/2
+        root = math.sqrt(lin * lin + 4.0 * variance)
+        c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
+    c = min(c, 1e9, 0.5 * law.limit)
+    low, high = 0.0, law.limit
+    w, bend = math.inf, 0.0
+    for _ in range(60):
+        # the phase of a moment must not turn by π on the way from c to c + 2iη
+        eta = min(1e-3 * c, 1e-3 * (law.limit - c), 0.1 * w, 1.0 / law.largest)
+        v, _ = law.centred(np.array([c, c + 1j * eta, c + 2j * eta], dtype=np.complex128))
+        bound = float(v[0].real + lin * c + chernoff_factor(c))
+        if bound < floor or c > _MOST_S:
+            return c, 0.0, 0.0, bound
+        i1, i2 = v[1].imag, v[2].imag
+        first = (8.0 * i1 - i2) / (6.0 * eta) + lin - 1.0 / c - 1.0 / (1.0 + c)
+        second = 2.0 * (v[0].real - v[1].real) / (eta * eta) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
+        third = (2.0 * i1 - i2) / eta**3 - 2.0 / c**3 - 2.0 / (1.0 + c) ** 3
+        good = math.isfinite(first) and math.isfinite(second) and second > 0.0
+        if v[0].real / c > 1.0 / c + 1.0 / (1.0 + c) - lin:  # K is convex and 0 at 0: its slope at c is above K(c)/c
+            good = False
+        if not good or first > 0.0:
+            high = c
+        else:
+            low = c
+        if good:
+            w = 1.0 / math.sqrt(second)
+            bend = w * third / (3.0 * second)
+            step = -first / second
+            if abs(step) <= 0.02 * w:
+                break
+            move = c + step
+        else:
+            move = math.nan
+        if not low < move < high or move > 8.0 * c or move < c / 8.0:
+            if math.isinf(high):
+                move = 4.0 * c
+            elif low == 0.0:
+                move = 0.25 * high
+            else:
+                move = math.sqrt(low * high)
+        c = move
+    return c, w, bend, bound
+
+
+def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: int) -> _Values | None:
+    """Return values along the path until they are dead; None if they grow, are in doubt, or live on."""
+    c, w, _ = path
+    parts: list[_Values] = []
+    base, dead, k = 0.0, 0, 0
+    while k <= limit:
+        s, ds = _nodes(path, _LOOK * k, _LOOK, _CHUNK if k else _CHUNK + 1)
+        v, e = law.centred(s)
+        if not parts:
+            base = float(v[0].real) + lin * c + math.log(w) - math.log(c) - math.log1p(c)
+        parts.append((s, ds, v, e))
+        count, dead = _dying(dead, parts[-1], lin, base, growth)
+        if count < 0:
+            return None
+        if count > 0:
+            stop = k + count - dead + 1  # the first dead value ends the path
+            s, ds, v, e = (a[0] if len(a) == 1 else np.concatenate(a) for a in zip(*parts, strict=True))
+            return s[:stop], ds[:stop], v[:stop], e[:stop]
+        k += s.size
     return None
 
 
-def _as_pair(law: Law, order: Order) -> PairStep:
-    """Return a step as the integral over two steps needs it: with the pair of the remove order."""
-    assert isinstance(law, Plain | MeanShift | SampledPair)
-    pair = law.pair if order == "remove" else law.pair.reversed()
-    return PairStep(1.0 if isinstance(law, Plain) else law.rate, pair.excess, pair.shift, pair.copies)
+@quiet
+def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
+    """Return log δ, mean s and error at every ε, by the path that suits the one at `pivot`."""
+    lin = law.mean - float(epsilon[pivot])
+    c, w, bend, _ = saddle
+    best = (np.full(epsilon.size, np.nan), np.full(epsilon.size, np.nan), np.full(epsilon.size, np.inf))
+    if not w > 0.0:
+        return best
+    tried = set()
+    for growth, limit, slopes in (
+        (2.0, 16, (min(max(bend, -0.5), 0.5),)),
+        (2.0, _MAX_LOOK, _SLOPES),
+        (8.0, _MAX_LOOK, _SLOPES),
+    ):
+        seen = []
+        for slope in slopes:
+            if slope not in tried:
+                nodes = _look(law, (c, w, slope), lin, growth, limit)
+                if nodes is not None:
+                    seen.append((slope, nodes))
+                    tried.add(slope)
+        for slope, nodes in sorted(seen, key=lambda pair: pair[1][0].size):
+            got = _along(law, epsilon, pivot, (c, w, slope), nodes)
+            if not got[2][pivot] >= best[2][pivot]:
+                best = got
+            if best[2][pivot] <= 0.1 * _TOLERANCE * (1.0 + abs(best[0][pivot])):
+                return best
+    return best
+
+
+def _along(law: FloatComposition, epsilon: Floats, pivot: int, path: Path, nodes: _Values) -> _Found:
+    """Apply the trapezoid rule along one path, for every ε: return log δ, the mean of s, the estimated error."""
+    (c, w, _), lin = path, law.mean - epsilon
+    count, v0 = nodes[0].size - 1, float(nodes[2][0].real)
+    scale = v0 + lin * c - math.log(c) - math.log1p(c) + math.log(w)
+    h, values, share = _LOOK, nodes, 0.5  # the first node lies on the real axis and counts by half
+    total = moment = size = doubt = previous = end = np.zeros(epsilon.size)
+    change = np.full(epsilon.size, np.inf)
+    for level in range(_MAX_HALVINGS + 1):
+        terms, errors = _terms(lin, v0, path, values)
+        terms[0] *= share
+        sizes = np.abs(terms)
+        total, moment = total + terms.sum(axis=0).imag, moment + (values[0] @ terms).imag
+        size, doubt = size + sizes.sum(axis=0), doubt + (sizes * errors).sum(axis=0)
+        current, last = h * total, change
+        if level == 0:
+            end, share = sizes[-1], 1.0
+        else:
+            change = np.abs(current - previous)
+            floor = h * (doubt + _UNIT * size)
+            left = np.where((change > floor) & (change < last), change * np.maximum(10.0 * change / last, 0.01), change)
+            left[~(last < math.inf)] = math.inf
+            value = scale + np.log(current / math.pi)
+            error = np.where(value < _ONE, (left + floor + end) / current, math.inf)  # NaN too is no value
+            low = floor[pivot] / current[pivot]
+            if error[pivot] <= max(2.0 * low, _GOAL):
+                break
+            if level >= 3 and change[pivot] > 0.5 * last[pivot]:
+                break  # the integrand is too rough along this path
+            if level > _EARLY and not math.fabs(low) < _HOPELESS * (1.0 + math.fabs(scale[pivot])):
+                break  # the terms cancel, and the next halvings do not help
+        if level < _MAX_HALVINGS:
+            s, ds = _nodes(path, 0.5 * h, h, count << level)
+            values = (s, ds, *law.centred(s))
+        previous, h = current, 0.5 * h
+    return value, moment / total, error

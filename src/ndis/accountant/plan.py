@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ndis._formulas import chernoff_factor
 from ndis.accountant.laws import BallLaw
-from ndis.errors import PrecisionError
 
 __all__ = ["Guess", "Plan", "Planner"]
 
@@ -60,11 +60,8 @@ class Planner:
         self.highest = 0.999 * min((law.limit for law, _ in parts), default=math.inf)
 
     def _exponent(self, b: float) -> float:
-        """Return K(b) − bε; inf if a law does not know its moment."""
-        try:
-            return -b * self.epsilon + sum(n * law.log_moment(b) for law, n in self.parts)
-        except PrecisionError:
-            return math.inf
+        """Return K(b) − bε."""
+        return -b * self.epsilon + sum(n * law.log_moment(b) for law, n in self.parts)
 
     def saddle(self) -> tuple[float, float]:
         """Return the saddle c and log δ there, roughly."""
@@ -152,8 +149,7 @@ class Planner:
         fine = self._fine()
 
         def need(b: float) -> float:
-            log_kappa = b * math.log(b) - (1.0 + b) * math.log1p(b) if b > 0 else 0.0
-            value = log_kappa + self._exponent(b) if b > 0 else 0.0
+            value = float(chernoff_factor(b)) + self._exponent(b) if b > 0 else 0.0
             return max(value - log_delta + fine, 1.0) / math.fabs(b - c)
 
         below = min((c * (1.0 - g) for g in (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)), key=need)

@@ -9,7 +9,7 @@ from flint import arb
 from ndis._balls import exact_ball
 from ndis._formulas import chernoff_factor_ball
 from ndis.accountant.laws import product
-from ndis.accountant.laws.mean_shift import MeanShiftBalls
+from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
 from ndis.dominance.directions import enclosed, precision, up
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.profile import Group, Order, PrivacyProfile
@@ -70,7 +70,7 @@ def _unsampled(group: Group, way: Order, order: float) -> Fraction:
 
 
 def _sampled(group: Group, way: Order, order: float) -> Fraction:
-    """Bound K(s) of one sampled mean shift (`ndis.accountant.laws.mean_shift`); other sampled pairs are refused."""
+    """Bound K(s) of one sampled mean shift (`ndis.accountant.laws.mean_shift_balls`); other sampled pairs are refused."""
     pair = enclosed(group.pair(way))
     if pair.mutually_singular:
         raise _infinite(way, order)

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.accountant.moment import ShiftMoment
+from ndis.accountant.laws.mean_shift import MeanShift
 from ndis.profile import Group
+
+
+def shift_law(rate, shift, *, add):
+    return MeanShift(ndis.GaussianPair.from_ratios(1.0, shift=shift), (rate,), "add" if add else "remove")
 
 
 def centred_moment(rate, shift, add, s):
@@ -43,7 +47,7 @@ def centred_moment(rate, shift, add, s):
     ],
 )
 def test_the_claimed_error_covers_the_true_one(rate, shift, add, s):
-    law = ShiftMoment(rate, shift, add=add)
+    law = shift_law(rate, shift, add=add)
     value, error = law.centred(np.array([s], dtype=np.complex128))
     want = centred_moment(rate, shift, add, s)
     off = value[0] - want
@@ -55,7 +59,7 @@ def test_the_claimed_error_covers_the_true_one(rate, shift, add, s):
 def test_a_table_that_grows_keeps_its_values():
     """Points far up need more nodes than the first table has room for."""
     points = np.array([1.0, 1.0 + 5.0j, 1.0 + 200.0j], dtype=np.complex128)
-    law = ShiftMoment(0.2, 0.4, add=False)
+    law = shift_law(0.2, 0.4, add=False)
     before = law.centred(points[:2])[0]
     law.centred(points)
     assert (law.centred(points[:2])[0] == before).all()

@@ -5,8 +5,8 @@ one order ("remove" or "add") the law of L is known by its moments
 
     M(s) = E e^{sL},      0 ≤ Re s < limit,
 
-and steps compose by adding n log M(s). Every law stands in one file of this folder, with two classes next to each
-other: one evaluates M in floats with an error estimate (`Law`), the other encloses it in balls (`BallLaw`).
+and steps compose by adding n log M(s). Every law has two classes in this folder: one evaluates M in floats with an
+error estimate (`Law`), the other encloses it in balls (`BallLaw`). A long one of them has a file of its own.
 
 **Floats.** `Law.centred` returns log M(s) − s·mean for points of the upper half-plane. The mean is split off because n
 log M is needed to an absolute error of 1e-12, and log M(s) is near s·mean where M is near 1. The error estimate must be
@@ -16,7 +16,8 @@ error. The logarithm may be on any branch. The contour multiplies by whole numbe
 **Balls.** `BallLaw` lives at the working precision of `flint`. Its methods return balls that contain the true value,
 whatever happens; `digits` only says how far the caller needs the value (an error of about e^−digits of M(c)). A method
 that cannot answer raises PrecisionError. Two methods return floats, `log_moment` and `log_ceiling`. They only serve
-plans, so no proof rests on them, but they are called about a hundred times for one certificate.
+plans, so no proof rests on them, but they are called about a hundred times for one certificate. A law that knows no
+line refuses in `log_moment`, and its stand-ins take its place.
 
 - `moment`: M(c) at a real c > 0.
 - `line`: M(c + ik·step) for k = 0 … count − 1, all at once. If M is a sum of geometric sequences in k,
@@ -44,7 +45,7 @@ from ndis._balls import Ball
 from ndis._validate import Floats, Order
 from ndis.errors import PrecisionError
 
-__all__ = ["BallLaw", "Complexes", "Law", "Order", "Release", "geometric", "product", "sampled_view"]
+__all__ = ["BallLaw", "Complexes", "Law", "Release", "geometric", "product", "sampled_view"]
 
 Complexes = NDArray[np.complex128]
 
@@ -118,7 +119,7 @@ class BallLaw(Protocol):
         """Enclose the least and the largest loss."""
 
     def delta(self, epsilon: float) -> Ball:
-        """Enclose δ(ε) of the step alone."""
+        """Enclose the δ(ε) of the step alone."""
 
 
 class Release(Protocol):
@@ -151,7 +152,8 @@ def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> Ball | tuple[Ba
         return arb(0)
     if remove and grown + rate <= 0:
         return -grown
-    inner = (grown / weight).log1p() if remove else (rate * arb(epsilon).exp() / weight).log()
+    ratio = 1 + grown / rate if remove else rate * arb(epsilon).exp() / weight  # e^ε'
+    inner = (grown / weight).log1p() if ratio > 0.5 else ratio.log()
     if not inner.is_finite():
         raise PrecisionError(f"one sampled step at epsilon = {epsilon!r} is out of reach")
     return weight, inner

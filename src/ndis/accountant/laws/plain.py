@@ -53,7 +53,7 @@ class ExactPair:
 
 
 def delta_of_pair(directions: Directions, epsilon: Ball) -> Ball:
-    """Enclose δ(ε) of one pair at a ball ε."""
+    """Enclose the δ of one pair at a ball ε."""
     for narrower in range(4):
         delta = _delta_ball(directions, epsilon, _DIGITS, narrower)
         if delta is not None and delta.is_finite():
@@ -184,5 +184,5 @@ class PlainBalls:
         return low, high
 
     def delta(self, epsilon: float) -> Ball:
-        """Enclose δ(ε) of the pair."""
+        """Enclose the δ(ε) of the pair."""
         return delta_of_pair(self.directions, arb(epsilon))
