@@ -60,7 +60,7 @@ def arrow_cells(array: Any, numeric: bool) -> Cells:
     if kind in ("number", "boolean") and (numeric or t.is_floating(array.type)):
         return _numbers(array)
     if kind in ("number", "boolean"):  # as text: a null would turn whole numbers into floats
-        array, kind = array.cast(pa.string()), "text"
+        array, kind = array.cast(pa.large_string()), "text"
     if kind == "text":
         return array.cast(pa.large_binary())
     if kind == "date":
@@ -82,7 +82,7 @@ def _numbers(array: Any) -> Floats:
     import pyarrow as pa
 
     if pa.types.is_decimal(array.type):
-        array = array.cast(pa.string())
+        array = array.cast(pa.large_string())
     if array.type != pa.float64():
         array = array.cast(pa.float64(), safe=False)  # a safe cast raises on large integers
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -177,7 +177,7 @@ class Table:
             texts = [text_of(value) or "" for value in getattr(column, "values", ())]
             if any(text.lstrip("+-").isdecimal() and abs(int(text)) >= _EXACT for text in texts):
                 rule = "have a type of dask that keeps whole numbers beyond 2^53 if a cell is missing"
-                raise ParameterError(label, rule, "a type of NumPy", 'dtype_backend="pyarrow" reads one')
+                raise ParameterError(label, rule, "one that makes them floats", 'dtype_backend="pyarrow" reads one')
 
     def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of the table, or of every partition where it lives, and then ``join`` in a tree."""
