@@ -16,8 +16,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 import ndis
 from ndis.learn._gaussian_process import prediction_weights
+from ndis.models.exact_solve import Release
 from ndis.models.gp import Analysis
-from ndis.models.mean import Release
 
 LABEL_NOISE = (0.1, 1.0, 10.0, 25.0, 100.0, 1000.0)
 RELEASES: tuple[Release, ...] = ("draw", "mean")

@@ -13,7 +13,7 @@ from flint import arb, ctx, fmpq
 
 from ndis.enclosure import Enclosure
 
-__all__ = ["Ball", "cholesky", "climb", "exact_ball", "outward", "precision"]
+__all__ = ["Ball", "cholesky", "climb", "exact_ball", "middle_of", "outward", "precision"]
 
 Ball = Any  # flint.arb carries no type information
 T = TypeVar("T")
@@ -55,6 +55,16 @@ def climb(attempt: Callable[[int], T | None], ladder: Iterable[int]) -> T | None
 def exact_ball(value: float | Fraction) -> Ball:
     """Return a number as a ball: exact for a float, to the working precision for a rational."""
     return arb(value) if isinstance(value, float) else arb(fmpq(value.numerator, value.denominator))
+
+
+def middle_of(ball: Ball) -> Fraction:
+    """Return the middle of a ball as an exact number.
+
+    >>> middle_of(arb(0.75))
+    Fraction(3, 4)
+    """
+    mantissa, exponent = ball.mid().man_exp()
+    return int(mantissa) * Fraction(2) ** int(exponent)
 
 
 def cholesky(matrix: list[list[Ball]], refuse: Callable[[], Exception]) -> list[list[Ball]] | None:

@@ -22,7 +22,7 @@ _ONE_THREAD = threading.RLock()
 _SAID: list[str] = []  # the notice is written once per process
 
 
-class compiled:  # noqa: N801 - a decorator
+def compiled(*, patience: float = 0.0, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Decorate a function that numba compiles without the interpreter's lock; `options` are numba's.
 
     Python itself runs the function for the first `patience` seconds: one answer takes less time than a compiler.
@@ -33,12 +33,7 @@ class compiled:  # noqa: N801 - a decorator
     >>> twice(3)
     6
     """
-
-    def __init__(self, *, patience: float = 0.0, **options: Any) -> None:
-        self.patience, self.options = patience, options
-
-    def __call__(self, function: Callable[..., Any]) -> Any:
-        return _Later(function, self.patience, self.options)
+    return lambda function: _Later(function, patience, options)
 
 
 class _Later:

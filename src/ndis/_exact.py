@@ -1,4 +1,4 @@
-"""This module has arrays of exact rationals over one common denominator. The Gram hands them to the sampler.
+"""This module has arrays of exact rationals over one common denominator, and rationals rounded to a side.
 
 A float64 is a rational too, so this form holds everything that enters the package, without rounding.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 
-__all__ = ["ExactArray", "exact_array", "plus_diagonal", "root_down", "root_up"]
+__all__ = ["ExactArray", "away_from_zero", "down", "exact_array", "plus_diagonal", "root_down", "root_up", "up"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +125,7 @@ def _from_objects(array: NDArray[Any], name: str) -> ExactArray:
         if isinstance(number, float) and not math.isfinite(number):
             raise ParameterError(name, "be finite", "a NaN or an infinity")
         flat.append(Fraction(number))
-    denominator = 1
-    for q in flat:
-        denominator = math.lcm(denominator, q.denominator)
+    denominator = math.lcm(*(q.denominator for q in flat))
     numerators = np.empty(len(flat), dtype=object)
     numerators[:] = [q.numerator * (denominator // q.denominator) for q in flat]
     return ExactArray(numerators.reshape(array.shape), denominator)
@@ -143,6 +141,37 @@ def plus_diagonal(matrix: ExactArray, value: Any) -> ExactArray:
     numerators = (N + N.T) * extra.denominator
     numerators[np.diag_indices(len(N))] += 2 * matrix.denominator * extra.numerator
     return ExactArray(numerators, 2 * matrix.denominator * extra.denominator)
+
+
+# ---------------------------------------------------------------------- rounded to a chosen side
+
+
+def up(value: Fraction) -> float:
+    """The smallest float that is not below a rational.
+
+    >>> up(Fraction(1, 3)) > Fraction(1, 3), up(Fraction(1, 2))
+    (True, 0.5)
+    """
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def down(value: Fraction) -> float:
+    """The largest float that is not above a rational.
+
+    >>> down(Fraction(2, 3)) < Fraction(2, 3), down(Fraction(1, 2))
+    (True, 0.5)
+    """
+    return -up(-value)
+
+
+def away_from_zero(value: Fraction) -> float:
+    """The nearest float that is not closer to 0 than a rational.
+
+    >>> away_from_zero(Fraction(-1, 3)) < Fraction(-1, 3)
+    True
+    """
+    return up(value) if value > 0 else down(value)
 
 
 def root_up(square: Fraction) -> float:

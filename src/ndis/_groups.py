@@ -8,22 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from ndis._rounding import up
-from ndis._validate import Order, as_count, as_scalar, as_within
+from ndis._exact import up
+from ndis._validate import Order, as_choice, as_count, as_scalar, as_within
 from ndis.accountant.composition import Step
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
-
-__all__ = [
-    "Choice",
-    "Group",
-    "as_noise_multiplier",
-    "as_rate",
-    "canonical",
-    "noise_pair",
-    "orders_of",
-    "total_failure",
-]
 
 Choice = Literal["worst", "remove", "add"]
 
@@ -60,13 +49,7 @@ class Group:
     count: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.remove, GaussianPair):
-            raise ParameterError("remove", "be a GaussianPair", type(self.remove).__name__)
-        add: object = self.add
-        if add is None:
-            object.__setattr__(self, "add", self.remove.reversed())
-        elif not isinstance(add, GaussianPair):
-            raise ParameterError("add", "be a GaussianPair", type(add).__name__)
+        object.__setattr__(self, "add", other_order(self.remove, self.add))
         object.__setattr__(self, "rates", tuple(q for q in map(as_rate, self.rates) if q < 1.0))
         object.__setattr__(self, "count", as_count("count", self.count))
 
@@ -103,6 +86,14 @@ class Group:
         )
 
 
+def other_order(remove: GaussianPair, add: GaussianPair | None) -> GaussianPair:
+    """Check the pairs of both orders, and return that of the second: `remove.reversed()` unless given."""
+    for name, pair in (("remove", remove), ("add", remove if add is None else add)):
+        if not isinstance(pair, GaussianPair):
+            raise ParameterError(name, "be a GaussianPair", type(pair).__name__)
+    return remove.reversed() if add is None else add
+
+
 def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
     """Return the canonical list: one group for all releases without sampling, and equal sampled releases counted."""
     plain: list[Group] = []
@@ -111,7 +102,8 @@ def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
         if not isinstance(group, Group):
             raise ParameterError("groups", "be Group values", type(group).__name__)
         if not group.sampled:
-            plain.append(_whole(group))
+            n = group.count
+            plain.append(group if n == 1 else Group(group.remove.repeat(n), group.add.repeat(n)))
             continue
         for i, known in enumerate(sampled):
             if known.same_release(group):
@@ -126,13 +118,6 @@ def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
         remove = first.remove.compose(*(g.remove for g in others))
         plain = [Group(remove, first.add.compose(*(g.add for g in others)))]
     return (*plain, *sampled)
-
-
-def _whole(group: Group) -> Group:
-    """Return a group without sampling as one release of all its copies."""
-    if group.count == 1:
-        return group
-    return Group(group.remove.repeat(group.count), group.add.repeat(group.count))
 
 
 def as_rate(rate: float, *, name: str = "rate") -> float:
@@ -163,6 +148,4 @@ def total_failure(failures: list[float], *, times: int = 1) -> float:
 
 def orders_of(order: str) -> tuple[Order, ...]:
     """Return the orders that a caller asks for."""
-    if order not in _ORDERS:
-        raise ParameterError("order", "be 'worst', 'remove' or 'add'", repr(order))
-    return _ORDERS[order]
+    return _ORDERS[as_choice("order", order, tuple(_ORDERS))]

@@ -1,4 +1,4 @@
-"""Read JSON by the letter of the standard, and objects with known keys."""
+"""Read JSON by the letter of the standard, and objects with a known format and known keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from ndis.errors import ParameterError
 
-__all__ = ["loads", "only_keys"]
+__all__ = ["check_format", "loads", "only_keys"]
 
 
 def loads(name: str, text: str | bytes) -> Any:
@@ -39,3 +39,17 @@ def only_keys(name: str, result: Any, required: tuple[str, ...], optional: tuple
     if unknown:
         raise ParameterError(name, f"have only the keys {', '.join(required + optional)}", ", ".join(unknown))
     return result
+
+
+def check_format(name: str, result: Any, tag: str, *versions: int) -> int:
+    """Return the version of a format that a JSON object says; another format or version is refused.
+
+    >>> check_format("profile", {"format": "a", "format_version": 2}, "a", 1, 2)
+    2
+    """
+    said, version = (result.get(k) if isinstance(result, dict) else None for k in ("format", "format_version"))
+    if said != tag:
+        raise ParameterError(f"format of the {name}", f"be {tag!r}", repr(said))
+    if type(version) is not int or version not in versions:
+        raise ParameterError(f"format_version of the {name}", f"be {' or '.join(map(str, versions))}", repr(version))
+    return version

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from ndis._groups import Group
-from ndis._json import loads, only_keys
+from ndis._json import check_format, loads, only_keys
 from ndis._version import __version__
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -123,12 +123,7 @@ def profile_to_json(groups: Iterable[Group], adjacency: str, failure_probability
 def profile_from_json(text: str | bytes) -> dict[str, Any]:
     """The arguments of the profile that `profile_to_json` wrote; anything else is refused."""
     result = loads("profile", text)
-    tag, version = (result.get(k) if isinstance(result, dict) else None for k in ("format", "format_version"))
-    if tag != _FORMAT:
-        raise ParameterError("format of the profile", f"be {_FORMAT!r}", repr(tag))
-    if type(version) is not int or version not in _FORMAT_VERSIONS:
-        raise ParameterError("format_version of the profile", "be 1 or 2", repr(version))
-    if version == 1:
+    if check_format("profile", result, _FORMAT, *_FORMAT_VERSIONS) == 1:
         only_keys("profile", result, (*_COMMON, "sampling_rates", "remove"), ("add", "failure_probability"))
         if not isinstance(result["sampling_rates"], list):
             raise ParameterError("sampling_rates", "be a list of numbers", repr(result["sampling_rates"]))

@@ -87,15 +87,57 @@ def smallest_safe(
     >>> round(std, 9)
     3.730631635
     """
+    target, seen = math.log(delta), dict[float, float]()
+
+    def excess(u: float) -> float:
+        """log(log δ* / log δ) at u = −log x: nearly linear, with the sign of δ − δ*; 0 if δ is near the target δ*."""
+        if u not in seen:
+            value = log_delta(math.exp(-u))
+            if math.isnan(value):
+                raise PrecisionError("log δ is not a number on the way to the target")
+            near = math.fabs(value - target) <= settled
+            seen[u] = 0.0 if near else math.log(-target) - math.log(min(max(-value, _TINY), 1.0 / _TINY))
+        return seen[u]
+
     try:
-        u = _edge(
-            lambda u: log_delta(math.exp(-u)), lambda u: certified(math.exp(-u)), delta, -math.log(start), settled, step
-        )
+        ends = _bracket(excess, -math.log(start), step)
     except _AllSafeError:
         if least is None or not certified(least) <= delta:
             raise
         return least
-    return math.exp(-u)
+    edge = scipy.optimize.brentq(excess, *ends, xtol=settled)
+    move, slope = _FIRST_STEP, 0.0
+    while move <= _LAST_STEP:
+        x = math.exp(-(edge - move))
+        upper = certified(x)
+        if upper <= delta:
+            return x
+        if move == _FIRST_STEP and upper < math.sqrt(delta):
+            slope = (log_delta(math.exp(-edge)) - log_delta(math.exp(-(edge - _ASIDE)))) / _ASIDE
+        # a wide certificate asks for a step that the slope of log δ tells
+        move = max(2 * move, _ENOUGH * math.log(upper / delta) / slope if slope > 0.0 and upper < math.inf else 0.0)
+    raise PrecisionError("no certified point was found beside the edge of the budget", reached=move)
+
+
+class _AllSafeError(BudgetError):
+    """The error means that every value of the parameter meets the budget."""
+
+
+def _bracket(excess: Callable[[float], float], u: float, step: float) -> tuple[float, float]:
+    """Return two points, one on either side of the edge."""
+    safe = excess(u) <= 0
+    while True:
+        there = u + (step if safe else -step)
+        if not -_FARTHEST <= there <= _FARTHEST:
+            if safe:
+                raise _AllSafeError(
+                    "every value of the parameter meets the budget: the mechanism is private without calibration; "
+                    "construct it with any value"
+                )
+            raise BudgetError("no value of the parameter meets the budget")
+        if (excess(there) <= 0) != safe:
+            return u, there
+        u, step = there, 2 * step
 
 
 def first_safe_epsilon(epsilon: float, certified: Callable[[float], float], delta: float) -> float:
@@ -209,58 +251,3 @@ def least_type_two(delta: Callable[[Floats], Floats], alpha: Floats, span: float
         low, high = grid[rows, np.maximum(top - 1, 0)], grid[rows, np.minimum(top + 1, parts)]
         parts = _SECTION
     return np.minimum(best, 1.0 - alpha)  # a coin does as well as that
-
-
-class _AllSafeError(BudgetError):
-    """The error means that every value of the parameter meets the budget."""
-
-
-def _edge(
-    log_delta: Callable[[float], float],
-    certified: Callable[[float], float],
-    delta: float,
-    u: float,
-    settled: float,
-    first: float,
-) -> float:
-    """Return the edge in u = −log x. δ increases with u."""
-    target, seen = math.log(delta), dict[float, float]()
-
-    def excess(u: float) -> float:
-        """log(log δ* / log δ), which is nearly linear in u and has the sign of δ − δ*; 0 if δ is near the target δ*."""
-        if u not in seen:
-            value = log_delta(u)
-            if math.isnan(value):
-                raise PrecisionError("log δ is not a number on the way to the target")
-            near = math.fabs(value - target) <= settled
-            seen[u] = 0.0 if near else math.log(-target) - math.log(min(max(-value, _TINY), 1.0 / _TINY))
-        return seen[u]
-
-    u = scipy.optimize.brentq(excess, *_bracket(excess, u, first), xtol=settled)
-    step, slope = _FIRST_STEP, 0.0
-    while step <= _LAST_STEP:
-        upper = certified(u - step)
-        if upper <= delta:
-            return u - step
-        if step == _FIRST_STEP and upper < math.sqrt(delta):
-            slope = (log_delta(u) - log_delta(u - _ASIDE)) / _ASIDE
-        # a wide certificate asks for a step that the slope of log δ tells
-        step = max(2 * step, _ENOUGH * math.log(upper / delta) / slope if slope > 0.0 and upper < math.inf else 0.0)
-    raise PrecisionError("no certified point was found beside the edge of the budget", reached=step)
-
-
-def _bracket(excess: Callable[[float], float], u: float, step: float) -> tuple[float, float]:
-    """Return two points, one on either side of the edge."""
-    safe = excess(u) <= 0
-    while True:
-        there = u + (step if safe else -step)
-        if not -_FARTHEST <= there <= _FARTHEST:
-            if safe:
-                raise _AllSafeError(
-                    "every value of the parameter meets the budget: the mechanism is private without calibration; "
-                    "construct it with any value"
-                )
-            raise BudgetError("no value of the parameter meets the budget")
-        if (excess(there) <= 0) != safe:
-            return u, there
-        u, step = there, 2 * step

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from ndis.errors import ParameterError
 
 Floats = NDArray[np.float64]
 Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
+P = ParamSpec("P")
 Adjacency = Literal["add-remove", "replace-one"]
 Order = Literal["remove", "add"]  # p has the record and q has not, or the reverse
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
@@ -47,15 +48,12 @@ def as_reals(name: str, value: ArrayLike) -> Floats:
     """Return `value` as a float64 array; numbers only, infinities allowed, NaN not."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind not in "uif":
-            raise ParameterError(
-                name, "be real numbers", _brief(value) if array.dtype.kind != "O" else type(value).__name__
-            )
-        array = array.astype(np.float64)
+        kind = array.dtype.kind
+        array = array.astype(np.float64) if kind in "uif" else array
     except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, ParameterError):
-            raise
         raise ParameterError(name, "be an array of real numbers", type(value).__name__) from error
+    if kind not in "uif":
+        raise ParameterError(name, "be real numbers", _brief(value) if kind != "O" else type(value).__name__)
     if np.isnan(array).any():
         raise ParameterError(name, "be finite", _brief(array))
     return array
@@ -214,11 +212,47 @@ def shaped(values: Floats, shape: tuple[int, ...]) -> float | Floats:
     return float(values[0]) if shape == () else values.reshape(shape)
 
 
+def exponential(log_values: float | Floats) -> float | Floats:
+    """Return e to each entry, in the same shape; a float for a single number."""
+    values = np.exp(log_values)
+    return float(values) if np.ndim(values) == 0 else values
+
+
+class Broadcast(Protocol[P]):
+    """This is a method that broadcasts: a float gives a float, an array or a sequence gives an array."""
+
+    @overload
+    def __call__(self, value: float, /, *args: P.args, **options: P.kwargs) -> float: ...
+    @overload
+    def __call__(self, value: Vector, /, *args: P.args, **options: P.kwargs) -> Floats: ...
+    @overload
+    def __call__(self, **named: Any) -> Any: ...
+
+
+class _Method(Protocol[P]):
+    def __get__(self, instance: object, owner: Any = None, /) -> Broadcast[P]: ...
+
+
+def broadcasts(method: Callable[Concatenate[Any, Any, P], float | Floats]) -> _Method[P]:
+    """Tell type checkers that a method is a `Broadcast` over its first argument. Python gets the method unchanged."""
+    return method
+
+
+def as_choice(name: str, value: Any, choices: Sequence[str]) -> Any:
+    """Return one of at least two words.
+
+    >>> as_choice("release", "mean", ("draw", "mean"))
+    'mean'
+    """
+    if not isinstance(value, str) or value not in choices:
+        *first, last = map(repr, choices)
+        raise ParameterError(name, f"be {', '.join(first)} or {last}", repr(value))
+    return value
+
+
 def as_adjacency(value: Any) -> Adjacency:
     """Return one of the two relations between data sets."""
-    if not isinstance(value, str) or value not in ADJACENCIES:
-        raise ParameterError("adjacency", "be 'add-remove' or 'replace-one'", repr(value))
-    return value
+    return as_choice("adjacency", value, ADJACENCIES)  # type: ignore[no-any-return]
 
 
 def broadcast_vectors(**named: Floats) -> tuple[Floats, ...]:

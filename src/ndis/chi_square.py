@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import (
     Floats,
-    Vector,
     as_covariance,
     as_floats,
     as_positive,
     as_symmetric,
     as_vector,
     broadcast_vectors,
+    broadcasts,
+    exponential,
     shaped,
     single,
 )
@@ -170,26 +171,17 @@ class GeneralizedChiSquare:
 
     # ------------------------------------------------------------------ tails
 
-    @overload
-    def logcdf(self, x: float) -> float: ...
-    @overload
-    def logcdf(self, x: Vector) -> Floats: ...
+    @broadcasts
     def logcdf(self, x: ArrayLike) -> float | Floats:
         """log Pr[W ≤ x]."""
         return self._log_tail(x, upper=False)
 
-    @overload
-    def logsf(self, x: float) -> float: ...
-    @overload
-    def logsf(self, x: Vector) -> Floats: ...
+    @broadcasts
     def logsf(self, x: ArrayLike) -> float | Floats:
         """log Pr[W > x]."""
         return self._log_tail(x, upper=True)
 
-    @overload
-    def cdf(self, x: float) -> float: ...
-    @overload
-    def cdf(self, x: Vector) -> Floats: ...
+    @broadcasts
     def cdf(self, x: ArrayLike) -> float | Floats:
         """Pr[W ≤ x], to full relative accuracy; x may be ±inf.
 
@@ -197,15 +189,12 @@ class GeneralizedChiSquare:
         >>> ndis.GeneralizedChiSquare(1.0, 2.0).cdf([-1.0, 0.0, 2e-300, float("inf")])
         array([0.e+000, 0.e+000, 1.e-300, 1.e+000])
         """
-        return _exp(self._log_tail(x, upper=False))
+        return exponential(self._log_tail(x, upper=False))
 
-    @overload
-    def sf(self, x: float) -> float: ...
-    @overload
-    def sf(self, x: Vector) -> Floats: ...
+    @broadcasts
     def sf(self, x: ArrayLike) -> float | Floats:
         """Return Pr[W > x], to full relative accuracy."""
-        return _exp(self._log_tail(x, upper=True))
+        return exponential(self._log_tail(x, upper=True))
 
     def _log_tail(self, x: ArrayLike, *, upper: bool) -> float | Floats:
         points = _points("x", x)
@@ -213,10 +202,7 @@ class GeneralizedChiSquare:
 
     # ------------------------------------------------------------------ density
 
-    @overload
-    def logpdf(self, x: float) -> float: ...
-    @overload
-    def logpdf(self, x: Vector) -> Floats: ...
+    @broadcasts
     def logpdf(self, x: ArrayLike) -> float | Floats:
         """Logarithm of the density; +inf if it has a pole there (see `pdf`)."""
         points = _points("x", x)
@@ -224,10 +210,7 @@ class GeneralizedChiSquare:
         values = self._law.log_density(flat / self._unit, flat == self.shift)
         return shaped(values - math.log(self._unit), points.shape)
 
-    @overload
-    def pdf(self, x: float) -> float: ...
-    @overload
-    def pdf(self, x: Vector) -> Floats: ...
+    @broadcasts
     def pdf(self, x: ArrayLike) -> float | Floats:
         """Return the density.
 
@@ -240,14 +223,11 @@ class GeneralizedChiSquare:
         >>> ndis.GeneralizedChiSquare([1.0, -1.0], 1.0).pdf(0.0)
         inf
         """
-        return _exp(self.logpdf(x))  # type: ignore[arg-type]  # an ArrayLike is a float or a Vector
+        return exponential(self.logpdf(x=x))
 
     # ------------------------------------------------------------------ quantiles
 
-    @overload
-    def ppf(self, probability: float) -> float: ...
-    @overload
-    def ppf(self, probability: Vector) -> Floats: ...
+    @broadcasts
     def ppf(self, probability: ArrayLike) -> float | Floats:
         """The x with cdf(x) = probability; the ends of the support at 0 and 1.
 
@@ -260,10 +240,7 @@ class GeneralizedChiSquare:
         """
         return self._quantiles(probability, upper=False)
 
-    @overload
-    def isf(self, probability: float) -> float: ...
-    @overload
-    def isf(self, probability: Vector) -> Floats: ...
+    @broadcasts
     def isf(self, probability: ArrayLike) -> float | Floats:
         """The x with sf(x) = probability; the ends of the support at 1 and 0."""
         return self._quantiles(probability, upper=True)
@@ -328,10 +305,7 @@ class GeneralizedChiSquare:
             return self.shift, self.shift
         return (self.shift if side > 0 else -math.inf), (self.shift if side < 0 else math.inf)
 
-    @overload
-    def cgf(self, s: float) -> float: ...
-    @overload
-    def cgf(self, s: Vector) -> Floats: ...
+    @broadcasts
     def cgf(self, s: ArrayLike) -> float | Floats:
         """Return the cumulant generating function log E e^{sW} at real s; infinite outside its domain.
 
@@ -371,11 +345,6 @@ class GeneralizedChiSquare:
                 total += math.sqrt(q) * z + (0.5 * t * (z * z + others - nu) if nu else 0.0)
         values = (law.edge[0] if law.from_end else law.mean) * self._unit + total * self._unit
         return float(values) if size is None else values
-
-
-def _exp(log_values: float | Floats) -> float | Floats:
-    values: Any = np.exp(log_values)
-    return float(values) if values.ndim == 0 else values
 
 
 def loss_laws(pair: Invariants) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:

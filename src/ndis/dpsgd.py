@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._groups import Group, as_noise_multiplier, as_rate, noise_pair
-from ndis._json import loads, only_keys
+from ndis._json import check_format, loads, only_keys
 from ndis._search import budget, smallest_safe
-from ndis._validate import Adjacency, Floats, Vector, as_count, as_counts, as_floats, as_one_probability, shaped
+from ndis._validate import Adjacency, Floats, as_count, as_counts, as_floats, as_one_probability, broadcasts, shaped
 from ndis._version import __version__
 from ndis.accountant.composition import SAMPLED_WIDTH
 from ndis.accountant.few import shift_for
@@ -158,7 +158,7 @@ class DPSGD:
 
     @property
     def steps(self) -> int:
-        """Number of steps in all."""
+        """Return the number of steps in all."""
         return sum(stage.steps for stage in self.stages)
 
     def profile(self) -> PrivacyProfile:
@@ -172,27 +172,23 @@ class DPSGD:
         """
         return PrivacyProfile(groups=(stage.group(stage.steps) for stage in self.stages))
 
-    @overload
-    def epsilon(self, delta: float) -> float: ...
-    @overload
-    def epsilon(self, delta: Vector) -> Floats: ...
+    @broadcasts
     def epsilon(self, delta: ArrayLike) -> float | Floats:
         """Return the smallest ε for δ, on the safe side. Broadcasts."""
-        return self.profile().epsilon(delta)  # type: ignore[arg-type]  # a float or a Vector
+        answer: float | Floats = self.profile().epsilon(delta=delta)
+        return answer
 
-    @overload
-    def delta(self, epsilon: float) -> float: ...
-    @overload
-    def delta(self, epsilon: Vector) -> Floats: ...
+    @broadcasts
     def delta(self, epsilon: ArrayLike) -> float | Floats:
-        """Return δ(ε) of all steps, the larger of the two orders. Broadcasts; ε may be negative.
+        """Return the larger δ(ε) of the two orders, for all steps. Broadcasts; ε may be negative.
 
         >>> import ndis
         >>> training = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
         >>> round(training.delta(2.0), 9)
         0.000119043
         """
-        return self.profile().delta(epsilon)  # type: ignore[arg-type]  # a float or a Vector
+        answer: float | Floats = self.profile().delta(epsilon=epsilon)
+        return answer
 
     def certified_epsilon(self, delta: float) -> float:
         """An ε whose certified δ is at most `delta`."""
@@ -216,10 +212,7 @@ class DPSGD:
         pairs = zip(self.stages, firsts, strict=False)
         return [(stage, min(count - first, stage.steps)) for stage, first in pairs if first < count]
 
-    @overload
-    def epsilon_after(self, steps: int, *, delta: float) -> float: ...
-    @overload
-    def epsilon_after(self, steps: Vector, *, delta: float) -> Floats: ...
+    @broadcasts
     def epsilon_after(self, steps: ArrayLike, *, delta: float) -> float | Floats:
         """Return ε after some steps. It broadcasts over `steps`.
 
@@ -374,10 +367,7 @@ class DPSGD:
         >>> ndis.DPSGD.from_json(training.to_json()) == training
         True
         """
-        stages = [
-            {"noise_multiplier": s.noise_multiplier, "sampling_rate": s.sampling_rate, "steps": s.steps}
-            for s in self.stages
-        ]
+        stages = [asdict(stage) for stage in self.stages]
         about = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "ndis_version": __version__}
         return json.dumps({**about, "stages": stages}, allow_nan=False)
 
@@ -385,11 +375,7 @@ class DPSGD:
     def from_json(cls, text: str | bytes) -> DPSGD:
         """The schedule that `to_json` wrote; anything else is refused."""
         result = loads("schedule", text)
-        tag, version = (result.get(k) if isinstance(result, dict) else None for k in ("format", "format_version"))
-        if tag != _FORMAT:
-            raise ParameterError("format of the schedule", f"be {_FORMAT!r}", repr(tag))
-        if type(version) is not int or version != _FORMAT_VERSION:
-            raise ParameterError("format_version of the schedule", f"be {_FORMAT_VERSION}", repr(version))
+        check_format("schedule", result, _FORMAT, _FORMAT_VERSION)
         only_keys("schedule", result, ("format", "format_version", "ndis_version", "stages"))
         if not isinstance(result["stages"], list):
             raise ParameterError("stages", "be a list", f"{result['stages']!r:.80}")

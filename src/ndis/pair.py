@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self, overload
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from ndis._formulas import reverse_shift
 from ndis._validate import (
     Floats,
-    Vector,
     as_count,
     as_counts,
     as_covariance,
@@ -27,6 +26,8 @@ from ndis._validate import (
     as_scalar,
     as_vector,
     broadcast_vectors,
+    broadcasts,
+    exponential,
     shaped,
 )
 from ndis.enclosure import Enclosure
@@ -306,14 +307,9 @@ class GaussianPair:
         known = len(self.origins) == len(other.origins) > 0
         return known and all(a.same(b) for a, b in zip(self.origins, other.origins, strict=True))
 
-    # ------------------------------------------------------------------ the loss
-
     # ------------------------------------------------------------------ the spectrum
 
-    @overload
-    def log_delta(self, epsilon: float) -> float: ...
-    @overload
-    def log_delta(self, epsilon: Vector) -> Floats: ...
+    @broadcasts
     def log_delta(self, epsilon: ArrayLike) -> float | Floats:
         """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
@@ -327,10 +323,7 @@ class GaussianPair:
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel(), complement=False).log_delta, x.shape)
 
-    @overload
-    def log_complement(self, epsilon: float) -> float: ...
-    @overload
-    def log_complement(self, epsilon: Vector) -> Floats: ...
+    @broadcasts
     def log_complement(self, epsilon: ArrayLike) -> float | Floats:
         """Return log(1 − δ(ε)), accurate if δ is near 1.
 
@@ -341,10 +334,7 @@ class GaussianPair:
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel()).log_complement, x.shape)
 
-    @overload
-    def delta(self, epsilon: float) -> float: ...
-    @overload
-    def delta(self, epsilon: Vector) -> Floats: ...
+    @broadcasts
     def delta(self, epsilon: ArrayLike) -> float | Floats:
         """Return δ(ε) = sup over events S of p(S) − e^ε q(S), to full relative accuracy (lemma: ndis).
 
@@ -364,13 +354,9 @@ class GaussianPair:
         >>> pair.delta([0.0, 1.0, 2.0]).round(6)
         array([0.166064, 0.045612, 0.01413 ])
         """
-        value: Any = np.exp(self.log_delta(epsilon))  # type: ignore[arg-type]  # an ArrayLike is a float or a Vector
-        return float(value) if value.ndim == 0 else value
+        return exponential(self.log_delta(epsilon=epsilon))
 
-    @overload
-    def epsilon(self, delta: float) -> float: ...
-    @overload
-    def epsilon(self, delta: Vector) -> Floats: ...
+    @broadcasts
     def epsilon(self, delta: ArrayLike) -> float | Floats:
         """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
@@ -402,10 +388,7 @@ class GaussianPair:
         """
         return self.delta(0.0)
 
-    @overload
-    def tradeoff(self, alpha: float) -> float: ...
-    @overload
-    def tradeoff(self, alpha: Vector) -> Floats: ...
+    @broadcasts
     def tradeoff(self, alpha: ArrayLike) -> float | Floats:
         """Return the type II error of the best test of p against q at type I error `alpha` (f-DP). It broadcasts.
 
@@ -441,10 +424,7 @@ class GaussianPair:
         """
         return math.inf if self.mutually_singular else supremum(self.form)
 
-    @overload
-    def log_moment(self, s: float) -> float: ...
-    @overload
-    def log_moment(self, s: Vector) -> Floats: ...
+    @broadcasts
     def log_moment(self, s: ArrayLike) -> float | Floats:
         """Return K(s) = log E_p e^{sL} of the loss L; infinite outside `moment_domain`. It broadcasts.
 
@@ -466,10 +446,7 @@ class GaussianPair:
         """
         return self.form.domain
 
-    @overload
-    def renyi(self, order: float) -> float: ...
-    @overload
-    def renyi(self, order: Vector) -> Floats: ...
+    @broadcasts
     def renyi(self, order: ArrayLike) -> float | Floats:
         """Return the Rényi divergence K(order − 1)/(order − 1) of p from q. Order ∞ is the supremum of the loss.
 

@@ -7,26 +7,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._exact import down, up
 from ndis._groups import Choice, Group, as_noise_multiplier, as_rate, canonical, noise_pair, orders_of, total_failure
 from ndis._pair_json import profile_from_json, profile_to_json
-from ndis._rounding import down, up
 from ndis._search import least_type_two
 from ndis._validate import (
     Adjacency,
     Floats,
     Order,
-    Vector,
     as_adjacency,
     as_count,
     as_floats,
     as_one_probability,
     as_probability,
     as_scalar,
+    broadcasts,
+    exponential,
     shaped,
     single,
     warn_caller,
@@ -189,10 +190,7 @@ class PrivacyProfile:
 
     # ------------------------------------------------------------------ the guarantee
 
-    @overload
-    def log_delta(self, epsilon: float, *, order: Choice = ...) -> float: ...
-    @overload
-    def log_delta(self, epsilon: Vector, *, order: Choice = ...) -> Floats: ...
+    @broadcasts
     def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
         """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
@@ -202,10 +200,7 @@ class PrivacyProfile:
         """
         return self._logs(epsilon, order, -math.inf)
 
-    @overload
-    def delta(self, epsilon: float, *, order: Choice = ...) -> float: ...
-    @overload
-    def delta(self, epsilon: Vector, *, order: Choice = ...) -> Floats: ...
+    @broadcasts
     def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
         """Return δ(ε): the larger of the two orders, or the one asked for. It broadcasts; ε may be negative.
 
@@ -214,13 +209,9 @@ class PrivacyProfile:
         >>> round(profile.delta(1.0), 12), round(profile.delta(1.0, order="add"), 12)
         (0.045611619893, 0.0)
         """
-        value: Any = np.exp(self._logs(epsilon, order, _LOG_OF_ZERO))
-        return float(value) if value.ndim == 0 else value
+        return exponential(self._logs(epsilon, order, _LOG_OF_ZERO))
 
-    @overload
-    def epsilon(self, delta: float, *, order: Choice = ...) -> float: ...
-    @overload
-    def epsilon(self, delta: Vector, *, order: Choice = ...) -> Floats: ...
+    @broadcasts
     def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> float | Floats:
         """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
@@ -289,10 +280,7 @@ class PrivacyProfile:
             x, step = start + step, 2.0 * step
         return x
 
-    @overload
-    def tradeoff(self, alpha: float) -> float: ...
-    @overload
-    def tradeoff(self, alpha: Vector) -> Floats: ...
+    @broadcasts
     def tradeoff(self, alpha: ArrayLike) -> float | Floats:
         """Return the least type II error of a test between neighbours with type I error `alpha`. It broadcasts.
 

@@ -6,28 +6,5 @@
 [[-0.3888888888888889, 0.0, 1.0]]
 """
 
-from ndis.data.schema import (
-    Boolean,
-    Category,
-    Column,
-    ColumnPreview,
-    Date,
-    Number,
-    Preview,
-    Schema,
-    SchemaTransformer,
-    Table,
-)
-
-__all__ = [
-    "Boolean",
-    "Category",
-    "Column",
-    "ColumnPreview",
-    "Date",
-    "Number",
-    "Preview",
-    "Schema",
-    "SchemaTransformer",
-    "Table",
-]
+from ndis.data.schema import *  # noqa: F403
+from ndis.data.schema import __all__ as __all__

@@ -56,8 +56,8 @@ def definitions(module: str, name: str) -> tuple[str, list[Definition]]:
     for node in ast.walk(body) if body else ():
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("ndis.") and node.module != module:
             for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    return definitions(str(node.module), alias.name)
+                if (alias.asname or alias.name) in (name, "*"):
+                    return definitions(str(node.module), name if alias.name == "*" else alias.name)
     return module, []
 
 

@@ -21,7 +21,7 @@ from ndis.accountant.one_release import OneRelease
 from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
-from ndis.spectrum.directions import Directions
+from ndis.spectrum.invariants import Directions
 
 DATA = Path(__file__).parent / "data"
 MANY = json.loads((DATA / "given_accounting_cases.json").read_text())

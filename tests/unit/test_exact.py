@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ndis._exact import ExactArray, exact_array
-from ndis._rounding import up
+from ndis._exact import ExactArray, exact_array, up
 
 
 @pytest.mark.parametrize("other", [0.5, -1, 1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from ndis._digits import several
 from ndis.auditing.candidates import counter, edits
 from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet, as_data_set
@@ -18,6 +17,7 @@ from ndis.auditing.guarantees import advice, call_of, described, prove
 from ndis.auditing.judge import judge, shortlist
 from ndis.auditing.report import AuditReport
 from ndis.errors import ParameterError
+from ndis.pages.digits import several
 
 __all__ = ["audit"]
 

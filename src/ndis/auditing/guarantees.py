@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ndis._digits import at_least, at_most, equation, plain
 from ndis._search import budget
 from ndis.auditing.candidates.mechanism import AddsNoise, as_projection
 from ndis.auditing.claim import Claim, Proof
@@ -20,6 +19,7 @@ from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
 from ndis.mechanisms.sketch_law import smallest_ridge
+from ndis.pages.digits import at_least, at_most, equation, plain
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
 __all__ = ["advice", "call_of", "described", "prove"]

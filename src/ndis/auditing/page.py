@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ndis import _pages
-from ndis._chart import chart
-from ndis._digits import equation, few, plain, unbroken
-from ndis._pages import number, sentence
 from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD
+from ndis.pages import environment
+from ndis.pages.chart import chart
+from ndis.pages.digits import equation, few, plain, unbroken
+from ndis.pages.environment import number, sentence
 
 if TYPE_CHECKING:
     from ndis.auditing.report import AuditReport
@@ -55,7 +55,7 @@ def render(report: AuditReport) -> str:
         "tells": None if report.witness is None else _tells(report.witness, refuted=report.refuted),
         "svg": _picture(report),
     }
-    return _pages.render("audit.html.jinja", r=report, w=report.witness, v=view, version=report.version)
+    return environment.render("audit.html.jinja", r=report, w=report.witness, v=view, version=report.version)
 
 
 def _in_few_digits(text: str) -> Markup:

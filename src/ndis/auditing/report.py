@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._files import write_file
-from ndis._json import loads, only_keys
-from ndis._pages import framed
+from ndis._json import check_format, loads, only_keys
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
 from ndis.auditing import page
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
 from ndis.auditing.witness import DrawnCurve, Witness, curve_of
 from ndis.errors import ParameterError
+from ndis.pages.environment import framed
 from ndis.profile import PrivacyProfile
 
 __all__ = ["AuditReport"]
@@ -206,11 +206,7 @@ class AuditReport:
     @classmethod
     def from_dict(cls, plain: Any) -> AuditReport:
         """Read the report that `to_dict` wrote."""
-        tag, version = (plain.get(k) if isinstance(plain, dict) else None for k in ("format", "format_version"))
-        if tag != _FORMAT:
-            raise ParameterError("format of the report", f"be {_FORMAT!r}", repr(tag))
-        if type(version) is not int or version != _FORMAT_VERSION:
-            raise ParameterError("format_version of the report", f"be {_FORMAT_VERSION}", repr(version))
+        check_format("report", plain, _FORMAT, _FORMAT_VERSION)
         own = (name for name in cls.__dataclass_fields__ if name not in ("computed_curve", *_OPTIONAL))
         names = ("curve", *own)
         item = only_keys("report", plain, ("format", "format_version", "verdict", *names), _OPTIONAL)

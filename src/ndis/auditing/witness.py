@@ -20,12 +20,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._digits import MINUS, few, subscript
 from ndis._json import only_keys
 from ndis._validate import as_scalar, as_vector
 from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError, PrecisionError
+from ndis.pages.digits import MINUS, few, subscript
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 

@@ -86,9 +86,9 @@ def read_pair(file: Path) -> GaussianPair | PrivacyProfile:
 
 def npz_arrays(content: bytes) -> dict[str, Any]:
     """Return the arrays of an NPZ file, numbers and vectors as plain values."""
-    from ndis import _npy
+    from ndis.data import npy
 
-    arrays = _npy.npz_arrays("file", content, most=_MOST_BYTES)
+    arrays = npy.npz_arrays("file", content, most=_MOST_BYTES)
     return {key: array.tolist() if array.ndim < 2 else array for key, array in arrays.items()}
 
 

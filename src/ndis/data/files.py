@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ndis._npy import npy_blocks, npy_header
 from ndis.data.arrow import arrow_cells, arrow_kind
 from ndis.data.cells import Cells, kind_of
 from ndis.data.csv import first_line, given_names, header_names, line_blocks, line_cells
+from ndis.data.npy import npy_blocks, npy_header
 from ndis.data.paths import files_of, kind_of_files, shown
 from ndis.data.reading import ahead, fixed_steps, readable, stamps, unchanged
 from ndis.data.table import Table, Wanted, check_names, matrix_width, rows_per_read

@@ -25,7 +25,7 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import Ball
-from ndis._formulas import chernoff_factor_ball
+from ndis._formulas import chernoff_factor, chernoff_factor_ball
 from ndis._validate import Floats
 from ndis.dominance.directions import LossDirections, certify_log, enclosed, precision
 from ndis.errors import PrecisionError
@@ -288,7 +288,7 @@ def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tu
     else:
         s = first * np.concatenate([[1.0], 1.0 + np.geomspace(1e-3, 1e4, 90)])
     with np.errstate(all="ignore"):
-        value = pair.log_moment(s) - s * end + s * np.log(s) - (1.0 + s) * np.log1p(s)
+        value = pair.log_moment(s) - s * end + chernoff_factor(s)
     value[~np.isfinite(value)] = np.inf
     i = int(np.argmin(value))
     return float(s[i]), float(value[i])

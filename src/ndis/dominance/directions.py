@@ -11,12 +11,12 @@ from typing import Any
 
 from flint import arb
 
-from ndis._balls import Ball, climb, precision
+from ndis._balls import Ball, climb, middle_of, precision
 from ndis._formulas import reverse
 from ndis._pair_json import pair_from_json, pair_to_json
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.spectrum import directions as kernel
+from ndis.spectrum import invariants as kernel
 from ndis.spectrum.certified import certify_log
 from ndis.spectrum.origins import enclose
 
@@ -67,9 +67,7 @@ def enclosed(pair: GaussianPair) -> LossDirections:
 def up(value: Ball) -> Fraction:
     """Return the upper end of a ball as an exact number."""
     with precision(2 * max(_BITS)):  # the end of a ball is rounded to the working precision
-        mantissa, exponent = value.upper().man_exp()
-    m, e = int(mantissa), int(exponent)
-    return Fraction(m * (1 << e)) if e >= 0 else Fraction(m, 1 << -e)
+        return middle_of(value.upper())
 
 
 # ---------------------------------------------------------------------- exact inputs

@@ -31,7 +31,7 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # the package carries
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # abstract there
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Note one step."""

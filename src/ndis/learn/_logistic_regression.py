@@ -34,7 +34,7 @@ from ndis.mechanisms.lifted import lift
 from ndis.mechanisms.releases import GaussianRelease
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.models import BohningLogistic
-from ndis.models.mean import Release
+from ndis.models.exact_solve import Release
 from ndis.noise.bits import random_bits
 
 __all__ = ["GradientReleases", "PrivateLogisticRegression", "calibrated_gradients", "fit_gradients"]

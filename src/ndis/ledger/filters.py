@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from ndis._exact import root_down, root_up
-from ndis._rounding import down
+from ndis._exact import down, root_down, root_up
 from ndis._search import smallest_safe
 from ndis._validate import as_scalar
 from ndis.dominance.directions import enclosed, up

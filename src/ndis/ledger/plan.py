@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from ndis._rounding import up
+from ndis._exact import up
 from ndis._validate import Adjacency, as_count
 from ndis.dominance import Dominance, dominates
 from ndis.errors import BudgetError, ParameterError

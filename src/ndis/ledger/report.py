@@ -47,8 +47,8 @@ class LedgerReport:
 
     def to_html(self) -> str:
         """Write one page that loads nothing."""
-        from ndis._chart import chart
-        from ndis._pages import render
+        from ndis.pages.chart import chart
+        from ndis.pages.environment import render
 
         values = self.values
         picture = ""

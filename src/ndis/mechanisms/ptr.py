@@ -33,8 +33,8 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import outward, precision
+from ndis._exact import down, up
 from ndis._json import only_keys
-from ndis._rounding import down, up
 from ndis._search import least_point, smallest_safe
 from ndis._validate import as_one_probability, as_scalar, as_within
 from ndis.errors import BudgetError, ParameterError, PrecisionError

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ndis._files import write_file, write_folder
 from ndis._json import loads, only_keys
-from ndis._npy import npz_arrays
 from ndis._validate import Floats, as_one_probability, as_scalar
+from ndis.data.npy import npz_arrays
 from ndis.data.reading import fixed_steps
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from flint import fmpq_mat, fmpz_mat
@@ -11,7 +11,19 @@ from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
 
-__all__ = ["exact_inverse", "posterior", "posterior_mean"]
+__all__ = ["Release", "covariance_before_noise", "exact_inverse", "posterior", "posterior_mean"]
+
+
+Release = Literal["draw", "mean"]  # a draw from the posterior plus noise, or its mean plus noise
+
+
+def covariance_before_noise(dimension: int) -> ExactArray:
+    """Return the covariance of a mean before noise: the zero matrix, exactly.
+
+    >>> covariance_before_noise(2).to_float().tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    return ExactArray(np.zeros((dimension, dimension), dtype=int).astype(object))
 
 
 def exact_inverse(matrix: ExactArray) -> ExactArray:

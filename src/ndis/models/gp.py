@@ -21,18 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis._balls import exact_ball, outward, precision
 from ndis._exact import ExactArray
-from ndis._validate import Floats, as_floats, as_not_negative, as_one_positive, as_size, as_within
+from ndis._validate import Floats, as_choice, as_floats, as_not_negative, as_one_positive, as_size, as_within
 from ndis.errors import ParameterError
 from ndis.mechanisms.lifted import noisy_pair
 from ndis.mechanisms.mechanism import Attained
-from ndis.models.exact_solve import posterior, posterior_mean
+from ndis.models.exact_solve import Release, covariance_before_noise, posterior, posterior_mean
 from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.kernel_errors import derived_tolerance
-from ndis.models.mean import Release, as_release, covariance_before_noise, mean_envelope
 from ndis.models.records import read_records
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-from ndis.worst_case.envelopes import DominatingPairs
+from ndis.worst_case.envelopes import LARGEST, DominatingPairs, mean_envelope
 
 __all__ = ["GaussianProcess", "kernel_value"]
 
@@ -40,7 +39,6 @@ _BITS = 128
 _GRID_BITS = 44  # kernel values lie on a grid of 2⁻⁴⁴ of the bound, labels on one of 2⁻⁴⁰ of theirs
 _LABEL_BITS = 40
 _HOPELESS = 2.0**20  # a shift that no ε of interest hides
-_LARGEST = 1e60  # ratios and shifts beyond it claim nothing
 Analysis = Literal["prior", "posterior"]
 
 
@@ -118,13 +116,12 @@ class GaussianProcess:
     release: Release = "draw"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "release", as_release(self.release))
+        as_choice("release", self.release, ("draw", "mean"))
+        as_choice("analysis", self.analysis, ("prior", "posterior"))
         for name in ("noise_variance", "label_bound", "prior_variance_bound", "point_bound"):
             object.__setattr__(self, name, as_within(name, getattr(self, name), 400))
         if not callable(self.kernel):
             raise ParameterError("kernel", "be a scikit-learn kernel or a function of two matrices", repr(self.kernel))
-        if self.analysis not in ("prior", "posterior"):
-            raise ParameterError("analysis", "be 'prior' or 'posterior'", repr(self.analysis))
         object.__setattr__(self, "max_records", as_size("max_records", self.max_records))
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))  # a change to the original must not reach it
         points = as_floats("query", self.query) + 0.0  # −0 becomes 0
@@ -268,23 +265,17 @@ class GaussianProcess:
         return DominatingPairs(whole.remove, whole.add, pieces)
 
     @property
-    def _bounds(self) -> tuple[Fraction, Fraction]:
-        """Return L + e and σ² − e."""
-        e = self._allowance
-        return Fraction(self.prior_variance_bound) + e, Fraction(self.noise_variance) - e
-
-    @property
     def _mean_sensitivity(self) -> Any:
         """Bound how far one record moves the mean, as a ball."""
-        prior = self._prior_eigenvalue + self._allowance
-        leverage = mean_leverage(self.max_records, self.label_bound, *self._bounds)
-        return (exact_ball(prior) * arb(leverage)).sqrt()
+        e = self._allowance
+        largest, noise = Fraction(self.prior_variance_bound) + e, Fraction(self.noise_variance) - e
+        leverage = mean_leverage(self.max_records, self.label_bound, largest, noise)
+        return (exact_ball(self._prior_eigenvalue + e) * arb(leverage)).sqrt()
 
     def _balls(self, noise_variance: float) -> tuple[Any, Any, Any, Any]:
         """Enclose v − e, σ² − e, Λ + e and L + e at the working precision."""
-        v = Fraction(as_one_positive("noise_variance", noise_variance))
-        e = self._allowance
-        largest, noise = self._bounds
+        e, v = self._allowance, Fraction(as_one_positive("noise_variance", noise_variance))
+        noise, largest = Fraction(self.noise_variance) - e, Fraction(self.prior_variance_bound) + e
         return tuple(exact_ball(x) for x in (v - e, noise, self._prior_eigenvalue + e, largest))
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
@@ -329,7 +320,7 @@ def _aligned(t: Any, leverage: Any) -> DominatingPairs:
     """
     ratio = outward(1 + t).upper
     shift = outward((leverage * (arb(ratio) - 1)).sqrt()).upper
-    if not max(ratio, shift) <= _LARGEST:
+    if not max(ratio, shift) <= LARGEST:
         return DominatingPairs(GaussianPair.from_ratios(1.0, shift=_HOPELESS))
     hard = GaussianPair.from_ratios(ratio, shift=shift)
     return DominatingPairs(hard.reversed(), hard)

@@ -29,19 +29,18 @@ from numpy.typing import NDArray
 
 from ndis._balls import outward, precision
 from ndis._exact import ExactArray, exact_array
-from ndis._validate import Floats, as_one_positive, as_scalar, as_size
+from ndis._validate import Floats, as_choice, as_one_positive, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.mechanisms.lifted import noisy_pair
 from ndis.mechanisms.mechanism import Attained
-from ndis.models.exact_solve import exact_inverse
-from ndis.models.mean import Release, as_release, covariance_before_noise, mean_envelope
+from ndis.models.exact_solve import Release, covariance_before_noise, exact_inverse
 from ndis.models.newton import minimise
 from ndis.models.records import read_records
 from ndis.profile import PrivacyProfile
-from ndis.worst_case.envelopes import DominatingPairs, RankOneEnvelope
+from ndis.worst_case.envelopes import DominatingPairs, RankOneEnvelope, mean_envelope
 
 __all__ = ["BohningLogistic", "Margins", "hessian_leverage", "margins"]
 
@@ -113,7 +112,7 @@ class BohningLogistic:
     release: Release = "draw"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "release", as_release(self.release))
+        as_choice("release", self.release, ("draw", "mean"))
         for name in ("l2_penalty", "row_norm_bound", "intercept"):
             if getattr(self, name) is not None or name != "intercept":
                 object.__setattr__(self, name, as_one_positive(name, getattr(self, name)))

@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat, fmpz
 
-from ndis._balls import precision
+from ndis._balls import middle_of, precision
 from ndis._exact import ExactArray, exact_array
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
@@ -157,7 +156,7 @@ def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance:
             gradient = total.tolist()
             norm = sum((g * g for (g,) in gradient), arb(0)).sqrt()
             if norm <= arb(tolerance):
-                return _exact([x for (x,) in point.tolist()])
+                return exact_array(np.array([middle_of(x) for (x,) in point.tolist()], dtype=object))
             middle = [g.mid() for (g,) in gradient]
             largest = max((abs(float(g)) for g in middle), default=0.0)
             if float(norm.rad()) * 4 > tolerance or not largest > 0:
@@ -169,11 +168,3 @@ def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance:
                 [[(x - arb(float(d)) * arb(largest)).mid()] for (x,), d in zip(point.tolist(), direction, strict=True)]
             )
     return None
-
-
-def _exact(point: list[Any]) -> ExactArray:
-    values = []
-    for x in point:
-        mantissa, exponent = x.man_exp()
-        values.append(Fraction(int(mantissa)) * Fraction(2) ** int(exponent))
-    return exact_array(np.array(values, dtype=object))

@@ -124,12 +124,7 @@ def exact_gaussian(
 
 
 def exact_normal(
-    mean: Any,
-    *,
-    noise_std: Any = None,
-    noise_variance: Any = None,
-    grid: float | None = None,
-    random_state: Any = None,
+    mean: Any, *, noise_std: Any = None, noise_variance: Any = None, grid: float | None = None, random_state: Any = None
 ) -> ExactSample:
     """Add independent N(0, noise_std²) to every entry of ``mean`` and round to the grid, exactly.
 

@@ -46,7 +46,7 @@ class CovarianceRoot:
 
     @property
     def size(self) -> int:
-        """Number of dimensions."""
+        """Return the number of dimensions."""
         return len(self._covariance.numerators)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from ndis._rounding import up
+from ndis._exact import up
 from ndis.errors import BudgetError, ParameterError
 from ndis.mechanisms.projection import RandomProjection, SketchMechanism
 from ndis.mechanisms.sketch_law import Curves, ProjectionLaw, mean_shift, smallest_ridge

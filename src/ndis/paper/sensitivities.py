@@ -24,9 +24,8 @@ from ndis._validate import Floats, as_not_negative
 from ndis.errors import ParameterError
 from ndis.models.gp import GaussianProcess
 from ndis.models.logistic import BohningLogistic
-from ndis.models.mean import mean_shift
 from ndis.spectrum.closed_forms import mean_shift_delta
-from ndis.worst_case.envelopes import LoewnerEnvelope
+from ndis.worst_case.envelopes import LoewnerEnvelope, mean_shift
 
 __all__ = ["AsInPaper", "paper_sensitivity", "printed_bound_not_private"]
 

@@ -31,7 +31,7 @@ def delta_batch(
     excess: ArrayLike | None = None,
     log: bool = False,
 ) -> Floats:
-    """Return δ(ε) of n pairs N(shift, diag variance_ratio) against N(0, I), on all cores.
+    """Return the δ(ε) of n pairs N(shift, diag variance_ratio) against N(0, I), on all cores.
 
     Parameters
     ----------
@@ -100,9 +100,8 @@ def log_delta_batch(
         a, b, c, d = (np.ascontiguousarray(x[rows]).ravel() for x in (t, ratio, nu, q))
         value, slope, error = evaluate(lin, first, first + k, (a, b, c, d), near[rows], kind)
         rounded = np.where(near[rows], np.abs(lin), np.abs(mean[rows]) + np.abs(eps[rows]))  # bounds the linear term
-        return np.where(
-            lost(value, error + 2.0**-52 * np.abs(slope) * rounded), np.nan, value
-        )  # computed again below, on its own
+        doubtful = lost(value, error + 2.0**-52 * np.abs(slope) * rounded)
+        return np.where(doubtful, np.nan, value)  # computed again below, on its own
 
     out[todo] = integrate(todo, DELTA)
     large = todo[out[todo] > NEAR_ONE]
@@ -137,7 +136,7 @@ def checked_rows(
         raise ParameterError("variance_ratio", "be positive", f"a smallest value of {ratio.min()}")
     if ratio.ndim not in (1, 2):
         raise ParameterError("variance_ratio", "have shape (n,) or (n, k)", f"shape {ratio.shape}")
-    m, n = as_floats("shift", shift), as_floats("copies", copies)
+    m, n, eps = as_floats("shift", shift), as_floats("copies", copies), as_floats("epsilon", epsilon)
     if not ((m == 0) | (np.abs(m) >= LEAST_SHIFT)).all():
         raise ParameterError("shift", f"be 0 or at least {LEAST_SHIFT} in size", "a smaller one")
     if not ((n >= 1) & (n == np.floor(n))).all():
@@ -146,9 +145,7 @@ def checked_rows(
         ratio, t, m, n = (np.array(a) for a in np.broadcast_arrays(ratio, t, m, n))
         if ratio.ndim == 1:
             ratio, t, m, n = (a[:, None] for a in (ratio, t, m, n))
-        eps = np.array(np.broadcast_to(as_floats("epsilon", epsilon), ratio.shape[:1]))
-    except ValueError as error:
-        if isinstance(error, ParameterError):
-            raise
+        eps = np.array(np.broadcast_to(eps, ratio.shape[:1]))
+    except ValueError:
         raise ParameterError("shift, copies and epsilon", "broadcast against variance_ratio", "other shapes") from None
     return ratio, t, m, n, eps

@@ -57,8 +57,7 @@ from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.closed_forms import mean_shift_ball
 from ndis.spectrum.contour import DELTA, LOOK, path, strip
-from ndis.spectrum.directions import Directions
-from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.invariants import Directions, Invariants
 from ndis.spectrum.origins import enclose
 
 __all__ = ["certify", "certify_log", "exceeds"]

@@ -194,12 +194,12 @@ class ChiSquareLaw(LogMoment):
     def quantile(self, p: float, *, upper: bool) -> float:
         """The point with that tail probability; of a law with an end it is the distance to that end, with its sign."""
         if not self.from_end:
-            return quantile(self, p, upper=upper)
+            return quantile(self, p, upper=upper)[0]
         if upper == (self.side < 0):
             log_y = (math.log(p) - float(self.edge_log_tail(np.zeros(1), 0)[0])) / (0.5 * self.total_dof)
             if log_y <= math.log(self.edge_reach):
                 return self.side * math.exp(log_y)
-        return quantile(self._about_end, p, upper=upper)
+        return quantile(self._about_end, p, upper=upper)[0]
 
 
 def exact_products(a: Floats, b: Floats) -> tuple[Floats, Floats]:

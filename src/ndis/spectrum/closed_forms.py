@@ -18,7 +18,7 @@ import scipy
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 
-from ndis._validate import Floats, as_floats
+from ndis._validate import Floats, as_floats, exponential, shaped
 from ndis.errors import ParameterError
 
 __all__ = ["mean_shift_ball", "mean_shift_delta", "mean_shift_log_delta", "mean_shift_tail"]
@@ -28,7 +28,7 @@ _ROUNDING = 2.0**-50  # rounding of a closed form, relative to 1 + |log δ| + |�
 
 
 def mean_shift_delta(epsilon: ArrayLike, distance: ArrayLike) -> float | Floats:
-    """Return δ(ε) of two Gaussians with the same covariance: the Gaussian mechanism (prop:ndis-mean-analytic-form).
+    """Return the δ(ε) of two Gaussians with the same covariance: the Gaussian mechanism (prop:ndis-mean-analytic-form).
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def mean_shift_delta(epsilon: ArrayLike, distance: ArrayLike) -> float | Floats:
     >>> f"{mean_shift_delta(1.0, 1e-1):.6e}"  # as printed, no digit would be right
     '1.230836e-25'
     """
-    return _shaped(np.exp(_mean_shift(epsilon, distance)))
+    return exponential(_mean_shift(epsilon, distance))
 
 
 def mean_shift_log_delta(epsilon: ArrayLike, distance: ArrayLike) -> float | Floats:
@@ -60,7 +60,8 @@ def mean_shift_log_delta(epsilon: ArrayLike, distance: ArrayLike) -> float | Flo
     >>> f"{mean_shift_log_delta(1.0, 1e-3):.6f}"
     '-500021.142207'
     """
-    return _shaped(_mean_shift(epsilon, distance))
+    values = _mean_shift(epsilon, distance)
+    return shaped(values.ravel(), values.shape)
 
 
 def mean_shift_tail(epsilon: Floats, distance: float, *, complement: bool) -> tuple[Floats, Floats, Floats]:
@@ -102,7 +103,7 @@ def _mean_shift(epsilon: ArrayLike, distance: ArrayLike) -> Floats:
 
 
 def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
-    """log of Φ(−a) − e^ε Φ(−b) = φ(a) [R(a) − R(b)]: a, b = x ∓ μ/2, x = ε/μ ≥ 0, Mills' ratio R = (1 − Φ)/φ."""
+    """Return log(Φ(−a) − e^ε Φ(−b)) = log φ(a) [R(a) − R(b)]: a, b = x ∓ μ/2, x = ε/μ ≥ 0, R = (1 − Φ)/φ is Mills'."""
     a, b = x - 0.5 * mu, x + 0.5 * mu
     y = x[..., None] + 0.5 * mu[..., None] * _NODES
     # R(a) − R(b) = ∫ₐᵇ −R', relative to R(a); for μ ≤ 1
@@ -119,7 +120,3 @@ def _mills(x: Floats) -> Floats:
 def _mills_descent(x: Floats) -> Floats:
     """−R'(x) = 1 − x R(x); from its asymptotic series if the difference would round to nothing."""
     return np.where(x < 1e3, 1.0 - x * _mills(x), (1.0 - 3.0 / x**2) / x**2)
-
-
-def _shaped(values: Floats) -> float | Floats:
-    return float(values) if values.ndim == 0 else values

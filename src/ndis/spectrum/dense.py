@@ -35,7 +35,7 @@ from numpy.linalg import LinAlgError
 from ndis._balls import Ball, cholesky
 from ndis._validate import Floats
 from ndis.errors import ParameterError
-from ndis.spectrum.directions import Directions
+from ndis.spectrum.invariants import Directions
 from ndis.spectrum.verified_eigen import Diagonal, diagonalise
 
 __all__ = ["Rational", "independent_rows", "rational", "restrict", "whiten_in_balls"]
@@ -114,11 +114,11 @@ def whiten_in_balls(shift: Rational, difference: Rational, sigma_q: Rational, bi
 def _rotated(w: Any, delta: Any, sigma: Any, shift: Any, bits: int) -> Diagonal | None:
     """Return the diagonal form by a Cholesky factor and rotations in balls: slow, but it needs no good W."""
     wt = w.transpose()
-    factor = _cholesky(wt * sigma * w)
+    factor = cholesky((wt * sigma * w).tolist(), _indefinite)
     if factor is None:
         return None
-    half = _solve_lower(factor, wt * delta * w)
-    a, m = _solve_lower(factor, half.transpose()), _solve_lower(factor, wt * shift)
+    lower = arb_mat(factor)
+    a, m = lower.solve(lower.solve(wt * delta * w).transpose()), lower.solve(wt * shift)
     table, vector = _symmetric(a), [row[0] for row in m.tolist()]
     _rotate(table, vector, bits)
     d = len(table)
@@ -145,16 +145,6 @@ def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
     except LinAlgError:
         v = np.eye(d)
     return [[arb(scale[i]) * arb(float(v[i, j])) for j in range(d)] for i in range(d)]
-
-
-def _cholesky(matrix: Any) -> list[list[Ball]] | None:
-    """Rows of the lower factor of a positive definite ball matrix; None if a pivot is not certainly positive."""
-    return cholesky(matrix.tolist(), _indefinite)
-
-
-def _solve_lower(factor: list[list[Ball]], right: Any) -> Any:
-    """Return L⁻¹ B."""
-    return arb_mat(factor).solve(right)
 
 
 def _indefinite() -> ParameterError:
@@ -188,13 +178,10 @@ def _rotate(a: list[list[Ball]], m: list[Ball], bits: int) -> None:
             tangent = -tangent if theta < 0 else tangent
             cosine = 1 / (1 + tangent * tangent).sqrt()  # every tangent gives an exact rotation
             sine = tangent * cosine
-            for k in range(d):
-                a[k][i], a[k][j] = cosine * a[k][i] - sine * a[k][j], sine * a[k][i] + cosine * a[k][j]
-            a[i], a[j] = (
-                [cosine * p - sine * q for p, q in zip(a[i], a[j], strict=True)],
-                [sine * p + cosine * q for p, q in zip(a[i], a[j], strict=True)],
-            )
-            m[i], m[j] = cosine * m[i] - sine * m[j], sine * m[i] + cosine * m[j]
+            for row in (*a, m):
+                row[i], row[j] = cosine * row[i] - sine * row[j], sine * row[i] + cosine * row[j]
+            turned = [(cosine * p - sine * q, sine * p + cosine * q) for p, q in zip(a[i], a[j], strict=True)]
+            a[i], a[j] = map(list, zip(*turned, strict=True))
 
 
 def _clusters(diagonal: Diagonal, null: int, shift_inside: bool) -> Directions | None:

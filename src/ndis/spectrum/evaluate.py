@@ -20,16 +20,7 @@ from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, derivatives, 
 from ndis.spectrum.invariants import Invariants
 from ndis.spectrum.loss import LogMoment
 
-__all__ = [
-    "Spectrum",
-    "contour_tail",
-    "excess_over",
-    "log_delta_at",
-    "quantile",
-    "smallest_epsilon",
-    "spectrum",
-    "type_two_error",
-]
+__all__ = ["contour_tail", "excess_over", "log_delta_at", "quantile", "smallest_epsilon", "spectrum", "type_two_error"]
 
 _LOG_HALF = math.log(0.5)
 _TOLERANCE = 1e-11  # relative to 1 + |log I|; no number with a larger error is returned
@@ -113,10 +104,8 @@ def spectrum(pair: Invariants, epsilon: Floats, *, complement: bool = True) -> S
         doubt = 0.0 if form.constant else form.edge_error * (math.fabs(form.edge[0]) + np.abs(epsilon))
         none, all_of_it = (gap <= -doubt) & (form.side <= 0), (gap >= doubt) & (form.side >= 0) & (epsilon < 0)
         out.log_delta[none], out.log_complement[none] = -np.inf, 0.0
-        out.log_delta[all_of_it], out.log_complement[all_of_it] = (
-            log_one_minus_exp(epsilon[all_of_it]),
-            epsilon[all_of_it],
-        )
+        out.log_complement[all_of_it] = epsilon[all_of_it]
+        out.log_delta[all_of_it] = log_one_minus_exp(epsilon[all_of_it])
         out.derivative[all_of_it] = 1.0
         known = none | all_of_it
     todo = np.flatnonzero(~known)
@@ -232,21 +221,15 @@ def _tail_at(form: LogMoment, x: float, gap: float | None, kind: int) -> tuple[f
     if gap is None or not math.fabs(gap) <= 0.25 * math.fabs(form.mean - x):
         value, slope, error = contour_tail(form, np.array([x]), kind)
     else:
-        first, size = np.zeros(1, dtype=np.int64), form.t.size
-        groups = (form.t, form.ratio, form.nu, form.q)
-        value, slope, error = evaluate(np.array([gap]), first, first + size, groups, np.ones(1, dtype=np.bool_), kind)
+        about_edge = np.array([gap]), np.ones(1, dtype=np.bool_)
+        value, slope, error = evaluate_form(form, np.array([x]), kind, about_edge)
         if not np.isfinite(value[0]):
             raise PrecisionError(f"the tail at a distance of {gap!r} from the end of the support was not reached")
     return float(value[0]), float(slope[0]), float(error[0])
 
 
-def quantile(form: LogMoment, probability: float, *, upper: bool = False) -> float:
-    """x with CDF(x) = probability, or SF(x) if `upper`; see `quantile_from_end`."""
-    return quantile_from_end(form, probability, upper=upper)[0]
-
-
-def quantile_from_end(form: LogMoment, probability: float, *, upper: bool) -> tuple[float, float | None]:
-    """The quantile x, and edge − x if it was solved for from the end of the support.
+def quantile(form: LogMoment, probability: float, *, upper: bool) -> tuple[float, float | None]:
+    """x with CDF(x) = probability, or SF(x) if `upper`, and edge − x if it was solved for from the end of the support.
 
     It takes safeguarded Newton steps in the logarithm of the smaller tail. For a variable bounded on one side the
     unknown is the logarithm of the distance from that end, unless the end is far off.
@@ -290,7 +273,7 @@ def type_two_error(pair: Invariants, alpha: float) -> float:
     form, other = pair.form, pair.reversed().form
     if form.constant:
         return 1.0 - alpha
-    threshold, gap = quantile_from_end(form, alpha, upper=False)
+    threshold, gap = quantile(form, alpha, upper=False)
     # under Q the loss −L has the same end as L, and the distance to that end has more digits than the threshold
     value, _, _ = _tail_at(other, -threshold, None if gap is None else -gap, CDF)
     return math.exp(value)

@@ -7,13 +7,20 @@ and the subtraction would lose the digits.
 
 from __future__ import annotations
 
-from typing import Protocol, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
 
+from flint import arb
+
+from ndis._balls import Ball
+from ndis._formulas import reverse
 from ndis._validate import Floats
-from ndis.spectrum.loss import LogMoment
-from ndis.spectrum.origins import Origin
 
-__all__ = ["LEAST_SHIFT", "Invariants"]
+if TYPE_CHECKING:
+    from ndis.spectrum.loss import LogMoment
+    from ndis.spectrum.origins import Origin
+
+__all__ = ["LEAST_SHIFT", "Direction", "Directions", "Invariants", "reverse_direction"]
 
 LEAST_SHIFT = 1e-140  # a smaller shift has no square among the floats
 
@@ -43,3 +50,52 @@ class Invariants(Protocol):
 
     def loss_supremum(self) -> float:
         """Return the least upper bound of the loss."""
+
+
+Direction = tuple[Ball, Ball, int]  # t, m² of one copy, copies
+
+
+@dataclass(frozen=True)
+class Directions:
+    """A certificate starts from these: the invariants (t, m²) of a pair as balls.
+
+    `curved` lists the directions with t ≠ 0 as (t, m² of one copy, copies); `flat` is the total m² of the others.
+    """
+
+    curved: list[Direction]
+    flat: Ball
+    mutually_singular: bool = False
+
+    @property
+    def side(self) -> int:
+        """−1 if the loss is bounded above (every t < 0), +1 if it is bounded below (every t > 0), else 0.
+
+        Ask only if the loss is not constant.
+        """
+        if self.flat != 0:
+            return 0
+        return -int(all(t < 0 for t, _, _ in self.curved)) + int(all(t > 0 for t, _, _ in self.curved))
+
+    def edge(self) -> Ball:
+        """Σ n [ −½ log(1+t) − m²/(2t) ], the end of the support of a loss that is bounded on one side."""
+        total = arb(0)
+        for t, m2, n in self.curved:
+            total -= n * ((1 + t).log() + m2 / t) / 2
+        return total
+
+    def log_moment(self, s: Ball) -> Ball | None:
+        """K(s) at a real s > 0 (def:log-moment); None if K is infinite there or if the ball touches the pole."""
+        both = s * (1 + s) / 2
+        total = self.flat * both
+        for t, m2, n in self.curved:
+            slack = 1 - s * t
+            if not slack > 0:
+                return None
+            total += n * (m2 * both / slack - (s * (1 + t).log() + slack.log()) / 2)
+        return total
+
+
+def reverse_direction(direction: Direction) -> Direction:
+    """Return the same direction for the reversed pair."""
+    t, m2, n = direction
+    return (*reverse(t, m2), n)

@@ -19,26 +19,11 @@ from flint import arb, fmpq
 from numpy.typing import NDArray
 
 from ndis._balls import Ball, climb, exact_ball
-from ndis._rounding import away_from_zero
+from ndis._exact import away_from_zero
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls
-from ndis.spectrum.directions import Direction, Directions, reverse_direction
-
-__all__ = [
-    "EXACT_SIZE",
-    "DenseOrigin",
-    "DiagonalOrigin",
-    "ExcessOrigin",
-    "LowRankOrigin",
-    "MatrixOrigin",
-    "Origin",
-    "RatioOrigin",
-    "Rounded",
-    "enclose",
-    "exact_edge",
-    "frozen",
-]
+from ndis.spectrum.invariants import Direction, Directions, reverse_direction
 
 _EDGE_BITS = (192, 448, 1024, 2400)
 _ROUNDING_BITS = (160, 320, 640, 1280)

@@ -19,7 +19,6 @@ __all__ = [
     "invariants_of_moments",
     "scaling",
     "semidefinite_spectrum",
-    "whiten",
 ]
 
 _SMALL = 24  # up to this size a rank-deficient factor is examined exactly
@@ -104,9 +103,7 @@ def invariants_of_low_rank(origin: LowRankOrigin, cholesky_q: Floats | None) -> 
         return exact
     t, ratio, m, n = floats.t, floats.ratio, floats.shift, np.ones(floats.t.size)
     if d > t.size:  # the other directions, on which the laws agree
-        t, ratio, m, n = (
-            np.append(a, v) for a, v in ((t, 0.0), (ratio, 1.0), (m, 0.0), (n, float(d - t.size)))
-        )
+        t, ratio, m, n = (np.append(a, v) for a, v in ((t, 0.0), (ratio, 1.0), (m, 0.0), (n, float(d - t.size))))
     return Rounded(t, ratio, m, n, error=floats.error)
 
 

@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ndis._balls import outward
+from ndis._groups import other_order
 from ndis._validate import as_count, as_not_negative
 from ndis.errors import ParameterError
-from ndis.pair import GaussianPair
+from ndis.pair import LEAST_SHIFT, GaussianPair
 
-__all__ = ["DominatingPairs", "LoewnerEnvelope", "RankOneEnvelope", "as_envelope", "as_loewner", "pieces_of"]
+__all__ = ["DominatingPairs", "LoewnerEnvelope", "RankOneEnvelope", "as_envelope", "as_loewner", "mean_envelope"]
 
 _UP = 1.0 + 2.0**-48  # past the rounding of a few operations
+LARGEST = 1e60  # if a shift or a ratio is beyond it, δ counts as 1
 
 
 @dataclass(frozen=True)
@@ -139,13 +143,27 @@ class DominatingPairs:
         for piece in self.pieces:
             if not isinstance(piece, DominatingPairs) or piece.pieces:
                 raise ParameterError("pieces", "be DominatingPairs values without pieces", type(piece).__name__)
-        if not isinstance(self.remove, GaussianPair):
-            raise ParameterError("remove", "be a GaussianPair", type(self.remove).__name__)
-        add: object = self.add
-        if add is None:
-            object.__setattr__(self, "add", self.remove.reversed())
-        elif not isinstance(add, GaussianPair):
-            raise ParameterError("add", "be a GaussianPair", type(add).__name__)
+        object.__setattr__(self, "add", other_order(self.remove, self.add))
+
+
+def mean_envelope(sensitivity: Any, noise_variance: Any) -> DominatingPairs:
+    """Return the pair that dominates all neighbours whose means are at most `sensitivity` apart; both are balls.
+
+    The release is the mean plus noise of variance v. Its covariance is vI whatever the data are, so one pair dominates:
+    a shift of sensitivity/√v (thm:mean-shift).
+
+    >>> from flint import arb
+    >>> mean_envelope(arb(1), arb(4)).add.shift
+    array([0.5])
+    """
+    pair = GaussianPair.from_ratios(1.0, shift=mean_shift(sensitivity, noise_variance))
+    return DominatingPairs(pair, pair)
+
+
+def mean_shift(sensitivity: Any, noise_variance: Any) -> float:
+    """Return the whitened shift sensitivity/√v, rounded up; both arguments are balls."""
+    shift = outward(sensitivity / noise_variance.sqrt()).upper
+    return max(shift, LEAST_SHIFT) if shift <= LARGEST else LARGEST
 
 
 Envelope = LoewnerEnvelope | RankOneEnvelope | DominatingPairs

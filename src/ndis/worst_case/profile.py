@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ndis._validate import Adjacency, Floats
+from ndis._validate import Adjacency, Floats, as_choice
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.profile import Order, PrivacyProfile
 from ndis.spectrum.bounds import renyi_log_bound
@@ -41,9 +41,7 @@ _SHARES = (0.9, *(2.0 ** (-k / 2) for k in range(1, 31)))  # b² tried
 
 def as_bound(value: Any) -> Bound:
     """Check that a value is one of the three bounds, and return it."""
-    if value not in BOUNDS:
-        raise ParameterError("bound", "be 'exact', 'renyi' or 'paper'", repr(value))
-    return value  # type: ignore[no-any-return]
+    return as_choice("bound", value, BOUNDS)  # type: ignore[no-any-return]
 
 
 def worst_log_delta(envelope: Envelope, epsilon: float, bound: Bound) -> float:
@@ -125,25 +123,21 @@ class EnvelopeProfile(PrivacyProfile):
         super().__init__(remove, add, **options)
         object.__setattr__(self, "envelope", envelope)
 
-    def _own(self) -> bool:
-        """True if the worst case over the envelope is the answer, False if the dominating pair is."""
-        return not self.failure_probability
-
     def _log_delta(self, order: Order, epsilon: Floats, floor: float) -> Floats:
-        if not self._own():
+        if self.failure_probability:  # then the dominating pair is the answer
             return super()._log_delta(order, epsilon, floor)
         return np.array([worst_log_delta(self.envelope, x, "exact") for x in epsilon.tolist()])
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
         """The upper end holds for all neighbours. The lower end is attained inside the envelope, or is 0."""
-        if not self._own():
+        if self.failure_probability:
             return super()._certify(order, epsilon, relative_width)
         if isinstance(self.envelope, RankOneEnvelope):
             return certified_rank_one(self.envelope, epsilon, relative_width=relative_width)
         return Enclosure(0.0, certified_worst_delta(self.envelope, epsilon, "exact")[0])
 
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
-        if not self._own():
+        if self.failure_probability:
             return super()._smallest_epsilon(target, choice, guess)
         goal = math.log(target)
 

@@ -53,20 +53,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._rounding import up
+from ndis._exact import up
 from ndis._validate import Floats
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.batch import log_delta_batch
-from ndis.worst_case.envelopes import RankOneEnvelope
+from ndis.worst_case.envelopes import LARGEST, RankOneEnvelope
 
 Mask = NDArray[np.bool_]
 
 __all__ = ["Leaf", "RankOneSearch", "certified_rank_one", "rank_one_search"]
 
 _UP = 1.0 + 2.0**-46  # past the rounding of a few operations
-_LARGEST = 1e60  # if Δ is beyond it, δ is taken to be 1
 _WIDEST = 2.0**50  # if T is beyond it, δ counts as 1 too: 1 ± |t| runs out of digits
 _LEAST = 2.0**-400  # the least |t| of a cell that is not a point at 0
 _MIX = tuple(2.0**-k for k in range(1, 21))  # b² tried for cells that touch t = 0
@@ -146,6 +145,7 @@ def rank_one_search(
     return RankOneSearch(lower, worst, tuple(leaves))
 
 
+@lru_cache(maxsize=64)  # a calibration asks again for the point it ends on, and so does the mechanism made from it
 def certified_rank_one(
     envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, relative_width: float = 1e-10
 ) -> Enclosure:
@@ -157,11 +157,6 @@ def certified_rank_one(
     >>> 1.219115e-05 < box.lower <= box.upper < 1.219116e-05
     True
     """
-    return _certified(envelope, float(epsilon), tolerance, relative_width)
-
-
-@lru_cache(maxsize=64)  # a calibration asks again for the point it ends on, and so does the mechanism made from it
-def _certified(envelope: RankOneEnvelope, epsilon: float, tolerance: float, relative_width: float) -> Enclosure:
     search = rank_one_search(envelope, epsilon, tolerance=tolerance)
     upper = 0.0
     for leaf in search.leaves:
@@ -197,7 +192,7 @@ def _roots(envelope: RankOneEnvelope) -> _Cells | None:
     rows = []
     for piece in envelope.pieces or (envelope,):
         most, T = piece.shift_bound, piece.ratio_bound
-        if not (most <= _LARGEST and T <= _WIDEST):
+        if not (most <= LARGEST and T <= _WIDEST):
             return None
         if T == 0:
             rows.append((most, 1.0, 0.0, 0.0, 0.0, 0.0))

@@ -18,15 +18,15 @@ import math
 from flint import arb
 
 from ndis._balls import climb, outward
+from ndis._formulas import chernoff_factor_ball
 from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.bounds import best_exponent
 from ndis.spectrum.origins import enclose
-from ndis.worst_case.envelopes import DominatingPairs, Envelope, RankOneEnvelope, pieces_of
+from ndis.worst_case.envelopes import LARGEST, DominatingPairs, Envelope, RankOneEnvelope, pieces_of
 
 __all__ = ["certified_renyi", "extreme_pairs", "renyi_log_delta"]
 
-_LARGEST = 1e60  # if Δ or a ratio is beyond it, δ counts as 1
 _BITS = (128, 256, 512, 1024)
 
 
@@ -41,16 +41,16 @@ def extreme_pairs(envelope: Envelope) -> tuple[GaussianPair, GaussianPair] | Non
     """
     if isinstance(envelope, DominatingPairs):
         return envelope.remove, envelope.add
-    if not envelope.shift_bound <= _LARGEST:
+    if not envelope.shift_bound <= LARGEST:
         return None
     shift = max(envelope.shift_bound, LEAST_SHIFT) if envelope.shift_bound > 0 else 0.0
     if isinstance(envelope, RankOneEnvelope):
         T = envelope.ratio_bound
-        if not T <= _LARGEST:
+        if not T <= LARGEST:
             return None
         groups = [(math.nextafter(1.0 + T, math.inf), (1.0 - 2.0**-50) / (1.0 + T), 1)] if T > 0 else []
     else:
-        if not envelope.log_ratio_bound <= math.log(_LARGEST):
+        if not envelope.log_ratio_bound <= math.log(LARGEST):
             return None
         w, lengths = 1.0 + 2.0**-50, [(x, n) for x, n in envelope.extreme if x > 0 and n > 0]
         groups = [(math.exp(x) * w, math.exp(-x) * (2.0 - w), n) for x, n in lengths]
@@ -98,7 +98,7 @@ def _certified(pair: GaussianPair, epsilon: float, s: float) -> float:
         moment = None if directions.mutually_singular else directions.log_moment(x)
         if moment is None:
             return 1.0
-        total = moment - x * arb(epsilon) + x * x.log() - (1 + x) * (1 + x).log()
+        total = moment - x * arb(epsilon) + chernoff_factor_ball(x)
         if total.rad() < 1e-12:
             return outward(total.exp()).upper if total < 0 else 1.0
         return None if total < 1 else 1.0  # NaN counts as 1

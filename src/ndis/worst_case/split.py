@@ -34,11 +34,10 @@ from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.closed_forms import mean_shift_log_delta
-from ndis.worst_case.envelopes import LoewnerEnvelope
+from ndis.worst_case.envelopes import LARGEST, LoewnerEnvelope
 
 __all__ = ["certified_split", "split_log_delta"]
 
-_LARGEST = 1e60  # Δ and ratios beyond it count as δ = 1
 _LEAST_DELTA = 1e-290  # a smaller δ cannot be certified to many digits, because floats end there
 _SPLITS, _EXPONENTS, _ZOOMS = 161, 241, 3
 _BEYOND = 4.0  # the search looks for the split this far beyond 0 and ε
@@ -96,7 +95,7 @@ def certified_split(envelope: LoewnerEnvelope, epsilon: float) -> float:
 
 def _search(envelope: LoewnerEnvelope, epsilon: float, order: int) -> _Best | None:
     """Find the best split, exponent and path in floats, for order 1 (wide) or −1 (narrow); None if Δ is too large."""
-    if not (envelope.shift_bound <= _LARGEST and envelope.log_ratio_bound <= math.log(_LARGEST)):
+    if not (envelope.shift_bound <= LARGEST and envelope.log_ratio_bound <= math.log(LARGEST)):
         return None
     extreme = envelope.extreme
     pole = 1.0 / math.expm1(extreme[0][0]) if extreme and order > 0 else math.inf

@@ -12,9 +12,9 @@ import ndis
 from helpers.audits import CLAIM, sketch
 from helpers.pages import text_of
 from helpers.places import ROOT
-from ndis._digits import at_most
 from ndis.auditing import AuditReport, Claim, ProjectionLaw, audit
 from ndis.errors import ParameterError
+from ndis.pages.digits import at_most
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 

@@ -14,10 +14,10 @@ import pytest
 import ndis
 from helpers.audits import CLAIM
 from helpers.pages import Page
-from ndis._chart import tag
-from ndis._digits import at_least, at_most, plain
 from ndis.auditing import AuditReport, Claim, audit
 from ndis.auditing.page import render
+from ndis.pages.chart import tag
+from ndis.pages.digits import at_least, at_most, plain
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -223,7 +223,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_colours_are_told_apart_in_light_dark_and_print():
-    style = ((files("ndis") / "templates") / "page.css").read_text(encoding="utf-8")
+    style = ((files("ndis") / "pages" / "templates") / "page.css").read_text(encoding="utf-8")
     themes = [
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root \{(.*?)\}", style, re.S)
     ]

@@ -11,8 +11,8 @@ from scipy.special import ndtr
 
 from helpers.audits import CLAIM
 from helpers.pages import text_of
-from ndis._digits import few, plain
 from ndis.auditing import AuditReport, Claim, audit
+from ndis.pages.digits import few, plain
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -121,5 +121,5 @@ def test_notebooks_show_the_page_in_a_frame():
 
 
 def test_the_templates_are_part_of_the_package():
-    names = {path.name for path in (files("ndis") / "templates").iterdir()}
+    names = {path.name for path in (files("ndis") / "pages" / "templates").iterdir()}
     assert {"audit.html.jinja", "parts.html.jinja", "page.css"} <= names

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from helpers.command import fine, refused, run, values
-from ndis._npy import npy_header
 from ndis.cli.files import npz_arrays
+from ndis.data.npy import npy_header
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile

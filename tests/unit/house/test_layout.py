@@ -18,11 +18,9 @@ SOURCE = ROOT / "src"
 # An entry names a module, or a package with everything in it; the most exact entry counts.
 LAYERS = (
     ("ndis.errors", "ndis.enclosure", "ndis._version"),
-    ("ndis._validate", "ndis._balls", "ndis._json", "ndis._npy", "ndis._rounding", "ndis._text", "ndis._files"),
+    ("ndis._validate", "ndis._balls", "ndis._json", "ndis.data.npy", "ndis._exact", "ndis.pages.tables", "ndis._files"),
     ("ndis._formulas",),
-    ("ndis._digits",),
-    ("ndis._chart",),
-    ("ndis._pages",),
+    ("ndis.pages",),
     ("ndis._exact", "ndis._search"),
     ("ndis._compile",),
     ("ndis.spectrum",),

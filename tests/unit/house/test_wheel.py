@@ -29,9 +29,9 @@ def test_content(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (metadata,) = (archive.read(n).decode() for n in names if n.endswith("/METADATA"))
-    for needed in ("ndis/py.typed", "ndis/templates/audit.html.jinja", "ndis/templates/page.css"):
+    for needed in ("ndis/py.typed", "ndis/pages/templates/audit.html.jinja", "ndis/pages/templates/page.css"):
         assert needed in names
-    assert "ndis/templates/ledger.html.jinja" in names
+    assert "ndis/pages/templates/ledger.html.jinja" in names
     assert not [n for n in names if n.startswith(("tests/", "docs/", "benchmarks/")) or "__pycache__" in n]
     for line in ("Author: the ndis developers", "License-Expression: Apache-2.0", "Requires-Python: >=3.11"):
         assert line in metadata

@@ -11,7 +11,7 @@ from ndis import GaussianPair
 from ndis._balls import precision
 from ndis.spectrum.certified import _delta_ball
 from ndis.spectrum.dense import _clusters
-from ndis.spectrum.directions import Directions
+from ndis.spectrum.invariants import Directions
 from ndis.spectrum.verified_eigen import Diagonal
 
 

@@ -24,8 +24,7 @@ from ndis.accountant.laws import Complexes
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import _delta_ball
 from ndis.spectrum.contour import exponent
-from ndis.spectrum.directions import Directions
-from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.invariants import Directions, Invariants
 from ndis.spectrum.loss import half_excess_log
 from ndis.spectrum.origins import enclose
 

@@ -19,8 +19,7 @@ from ndis.accountant.laws import BallLaw, geometric, product, sampled_view
 from ndis.accountant.laws.mellin import MellinMoment
 from ndis.accountant.laws.mellin_balls import MellinStep
 from ndis.accountant.laws.plain import ExactPair, PlainBalls, delta_of_pair, log_ratio_range
-from ndis.spectrum.directions import Directions, reverse_direction
-from ndis.spectrum.invariants import Invariants
+from ndis.spectrum.invariants import Directions, Invariants, reverse_direction
 
 __all__ = ["SampledPair"]
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._digits import several
 from ndis._validate import Floats
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_rows
+from ndis.pages.digits import several
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema

@@ -14,12 +14,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._digits import plain, several
 from ndis._validate import Adjacency, as_floats, as_scalar, as_size, as_vector
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
+from ndis.pages.digits import plain, several
 
 __all__ = [
     "AddAdversarial",

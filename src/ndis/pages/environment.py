@@ -14,8 +14,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ndis._chart import tag
-from ndis._digits import at_least, at_most, equation, plain, several, unbroken
+from ndis.pages.chart import tag
+from ndis.pages.digits import at_least, at_most, equation, plain, several, unbroken
 
 __all__ = ["framed", "minute", "number", "render", "sentence"]
 
@@ -28,7 +28,7 @@ def render(template: str, **values: Any) -> str:
 @functools.cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("ndis"),
+        loader=PackageLoader("ndis.pages"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from ndis._digits import plain, superscript
+from ndis.pages.digits import plain, superscript
 
 __all__ = ["chart", "tag"]
 

@@ -6,19 +6,6 @@ import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = [
-    "MINUS",
-    "at_least",
-    "at_most",
-    "equation",
-    "few",
-    "plain",
-    "several",
-    "subscript",
-    "superscript",
-    "unbroken",
-]
-
 MINUS = "\u2212"  # as wide as a plus sign
 _SPACE = "\u00a0"  # no line ends at this space
 
@@ -132,13 +119,11 @@ def _write(value: Decimal) -> str:
     if value == 0:
         return "0"
     power = value.adjusted()
-    if -4 <= power < 6:
-        text = f"{value:f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    mantissa = f"{value.scaleb(-power):f}"
-    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    short = -4 <= power < 6
+    text = f"{value if short else value.scaleb(-power):f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
     ten = f"10{superscript(power)}"
-    return ten if mantissa == "1" else f"{mantissa} × {ten}"
+    return text if short else ten if text == "1" else f"{text} × {ten}"
 
 
 def _not_finite(x: float) -> str:
