@@ -19,6 +19,7 @@ from ndis.cli import audit, dpsgd, ledger, regress, schema, sketch, spectrum
 from ndis.cli.options import Commands
 from ndis.cli.output import place_of
 from ndis.errors import NdisError, ParameterError, PrecisionError
+from ndis.pages.tables import printable
 
 __all__ = ["app", "main"]
 
@@ -60,7 +61,7 @@ class _App(Commands):
         except Exception as error:  # noqa: BLE001 - no error may look like a verdict, or show its message
             status, message = INTERNAL, f"internal error, {place_of(error)}; no verdict"
         if message:
-            click.echo("ndis: " + " ".join(message.split()), err=True)
+            click.echo("ndis: " + printable(" ".join(message.split())), err=True)
         sys.exit(status)
 
 

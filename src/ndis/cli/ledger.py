@@ -14,6 +14,7 @@ from ndis.cli.options import ADJACENCY, JSON, Commands, argument, choice, comman
 from ndis.cli.output import print_values
 from ndis.cli.sketch import sketch_mechanism
 from ndis.errors import ParameterError
+from ndis.pages.tables import printable
 
 __all__ = ["ledger"]
 
@@ -47,7 +48,7 @@ def create(path: Path, plan: Path | None, adjacency: Any, **public: Any) -> None
     slots = None if plan is None else _read_plan(plan, adjacency)
     made = Ledger.create(path, plan=slots, adjacency=adjacency, **public)
     budget = f"epsilon = {made.target_epsilon:g}, delta = {made.target_delta:g}"
-    click.echo(f"{made.kind} ledger for {made.data_name!r} with {budget}: {path}")
+    click.echo(f"{made.kind} ledger for {made.data_name!r} with {budget}: {printable(str(path))}")
 
 
 @command(_LEDGER, JSON)

@@ -109,7 +109,7 @@ class PrivateEstimator:
         """Return private rows in memory as the release engine reads them; set the number and names of features."""
         schema = self._schema()
         in_memory_only("X", X)
-        return private_rows(self, X) if schema is None else self._encoded(schema, X, target=False).arrays()[0]
+        return private_rows(self, X) if schema is None else self._encoded(schema, X, target=False).held()
 
     def _fitted_records(self, X: Any, y: Any, read: Callable[[Any, Any], Any] = private_targets) -> tuple[Any, Any]:
         """Return private rows and targets in memory; without a schema `read` reads the targets.

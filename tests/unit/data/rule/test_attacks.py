@@ -19,6 +19,7 @@ import pytest
 import scipy.sparse
 
 import ndis
+import ndis.data.files
 from ndis import Schema
 from ndis.data import open_table
 from ndis.data.cells import text_of
@@ -28,6 +29,7 @@ from ndis.data.schema import Date
 from ndis.data.schema.changed import CORNER, changed_rows
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
+from ndis.models.records import column_of_cells
 
 D = 12
 BOX = Schema({f"c{i}": (-1.0, 1.0) for i in range(D)}, row_norm_bound=2.0)
@@ -335,3 +337,47 @@ def test_the_order_of_bytes_changes_no_date() -> None:
     days_of = Schema({"a": Date(dt.date(2000, 1, 1), dt.date(2040, 1, 1))})
     cells = np.array([["2020-01-01"], ["NaT"]], dtype="M8[us]")
     assert rows_of(cells, days_of).tobytes() == rows_of(cells.astype(">M8[us]"), days_of).tobytes()
+
+
+@pytest.mark.parametrize("full", [pa.ArrowCapacityError, MemoryError])
+def test_a_batch_of_text_that_does_not_fit_is_read_in_smaller_ones(
+    full: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow refused more than 2 GiB of different texts in a batch: 40 long texts and one record of 5 bytes."""
+    read = pq.ParquetFile.iter_batches
+
+    def limited(file: Any, *, batch_size: int, **how: Any) -> Any:
+        for i, batch in enumerate(read(file, batch_size=batch_size, **how)):
+            if i == 1 and batch_size > 2:
+                raise full("array cannot contain more than 2147483646 bytes")
+            yield batch
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", limited)
+    monkeypatch.setattr(ndis.data.files, "rows_per_read", lambda width: 70)
+    table = pa.table({"a": pa.array(range(200)), "b": pa.array(map(str, range(200))).dictionary_encode()})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=150)
+    schema = Schema({"a": (0, 200), "b": [str(i) for i in range(200)]})
+    assert rows_of(tmp_path / "a.parquet", schema).tobytes() == rows_of(table, schema).tobytes()
+
+
+def test_opening_npy_files_leaves_the_filters_of_warnings_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that opened files restored the filters in the wrong order, and all warnings stayed off."""
+    np.save(tmp_path / "x.npy", np.ones((3, 2)))
+    monkeypatch.setattr(warnings, "catch_warnings", None)
+    assert rows_of(tmp_path / "x.npy").shape == (3, 2)
+    old = (tmp_path / "x.npy").read_bytes().replace(b"(3, 2), }  ", b"(3L, 2L), }")  # as Python 2 wrote it
+    (tmp_path / "x.npy").write_bytes(old)
+    assert b"3L" in old
+    assert rows_of(tmp_path / "x.npy").shape == (3, 2)
+
+
+@pytest.mark.parametrize("kind", ["category", "Int64", pd.ArrowDtype(pa.int64())], ids=str)
+def test_a_missing_label_changes_no_other_label(kind: Any) -> None:
+    """A null turned the labels of a category, and those of a frame of one column, into floats."""
+    one, other = (pd.Series([BIG, 7, *more], dtype=object).astype(kind) for more in ([], [None]))
+    for labels in ((one, other), (one.to_frame("y"), other.to_frame("y"))):
+        first, second = (column_of_cells(each) for each in labels)
+        assert [(type(cell), cell) for cell in first] == [(type(cell), cell) for cell in second[:2]]
+        assert first.dtype == second.dtype
