@@ -147,4 +147,4 @@ def _check_size(name: str, content: bytes, most: int) -> None:
                 size = npy_header(file).size if item.filename.endswith(".npy") else 0
                 total += max(size, item.file_size)
     if total > most:
-        raise ParameterError(name, f"hold arrays of at most {most / 2**20:.3g} MiB in all", "larger ones")
+        raise ParameterError(name, f"hold arrays of at most {most / 2**20:.12g} MiB in all", "larger ones")

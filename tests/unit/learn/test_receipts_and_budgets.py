@@ -40,7 +40,7 @@ def test_a_fit_with_a_schema_reads_nothing_that_the_budget_does_not_cover(
     shift = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
     path = tmp_path / "small.ledger"
     ndis.Ledger.create(path, epsilon=1.1, delta=1e-6, plan={"other": (shift, 1)}, data_name="visits")
-    shift.release(3.0, ledger=path, slot="other")
+    ndis.Ledger(path).release("other", shift, 3.0)
     monkeypatch.setattr(Schema, "encode_cells", lambda *_: pytest.fail("read"))
     model = PrivateCovariance(epsilon=1.0, delta=1e-6, schema=schema, ledger=path, slot="other")
     with pytest.raises(BudgetError):
