@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from ndis.models.mean import Release
 from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process.kernels import RBF
 

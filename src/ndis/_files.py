@@ -1,28 +1,110 @@
-"""Write files so that a name holds all of the content, or nothing.
+"""Read and write the public files of the package: plans, claims, receipts, reports.
 
-Content is first written to a file or folder next to the target, whose name ends in `.ndis.part`, and then renamed. New
-files are for the user only (mode 0600, folders 0700); a file that is replaced keeps its mode. A target that is neither
-a regular file nor a new name is refused. A process that is killed may leave a part behind, which no program reads.
+JSON is read by the letter of the standard, and objects must have a known format and known keys.
+
+A file is written so that a name holds all of the content, or nothing. Content is first written to a file or folder next
+to the target, whose name ends in `.ndis.part`, and then renamed. New files are for the user only (mode 0600, folders
+0700); a file that is replaced keeps its mode. A target that is neither a regular file nor a new name is refused. A
+process that is killed may leave a part behind, which no program reads.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, NoReturn
 
 from ndis.errors import ParameterError
 
-__all__ = ["check_file", "check_new_folder", "write_file", "write_folder"]
+__all__ = [
+    "check_file", "check_format", "check_new_folder", "loads", "only_keys", "read_bytes", "read_object", "write_file",
+    "write_folder",
+]  # fmt: skip
 
 _FILE = "be a file that can be written"
 _FOLDER = "be a new folder"
 
 Name = str | os.PathLike[str]
+
+
+# ---------------------------------------------------------------------- what is read
+
+
+def loads(name: str, text: str | bytes) -> Any:
+    """Read JSON by the letter of the standard: no NaN or Infinity, no key twice."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"the constant {constant}")
+
+    def unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(items)
+        if len(result) != len(items):
+            raise ValueError("a key that appears twice")
+        return result
+
+    try:
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
+    except (TypeError, ValueError, RecursionError) as error:  # json raises these for text that is not JSON, or not text
+        raise ParameterError(name, "be valid JSON", str(error)) from error
+
+
+def only_keys(name: str, result: Any, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return `result` if it is a JSON object with all required keys and none beyond the optional ones."""
+    if not isinstance(result, dict):
+        raise ParameterError(name, "be a JSON object", f"a {type(result).__name__}")
+    missing = [key for key in required if key not in result]
+    unknown = [key for key in result if key not in required + optional]
+    if missing:
+        raise ParameterError(name, f"have the keys {', '.join(required)}", f"none called {', '.join(missing)}")
+    if unknown:
+        raise ParameterError(name, f"have only the keys {', '.join(required + optional)}", ", ".join(unknown))
+    return result
+
+
+def check_format(name: str, result: Any, tag: str, *versions: int) -> int:
+    """Return the version of a format that a JSON object says; another format or version is refused.
+
+    >>> check_format("profile", {"format": "a", "format_version": 2}, "a", 1, 2)
+    2
+    """
+    said, version = (result.get(k) if isinstance(result, dict) else None for k in ("format", "format_version"))
+    if said != tag:
+        raise ParameterError(f"format of the {name}", f"be {tag!r}", repr(said))
+    if type(version) is not int or version not in versions:
+        raise ParameterError(f"format_version of the {name}", f"be {' or '.join(map(str, versions))}", repr(version))
+    return version
+
+
+def read_object(name: str, file: Path) -> dict[str, Any]:
+    """Return the object in a TOML file (.toml) or in a JSON file."""
+    content = read_bytes(name, file)
+    if file.suffix.lower() == ".toml":
+        try:
+            return tomllib.loads(content.decode("utf-8"))
+        except (ValueError, RecursionError) as error:  # both errors of the two calls are ValueErrors
+            raise ParameterError(name, "be valid TOML", str(error) or type(error).__name__) from error
+    value = loads(name, content)
+    if not isinstance(value, dict):
+        raise ParameterError(name, "hold a JSON object", f"a {type(value).__name__}")
+    return value
+
+
+def read_bytes(name: str, file: Path) -> bytes:
+    """Return the content of a file."""
+    try:
+        return file.read_bytes()
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        raise ParameterError(name, "be readable", f"{str(file)!r}: {getattr(error, 'strerror', error)}") from error
+
+
+# ---------------------------------------------------------------------- what is written
 
 
 def write_file(path: Name, content: bytes, *, name: str = "output", new: bool = False) -> None:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._files import check_format, loads, only_keys
 from ndis._groups import Group, as_noise_multiplier, as_rate, noise_pair
-from ndis._json import check_format, loads, only_keys
 from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, Floats, as_count, as_counts, as_floats, as_one_probability, broadcasts, shaped
 from ndis._version import __version__

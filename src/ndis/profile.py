@@ -13,8 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._exact import down, up
-from ndis._groups import Choice, Group, as_noise_multiplier, as_rate, canonical, noise_pair, orders_of, total_failure
-from ndis._pair_json import profile_from_json, profile_to_json
+from ndis._groups import (
+    Choice,
+    Group,
+    as_noise_multiplier,
+    as_rate,
+    canonical,
+    noise_pair,
+    orders_of,
+    profile_from_json,
+    profile_to_json,
+    total_failure,
+)
 from ndis._search import least_type_two
 from ndis._validate import (
     Adjacency,
@@ -32,7 +42,7 @@ from ndis._validate import (
     single,
     warn_caller,
 )
-from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, evaluator, worse
+from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
@@ -430,7 +440,10 @@ class PrivacyProfile:
     @cached_property
     def _evaluators(self) -> dict[Order, Composition | OneRelease]:
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
-        return {one: evaluator([group.step(one) for group in self.groups], one) for one in orders_of("worst")}
+        if self.composed:
+            return {one: Composition([group.step(one) for group in self.groups], one) for one in orders_of("worst")}
+        (group,) = self.groups
+        return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is copied and pickled: no tables."""

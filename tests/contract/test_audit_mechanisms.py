@@ -98,7 +98,7 @@ def test_a_lone_row_attains_the_guarantee_of_a_projection():
     row = np.array([[1.0, 0.0, 0.0]])
     claim = Claim(1.0, 1e-6)
     assert not audit(claim, mechanism=exact, data=row).refuted
-    from ndis.auditing.candidates.projection import projection_neighbours
+    from ndis.auditing.candidates.mechanism import projection_neighbours
 
     (removal, _), _, _ = projection_neighbours(ProjectionLaw(100, 0.99 * exact.ridge, 1.0), row)
     assert audit(claim, pairs=[removal.profile]).refuted

@@ -15,9 +15,9 @@ import ndis
 from ndis.errors import NotPrivateWarning
 from ndis.gram import exact_gram
 from ndis.gram.sums import RecordSums
-from ndis.mechanisms.gram import noisy_gram
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import SeededBits
+from ndis.noise.gaussian import exact_symmetric
 
 ALARM = 1e-6
 RELEASES = 2000
@@ -28,9 +28,9 @@ def noise():
     rows = np.random.default_rng(4).normal(size=(300, 4))
     gram = exact_gram(rows, row_norm_bound=1.0)
     bits = SeededBits(1)
-    return np.array([noisy_gram(gram, noise_std=2.0, random_state=bits).values for _ in range(RELEASES)]) - (
-        gram.to_float()
-    )
+    return np.array(
+        [exact_symmetric(gram.exact(ridge=0), noise_std=2.0, random_state=bits).values for _ in range(RELEASES)]
+    ) - (gram.to_float())
 
 
 def test_the_noise_has_its_law(noise):
@@ -101,7 +101,10 @@ def test_the_attack_has_no_advantage_against_the_engine(what):
             drawn = [exact_normal(mean, noise_std=SCALE, random_state=bits).values[1] for _ in range(RELEASES)]
         else:
             gram = exact_gram(records(present=present)[0], row_norm_bound=1.0)
-            drawn = [noisy_gram(gram, noise_std=SCALE, random_state=bits).values[1, 1] for _ in range(RELEASES)]
+            drawn = [
+                exact_symmetric(gram.exact(ridge=0), noise_std=SCALE, random_state=bits).values[1, 1]
+                for _ in range(RELEASES)
+            ]
         passed = int(could_be_noise_alone(np.array(drawn)).sum())
         counts.append([passed, RELEASES - passed])
     assert stats.fisher_exact(counts).pvalue > ALARM
@@ -118,4 +121,6 @@ def test_low_bits_of_a_released_sum_are_fair_whatever_the_record():
 
 def test_a_seed_says_that_it_is_not_private():
     with pytest.warns(NotPrivateWarning):
-        assert not noisy_gram(exact_gram(np.eye(2), row_norm_bound=1.0), noise_std=1.0, random_state=1).private
+        assert not exact_symmetric(
+            exact_gram(np.eye(2), row_norm_bound=1.0).exact(ridge=0), noise_std=1.0, random_state=1
+        ).private

@@ -1,4 +1,4 @@
-"""δ(ε) of the releases of a profile in one order: the one place that decides how it is evaluated.
+"""Evaluate δ(ε) of several releases in one order, of which some see a sample.
 
 A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose.
 `ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if the estimate is too
@@ -26,12 +26,11 @@ from ndis.accountant.laws import Law, Release
 from ndis.accountant.laws.mean_shift import MeanShift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
-from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "Step", "certified_epsilon", "evaluator", "worse"]
+__all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "Step", "certified_epsilon", "worse"]
 
 WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
@@ -82,13 +81,6 @@ class Step:
                 f"{_LEAST_RATE:g} on are accounted"
             )
         return (MeanShift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
-
-
-def evaluator(steps: Sequence[Step], order: Order) -> Composition | OneRelease:
-    """Return what evaluates the releases of one order: log_delta, certify and smallest_epsilon."""
-    if len(steps) > 1 or steps[0].count > 1:
-        return Composition(steps, order)
-    return OneRelease(steps[0].pair, steps[0].rates, order)
 
 
 class Composition:

@@ -11,7 +11,6 @@
 from ndis.auditing.audit import audit
 from ndis.auditing.candidates.edits import DataSet
 from ndis.auditing.candidates.pairs import PairBatch
-from ndis.auditing.candidates.projection import ProjectionLaw
 from ndis.auditing.candidates.rules import (
     AddAdversarial,
     AddRandom,
@@ -25,6 +24,7 @@ from ndis.auditing.claim import Claim, Proof
 from ndis.auditing.report import AuditReport
 from ndis.auditing.sensitivity import check_sensitivity
 from ndis.auditing.witness import DrawnCurve, Witness
+from ndis.mechanisms.sketch_law import ProjectionLaw
 
 __all__ = [
     "AddAdversarial",

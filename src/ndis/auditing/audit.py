@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from ndis.auditing.candidates import counter, edits
+from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet, as_data_set
 from ndis.auditing.candidates.laws import Algorithm
@@ -99,7 +99,7 @@ def audit(
     kind, value = chosen[0], sources[chosen[0]]
     table = None if data is None else as_data_set(data)
     rows = None
-    if search.stated and table is None:
+    if table is None and search is not _REMOVALS and search.stated:
         raise ParameterError(" and ".join(search.stated), "come with data", "none")
     if pairs is not None:
         if table is not None or workers != 1:
@@ -116,8 +116,7 @@ def audit(
     if tried == 0:
         rule = "be at least one" if pairs is not None else "lead to at least one pair of neighbours"
         raise ParameterError(kind, rule, "none")
-    with counter(progress, "certificates") as advance:
-        judgement = judge(ranked, progress=advance)
+    judgement = judge(ranked, progress=progress)
     refuted, witness = judgement.refuted, judgement.witness
     proof = None if mechanism is None else prove(mechanism, claim)
     notes = (*judgement.notes, *candidates.notes, *((_DISAGREE,) if refuted and proof is not None else ()))

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ndis._json import only_keys
+from ndis._files import only_keys
 from ndis._validate import Adjacency, as_adjacency, as_scalar, as_vector
 from ndis.errors import ParameterError
 

@@ -26,13 +26,8 @@ __all__ = ["advice", "call_of", "described", "prove"]
 
 Texts = tuple[str, ...]
 _PLAIN = (bool, int, float, str, type(None))
-_IN_THE_CLAIM = (
-    "epsilon",
-    "delta",
-    "target_epsilon",
-    "target_delta",
-    "adjacency",
-)  # the claim has its own, and the page shows these
+# the claim has its own, and the page shows these
+_IN_THE_CLAIM = ("epsilon", "delta", "target_epsilon", "target_delta", "adjacency")
 _THEOREMS = {  # by the name of a class of this package
     "DPSGD": "thm:sampled-moment",
     "GaussianMechanism": "thm:mean-shift",
@@ -94,11 +89,10 @@ def _theorem(mechanism: Any, claim: Claim) -> str | None:
     theorem = _THEOREMS[kind.__name__]
     if theorem == "thm:sketch-pair" and claim.adjacency == "replace-one":
         return "thm:sketch-replace-one"
-    if isinstance(mechanism, AddsNoise) and isinstance(
-        as_envelope(mechanism.model.sensitivity(mechanism.noise_variance)), RankOneEnvelope
-    ):
-        return "thm:rank-one"
-    return theorem
+    if not isinstance(mechanism, AddsNoise):
+        return theorem
+    envelope = as_envelope(mechanism.model.sensitivity(mechanism.noise_variance))
+    return "thm:rank-one" if isinstance(envelope, RankOneEnvelope) else theorem
 
 
 def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
@@ -180,28 +174,28 @@ def _calibrated(mechanism: Any, claim: Claim) -> str | None:
     """Return the noise that makes the claim true for all neighbours, if calibration finds it."""
     law = as_projection(mechanism)
     true = "the claim is then true for all neighbours;"
-    public: dict[str, Any]
     try:
-        budgets = [budget(*point) for point in claim.points]  # no noise is enough for δ = 0
+        # no noise is enough for δ = 0, which `budget` refuses
+        budgets: list[Any] = [dict(zip(("epsilon", "delta"), budget(*point), strict=True)) for point in claim.points]
         if law is not None:
-            ridge = at_most(max(smallest_ridge(law, e, d) for e, d in budgets))
+            ridge = at_most(max(smallest_ridge(law, **one) for one in budgets))
             old = plain(law.ridge)
             return f"raise the ridge from {old} to {ridge}: {true} RandomProjection.calibrated finds this ridge"
         if isinstance(mechanism, GaussianMechanism):
-            public = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency", "covariance")}
-            runs = [GaussianMechanism.calibrated(epsilon=e, delta=d, **public) for e, d in budgets]
-            old, noise = plain(mechanism.noise_std), at_most(max(run.noise_std for run in runs))
+            public: Any = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency", "covariance")}
+            noise = at_most(max(GaussianMechanism.calibrated(**one, **public).noise_std for one in budgets))
+            old = plain(mechanism.noise_std)
             return f"raise noise_std from {old} to {noise}: {true} GaussianMechanism.calibrated finds this noise"
         if isinstance(mechanism, DPSGD) and len(mechanism.stages) == 1:
             (stage,) = mechanism.stages
             public = {"sampling_rate": stage.sampling_rate, "steps": stage.steps}
-            noise = at_most(max(DPSGD.calibrated(epsilon=e, delta=d, **public).noise_multiplier for e, d in budgets))
+            noise = at_most(max(DPSGD.calibrated(**one, **public).noise_multiplier for one in budgets))
             return (
                 f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {noise}, rounded up: with the "
                 f"same sampling rate and steps {true} DPSGD.calibrated finds this noise"
             )
     except NdisError:
-        return None
+        pass
     return None
 
 
@@ -232,8 +226,8 @@ def described(mechanism: Any) -> str:
     >>> described(DPSGD(noise_multiplier=1.1, sampling_rate=0.01, steps=100))
     'DPSGD with noise_multiplier = 1.1, sampling_rate = 0.01, steps = 100'
     """
-    own = {name: value for name, value in _parameters(mechanism).items() if name not in _IN_THE_CLAIM}
-    words = ", ".join(f"{name} = {_words(value)}" for name, value in own.items() if not _is_nothing(value))
+    own = {name: _words(value) for name, value in _parameters(mechanism).items() if name not in _IN_THE_CLAIM}
+    words = ", ".join(f"{name} = {text}" for name, text in own.items() if text not in ("None", "()"))
     return type(mechanism).__name__ + (f" with {words}" if words else "")
 
 
@@ -264,10 +258,6 @@ def _fields(item: Any) -> dict[str, Any]:
     if callable(getattr(item, "arguments", None)):
         return dict(item.arguments())
     return {field.name: getattr(item, field.name) for field in fields(item) if field.init}
-
-
-def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, tuple) and not value)
 
 
 def _is_plain(value: Any) -> bool:

@@ -11,24 +11,147 @@ from __future__ import annotations
 import heapq
 import math
 import pickle
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from ndis.auditing.candidates import Candidate, Tested, log_excess, screen
-from ndis.auditing.witness import Side, Witness, best_event
+from ndis.auditing.claim import Claim
+from ndis.auditing.witness import SIDES, Side, Witness, best_event
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.profile import PrivacyProfile
 from ndis.spectrum import certified
 
-__all__ = ["Judgement", "enclose", "exceeds", "judge", "largest_refuted_epsilon", "shortlist"]
+__all__ = ["SCREEN_MARGIN", "Candidate", "Candidates", "Tested", "both_orders", "counter", "exceeds", "judge", "screen"]
 
+# The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
+SCREEN_MARGIN = 1e-10
 _KEPT = 64  # candidates clearly below the claim that are kept, only for the report
 _WIDTHS = (1e-12, 1e-8, 1e-3)  # relative widths of a certificate, tried in this order; the first that succeeds counts
 _COMPOSED_WIDTHS = (1e-9, 1e-6, 1e-3)  # the same for compositions of sampled releases
 _NARROW = 1e-14  # the last relative width at which a sampled release is compared with a claim
 _FIRST_STEP, _LAST_STEP = 2.0**-33, 0.5  # relative steps of ε; nearer to the edge certificates take seconds
 _MOST_PAIRS = 4  # the number of worst pairs that are asked for the largest ε refuted
+
+
+# ---------------------------------------------------------------------- candidates
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A candidate has a float value, `log_delta`, and a `slack`: the true log δ lies below their sum.
+
+    `make` returns the profile with its exact inputs. `bar` maps the claimed δ to the δ that the pair must exceed for a
+    conviction. `confirm` raises an error if the laws are not the same when they are computed again.
+    """
+
+    neighbours: str
+    order: str
+    make: Callable[[], PrivacyProfile]
+    side: Side
+    epsilon: float
+    delta: float
+    log_delta: float
+    slack: float
+    bar: Callable[[float], float] = float
+    confirm: Callable[[], None] | None = None
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The judge certifies the largest rank first."""
+        return log_excess(self.log_delta, self.delta), self.log_delta
+
+    @property
+    def above(self) -> bool:
+        """Say if the truth may lie above the claim."""
+        return not self.rank[0] + self.slack <= 0.0
+
+
+Tested = tuple[int, Iterable[Candidate]]  # the number of pairs that were tried, and their candidates that may matter
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """A producer returns the pairs that it tests, and sentences about them for the report.
+
+    Attributes
+    ----------
+    tested : iterable of Tested
+        The producer works while the judge reads it.
+    how, missing, notes : tuple of str
+        How the pairs were chosen, which ones they leave out, and what else the reader must know.
+    given_only : bool
+        True if only pairs or rows were tried that the user gave.
+    """
+
+    tested: Iterable[Tested]
+    how: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    given_only: bool = False
+
+
+def log_excess(log_delta: float, delta: float) -> float:
+    """Return log δ − log(claimed δ); any δ above 0 is infinitely far above a claim of 0."""
+    if log_delta == -math.inf:
+        return -math.inf
+    return log_delta - math.log(delta) if delta > 0.0 else math.inf
+
+
+def both_orders(neighbours: str, words: tuple[str, str], profile: PrivacyProfile, claim: Claim) -> Iterator[Candidate]:
+    """Yield a candidate for each order of a pair at each claimed point.
+
+    A probability of failure is an allowance that no pair of outputs shows. It is left out.
+    """
+    profile = replace(profile, failure_probability=0.0)
+    for side, order in zip(SIDES, words, strict=True):
+        for epsilon, delta in claim.points:
+            yield Candidate(neighbours, order, lambda: profile, side, epsilon, delta, *screen(profile, side, epsilon))
+
+
+def screen(profile: PrivacyProfile, side: Side, epsilon: float, blur: float = 0.0) -> tuple[float, float]:
+    """Return (log δ, slack) in floats: log δ(ε) lies below the sum, and the verdict never rests on it.
+
+    `blur` bounds how far the loss of the pair may be off. If floats cannot tell, the slack is infinite, and the judge
+    asks for a certificate.
+    """
+    pairs = [(group.pair(side), group.count) for group in profile.groups]
+    uncertainty = max(pair.uncertainty for pair, _ in pairs)
+    # whitening in floats moved the loss by about this much of its own size
+    moved = blur + 4.0 * uncertainty * (math.fsum(n * pair.form.mean for pair, n in pairs) + math.fabs(epsilon))
+    try:
+        value = float(profile.log_delta(epsilon, order=side))
+        if not math.isfinite(moved):
+            return value, math.inf
+        higher = value if moved == 0.0 else float(profile.log_delta(epsilon - moved, order=side))
+    except PrecisionError:
+        return -math.inf, math.inf
+    if math.isinf(value):
+        return value, math.inf if higher > value else 0.0
+    return value, SCREEN_MARGIN * (1.0 + math.fabs(value)) + 4.0 * uncertainty + max(higher - value, 0.0)
+
+
+@contextmanager
+def counter(progress: bool | None, noun: str) -> Iterator[Callable[[], None]]:
+    """Yield a function to call once for each finished piece of work. None shows a counter only on a terminal.
+
+    >>> with counter(False, "neighbours") as advance:
+    ...     advance()
+    """
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed} " + noun), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as display:
+        task = display.add_task("audit", total=None)
+        yield lambda: display.advance(task)
+
+
+# ---------------------------------------------------------------------- those that matter
 
 
 def shortlist(tested: Iterable[Tested]) -> tuple[int, list[Candidate]]:
@@ -75,7 +198,7 @@ def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -
     [True, False]
     """
     if not profile.sampled:
-        return certified.exceeds(profile.remove if side == "remove" else profile.add, epsilon, delta)
+        return certified.exceeds(profile.groups[0].pair(side), epsilon, delta)
     for width in _COMPOSED_WIDTHS[::-1] if profile.composed else (*_WIDTHS[::-1], _NARROW):
         try:
             box = profile.certify(epsilon, relative_width=width, order=side)
@@ -132,23 +255,9 @@ class Judgement:
     notes: tuple[str, ...]
 
 
-def judge(ranked: list[Candidate], *, progress: Callable[[], None]) -> Judgement:
+def judge(ranked: list[Candidate], *, progress: bool | None = None) -> Judgement:
     """Decide on all candidates, of which there is at least one; the worst comes first."""
-    worst: Candidate | None = None
-    undecided: Candidate | None = None
-    answers: dict[tuple[bytes, Side, float, float], bool | None] = {}  # equal pairs are certified once
-    for candidate in (c for c in ranked if c.above):
-        profile = candidate.make()
-        pairs = [(g.rates, g.count, pair.origins) for g in profile.groups for pair in (g.remove, g.add)]
-        key = (pickle.dumps(pairs), candidate.side, candidate.epsilon, candidate.delta)
-        if key not in answers:
-            answers[key] = _answer(candidate, profile)
-        progress()
-        if answers[key]:
-            worst = candidate
-            break
-        if answers[key] is None and undecided is None:
-            undecided = candidate
+    worst, undecided = _certified([candidate for candidate in ranked if candidate.above], progress)
     shown = worst or undecided or ranked[0]
     profile = shown.make()
     box = enclose(profile, shown.side, shown.epsilon)
@@ -177,6 +286,25 @@ def judge(ranked: list[Candidate], *, progress: Callable[[], None]) -> Judgement
     elif undecided is not None:
         notes.append("no precision tried could tell δ of the witness from the claim; this counts as not refuted")
     return Judgement(refuted, undecided is not None, witness, _epsilon_refuted(ranked, shown, refuted), tuple(notes))
+
+
+def _certified(above: list[Candidate], progress: bool | None) -> tuple[Candidate | None, Candidate | None]:
+    """Return the first candidate that certificates convict; if there is none, the first one that they leave open."""
+    undecided: Candidate | None = None
+    answers: dict[tuple[bytes, Side, float, float], bool | None] = {}  # equal pairs are certified once
+    with counter(progress, "certificates") as advance:
+        for candidate in above:
+            profile = candidate.make()
+            pairs = [(g.rates, g.count, pair.origins) for g in profile.groups for pair in (g.remove, g.add)]
+            key = (pickle.dumps(pairs), candidate.side, candidate.epsilon, candidate.delta)
+            if key not in answers:
+                answers[key] = _answer(candidate, profile)
+            advance()
+            if answers[key]:
+                return candidate, None
+            if answers[key] is None and undecided is None:
+                undecided = candidate
+    return None, undecided
 
 
 def _answer(candidate: Candidate, profile: PrivacyProfile) -> bool | None:

@@ -1,6 +1,7 @@
 """The report of an audit holds the verdict, the witness, the curve, and what was not tested, as data.
 
-Everything that the page shows is in the report, so its JSON has it too. The page only renders it.
+Everything that the page shows is in the report, so its JSON has it too. The text of the page stands in
+`audit.html.jinja`; the functions below compute what the text needs.
 """
 
 from __future__ import annotations
@@ -8,22 +9,23 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup, escape
 from numpy.typing import ArrayLike
 
-from ndis._files import write_file
-from ndis._json import check_format, loads, only_keys
+from ndis._files import check_format, loads, only_keys, write_file
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
-from ndis.auditing import page
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
-from ndis.auditing.witness import DrawnCurve, Witness, curve_of
+from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, DrawnCurve, Witness, curve_of
 from ndis.errors import ParameterError
-from ndis.pages.environment import framed
+from ndis.pages.digits import equation, few, plain, unbroken
+from ndis.pages.html import chart, framed, number, render, sentence
 from ndis.profile import PrivacyProfile
 
 __all__ = ["AuditReport"]
@@ -32,6 +34,17 @@ _FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 2
 # The types of fields by their annotations.
 _KINDS: dict[Any, type[Any]] = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": tuple}
 _OPTIONAL = ("mechanism",)  # some reports lack it
+# order of the witness → (what a reader of the output can tell, where p is, where q is)
+_SIDES = {
+    WITH_RECORD[0]: ("whether a person took part", "if the person took part", "if not"),
+    WITH_RECORD[1]: ("whether a person took part", "if the person did not take part", "if they did"),
+    EXCHANGED[0]: ("which of two versions of a record was used", "for the data", "for the neighbour"),
+    EXCHANGED[1]: ("which of two versions of a record was used", "for the neighbour", "for the data"),
+    AS_GIVEN[0]: ("which of two neighbouring data sets was used", "for the first", "for the second"),
+    AS_GIVEN[1]: ("which of two neighbouring data sets was used", "for the second", "for the first"),
+}
+_DIGITS, _MOST_DIGITS = 4, 10  # digits of a probability in floats: those shown, and those that mean something
+_LONG = re.compile(r"(\d+\.\d{6,})")  # a number with more digits than a sentence shows
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,12 +209,12 @@ class AuditReport:
     def to_dict(self) -> dict[str, Any]:
         """Return everything that the page shows, as plain values; `from_dict` reads it back."""
         names = ["format", "format_version", "verdict", *self.__dataclass_fields__]
-        plain: dict[str, Any] = {name: getattr(self, name, None) for name in names if name != "computed_curve"}
-        plain |= {name: list(value) for name, value in plain.items() if isinstance(value, tuple)}
-        plain |= {"format": _FORMAT, "format_version": _FORMAT_VERSION, "claim": claim_to_dict(self.claim)}
+        values: dict[str, Any] = {name: getattr(self, name, None) for name in names if name != "computed_curve"}
+        values |= {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
+        values |= {"format": _FORMAT, "format_version": _FORMAT_VERSION, "claim": claim_to_dict(self.claim)}
         parts = {"proof": self.proof, "witness": self.witness, "curve": self.drawn}
-        plain |= {name: None if value is None else value.to_dict() for name, value in parts.items()}
-        return plain | ({"epsilon_refuted": "infinity"} if self.epsilon_refuted == math.inf else {})
+        values |= {name: None if value is None else value.to_dict() for name, value in parts.items()}
+        return values | ({"epsilon_refuted": "infinity"} if self.epsilon_refuted == math.inf else {})
 
     @classmethod
     def from_dict(cls, plain: Any) -> AuditReport:
@@ -242,8 +255,26 @@ class AuditReport:
         return cls.from_dict(loads("report", text))
 
     def to_html(self) -> str:
-        """Write a page that needs no other file."""
-        return page.render(self)
+        """Write a page that needs no other file: the verdict first, and the exact numbers in an appendix.
+
+        It has no scripts and loads nothing. The same report gives the same bytes.
+
+        >>> import ndis
+        >>> from ndis.auditing import Claim, audit
+        >>> pairs = [ndis.GaussianPair.from_ratios(1.0, shift=1.0)]
+        >>> page = audit(Claim(epsilon=1.0, delta=1e-6), pairs=pairs).to_html()
+        >>> "The claim is false" in page, "<script" in page
+        (True, False)
+        """
+        view = {
+            "kind": "refuted" if self.refuted else "proved" if self.proof is not None else "open",
+            "mechanism": _in_few_digits(self.mechanism),
+            "statement": _statement(self),
+            "claimed": _claimed(self),
+            "tells": None if self.witness is None else _tells(self.witness, refuted=self.refuted),
+            "svg": _picture(self),
+        }
+        return render("audit.html.jinja", r=self, w=self.witness, v=view, version=self.version)
 
     def _repr_html_(self) -> str:
         """Put the page in a frame of its own, for notebooks."""
@@ -256,3 +287,65 @@ class AuditReport:
             raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
         text = self.to_html() if ending == ".html" else self.to_json()
         write_file(path, text.encode("utf-8"), name="path")
+
+
+# ---------------------------------------------------------------------- what the page needs
+
+
+def _in_few_digits(text: str) -> Markup:
+    """Write the words of a mechanism; the long numbers in them are rounded, and have all their digits on hover."""
+    parts = _LONG.split(unbroken(text))  # words and numbers in turn
+    return Markup("").join(number(few(float(s)), s) if i % 2 else escape(s) for i, s in enumerate(parts))
+
+
+def _statement(report: AuditReport) -> Markup | None:
+    """State the claim that is proved. Only the parameters of the mechanism are rounded; the claim is not."""
+    if report.proof is None:
+        return None
+    text = report.proof.statement
+    if not (report.mechanism and text.startswith(report.mechanism)):
+        return escape(sentence(text))
+    return _in_few_digits(report.mechanism) + escape(unbroken(text.removeprefix(report.mechanism) + "."))
+
+
+def _claimed(report: AuditReport) -> str:
+    points = report.claim.points
+    if len(points) == 1:
+        return f"{equation('ε', points[0][0])}, {equation('δ', points[0][1])}"
+    return unbroken(f"δ at {len(points)} values of ε, from {plain(points[0][0])} to {plain(points[-1][0])}")
+
+
+def _tells(witness: Witness, *, refuted: bool) -> dict[str, Any] | None:
+    """Return the two probabilities of the event and what the claim allows, in digits that show which is larger."""
+    if witness.probabilities is None:
+        return None
+    p, q = witness.probabilities
+    allowed = min(1.0, math.exp(min(witness.epsilon, 700.0)) * q + witness.delta)
+    enough = (d for d in range(_DIGITS, _MOST_DIGITS + 1) if float(f"{p:.{d}g}") > float(f"{allowed:.{d}g}"))
+    digits = next(enough, None) if refuted else _DIGITS
+    shown = (_odd(x, digits or _DIGITS) for x in (p, q, allowed))
+    what, here, there = _SIDES.get(witness.order, _SIDES[AS_GIVEN[0]])
+    return dict(zip(("p", "q", "allowed"), shown, strict=True), what=what, here=here, there=there, apart=bool(digits))
+
+
+def _odd(x: float, digits: int) -> Markup:
+    """Write a probability in floats."""
+    return number(few(x, digits) if x > 1e-300 or x == 0.0 else f"less than {few(1e-300)}", plain(x))
+
+
+def _picture(report: AuditReport) -> Markup | None:
+    """Draw the claim against the curve of the witness."""
+    witness, drawn = report.witness, report.drawn
+    if witness is None or drawn is None:
+        return None
+    description = (
+        f"δ on a logarithmic axis against ε. The claimed point, {equation('ε', witness.epsilon)} and "
+        f"{equation('δ', witness.delta)}, lies {'below' if report.refuted else 'not below'} the curve of the worst "
+        "pair tested."
+    )
+    words = "δ = 1 at every ε: revealed with certainty" if witness.revealing else ""
+    if witness.revealing:
+        description += " δ is exactly 1 at every ε: the record is revealed with certainty."
+    false = (witness.epsilon, witness.delta) if report.refuted else None
+    points, claimed = drawn.points, report.claim.points
+    return chart(points, claimed, description=description, refuted=false, right=drawn.right, words=words)

@@ -123,7 +123,9 @@ def check_sensitivity(
     def look(v: float, data: Any, neighbour: Any) -> Finding:
         nonlocal pairs
         pairs += 1
-        findings = list(_findings(model, data, neighbour, v))
+        (mean_p, cov_p), (mean_q, cov_q) = model.distribution(data), model.distribution(neighbour)
+        pair = noisy_pair(mean_p, cov_p, mean_q, cov_q, v)
+        findings = [Finding(data, neighbour, v, *one) for one in _quantities(as_envelope(model.sensitivity(v)), pair)]
         for one in findings:
             if one.quantity not in worst or one.usage > worst[one.quantity].usage:
                 worst[one.quantity] = one
@@ -143,14 +145,6 @@ def check_sensitivity(
     broken = closest.usage > 1.0 + _ROUNDING
     shares = {name: one.usage for name, one in worst.items()}
     return SensitivityReport(not broken, pairs, closest, closest if broken else None, shares)
-
-
-def _findings(model: Any, data: Any, neighbour: Any, v: float) -> Iterator[Finding]:
-    envelope = as_envelope(model.sensitivity(v))
-    (mean_p, cov_p), (mean_q, cov_q) = model.distribution(data), model.distribution(neighbour)
-    pair = noisy_pair(mean_p, cov_p, mean_q, cov_q, v)
-    for quantity, value, allowed in _quantities(envelope, pair):
-        yield Finding(data, neighbour, v, quantity, value, allowed)
 
 
 def _quantities(envelope: Envelope, pair: GaussianPair) -> Iterator[tuple[str, float, float]]:

@@ -18,9 +18,10 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
-from ndis._json import only_keys
+from ndis._files import only_keys
 from ndis._validate import as_scalar, as_vector
 from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
@@ -29,17 +30,7 @@ from ndis.pages.digits import MINUS, few, subscript
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = [
-    "AS_GIVEN",
-    "EXCHANGED",
-    "SIDES",
-    "WITH_RECORD",
-    "DrawnCurve",
-    "Side",
-    "Witness",
-    "best_event",
-    "curve_of",
-]
+__all__ = ["AS_GIVEN", "EXCHANGED", "SIDES", "WITH_RECORD", "DrawnCurve", "Side", "Witness", "best_event", "curve_of"]
 
 Side = Literal["remove", "add"]
 Point = tuple[float, float]  # (ε, δ)
@@ -103,7 +94,7 @@ class Witness:
         """Return the ordered pair, p from q; None if the laws are mixtures by sampling."""
         if self.profile.sampled:
             return None
-        return _ordered(self.profile, self.side)
+        return self.profile.groups[0].pair(self.side)
 
     @property
     def revealing(self) -> bool:
@@ -160,10 +151,6 @@ def _two_probabilities(name: str, plain: Any) -> tuple[float, float]:
     return values[0], values[1]
 
 
-def _ordered(profile: PrivacyProfile, side: Side) -> GaussianPair:
-    return profile.remove if side == "remove" else profile.add
-
-
 # ---------------------------------------------------------------------- fractions in JSON
 
 
@@ -214,7 +201,7 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
     if profile.composed:
         count = sum(group.count for group in profile.groups)
         return f"{opening} It is the sum of the losses of {count:,} releases; the record enters each by chance.", None
-    pair = _ordered(profile, side)
+    pair = profile.groups[0].pair(side)
     if profile.sampled:
         return _sampled(profile, side, opening)
     if pair.mutually_singular:
@@ -231,7 +218,7 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
 def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Odds]:
     """Describe the event for laws (1 − rate)·Y + rate·X and Y; X is the output with the record in the sample."""
     rate = profile.sampling_rate
-    if not _ordered(profile, side).mutually_singular:
+    if not profile.groups[0].pair(side).mutually_singular:
         mixture = f"One of the two laws is a mixture: the record is in the sample with probability {few(rate)}."
         return f"{opening} {mixture}", None
     if side == "remove":
@@ -247,6 +234,10 @@ def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Od
 
 def _odds(pair: GaussianPair, epsilon: float) -> Odds:
     """Return the probability of {L > ε} under p and under q, in floats; None if floats do not give them."""
+    distance = pair.form.distance
+    if distance:  # the means alone differ, and L is normal
+        p, q = (float(scipy.special.ndtr(side * distance / 2 - epsilon / distance)) for side in (1, -1))
+        return p, q
     try:
         p, q = (float(law.sf(epsilon)) for law in loss_laws(pair))
     except NdisError:
@@ -355,7 +346,7 @@ def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) 
         end = min(right, float(profile.epsilon(floor, order=side)) if 0 < floor < 1 else math.inf)
     except PrecisionError:
         floor, end = 0.0, right
-    small = not profile.composed and all(origin.size <= _SMALL for origin in _ordered(profile, side).origins)
+    small = not profile.composed and all(origin.size <= _SMALL for origin in profile.groups[0].pair(side).origins)
     if small:
         grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
         try:

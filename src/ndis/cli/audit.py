@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from ndis._files import check_file
-from ndis._json import only_keys
+from ndis._files import check_file, only_keys, read_object
 from ndis.cli.algorithm import NamedAlgorithm, load
-from ndis.cli.files import read_object, read_pair, table_options
+from ndis.cli.files import read_pair, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, option
 from ndis.errors import ParameterError
 
@@ -206,7 +205,7 @@ def _rows(name: str, value: Any) -> Any:
 
 def _pairs(values: Any, folder: Path) -> list[Any]:
     """Return the pairs of a claim file: each is an object with the arguments of a constructor, or a file with them."""
-    from ndis._pair_json import pair_from_arrays
+    from ndis._groups import pair_from_arrays
 
     if not isinstance(values, list) or not values:
         kind = "an empty list" if values == [] else f"a {type(values).__name__}"

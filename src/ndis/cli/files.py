@@ -7,7 +7,6 @@ them depend on kinds of files and on options only, never on a cell.
 from __future__ import annotations
 
 import io
-import tomllib
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ndis._json import loads
+from ndis._files import read_bytes, read_object
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
 
-__all__ = ["names_of", "numbers", "read_object", "read_pair", "read_profile", "read_schema", "table_options"]
+__all__ = ["names_of", "numbers", "read_pair", "read_profile", "read_schema", "table_options"]
 
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; these commands cannot factor larger ones
 _BY_ORDER = "note: without --header every line of a CSV file is a record, and its columns are known by their order"
@@ -48,20 +47,6 @@ def numbers(name: str, given: Iterable[str]) -> list[float]:
     return values
 
 
-def read_object(name: str, file: Path) -> dict[str, Any]:
-    """Return the object in a TOML file (.toml) or in a JSON file."""
-    content = _content(name, file)
-    if file.suffix.lower() == ".toml":
-        try:
-            return tomllib.loads(content.decode("utf-8"))
-        except (ValueError, RecursionError) as error:  # both errors of the two calls are ValueErrors
-            raise ParameterError(name, "be valid TOML", str(error) or type(error).__name__) from error
-    value = loads(name, content)
-    if not isinstance(value, dict):
-        raise ParameterError(name, "hold a JSON object", f"a {type(value).__name__}")
-    return value
-
-
 def read_profile(file: Path) -> PrivacyProfile:
     """Return a saved profile, or that of the pair in a file."""
     from ndis.profile import PrivacyProfile
@@ -72,10 +57,10 @@ def read_profile(file: Path) -> PrivacyProfile:
 
 def read_pair(file: Path) -> GaussianPair | PrivacyProfile:
     """Return the pair whose constructor takes the values of a JSON or NPZ file, or a saved profile."""
-    from ndis._pair_json import pair_from_arrays
+    from ndis._groups import pair_from_arrays
     from ndis.profile import PrivacyProfile
 
-    content = _content("file", file)
+    content = read_bytes("file", file)
     if content.startswith(b"PK\x03\x04") or zipfile.is_zipfile(io.BytesIO(content)):
         return pair_from_arrays("the file", npz_arrays(content))
     values = read_object("file", file)
@@ -90,13 +75,6 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
 
     arrays = npy.npz_arrays("file", content, most=_MOST_BYTES)
     return {key: array.tolist() if array.ndim < 2 else array for key, array in arrays.items()}
-
-
-def _content(name: str, file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
-        raise ParameterError(name, "be readable", f"{str(file)!r}: {getattr(error, 'strerror', error)}") from error
 
 
 # ---------------------------------------------------------------------- private tables

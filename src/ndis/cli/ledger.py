@@ -1,19 +1,21 @@
-"""Run `ndis ledger create | show | verify | export`: budgets on disk."""
+"""Run `ndis ledger create | show | verify | anchor | export`: budgets on disk."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ndis._files import check_file, write_file
-from ndis._json import only_keys
-from ndis.cli.files import read_object, read_profile
+from ndis._files import check_file, only_keys, read_object, write_file
+from ndis.cli.files import read_profile
 from ndis.cli.options import ADJACENCY, JSON, Commands, argument, choice, command, option
 from ndis.cli.output import print_values
 from ndis.cli.sketch import sketch_mechanism
-from ndis.errors import ParameterError
+from ndis.data.paths import shown
+from ndis.errors import LedgerError, ParameterError
 from ndis.pages.tables import printable
 
 __all__ = ["ledger"]
@@ -22,6 +24,7 @@ _LEDGER = argument("path", "LEDGER")
 _SHOWN = ("data_name", "kind", "target_epsilon", "target_delta", "adjacency", "max_records", "failure_probability")
 _WAYS = ("noise_multiplier", "profile", "sketch")
 _NEEDED = ("epsilon", "delta", "sketch_size", "row_norm_bound")
+_LISTED = ("entry", "time", "slot", "mechanism", "epsilon", "delta", "by", "purpose", "user", "host", "state")
 _OPTIONAL = ("target_bound", "intercept", "rate", "test_noise_std", "failure_probability")
 
 
@@ -53,7 +56,7 @@ def create(path: Path, plan: Path | None, adjacency: Any, **public: Any) -> None
 
 @command(_LEDGER, JSON)
 def show(path: Path, as_json: bool) -> None:
-    """Show the budget that is left, and the entries that spent the rest.
+    """Show the budget that is left, and the releases that spent the rest: when, for whom, and what for.
 
     Example: ndis ledger show visits.ledger
     """
@@ -62,29 +65,54 @@ def show(path: Path, as_json: bool) -> None:
     budget = Ledger(path)
     values: dict[str, Any] = {name.removeprefix("target_"): getattr(budget, name) for name in _SHOWN}
     left, entries = budget.remaining(), {"entries": budget.entries(), "head": budget.head()}
+    releases = budget.releases()
     if as_json:
-        print_values({**values, "remaining": left, **entries}, as_json=True)
-    else:
-        named = {f"left: {name}": value for name, value in left.items()}
-        print_values({**values, **entries, **named}, as_json=False)
+        print_values({**values, "remaining": left, **entries, "releases": releases}, as_json=True)
+        return
+    named = {f"left: {name}": value for name, value in left.items()}
+    print_values({**values, **entries, **named}, as_json=False)
+    for one in releases:
+        listed = (f"{name} {shown(one[name])}" for name in _LISTED if one[name] not in (None, ""))
+        click.echo(printable("  ".join(listed)))
 
 
 @command(
     _LEDGER,
-    option(
-        "--receipt", "A receipt that the ledger paid for; finds an end cut off.", Path, multiple=True, metavar="FILE"
-    ),
+    option("--receipt", "A receipt that the ledger paid for, or an anchor.", Path, multiple=True, metavar="FILE"),
+    option("--head", "An entry that you noted, as NUMBER:DIGEST.", str, multiple=True, metavar="HEAD"),
 )
-def verify(path: Path, receipt: list[Path]) -> None:
+def verify(path: Path, receipt: list[Path], head: list[str]) -> None:
     """Check the chain, every total and the guarantee again; status 2 if something does not fit.
 
-    Example: ndis ledger verify visits.ledger --receipt sketch/receipt.json
+    Receipts, anchors and heads find what the file alone cannot show: an end that was cut off, and a history that was
+    written twice.
+
+    Example: ndis ledger verify visits.ledger --receipt sketch/receipt.json --head 12:9f86d0...
     """
     from ndis.ledger import Ledger
 
-    heads = dict(_seal(file) for file in receipt)
-    count = Ledger(path).verify(heads=heads)
+    budget = Ledger(path)
+    heads = [*(_seal(file, budget.data_name) for file in receipt), *map(_head, head)]
+    count = budget.verify(heads=heads)
     click.echo(f"{count} entries fit together" + (f", {len(heads)} receipts among them" if heads else ""))
+
+
+@command(_LEDGER, option("--output -o", "A new file, to be kept where writers of the ledger cannot reach it.", Path))
+def anchor(path: Path, output: Path | None) -> None:
+    """Check the ledger, and print its head or write it to a file. 'ndis ledger verify --receipt' takes the file.
+
+    Example: ndis ledger anchor visits.ledger --output visits-2026-07.anchor
+    """
+    from ndis.ledger import Ledger
+
+    if output is not None:
+        check_file(output)
+    budget = Ledger(path)
+    seal = budget.anchor()
+    if output is None:
+        click.echo(f"{seal['entry']}:{seal['head']}")
+    else:
+        write_file(output, json.dumps({"ledger": seal}, indent=2).encode() + b"\n")
 
 
 @command(_LEDGER, option("--output -o", "Write the report here (.html or .json).", Path, required=True))
@@ -104,17 +132,30 @@ def export(path: Path, output: Path) -> None:
 
 
 ledger = Commands(
-    "ledger", commands=[create, show, verify, export], help="Keep a privacy budget for one data set in one file."
+    "ledger",
+    commands=[create, show, verify, anchor, export],
+    help="Keep a privacy budget for one data set in one file.",
 )
 
 
-def _seal(file: Path) -> tuple[int, str]:
-    """Return entry and digest in a receipt, which may stand inside a saved release."""
+def _head(text: str) -> tuple[int, str]:
+    """Read NUMBER:DIGEST."""
+    number, _, digest = text.partition(":")
+    if not (number.isascii() and number.isdigit() and re.fullmatch("[0-9a-f]{64}", digest)):
+        raise ParameterError("--head", "be NUMBER:DIGEST, with 64 hexadecimal digits", repr(text))
+    return int(number), digest
+
+
+def _seal(file: Path, data_name: str) -> tuple[int, str]:
+    """Return entry and digest in a receipt, which may stand inside a saved release, or in an anchor."""
     saved = read_object("--receipt", file)
     receipt = saved.get("receipt", saved)
     seal = receipt.get("ledger") if isinstance(receipt, dict) else None
     if not isinstance(seal, dict) or type(seal.get("entry")) is not int or not isinstance(seal.get("head"), str):
         raise ParameterError("--receipt", "be a receipt that a ledger paid for", repr(str(file)))
+    if seal.get("data_name", data_name) != data_name:
+        named = f"a receipt names it as that of {seal['data_name']!r}"
+        raise LedgerError(f"the ledger is that of {data_name!r}, and {named}")
     return seal["entry"], seal["head"]
 
 

@@ -1,4 +1,4 @@
-"""Declare commands, and the options that several of them share.
+"""Declare and run commands, and the options that several of them share.
 
 The name of a parameter is the name that the library uses for the same argument. So an error of the library can be
 reported under the option that the user typed.
@@ -6,17 +6,27 @@ reported under the option that the user typed.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from inspect import getdoc
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
+from ndis.cli.output import place_of
+from ndis.errors import NdisError, ParameterError, PrecisionError
+from ndis.pages.tables import printable
+
 __all__ = [
     "ADJACENCY", "BUDGET", "CERTIFY", "DATA", "HEADER", "JSON", "NULL_JSON", "READING", "ROW_BOUND", "SCHEMA",
-    "Command", "Commands", "argument", "choice", "command", "flag", "option",
+    "App", "Command", "Commands", "argument", "choice", "command", "flag", "option",
 ]  # fmt: skip
+
+# Names of arguments of the library, and the parameters of commands that have another name.
+_OTHER_NAMES = {"targets": "target", "target": "targets", "rate": "sampling_rate"}
+BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED, NO_READER = 2, 3, 70, 130, 141
 
 Params = Sequence["click.Parameter | Params"]
 
@@ -35,7 +45,8 @@ class Command(click.Command):
             else:
                 words += word.split(",") if words and words[-1] in pairs and word.count(",") == 1 else [word]
         unread = super().parse_args(ctx, words)
-        ctx.params = {str(param.name): ctx.params[str(param.name)] for param in self.params}  # in the order of the help
+        names = [str(param.name) for param in self.params if param.expose_value]
+        ctx.params = {name: ctx.params[name] for name in names}  # in the order of the help
         return unread
 
 
@@ -49,6 +60,64 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which the commands were given."""
         return list(self.commands)
+
+
+class App(Commands):
+    """Every error is one line on stderr and an exit status, never a traceback, which might show data."""
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run the command that these words name, and leave with its status."""
+        words = list(sys.argv[1:] if args is None else args)
+        status, message = 0, ""
+        try:
+            with self.make_context(prog_name or "ndis", list(words)) as context:
+                self.invoke(context)
+        except click.exceptions.Exit as leave:
+            status = leave.exit_code
+        except click.ClickException as error:
+            context_path = getattr(getattr(error, "ctx", None), "command_path", None)
+            hint = f"; see '{context_path} --help'" if context_path else ""
+            status, message = BAD_INPUT, error.format_message().rstrip(".") + hint
+        except NdisError as error:
+            status, message = OUT_OF_REACH if isinstance(error, PrecisionError) else BAD_INPUT, str(error)
+            if isinstance(error, ParameterError):
+                message = typed_name(self, words, error.name) + message.removeprefix(error.name)
+        except KeyboardInterrupt as error:
+            status, message = INTERRUPTED, "; ".join(["interrupted", *map(str, error.args)])
+        except BrokenPipeError:  # the reader of the output left
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = NO_READER
+        except ModuleNotFoundError as error:
+            missing = str(error.name).partition(".")[0]
+            status, message = BAD_INPUT, f"{missing} must be installed; got none; pip install 'ndis[all]'"
+        except Exception as error:  # noqa: BLE001 - no error may look like a verdict, or show its message
+            status, message = INTERNAL, f"internal error, {place_of(error)}; no verdict"
+        if message:
+            click.echo("ndis: " + printable(" ".join(message.split())), err=True)
+        sys.exit(status)
+
+
+def typed_name(command: click.Command, words: list[str], name: str) -> str:
+    """Return the option under which the user knows an argument of the library.
+
+    `name` may join several by "and". A name that is no option is not changed. If the command reads a FILE, a name that
+    the user did not type is not changed either, for the file may hold it.
+    """
+    while isinstance(command, click.Group):
+        word = next((word for word in words if word in command.commands), None)
+        if word is None:
+            return name
+        command, words = command.commands[word], words[words.index(word) + 1 :]
+    options = {param.name: param.opts for param in command.params if isinstance(param, click.Option)}
+    from_file = any("FILE" in (param.metavar or "") for param in command.params if isinstance(param, click.Argument))
+    names = []
+    for each in name.split(" and "):
+        known = options.get(each) or options.get(_OTHER_NAMES.get(each, "")) or []
+        typed = [one for one in known if any(word == one or word.startswith(f"{one}=") for word in words)]
+        names.append(typed[0] if typed else each if from_file or not known else max(known, key=len))
+    return " and ".join(names)
 
 
 def command(*params: click.Parameter | Params, name: str | None = None) -> Callable[[Callable[..., None]], Command]:
@@ -90,6 +159,14 @@ def argument(name: str, shown: str, *, required: bool = True) -> click.Argument:
     return click.Argument([name], type=Path, metavar=shown if required else f"[{shown}]", required=required)
 
 
+def _recorded(context: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Record the value with every reservation of the command."""
+    if value is not None:
+        from ndis.ledger import on_behalf
+
+        context.with_resource(on_behalf(**{str(param.name): value}))
+
+
 DATA = argument("data", "DATA")
 BUDGET = (
     option("--epsilon", "ε of the guarantee.", required=True),
@@ -116,6 +193,8 @@ READING = (
     HEADER,
     option("--ledger", "The budget ledger that pays; see 'ndis ledger'.", Path),
     option("--slot", "The slot of the ledger's plan.", str),
+    option("--by", "Who asks, for the record of the ledger.", str, expose_value=False, callback=_recorded),
+    option("--purpose", "What for, for the record of the ledger.", str, expose_value=False, callback=_recorded),
     click.Option(["--progress/--no-progress"], default=None, help="A progress bar (on a terminal unless said)."),
     NULL_JSON,
 )

@@ -32,6 +32,7 @@ from ndis.pages.tables import printable
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
     from ndis.mechanisms.projection import SketchMechanism
+    from ndis.mechanisms.releases import ProjectionRelease
 
 __all__ = ["calibrate", "sketch", "sketch_mechanism"]
 
@@ -129,7 +130,11 @@ def sketch(
     check_new_folder(output)
     how = table_options(data, columns=columns, targets=target, header=header, schema=schema)
     mechanism = sketch_mechanism(_public(how.get("schema"), **given))
-    release = pay(mechanism, lambda: mechanism.release(data, **how, progress=progress), ledger=ledger, slot=slot)
+
+    def make() -> ProjectionRelease:
+        return mechanism.release(data, **how, progress=progress)
+
+    release = pay(mechanism, make, ledger=ledger, slot=slot, announced=True)
     release.save(output)
     if as_json:
         click.echo(release.receipt.to_json())

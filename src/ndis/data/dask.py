@@ -28,14 +28,9 @@ from ndis.errors import ParameterError
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
-__all__ = ["Partitions", "computed", "dask_table", "is_dask"]
+__all__ = ["Partitions", "computed", "dask_table"]
 
 _FAN_IN = 8
-
-
-def is_dask(data: Any) -> bool:
-    """Return whether ``data`` is a dask collection."""
-    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")
 
 
 def dask_table(data: Any) -> Table:

@@ -99,35 +99,11 @@ def _open_parquet(path: Path, where: str) -> _File:
         with pq.ParquetFile(path, buffer_size=_PAGES, pre_buffer=False) as file:
             done, total = 0, max(file.metadata.num_rows, 1)
             for g in range(file.num_row_groups):
-                for batch in _row_group(file, g, chosen, step):
+                for batch in file.iter_batches(batch_size=step, row_groups=[g], columns=chosen):
                     done += batch.num_rows
                     yield _batch_cells(batch.select(chosen), wanted), done / total
 
     return _File(names, tuple(schema.types), blocks)
-
-
-def _row_group(file: Any, group: int, columns: list[str], step: int) -> Iterator[Any]:
-    """Yield a row group in batches of at most `step` rows, or of fewer where their text does not fit.
-
-    Arrow puts at most 2 GiB of different texts into one batch of a dictionary, so the text of others would decide.
-    """
-    import pyarrow as pa
-
-    done = 0
-    while True:
-        at = 0
-        try:
-            for batch in file.iter_batches(batch_size=step, row_groups=[group], columns=columns):
-                at += batch.num_rows
-                if at > done:
-                    new, done = at - done, at
-                    yield batch.slice(batch.num_rows - new)
-        except (pa.ArrowCapacityError, MemoryError):
-            if step == 1:
-                raise
-            step = max(step // 8, 1)
-        else:
-            return
 
 
 def _open_arrow(path: Path, where: str) -> _File:

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ndis.data.dask import dask_table, is_dask
+from ndis._validate import warn_caller
+from ndis.data.dask import dask_table
 from ndis.data.files import file_table
 from ndis.data.memory import memory_table, pair_table
-from ndis.data.paths import is_paths
+from ndis.data.paths import files_of, kind_of_files
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 
-__all__ = ["open_rows", "open_table"]
+if TYPE_CHECKING:
+    from ndis.data.schema.core import Schema
+
+__all__ = ["is_dask", "is_paths", "open_for", "open_rows", "open_table"]
+
+# It depends on the arguments only: the kind of the files, and the arguments that are missing.
+BY_ORDER = (
+    "without header=True every line of a CSV file is a record, and its columns are known by their order; "
+    "columns= names them in order"
+)
+
+
+def is_dask(data: Any) -> bool:
+    """Return whether ``data`` is a dask collection."""
+    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")
+
+
+def is_paths(data: Any) -> bool:
+    """Return whether data are a path, or a list of paths: a list whose items are all texts or paths."""
+    paths = data if isinstance(data, list) and data else [data]
+    return all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def open_table(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Table:
@@ -70,3 +91,21 @@ def open_rows(
     if isinstance(data, Rows):
         return data
     return open_table(data, columns=columns, header=header, progress=progress).matrix(columns, targets)
+
+
+def open_for(
+    schema: Schema, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None
+) -> Table:
+    """Open data whose columns a schema names. CSV files without names have its order, with the target last."""
+    if isinstance(data, Table):
+        return data
+    kind = kind_of_files(files_of(data)) if is_paths(data) else ""
+    if kind != "csv" and (header or columns is not None):
+        files = "data" if not kind else "files"
+        raise ParameterError("columns and header", f"be left out for {files} other than CSV", "one of them")
+    if header and columns is not None:
+        raise ParameterError("columns", "be left out where header says that the files have names", "both")
+    if kind == "csv" and not header and columns is None:
+        warn_caller(BY_ORDER)
+        columns = [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
+    return open_table(data, columns=columns, header=header, progress=progress)

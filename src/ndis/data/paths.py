@@ -16,7 +16,7 @@ from typing import Any
 from ndis.errors import ParameterError
 from ndis.pages.tables import printable
 
-__all__ = ["KINDS", "files_of", "is_paths", "kind_of_files", "shown"]
+__all__ = ["KINDS", "files_of", "kind_of_files", "shown"]
 
 KINDS = {
     ".parquet": "parquet", ".pq": "parquet",
@@ -26,12 +26,6 @@ KINDS = {
 }  # fmt: skip
 _LONE = (".npy",)  # named one by one; in folders they lie next to tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
-
-
-def is_paths(data: Any) -> bool:
-    """Return whether data are a path, or a list of paths: a list whose items are all texts or paths."""
-    paths = data if isinstance(data, list) and data else [data]
-    return all(isinstance(path, str | os.PathLike) for path in paths)
 
 
 def shown(data: Any) -> str:

@@ -12,6 +12,7 @@ from ndis.dominance.directions import ExactTable, table, without_common
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.profile import Group, Order, PrivacyProfile
+from ndis.worst_case.profile import EnvelopeProfile
 
 __all__ = ["Dominance", "compare", "dominates", "reachable"]
 
@@ -52,6 +53,10 @@ def dominates(a: PrivacyProfile, b: PrivacyProfile, *, order: Literal["both", "r
     (thm:sampled-dominance). If none of this decides, two curves are compared with enclosures in balls
     (`ndis.dominance.curves`).
 
+    The profile of a lifted mechanism may be the worst case over an envelope, which lies below the one pair that
+    stands for it. The pair decides what it can: an envelope on the left may be refused, and one on the right may be
+    covered. The other answers are undecided. To compare the pair itself, pass ``PrivacyProfile(a.remove, a.add)``.
+
     Parameters
     ----------
     a, b : PrivacyProfile
@@ -82,11 +87,19 @@ def dominates(a: PrivacyProfile, b: PrivacyProfile, *, order: Literal["both", "r
         return Dominance(None, order, reason="the second profile may fail more often")
     answers = []
     for way in ways:
-        answers.append(_one_order(a, b, way))
+        answers.append(_of_the_curves(a, b, _one_order(a, b, way)))
         if answers[-1].holds is False:
             return answers[-1]
     undecided = [each for each in answers if each.holds is None]
     return replace(undecided[0] if undecided else answers[0], order=order)
+
+
+def _of_the_curves(a: PrivacyProfile, b: PrivacyProfile, answer: Dominance) -> Dominance:
+    """Keep an answer about pairs if it holds for the curves too: the pair of an envelope lies above its curve."""
+    loose = isinstance(a, EnvelopeProfile) if answer.holds else isinstance(b, EnvelopeProfile)
+    if answer.holds is None or not loose or a is b:
+        return answer
+    return Dominance(None, answer.order, reason="the curve of an envelope lies below the pair that was compared")
 
 
 def _one_order(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> Dominance:

@@ -13,7 +13,7 @@ from flint import arb
 
 from ndis._balls import Ball, climb, middle_of, precision
 from ndis._formulas import reverse
-from ndis._pair_json import pair_from_json, pair_to_json
+from ndis._groups import pair_from_json, pair_to_json
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.spectrum import invariants as kernel

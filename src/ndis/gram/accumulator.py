@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray, exact_array
+from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.device import DeviceProduct
 from ndis.gram.host import check_block, exact_products
 from ndis.gram.layout import RowLayout
+from ndis.gram.terms import TermRule
 
 __all__ = ["Gram", "GramAccumulator", "IntegerSum", "checked_parts"]
 
@@ -228,3 +230,41 @@ class GramAccumulator:
         plain = GramAccumulator(self.layout)
         plain.merge(self)
         return plain.__dict__.copy()
+
+
+class RuleAccumulator:
+    """Base of sums of terms at public weights over blocks of rows; only the sums travel between machines.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read.
+    rule : TermRule
+    device : str, optional
+    """
+
+    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        self.layout, self.rule = tile, rule
+        self._engine: Any = None
+        self._weights: Any = rule.weights
+        if device is not None:
+            self._engine = DeviceProduct(tile, device)
+            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts = checked_parts(self.layout, self._engine, block, targets)
+        if self._engine is None:
+            self._update_on_host(parts, threads)
+            return
+        for resident in self._engine.resident(tuple(self._engine.tensor(piece) for piece in parts)):
+            self._update_on_device(self._engine.integer_rows(resident))
+
+    def _update_on_host(self, parts: Parts, threads: int | None) -> None:
+        raise NotImplementedError  # each sum has its own
+
+    def _update_on_device(self, rows: Any) -> None:
+        raise NotImplementedError  # each sum has its own
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None, "_weights": self.rule.weights}

@@ -34,13 +34,13 @@ from numpy.typing import NDArray
 from ndis._exact import ExactArray
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum
+from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum, RuleAccumulator
 from ndis.gram.device import import_torch
 from ndis.gram.engine import opened_rows, total
 from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.layout import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
-from ndis.gram.weighted import RuleAccumulator, WeightedAccumulator, halved
+from ndis.gram.weighted import WeightedAccumulator, halved
 
 __all__ = ["RecordSums", "TermSums"]
 

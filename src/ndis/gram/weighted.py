@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 
 from ndis.data.table import Parts
-from ndis.gram.accumulator import Gram, GramAccumulator, checked_parts
-from ndis.gram.device import DeviceProduct
+from ndis.gram.accumulator import Gram, GramAccumulator, RuleAccumulator
 from ndis.gram.host import integer_tiles
 from ndis.gram.layout import RowLayout
 from ndis.gram.logistic import probabilities
 from ndis.gram.terms import TermRule
 
-__all__ = ["RuleAccumulator", "WeightedAccumulator", "halved"]
+__all__ = ["WeightedAccumulator", "halved"]
 
 _BELOW = 1.0 - 2.0**-40
 
@@ -38,44 +37,6 @@ def halved(layout: RowLayout) -> RowLayout:
     """
     constant = None if layout.intercept is None else layout.intercept / 2
     return replace(layout, row_norm_bound=layout.row_norm_bound / 2, intercept=constant)
-
-
-class RuleAccumulator:
-    """Base of sums of terms at public weights over blocks of rows; only the sums travel between machines.
-
-    Parameters
-    ----------
-    tile : RowLayout
-        Of the rows that are read.
-    rule : TermRule
-    device : str, optional
-    """
-
-    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        self.layout, self.rule = tile, rule
-        self._engine: Any = None
-        self._weights: Any = rule.weights
-        if device is not None:
-            self._engine = DeviceProduct(tile, device)
-            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
-
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts = checked_parts(self.layout, self._engine, block, targets)
-        if self._engine is None:
-            self._update_on_host(parts, threads)
-            return
-        for resident in self._engine.resident(tuple(self._engine.tensor(piece) for piece in parts)):
-            self._update_on_device(self._engine.integer_rows(resident))
-
-    def _update_on_host(self, parts: Parts, threads: int | None) -> None:
-        raise NotImplementedError  # each sum has its own
-
-    def _update_on_device(self, rows: Any) -> None:
-        raise NotImplementedError  # each sum has its own
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None, "_weights": self.rule.weights}
 
 
 class WeightedAccumulator(RuleAccumulator):

@@ -47,7 +47,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"ndis.learn.{_HOMES[name]}"), name)
+        globals()[name] = getattr(import_module(f"ndis.learn.{_HOMES[name]}"), name)
+        return globals()[name]
     raise AttributeError(f"module 'ndis.learn' has no attribute {name!r}")
 
 

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency
 from ndis.errors import ParameterError
-from ndis.learn._estimator import PrivateEstimator, calibrated, one_of
-from ndis.learn._records import INTERCEPT_SHARE
+from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, one_of
 from ndis.learn._ridge import sketching, stated_records
 from ndis.mechanisms.gram import GramMechanism, GramRelease
 from ndis.mechanisms.releases import ProjectionRelease

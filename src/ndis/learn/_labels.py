@@ -12,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from ndis.data.cells import kind_of
 from ndis.errors import ParameterError
-from ndis.learn._records import check_given
+from ndis.learn._estimator import check_given
 from ndis.models.records import column_of_cells
 
 __all__ = ["check_labels", "label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]

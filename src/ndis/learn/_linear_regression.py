@@ -25,9 +25,8 @@ from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
-from ndis.learn._estimator import one_of
+from ndis.learn._estimator import INTERCEPT_SHARE, one_of, stated_bound, weighted_records
 from ndis.learn._inference import CoefficientTable, Unshrunk, unshrunk
-from ndis.learn._records import INTERCEPT_SHARE, stated_bound, weighted_records
 from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, mean_square, next_clip, tail
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits

@@ -24,10 +24,9 @@ from ndis._validate import Floats, as_adjacency, as_scalar
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, shrunk
-from ndis.learn._estimator import calibrated, one_of
+from ndis.learn._estimator import INTERCEPT_SHARE, calibrated, one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, newton
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, signs_of, stated_classes
-from ndis.learn._records import INTERCEPT_SHARE
 from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, next_clip
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift

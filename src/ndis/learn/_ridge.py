@@ -15,8 +15,7 @@ from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
 from ndis.data import Rows, Table, open_rows
 from ndis.data.table import Groups, Parts, Wanted
 from ndis.errors import ParameterError
-from ndis.learn._estimator import PrivateEstimator, calibrated
-from ndis.learn._records import INTERCEPT_SHARE, stated_bound
+from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, stated_bound
 from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.projection import RandomProjection, default_sketch_size
 from ndis.mechanisms.releases import ProjectionRelease

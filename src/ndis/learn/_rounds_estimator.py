@@ -22,7 +22,6 @@ from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums, TermSums
 from ndis.learn._estimator import PrivateEstimator
 from ndis.learn._inference import CoefficientTable, least_spread
-from ndis.ledger import pay
 from ndis.mechanisms.mechanism import announce
 from ndis.mechanisms.receipt import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
@@ -80,7 +79,7 @@ class RoundsEstimator(PrivateEstimator, metaclass=ABCMeta):
             learnt.append(fit(releases))
             return releases.receipt(**public)
 
-        self.receipt_ = pay(budget, make, ledger=self.ledger, slot=self.slot, random_state=releases.bits)
+        self.receipt_ = self._paid(budget, make, releases.bits)
         self.mechanism_, self.profile_ = budget, _profile(budget)
         return learnt[0]
 

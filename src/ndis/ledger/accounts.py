@@ -18,7 +18,7 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.ledger.store import digest_of
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Account", "Request", "Totals", "plus", "smallest_upper", "units_down", "units_up"]
+__all__ = ["Account", "Request", "Totals", "minus", "plus", "smallest_upper", "units_down", "units_up"]
 
 Totals = dict[str, Any]
 
@@ -92,6 +92,9 @@ class Account(Protocol):
     def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
         """Return the totals after a request of this cost, or raise BudgetError."""
 
+    def give_back(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Return the totals as they would be without a request of this cost, which was charged and never answered."""
+
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """Say what is left of the budget, in words and numbers for people."""
 
@@ -105,6 +108,11 @@ class Account(Protocol):
 def plus(a: str, b: str) -> str:
     """Add two numbers in hexadecimal digits."""
     return f"{int(a, 16) + int(b, 16):x}"
+
+
+def minus(a: str, b: str) -> str:
+    """Subtract two numbers in hexadecimal digits."""
+    return f"{int(a, 16) - int(b, 16):x}"
 
 
 def units_up(value: Fraction, bits: int) -> int:

@@ -13,7 +13,7 @@ from ndis._search import smallest_safe
 from ndis._validate import as_scalar
 from ndis.dominance.directions import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError
-from ndis.ledger.accounts import UNIT_BITS, Request, Totals, plus, smallest_upper, units_down, units_up
+from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smallest_upper, units_down, units_up
 from ndis.ledger.moments import certified_log_moment, log_budget
 from ndis.pair import GaussianPair
 from ndis.profile import Order, PrivacyProfile
@@ -44,6 +44,10 @@ class _Filter:
             left = ", ".join(f"{name} = {value:.6g}" for name, value in self.remaining(totals).items())
             raise BudgetError(f"the request needs more than is left; left: {left}")
         return after
+
+    def give_back(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Take the cost out of every sum."""
+        return {name: minus(totals[name], cost[name]) for name in totals}
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """Say what is left of the budget, in words and numbers for people."""

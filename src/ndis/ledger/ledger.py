@@ -3,64 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ndis._search import budget
 from ndis._validate import Adjacency, as_adjacency
-from ndis.errors import BudgetError, LedgerError, ParameterError
-from ndis.ledger.accounts import Account, Request
-from ndis.ledger.filters import Renyi, Shifts
-from ndis.ledger.plan import Slot, SlotPlan
+from ndis.errors import LedgerError, ParameterError
+from ndis.ledger.accounts import Request
+from ndis.ledger.charge import Charge, asking
+from ndis.ledger.kinds import account_of, new_account
+from ndis.ledger.plan import SlotPlan
 from ndis.ledger.report import LedgerReport, curve_of, releases_of
 from ndis.ledger.store import Entry, Store
+from ndis.ledger.verify import after_closing, after_request, digest_of_secret, no_requests, verify_entries
 from ndis.mechanisms.mechanism import CertifiedMechanism
-from ndis.mechanisms.receipt import Receipt
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Charge", "Ledger", "pay"]
+__all__ = ["Ledger", "pay"]
 
 T = TypeVar("T")
-
-SPENT = "the ledger had reserved this release, and what it reserved counts as spent"  # after an interrupt
-
-
-class Charge:
-    """A release that a ledger has reserved, and not yet recorded as released; made by `Ledger.charge`."""
-
-    def __init__(self, ledger: Ledger, entry: Entry, mechanism: Any) -> None:
-        self._ledger, self._entry, self._mechanism = ledger, entry, mechanism
-
-    def seal(self, release: T) -> T:
-        """Record that the release came out, and return it with the entry that paid in its receipt.
-
-        Parameters
-        ----------
-        release : release, estimator's receipt, or anything else
-            The release of the mechanism that was charged. A release that a seed made is refused, and so is that of
-            another mechanism; the reservation then stays spent. What has no receipt is returned unchanged.
-        """
-        receipt = release if isinstance(release, Receipt) else getattr(release, "receipt", None)
-        sealed: Any = release
-        if isinstance(receipt, Receipt):
-            paid = {"data_name": self._ledger.data_name, "entry": self._entry.number, "head": self._entry.digest}
-            named = replace(self._checked(receipt), ledger=paid, digest="")
-            sealed = named if release is receipt else replace(sealed, receipt=named)
-        self._ledger.commit(self._entry)
-        return sealed  # type: ignore[no-any-return]
-
-    def _checked(self, receipt: Receipt) -> Receipt:
-        if not receipt.private:
-            raise ParameterError("release", "be private to be paid by a ledger", "one that a seed made")
-        for name, own in (("epsilon", "target_epsilon"), ("delta", "target_delta"), ("adjacency", "adjacency")):
-            value, stated = getattr(self._mechanism, own, None), getattr(receipt, name)
-            if value not in (None, stated):
-                rule = f"be that of the mechanism that was charged, with {name} {value!r}"
-                raise ParameterError("release", rule, repr(stated))
-        return receipt
 
 
 def pay(
@@ -70,6 +35,7 @@ def pay(
     ledger: str | os.PathLike[str] | None,
     slot: str | None,
     random_state: Any = None,
+    announced: bool = False,
 ) -> T:
     """Make a release, and let a ledger pay for it if there is one. For functions with the arguments `ledger`, `slot`.
 
@@ -78,12 +44,15 @@ def pay(
     mechanism : mechanism
         The mechanism that releases.
     release : callable
-        Reads the data and makes the release. It is called when the ledger has reserved.
+        Reads the data and makes the release. Whatever is public must have been checked before.
     ledger : path, optional
     slot : str, optional
         The slot of a plan; for the other kinds a label, or None.
     random_state : optional
         Of the release. A ledger refuses a seed: it would break the guarantee.
+    announced : bool
+        `release` is that of a mechanism of this package, which checks what is public, announces that it starts to read,
+        and then reads. The ledger reserves at the announcement. By default it reserves before `release` is called.
 
     Examples
     --------
@@ -96,7 +65,7 @@ def pay(
         if slot is not None:
             raise ParameterError("slot", "come with a ledger", repr(slot), "pass ledger= as well")
         return release()
-    return Ledger(ledger)._pay(slot, mechanism, release, random_state)
+    return Ledger(ledger)._pay(slot, mechanism, release, random_state, announced=announced)
 
 
 class Ledger:
@@ -104,7 +73,7 @@ class Ledger:
 
     Open an existing ledger with ``Ledger(path)``, or make one with `create`. Any number of processes may use the file
     at once. A release is reserved before data is read and committed after it. A reservation without a commit counts as
-    spent.
+    spent, unless its owner gives it back before anything is read.
 
     Parameters
     ----------
@@ -126,20 +95,9 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = Store(path)
-        self._account = self._opened(self._store.about)
+        self._account = account_of(self._store.about, self._request)
         self._last: tuple[Any, Request | None] = (None, None)
-
-    def _opened(self, about: Mapping[str, Any]) -> Account:
-        """Return the account of the file. The profile of a slot is read when it is first needed, and kept."""
-        kind, target = about["kind"], (about["epsilon"], about["delta"])
-        if kind == SlotPlan.kind:
-            slots = about["slots"].items()
-            return SlotPlan(*target, {name: Slot(one["profile"], one["count"], self._request) for name, one in slots})
-        if kind == Shifts.kind:
-            return Shifts(*target, int(about["units"], 16))
-        if kind == Renyi.kind:
-            return Renyi(*target, int(about["units"], 16), about["order"])
-        raise LedgerError(f"the ledger has an unknown kind, {kind!r}")
+        self._owned: dict[int, str] = {}  # the secrets of reservations that this object may give back
 
     @classmethod
     def create(
@@ -175,7 +133,7 @@ class Ledger:
         relation = as_adjacency(adjacency)
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
-        account = _new_account(*budget(epsilon, delta), plan=plan, kind=kind, order=order, adjacency=relation)
+        account = new_account(*budget(epsilon, delta), plan=plan, kind=kind, order=order, adjacency=relation)
         about = {"kind": account.kind, "epsilon": float(epsilon), "delta": float(delta), "adjacency": relation}
         about |= {"data_name": data_name, **account.about()}
         slots = account.slots.values() if isinstance(account, SlotPlan) else ()
@@ -221,6 +179,7 @@ class Ledger:
         """Reserve one release of a mechanism before the block, which makes the release and seals it.
 
         One charge pays for one release. If the block raises, or does not seal, the reservation counts as spent.
+        `Charge.give_back` gives it back if the mechanism has not started to read.
 
         Parameters
         ----------
@@ -229,27 +188,42 @@ class Ledger:
         mechanism : mechanism
             The mechanism that will release.
         """
-        check = getattr(mechanism, "check", None)
-        if callable(check):  # a mechanism that no longer meets its budget must not spend
-            check()
-        entry = self.reserve(slot, mechanism)
-        try:
-            yield Charge(self, entry, mechanism)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(SPENT) from None
+        _check(mechanism)
+        charge = Charge(self, slot, mechanism)
+        charge._reserved = self.reserve(slot, mechanism)
+        with charge._watching():
+            yield charge
 
     def release(self, slot: str | None, mechanism: Any, data: Any, **how: Any) -> Any:
-        """Reserve, release and commit. The data is not read if the budget does not cover the release."""
-        return self._pay(slot, mechanism, lambda: mechanism.release(data, **how), how.get("random_state"))
+        """Reserve, release and commit. The data is not read if the budget does not cover the release.
 
-    def _pay(self, slot: str | None, mechanism: Any, release: Callable[[], T], random_state: Any) -> T:
+        A mechanism of this package checks first what is public: arguments, the existence of files, names and types of
+        columns. If one is wrong, nothing is spent.
+        """
+        announced = isinstance(mechanism, CertifiedMechanism)
+        seed = how.get("random_state")
+        return self._pay(slot, mechanism, lambda: mechanism.release(data, **how), seed, announced=announced)
+
+    def _pay(
+        self, slot: str | None, mechanism: Any, release: Callable[[], T], random_state: Any, *, announced: bool
+    ) -> T:
         if not random_bits(random_state).private:
             raise ParameterError("random_state", "be None for a release that a ledger pays", "a seed")
-        with self.charge(slot, mechanism) as charge:
-            return charge.seal(release())
+        if not announced:
+            with self.charge(slot, mechanism) as charge:
+                return charge.seal(release())
+        _check(mechanism)
+        asked = self._content(slot, self._asked(mechanism))
+        after_request(self._account, self._totals(), asked)  # what the budget does not cover opens nothing
+        charge = Charge(self, slot, mechanism)
+        with charge._watching():
+            made = release()
+        if charge._reserved is None:  # it announced nothing, and still nothing leaves without a reservation
+            charge._read()
+        return charge.seal(made)
 
     def reserve(self, slot: str | None, request: Any, *, details: Mapping[str, Any] | None = None) -> Entry:
-        """Reserve the cost of a request, or raise BudgetError. It counts as spent from here on.
+        """Reserve the cost of a request, or raise BudgetError. It counts as spent, unless this object gives it back.
 
         Parameters
         ----------
@@ -260,38 +234,77 @@ class Ledger:
         details : mapping, optional
             Public values to keep with the entry, such as the name of the mechanism.
         """
+        secret = secrets.token_hex(32)
+        entry = self._reserve(slot, request, owner=digest_of_secret(secret), details=details)
+        self._owned[entry.number] = secret
+        return entry
+
+    def _reserve(
+        self, slot: str | None, request: Any, *, owner: str, details: Mapping[str, Any] | None = None
+    ) -> Entry:
+        """Append a reservation. Its `owner` is the digest of a secret, or nothing if the data are read at once."""
         asked = self._asked(request)
+        content = self._content(slot, asked)
+        content |= {"details": {**content["details"], **asking(), **(details or {})}, "owner": owner}
+
+        def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+            return content, after_request(self._account, None if before is None else before.totals, content)
+
+        return self._store.append("reserve", make, profiles={asked.digest: asked.text})
+
+    def _content(self, slot: str | None, asked: Request) -> dict[str, Any]:
+        """Describe a request and its cost, or refuse it."""
         if asked.profile.adjacency != self.adjacency:
             rule = f"have adjacency {self.adjacency!r}, like the ledger"
             raise ParameterError("request", rule, repr(asked.profile.adjacency))
         if slot is not None and not isinstance(slot, str):
             raise ParameterError("slot", "be a text", type(slot).__name__)
-        content = {
+        return {
             "slot": slot,
             "profile": asked.digest,
             "cost": self._account.cost(slot, asked),
             "max_records": asked.max_records,
-            "details": {**asked.details, **(details or {})},
+            "details": dict(asked.details),
         }
-
-        def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-            return content, self._after(self._start() if before is None else before.totals, content)
-
-        return self._store.append("reserve", make, profiles={asked.digest: asked.text})
 
     def commit(self, reservation: Entry) -> Entry:
         """Record that the release of a reservation came out."""
+        self._owned.pop(reservation.number, None)
+        return self._close("commit", reservation)
 
-        def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-            if before is None:
-                raise LedgerError("a commit needs a reservation")
-            content = {"reservation": reservation.number, "digest": reservation.digest}
-            return content, dict(before.totals)
+    def give_back(self, reservation: Entry) -> Entry:
+        """Give a reservation back, on record, before anything is read.
 
+        Only the object that reserved can do it: the file has the digest of a secret that only this object holds, and
+        the secret goes into the file now. It forgets the secret as soon as the mechanism of a charge starts to read.
+
+        Examples
+        --------
+        >>> import tempfile, ndis
+        >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     ledger = Ledger.create(f"{place}/b.db", epsilon=3.0, delta=1e-6, plan={"a": (mechanism, 1)})
+        ...     entry = ledger.give_back(ledger.reserve("a", mechanism))
+        ...     entry.action, ledger.remaining()
+        ('return', {'a': 1})
+        """
+        secret = self._owned.pop(reservation.number, None)
+        if secret is None:
+            raise LedgerError("a reservation can be given back only by its owner, and only before data are read")
+        return self._close("return", reservation, {"secret": secret})
+
+    def _close(self, action: str, reservation: Entry, more: Mapping[str, str] = MappingProxyType({})) -> Entry:
+        """Append the one entry that says what became of a reservation."""
         known = self._store.entry(reservation.number)
         if known is None or known.action != "reserve" or known.digest != reservation.digest:
-            raise LedgerError("a commit needs a reservation of this ledger")
-        return self._store.append("commit", make, reservation=reservation.number)
+            raise LedgerError(f"a {action} needs a reservation of this ledger")
+        content = {"reservation": reservation.number, "digest": reservation.digest, **more}
+
+        def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+            assert before is not None  # the reservation is there
+            return content, after_closing(self._account, action, before.totals, reservation.content)
+
+        return self._store.append(action, make, reservation=reservation.number)
 
     # ------------------------------------------------------------------ looking
 
@@ -329,6 +342,29 @@ class Ledger:
         last = self._store.last()
         return self._store.root if last is None else last.digest
 
+    def releases(self) -> list[dict[str, Any]]:
+        """List one row per reservation: when, which slot, for whom, what for, and what became of it."""
+        return releases_of(self._store.entries())
+
+    def anchor(self) -> dict[str, Any]:
+        """Verify the ledger and return its head, to be kept where those who write the file cannot change it.
+
+        A later `verify` with this head finds every entry until now that was changed, cut off or written anew.
+
+        Examples
+        --------
+        >>> import tempfile, ndis
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     ledger = Ledger.create(f"{place}/b.db", epsilon=1.0, delta=1e-6, kind="shifts", data_name="visits")
+        ...     seal = ledger.anchor()
+        ...     seal["entry"], ledger.verify(heads={seal["entry"]: seal["head"]})
+        (0, 0)
+        """
+        self.verify()
+        last = self._store.last()
+        number, digest = (0, self._store.root) if last is None else (last.number, last.digest)
+        return {"data_name": self.data_name, "entry": number, "head": digest}
+
     def report(self) -> LedgerReport:
         """Report the budget, the spent part and the rest: `to_html()`, `to_json()` or `to_dict()`; no private values.
 
@@ -360,7 +396,7 @@ class Ledger:
                 "slots": {name: {"count": n, "epsilon": profile.epsilon(delta)} for name, (profile, n) in plan},
                 "remaining": self.remaining(),
                 "curve": curve_of(self._account.whole(), epsilon),
-                "entries": releases_of(self._store.entries()),
+                "entries": self.releases(),
                 "head": self.head(),
             }
         )
@@ -369,7 +405,7 @@ class Ledger:
         """Copy the ledger to a new file, consistent at one moment."""
         self._store.backup(path)
 
-    def verify(self, *, heads: Mapping[int, str] | None = None) -> int:
+    def verify(self, *, heads: Mapping[int, str] | Iterable[tuple[int, str]] | None = None) -> int:
         """Check the whole file again and return the number of entries.
 
         The chain must fit together, and every total must follow from the entries. Every request must be within its
@@ -377,64 +413,23 @@ class Ledger:
 
         Parameters
         ----------
-        heads : mapping, optional
-            Entry number → digest, as receipts carry them. With them a cut-off end is found too.
+        heads : mapping or pairs, optional
+            Entry number and digest, as receipts carry them; number 0 stands for the ledger without entries. With them
+            a cut-off end is found too, and a history that was written twice: two digests of one entry.
 
         Raises
         ------
         LedgerError
             With the number of the first entry that does not fit.
         """
-        self._account.certify()
-        totals, previous, number = self._start(), self._store.root, 0
-        missing = dict(heads or {})
-        costs: dict[tuple[str | None, str], Any] = {}
-        open_reservations: dict[int, str] = {}
-        for entry in self._store.entries():
-            number += 1
-            if entry.number != number or entry.previous != previous or entry.digest != entry.expected_digest():
-                raise LedgerError(f"entry {number} of the ledger does not fit the chain")
-            if entry.action == "reserve":
-                request = entry.content["slot"], entry.content["profile"]
-                if request not in costs:
-                    try:
-                        costs[request] = self._account.cost(request[0], self._request(request[1]))
-                    except (BudgetError, ParameterError) as error:
-                        raise LedgerError(f"entry {number} of the ledger is not covered by the budget") from error
-                if costs[request] != entry.content["cost"]:
-                    raise LedgerError(f"entry {number} of the ledger has a wrong cost")
-                try:
-                    totals = self._after(totals, entry.content)
-                except BudgetError as error:
-                    raise LedgerError(f"entry {number} of the ledger exceeds the budget") from error
-                open_reservations[number] = entry.digest
-            elif entry.action != "commit":
-                raise LedgerError(f"entry {number} of the ledger has an unknown action")
-            elif open_reservations.pop(entry.content["reservation"], None) != entry.content["digest"]:
-                raise LedgerError(f"entry {number} of the ledger commits what was not reserved")
-            if totals != dict(entry.totals):
-                raise LedgerError(f"entry {number} of the ledger has wrong totals")
-            if missing.pop(number, entry.digest) != entry.digest:
-                raise LedgerError(f"entry {number} of the ledger is not the one that a receipt names")
-            previous = entry.digest
-        if missing:
-            raise LedgerError(f"entry {min(missing)} of the ledger is missing: a receipt names it")
-        return number
+        given = heads.items() if isinstance(heads, Mapping) else heads or ()
+        return verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
 
     # ------------------------------------------------------------------ inside
 
-    def _start(self) -> dict[str, Any]:
-        return {"spent": self._account.start(), "max_records": None}
-
-    def _after(self, totals: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the totals after a request, or raise BudgetError."""
-        promises = [n for n in (totals["max_records"], content["max_records"]) if n is not None]
-        spent = self._account.charge(dict(totals["spent"]), content["cost"])
-        return {"spent": spent, "max_records": min(promises, default=None)}
-
     def _totals(self) -> dict[str, Any]:
         last = self._store.last()
-        return self._start() if last is None else dict(last.totals)
+        return no_requests(self._account) if last is None else dict(last.totals)
 
     def _asked(self, source: Any) -> Request:
         """Describe a request. That of the last mechanism is kept, unless a model inside it may change."""
@@ -453,18 +448,8 @@ class Ledger:
         return request
 
 
-def _new_account(
-    epsilon: float, delta: float, *, plan: Any, kind: str | None, order: float | None, adjacency: Adjacency
-) -> Account:
-    """Make the account of a new ledger."""
-    kinds = (SlotPlan.kind, Shifts.kind, Renyi.kind)
-    chosen = kind or (None if plan is None else SlotPlan.kind)
-    if chosen not in kinds:
-        raise ParameterError("kind", f"be {', '.join(map(repr, kinds[1:]))}, or come with a plan", repr(kind))
-    if (plan is not None) != (chosen == SlotPlan.kind):
-        raise ParameterError("plan", "be given for a ledger of kind 'plan', and only then", f"kind {chosen!r}")
-    if order is not None and chosen != Renyi.kind:
-        raise ParameterError("order", "be given only for a ledger of kind 'renyi'", order)
-    if chosen == SlotPlan.kind:
-        return SlotPlan.of(epsilon, delta, plan, adjacency)
-    return Shifts.of(epsilon, delta) if chosen == Shifts.kind else Renyi.of(epsilon, delta, order)
+def _check(mechanism: Any) -> None:
+    """Refuse a mechanism that no longer meets its budget: it must not spend."""
+    check = getattr(mechanism, "check", None)
+    if callable(check):
+        check()

@@ -12,8 +12,8 @@ from ndis._exact import up
 from ndis._validate import Adjacency, as_count
 from ndis.dominance import Dominance, dominates
 from ndis.errors import BudgetError, ParameterError
-from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, plus, smallest_upper, units_up
-from ndis.profile import PrivacyProfile
+from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, minus, plus, smallest_upper, units_up
+from ndis.profile import Order, PrivacyProfile
 
 __all__ = ["Slot", "SlotPlan"]
 
@@ -112,6 +112,11 @@ class SlotPlan:
         used[slot] = used.get(slot, 0) + 1
         return {"used": used, "failure": plus(totals["failure"], cost["failure"])}
 
+    def give_back(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Count one release of the slot less."""
+        used = {**totals["used"], cost["slot"]: totals["used"][cost["slot"]] - 1}
+        return {"used": used, "failure": minus(totals["failure"], cost["failure"])}
+
     def failure(self, totals: Totals) -> float:
         """Add up the failure probabilities that were spent, rounded up."""
         return up(Fraction(int(totals["failure"], 16), 1 << FAILURE_BITS))
@@ -128,13 +133,20 @@ def _need_dominated(declared: Request, request: Request, slot: str) -> None:
     rule = f"the request must be dominated by slot {slot!r} at every epsilon, in each order; got a "
     if answer.decided:
         raise BudgetError(
-            f"{rule}request that exceeds it in the order {answer.order!r} at epsilon = {answer.witness!r}; release "
+            f"{rule}request that exceeds it in the order {answer.order!r} at epsilon = {answer.witness!r}, where delta "
+            f"is {_delta(request, answer)} for the request and {_delta(declared, answer)} for the slot; release "
             "with the mechanism of the slot, or with a slightly smaller epsilon: calibrations with other bounds differ "
             "in their last digits"
         )
     raise BudgetError(
         f"{rule}comparison that could not be decided; declare the slot with the mechanism that you release"
     )
+
+
+def _delta(one: Request, answer: Dominance) -> str:
+    """Return δ at a witness, as text."""
+    order: Order = "add" if answer.order == "add" else "remove"
+    return f"{one.profile.delta(answer.witness or 0.0, order=order):.6g}"
 
 
 @lru_cache(maxsize=256)

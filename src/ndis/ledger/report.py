@@ -17,6 +17,8 @@ __all__ = ["LedgerReport", "curve_of", "releases_of"]
 
 _SHOWN = 500  # releases on the page; JSON has all
 _POINTS = 81  # points of the curve
+STATES = {"commit": "released", "return": "given back, nothing was read"}
+PEOPLE = ("by", "purpose", "user", "host")  # who asked, and what for
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
 
@@ -47,8 +49,7 @@ class LedgerReport:
 
     def to_html(self) -> str:
         """Write one page that loads nothing."""
-        from ndis.pages.chart import chart
-        from ndis.pages.environment import render
+        from ndis.pages.html import chart, render
 
         values = self.values
         picture = ""
@@ -77,10 +78,11 @@ def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
                 "max_records": entry.content["max_records"],
                 "profile": entry.content["profile"],
                 "digest": entry.digest,
+                **{name: details.get(name) for name in PEOPLE},
                 "state": "reserved, counts as spent",
             }
         elif entry.content["reservation"] in rows:
-            rows[entry.content["reservation"]]["state"] = "released"
+            rows[entry.content["reservation"]]["state"] = STATES[entry.action]
     return list(rows.values())
 
 

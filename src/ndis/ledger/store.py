@@ -4,7 +4,9 @@ Every entry holds the digest of the one before it, so a changed, missing or exch
 found by anyone who holds a receipt: receipts carry the digest of their entry.
 
 Entries are appended inside ``BEGIN IMMEDIATE``: SQLite lets one process in at a time, and a process that dies leaves
-either the whole entry or none. ``synchronous = FULL`` makes the append durable before it returns.
+either the whole entry or none. ``synchronous = EXTRA`` makes the append durable before it returns. All entries are in
+the one file between two appends: SQLite keeps a rollback journal, and no write-ahead log. So a reader needs no right to
+write, and a file that is moved takes its entries along. Locks do not hold on network file systems, which are refused.
 
 The version of the format is SQLite's ``user_version``. It is no part of the chain, so a later format need not change a
 digest.
@@ -16,6 +18,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +35,12 @@ __all__ = ["FORMAT_VERSION", "Entry", "Store", "digest_of"]
 FORMAT_VERSION = 1
 _APPLICATION = 0x6E646973  # "ndis", which tells a ledger from other SQLite files
 _WAIT = 60.0  # seconds to wait for another process that is writing
+_BATCH = 1000  # entries that are read at once, so that no reader keeps a writer waiting for long
+_NETWORK = re.compile(
+    "(fuse[.])?(afs|beegfs|ceph|cifs|coda|davfs|glusterfs|gpfs|lustre|ncpfs|nfs4?|ocfs2|orangefs|pvfs2|rclone|s3fs|"
+    "smb[23]|smbfs|sshfs)"
+)  # file systems that several hosts may mount at once
+_MOUNTS = Path("/proc/self/mountinfo")  # on Linux; other systems are not asked
 
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -73,7 +82,7 @@ class Entry:
     time : str
         When it was written, in UTC.
     action : str
-        "reserve" or "commit".
+        "reserve", "commit" or "return".
     content : mapping
         What was asked for, or which reservation was used.
     totals : mapping
@@ -104,12 +113,6 @@ class Store:
             remedy = "Ledger.create, or 'ndis ledger create' at the shell, makes one"
             raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), remedy)
         with self._connection() as connection:
-            version = _version(connection)
-            if version != FORMAT_VERSION:
-                raise LedgerError(
-                    f"the ledger {str(path)!r} has format version {version}; this version of the package needs "
-                    f"{FORMAT_VERSION}"
-                )
             self.about: dict[str, Any] = {
                 key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")
             }
@@ -118,13 +121,13 @@ class Store:
     def create(cls, path: str | os.PathLike[str], about: Mapping[str, Any], profiles: Mapping[str, str]) -> Store:
         """Write a new file; an existing one is never touched."""
         target = Path(path)
+        _refuse_network(target)
         draft = target.with_name(f".{secrets.token_hex(8)}.part")
         try:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             connection = sqlite3.connect(draft, isolation_level=None)
             try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.executescript(f"BEGIN; {_TABLES} COMMIT; PRAGMA user_version = {FORMAT_VERSION};")
                 connection.execute("BEGIN")
@@ -140,7 +143,7 @@ class Store:
         except (OSError, sqlite3.Error) as error:
             raise LedgerError(f"the ledger {str(target)!r} could not be written: {error}") from error
         finally:
-            for leftover in (draft, *(draft.with_name(draft.name + end) for end in ("-wal", "-shm"))):
+            for leftover in (draft, draft.with_name(f"{draft.name}-journal")):
                 with contextlib.suppress(OSError):
                     leftover.unlink(missing_ok=True)
         return cls(target)
@@ -159,9 +162,12 @@ class Store:
 
     def entries(self) -> Iterator[Entry]:
         """Yield all entries, in order."""
-        with self._connection() as connection:
-            for row in connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
-                yield _entry(row)
+        rows: list[Any] = [(None,)]
+        words = f"SELECT {_COLUMNS} FROM entries WHERE number > ? OR ? IS NULL ORDER BY number LIMIT {_BATCH}"
+        while rows:
+            with self._connection() as connection:
+                rows = connection.execute(words, (rows[-1][0], rows[-1][0])).fetchall()
+            yield from map(_entry, rows)
 
     def entry(self, number: int) -> Entry | None:
         """Return one entry by its number."""
@@ -193,7 +199,11 @@ class Store:
         """
         if not (os.access(self.path, os.W_OK) and self.path.stat().st_mode & 0o222):  # root may write what is marked
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is a read-only file")
+        if not os.access(self.path.resolve().parent, os.W_OK):
+            raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: its folder is read-only")
+        _refuse_network(self.path)
         with self._connection() as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")  # a file of an earlier version may have a log
             connection.execute("BEGIN IMMEDIATE")
             try:
                 before = _last(connection)
@@ -235,38 +245,79 @@ class Store:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one call. SQLite's errors become errors of the ledger."""
+        """Open a connection for one call, and check that the file is a ledger. SQLite's errors become its own."""
         try:
-            uri = f"{self.path.resolve().as_uri()}?mode=rw"
+            uri = f"{self.path.resolve().as_uri()}?mode=rw"  # SQLite only reads if the user may not write
             connection = sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
         except sqlite3.Error as error:
             raise LedgerError(f"the ledger {str(self.path)!r} could not be opened: {error}") from error
         try:
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA synchronous = EXTRA")
+            self._check(connection)
             yield connection
         except sqlite3.IntegrityError as error:
             raise LedgerError("an entry of the ledger was refused: its number or its reservation is used") from error
         except sqlite3.Error as error:
-            raise LedgerError(f"the ledger {str(self.path)!r} could not be read or written: {error}") from error
+            remedy = ""
+            if "readonly" in str(error):  # for a reader with a journal or a log that only a writer can put away
+                remedy = "; a writer died, or the file is of an earlier version: whoever may write must open it once"
+            raise LedgerError(f"the ledger {str(self.path)!r} could not be read or written: {error}{remedy}") from error
         finally:
-            with contextlib.suppress(sqlite3.Error):  # a full disk may stop the last checkpoint; the journal keeps it
+            with contextlib.suppress(sqlite3.Error):  # after a full disk; the journal keeps what was there
                 connection.close()
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Refuse a file of another kind or format, and one with other tables, triggers, views or indexes."""
+        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+            raise LedgerError("the file is no ledger of this package")
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if version != FORMAT_VERSION:
+            raise LedgerError(
+                f"the ledger {str(self.path)!r} has format version {version}; this version of the package needs "
+                f"{FORMAT_VERSION}"
+            )
+        objects = _objects(connection)
+        if sorted(words for _, _, words in objects) != _DECLARED:
+            others = [f"{kind} {name!r}" for kind, name, words in objects if words not in _DECLARED]
+            named = ", ".join(others) or "a missing table"
+            raise LedgerError(f"the ledger must have the tables of its format and nothing else; got {named}")
 
 
 _FIELDS = ("number", "time", "action", "content", "totals", "previous", "digest")
 _COLUMNS = ", ".join(_FIELDS)
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    """Return the version of the format; other files are refused."""
-    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-        raise LedgerError("the file is no ledger of this package")
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+_DECLARED = sorted(words.strip() for words in _TABLES.split(";") if words.strip())
+
+
+def _objects(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    """List what the file declares, with the words that declared it; SQLite's own indexes have none."""
+    return list(connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+
+
+def _refuse_network(path: Path) -> None:
+    """Refuse a place that several hosts may mount at once: their locks do not hold, and a slot could be spent twice."""
+    place, kind, length = path.resolve().parent, "", -1
+    with contextlib.suppress(OSError):
+        for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines():
+            words = line.split()
+            mount = Path(words[4].replace("\\040", " "))
+            if place.is_relative_to(mount) and len(mount.parts) >= length:
+                kind, length = words[words.index("-") + 1], len(mount.parts)
+    if _NETWORK.fullmatch(kind):
+        raise LedgerError(
+            f"the ledger {str(path)!r} is on a network file system ({kind}), where two hosts may spend a budget twice; "
+            "keep it on a local disk of one host, and release there"
+        )
 
 
 def _last(connection: sqlite3.Connection) -> Entry | None:
+    """Return the last entry, whose totals the next one continues; refused if it was changed."""
     row = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number DESC LIMIT 1").fetchone()
-    return None if row is None else _entry(row)
+    entry = None if row is None else _entry(row)
+    if entry is not None and entry.digest != entry.expected_digest():
+        raise LedgerError(f"entry {entry.number} of the ledger does not fit the chain: it was changed")
+    return entry
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

@@ -138,16 +138,15 @@ class GaussianMechanism(CertifiedMechanism):
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
         """
-        bits = random_bits(random_state)
+        bits, answer = random_bits(random_state), _finite(value)
+        if self.covariance is not None and answer.shape != (len(self.covariance),):
+            wanted = f"({len(self.covariance)},)"
+            raise ParameterError("value", f"have shape {wanted}, like the covariance", f"shape {answer.shape}")
         announce(self)
-        answer = _finite(value)
         if self.covariance is None:
             sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
             drawn = sample.values
         else:
-            d = len(self.covariance)
-            if answer.shape != (d,):
-                raise ParameterError("value", f"have shape ({d},), like the covariance", f"shape {answer.shape}")
             shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
             noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
             grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))

@@ -15,23 +15,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._exact import ExactArray, root_down, root_up
-from ndis._json import only_keys
+from ndis._exact import root_down, root_up
+from ndis._files import only_keys
 from ndis._search import first_safe_epsilon
 from ndis._validate import Adjacency, as_adjacency, as_one_probability, as_within
 from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.mechanism import Attained, settle
-from ndis.mechanisms.receipt import Receipt, check_schema, mechanism_of, receipt_of
+from ndis.mechanisms.receipt import Receipt, mechanism_of, receipt_of
 from ndis.mechanisms.releases import GaussianRelease, MomentEstimates, check_columns
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
-from ndis.noise import ExactSample, exact_normal, grid_for
-from ndis.noise.bits import RandomBits, random_bits
+from ndis.noise import grid_for
+from ndis.noise.bits import RandomBits
+from ndis.noise.gaussian import exact_symmetric
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["GramMechanism", "GramRelease", "noisy_gram", "shift_profile", "squared_sensitivity", "two_rows"]
+__all__ = ["GramMechanism", "GramRelease", "shift_profile", "squared_sensitivity", "two_rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +158,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
     # ------------------------------------------------------------------ the release
 
     def _draw(self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None) -> GramRelease:
-        sample = noisy_gram(gram, noise_std=self.noise_std, random_state=bits)
+        sample = exact_symmetric(gram.exact(ridge=0), noise_std=self.noise_std, random_state=bits)
         released = {"names": list(gram.layout.names), "targets": gram.layout.targets, "grid": sample.grid, **stated}
         return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released))
 
@@ -198,40 +199,6 @@ def two_rows(layout: RowLayout) -> Fraction:
 def shift_profile(shift: float, adjacency: Adjacency) -> PrivacyProfile:
     """Return the profile of a mean shift, in standard deviations, between neighbours of this kind."""
     return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift), adjacency=adjacency)
-
-
-def noisy_gram(gram: Gram, *, noise_std: float, random_state: Any = None) -> ExactSample:
-    """Add symmetric noise to XᵀX, of variance s² on the diagonal and s²/2 off it, drawn exactly.
-
-    Parameters
-    ----------
-    gram : Gram
-        Private.
-    noise_std : float
-        s, public. The grid of the result depends on it only.
-    random_state : optional
-        As for `GramMechanism.release`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ndis.gram import exact_gram
-    >>> sample = noisy_gram(exact_gram(np.eye(3), row_norm_bound=1.0), noise_std=2.0)
-    >>> bool((sample.values == sample.values.T).all()), sample.private
-    (True, True)
-    """
-    bits, grid = random_bits(random_state), grid_for(noise_std)
-    exact, variance = gram.exact(ridge=0), Fraction(noise_std) ** 2
-    upper = np.triu_indices(len(exact.numerators), 1)
-    diagonal = ExactArray(np.diag(exact.numerators), exact.denominator)
-    above = ExactArray(exact.numerators[upper], exact.denominator)
-    on = exact_normal(diagonal, noise_variance=variance, grid=grid, random_state=bits)
-    off = exact_normal(above, noise_variance=variance / 2, grid=grid, random_state=bits)
-    integers = np.zeros(exact.shape, dtype=object)
-    integers[upper] = off.integers
-    integers += integers.T
-    integers[np.diag_indices(len(integers))] = on.integers
-    return ExactSample(integers, grid, bits.private)
 
 
 # ---------------------------------------------------------------------- the release
@@ -320,11 +287,8 @@ class GramRelease(GaussianRelease, MomentEstimates):
 
 def _mechanism(receipt: Receipt) -> GramMechanism:
     """Make the mechanism of a receipt, certified."""
-    if receipt.mechanism != GramMechanism.__name__:
-        raise ParameterError("mechanism of the receipt", f"be {GramMechanism.__name__!r}", repr(receipt.mechanism))
     mechanism: GramMechanism
-    mechanism, released = mechanism_of(receipt, GramMechanism)
-    check_schema(released.pop("schema", ""))
+    mechanism, released = mechanism_of(receipt, {GramMechanism.__name__: GramMechanism})
     only_keys("parameters of the receipt", released, ("names", "targets", "grid"))
     names, targets = released["names"], released["targets"]
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):

@@ -157,7 +157,11 @@ _listeners: list[Callable[[Any], None]] = []
 
 
 def announce(mechanism: Any) -> None:
-    """Tell all listeners that a mechanism is about to release. Every release calls this before it reads data."""
+    """Tell all listeners that a mechanism is about to read data and release.
+
+    Every release calls this once it has checked everything that is public, and before it reads a cell. A ledger
+    reserves here.
+    """
     for listener in tuple(_listeners):
         listener(mechanism)
 
@@ -184,13 +188,16 @@ def payable(release: Callable[P, T]) -> Callable[P, T]:
     def either(*args: P.args, **kwargs: P.kwargs) -> T:
         ledger, slot = kwargs.pop("ledger", None), kwargs.pop("slot", None)
         how = {"ledger": ledger, "slot": slot, "random_state": kwargs.get("random_state")}
-        return paid_by_argument(args[0], lambda: release(*args, **kwargs), **how)
+        return paid_by_argument(args[0], lambda: release(*args, **kwargs), **how, announced=True)
 
     return either
 
 
-def paid_by_argument(mechanism: Any, release: Callable[[], T], *, ledger: Any, slot: Any, random_state: Any) -> T:
-    """Make a release that its arguments `ledger` and `slot` may charge. This is the only way from here to a ledger."""
+def paid_by_argument(mechanism: Any, release: Callable[[], T], *, ledger: Any, slot: Any, **how: Any) -> T:
+    """Make a release that its arguments `ledger` and `slot` may charge. This is the only way from here to a ledger.
+
+    `how` are the other arguments of `ndis.ledger.pay`.
+    """
     if ledger is None and slot is None:
         return release()
     if ledger is not None:
@@ -199,5 +206,5 @@ def paid_by_argument(mechanism: Any, release: Callable[[], T], *, ledger: Any, s
             "the release inside Ledger(path).charge(slot, mechanism)",
             DeprecationWarning,
         )
-    paid: T = import_module("ndis.ledger").pay(mechanism, release, ledger=ledger, slot=slot, random_state=random_state)
+    paid: T = import_module("ndis.ledger").pay(mechanism, release, ledger=ledger, slot=slot, **how)
     return paid

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Self
 
-from ndis._json import only_keys
+from ndis._files import only_keys
 from ndis._search import budget, first_safe_epsilon
 from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size
 from ndis.errors import ParameterError
@@ -170,15 +170,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         return self.ridge
 
 
-_LAW = (
-    "sketch_size",
-    "ridge",
-    "row_norm_bound",
-    "target_bound",
-    "intercept",
-    "fractional_bits",
-    "adjacency",
-)  # the parameters that a mechanism shares with its law
+_LAW = tuple(one.name for one in fields(ProjectionLaw) if not one.kw_only)  # what a mechanism shares with its law
 
 
 # ---------------------------------------------------------------------- the size of a sketch

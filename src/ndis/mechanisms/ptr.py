@@ -34,7 +34,7 @@ from flint import arb
 
 from ndis._balls import outward, precision
 from ndis._exact import down, up
-from ndis._json import only_keys
+from ndis._files import only_keys
 from ndis._search import least_point, smallest_safe
 from ndis._validate import as_one_probability, as_scalar, as_within
 from ndis.errors import BudgetError, ParameterError, PrecisionError
@@ -45,7 +45,7 @@ from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
 from ndis.mechanisms.sketch_law import ProjectionLaw, mean_shift
 from ndis.noise import exact_normal, grid_for
 from ndis.noise.bits import RandomBits
-from ndis.noise.root import positive_definite
+from ndis.noise.gaussian import positive_definite
 from ndis.profile import PrivacyProfile
 
 __all__ = ["PTRProjection", "least_eigenvalue_floor"]

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ndis._json import loads, only_keys
+from ndis._files import loads, only_keys
 from ndis._validate import Adjacency, as_adjacency
 from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError
 from ndis.mechanisms.mechanism import CertifiedMechanism
 
-__all__ = ["ARITHMETICS", "Receipt", "check_schema", "mechanism_of", "receipt_of"]
+__all__ = ["ARITHMETICS", "Receipt", "mechanism_of", "receipt_of"]
 
 ARITHMETICS = ("exact", "exact draw, law computed in floats")
 
@@ -161,12 +161,6 @@ def _check_seal(value: Any) -> None:
         raise ParameterError("ledger of the receipt", "have a name, a number and 64 hexadecimal digits", "other values")
 
 
-def check_schema(text: Any) -> None:
-    """Refuse a schema in a receipt that is no text; `Schema.from_receipt` reads it."""
-    if not isinstance(text, str):
-        raise ParameterError("schema of the receipt", "be TOML text", type(text).__name__)
-
-
 def _bytes_of(values: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield named arrays as bytes that do not depend on the machine."""
     for name in sorted(values):
@@ -187,13 +181,22 @@ def receipt_of(mechanism: CertifiedMechanism, *, private: bool, released: Mappin
     return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private)
 
 
-def mechanism_of(receipt: Receipt, kind: type[Any]) -> tuple[Any, dict[str, Any]]:
-    """Make the mechanism of a receipt, certified again; with the parameters that came out with the release."""
+def mechanism_of(receipt: Receipt, kinds: Mapping[str, type[Any]]) -> tuple[Any, dict[str, Any]]:
+    """Make the mechanism of a receipt, certified again; with the parameters that came out with the release.
+
+    A schema among them is left out: `Schema.from_receipt` reads it.
+    """
+    if receipt.mechanism not in kinds:
+        names = f"one of {', '.join(kinds)}" if len(kinds) > 1 else repr(*kinds)
+        raise ParameterError("mechanism of the receipt", f"be {names}", repr(receipt.mechanism))
+    kind = kinds[receipt.mechanism]
     own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
     needed = [one.name for one in fields(kind) if one.init and one.name not in own]
     released = dict(receipt.parameters)
     if not released.keys() >= set(needed):
         raise ParameterError("parameters of the receipt", f"have {', '.join(sorted(needed))}", "some are missing")
+    if not isinstance(schema := released.pop("schema", ""), str):
+        raise ParameterError("schema of the receipt", "be TOML text", type(schema).__name__)
     values: dict[str, Any] = {name: released.pop(name) for name in needed}
     try:
         return kind(**values, **own), released

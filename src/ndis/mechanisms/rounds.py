@@ -40,9 +40,10 @@ from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.sums import TermSums
 from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.gram import noisy_gram, shift_profile
+from ndis.mechanisms.gram import shift_profile
 from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, settle
 from ndis.noise import ExactSample, exact_normal
+from ndis.noise.gaussian import exact_symmetric
 from ndis.profile import PrivacyProfile
 
 __all__ = ["GaussianRounds"]
@@ -183,12 +184,12 @@ class GaussianRounds(CertifiedMechanism):
     def release_gram(self, gram: Gram, *, random_state: Any = None) -> ExactSample:
         """The Gram matrix with its noise; of the predictors of the sums, `RecordSums.gram`."""
         noise = self.gram_noise(gram.layout.joint_norm_bound_squared)
-        return noisy_gram(gram, noise_std=noise, random_state=random_state)
+        return exact_symmetric(gram.exact(ridge=0), noise_std=noise, random_state=random_state)
 
     def release_weighted_gram(self, index: int, gram: Gram, *, random_state: Any = None) -> ExactSample:
         """The weighted Gram matrix with its noise; its layout, of `RecordSums.weighted_gram`, has half the bounds."""
         noise = self.weighted_gram_noise(index, 4 * gram.layout.joint_norm_bound_squared)
-        return noisy_gram(gram, noise_std=noise, random_state=random_state)
+        return exact_symmetric(gram.exact(ridge=0), noise_std=noise, random_state=random_state)
 
     def release_sum(self, index: int, sums: TermSums, *, random_state: Any = None) -> ExactSample:
         """The sum of clipped terms with its noise."""

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ndis._validate import STATE_A_BOUND, Adjacency, as_one_positive
 from ndis.data import Rows, open_rows
+from ndis.data.opening import open_for
 from ndis.data.schema.changed import changed_rows
-from ndis.data.schema.table import open_for
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
+from ndis.gram.engine import opened_rows
+from ndis.gram.layout import layout_for
 from ndis.gram.poisson import PoissonRows
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.mechanism import CertifiedMechanism, announce, paid_by_argument, payable
@@ -114,11 +116,12 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
         >>> mechanism.release(np.eye(3)).gram().shape
         (3, 3)
         """
-        bits = random_bits(random_state)
+        bits, bounds = random_bits(random_state), bounds_of(self._row_layout)
         how = {"columns": columns, "targets": targets, "header": header, "progress": progress}
+        rows = opened_rows(encoded_rows(schema, data, how, target=self.target_bound is not None), device=device)
+        layout_for(rows, **bounds)  # the last check of public things
         announce(self)
-        rows = encoded_rows(schema, data, how, target=self.target_bound is not None)
-        gram = exact_gram(rows, **bounds_of(self._row_layout), device=device, sample=self._sample(bits))
+        gram = exact_gram(rows, **bounds, device=device, sample=self._sample(bits))
         stated = {} if schema is None else {"schema": schema.to_toml()}
         return self._draw(gram, bits, stated=stated, progress=progress)
 
@@ -195,11 +198,12 @@ def clipped_count(
     (True, True)
     """
     bound = None if row_norm_bound is None else as_one_positive("row_norm_bound", row_norm_bound)
+    table = open_for(schema, data, columns=columns, header=header, progress=progress)
+    table.columns_of(schema, target=schema.target is not None)  # the last check of public things
     mechanism = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0, adjacency=adjacency)
 
     def count() -> GaussianRelease:
-        how = {"columns": columns, "header": header, "progress": progress}
-        changed = changed_rows(schema, data, row_norm_bound=bound, **how)
+        changed = changed_rows(schema, table, row_norm_bound=bound)
         release = mechanism.release([changed], random_state=random_state)
         parameters = {**release.receipt.parameters, "released": "number of rows that the schema changes"}
         return replace(release, receipt=replace(release.receipt, parameters=parameters, digest=""))

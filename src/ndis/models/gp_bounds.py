@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ndis._balls import exact_ball, outward, precision
 from ndis._validate import Floats
-from ndis.noise.root import positive_definite
+from ndis.noise.gaussian import positive_definite
 
 __all__ = ["largest_eigenvalue", "mean_leverage", "ratios_and_leverages"]
 

@@ -1,8 +1,8 @@
 """Compute δ(ε) in closed form, for two centred Gaussians with one variance ratio in all directions.
 
-L + s·log τ is t·Gamma(s), t = τ − 1, s = copies/2 (lemma: rp inherent, prop:grp-monotone). As in
-`ndis.spectrum.closed_forms`, δ is a positive integral against the density of the loss, not a difference of tails. It is
-a cross-check: the exact value of any pair is the contour integral behind `ndis.GaussianPair.delta`.
+The formula is the paper's, with two incomplete gamma functions (lemma: rp inherent, prop:grp-monotone). Their
+difference loses digits, so ball arithmetic computes it with as many as it takes. It is a cross-check: the exact value
+of any pair is the contour integral behind `ndis.GaussianPair.delta`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from flint import arb
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
+from ndis._balls import Ball, climb
 from ndis._validate import Floats, as_floats
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
 
 __all__ = ["equal_ratio_delta", "equal_ratio_log_delta"]
+
+_LADDER = tuple(1 << k for k in range(7, 15))  # bits of working precision to try
+_ACCURACY = 60  # bits of δ that must be right
 
 
 def equal_ratio_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: ArrayLike) -> float | Floats:
@@ -49,7 +53,7 @@ def equal_ratio_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: Arr
     >>> f"{equal_ratio_delta(1.0, 1.02, 100):.10e}"
     '5.5847835086e-10'
     """
-    return _shaped(np.exp(_equal_ratio(epsilon, variance_ratio, copies)))
+    return _equal_ratio(epsilon, variance_ratio, copies, float)
 
 
 def equal_ratio_log_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: ArrayLike) -> float | Floats:
@@ -60,10 +64,13 @@ def equal_ratio_log_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies:
     >>> f"{equal_ratio_log_delta(50.0, 1.02, 100):.6f}", equal_ratio_log_delta(1.0, 0.5, 1)
     ('-2313.626631', -inf)
     """
-    return _shaped(_equal_ratio(epsilon, variance_ratio, copies))
+    return _equal_ratio(epsilon, variance_ratio, copies, lambda delta: float(delta.log()) if delta > 0 else -math.inf)
 
 
-def _equal_ratio(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: ArrayLike) -> Floats:
+def _equal_ratio(
+    epsilon: ArrayLike, variance_ratio: ArrayLike, copies: ArrayLike, value: Callable[[Ball], float]
+) -> float | Floats:
+    """Take a float of δ at every point, after the checks of all three arguments."""
     e, tau, r = np.broadcast_arrays(
         as_floats("epsilon", epsilon), as_floats("variance_ratio", variance_ratio), as_floats("copies", copies)
     )
@@ -71,75 +78,25 @@ def _equal_ratio(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: ArrayLik
         raise ParameterError("variance_ratio", "be positive", variance_ratio)
     if not (r > 0).all():
         raise ParameterError("copies", "be positive", copies)
-    shape, s = e.shape, 0.5 * r.ravel()
-    e, tau = e.ravel(), tau.ravel()
-    # δ(ε) = 1 − e^ε + e^ε δ'(−ε) with the reversed pair, τ' = 1/τ: only ε ≥ 0 needs a formula.
-    up = np.where(e < 0, -e, e)
-    t = np.where(e < 0, (1.0 - tau) / tau, tau - 1.0)
-    log_tau = np.where(e < 0, -1.0, 1.0) * np.where(tau < 0.5, np.log(tau), np.log1p(tau - 1.0))
-    out = np.full(e.shape, -np.inf)  # the same law twice, or a bounded loss that never exceeds ε
-    for side in t > 0, (t < 0) & (up + s * log_tau < 0):
-        if side.any():
-            out[side] = np.minimum(_log_gamma_hinge(up[side], t[side], log_tau[side], s[side]), 0.0)
-    with np.errstate(divide="ignore"):
-        out = np.where(e < 0, np.log(-np.expm1(-up) + np.exp(out - up)), out)
-    return np.asarray(out.reshape(shape))
-
-
-def _log_gamma_hinge(e: Floats, t: Floats, log_tau: Floats, s: Floats) -> Floats:
-    """log ∫ f(ε+v)(1−e^{−v}) dv for the density f of −s log τ + t·Gamma(s), in w = v/(tx); all t of one sign.
-
-    With x = (ε + s log τ)/t the integrand is x^s e^{−x}/Γ(s) · (1+w)^{s−1} e^{−xw} (1 − e^{−txw}), w > 0 or −1 < w
-    < 0. Times the Jacobian of w = e^y, or of w = −1/(1+e^{−y}), it is log-concave in w. So it has one peak in y,
-    and a search by thirds finds it.
-    """
-    over = (e / s + log_tau) / t - 1.0  # x/s − 1
-    x = s * (1.0 + over)
-    rate = t * x if t[0] > 0 else -t * x
-
-    def log_integrand(y: Floats) -> Floats:
-        if t[0] > 0:
-            w = np.exp(y)
-            return y + (s - 1.0) * np.log1p(w) - x * w + np.log(-np.expm1(-rate * w))
-        log_w, log_rest = -np.logaddexp(0.0, -y), -np.logaddexp(0.0, y)  # w and 1 − w
-        w = np.exp(log_w)
-        return log_w + s * log_rest + x * w + np.log(-np.expm1(-rate * w))
-
-    return _log_gamma_kernel(over, s) + _log_integral_of_one_peak(log_integrand, e.size)
-
-
-def _log_gamma_kernel(over: Floats, s: Floats) -> Floats:
-    """log of x^s e^{−x}/Γ(s) at x = s(1 + over), without the large terms if s is large (Stirling's series)."""
-    big = np.maximum(s, 20.0)
-    stirling = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / big**2) / big**2) / big**2) / big
-    series = 0.5 * np.log(big / (2 * math.pi)) - stirling
-    small = s * np.log(s) - s - gammaln(s)
-    return np.asarray(np.where(s < 20.0, small, series) - s * (over - np.log1p(over)))
-
-
-def _log_integral_of_one_peak(log_f: Callable[[Floats], Floats], n: int) -> Floats:
-    """log ∫ e^{log_f(y)} dy for n functions with one peak each: the trapezoidal rule between their e^{−46} points."""
-    with np.errstate(over="ignore", divide="ignore"):
-        low, high = np.full(n, -650.0), np.full(n, 650.0)
-        for _ in range(90):  # thirds; on the far right log_f is −∞ on both, and the right end moves
-            left, right = low + (high - low) / 3, high - (high - low) / 3
-            rising = log_f(left) < log_f(right)
-            low, high = np.where(rising, left, low), np.where(rising, high, right)
-        peak, top = low, log_f(low)
-
-        def edge(outside: float) -> Floats:
-            inside, outer = peak, np.full(n, outside)
-            for _ in range(60):
-                middle = 0.5 * (inside + outer)
-                seen = log_f(middle) > top - 46.0
-                inside, outer = np.where(seen, middle, inside), np.where(seen, outer, middle)
-            return outer
-
-        start, stop = edge(-700.0), edge(700.0)
-        step = (stop - start) / 400
-        values = np.exp(log_f(start + np.arange(401.0)[:, None] * step) - top)
-    return np.asarray(top + np.log(values.sum(axis=0) * step))
-
-
-def _shaped(values: Floats) -> float | Floats:
+    points = zip(e.ravel().tolist(), tau.ravel().tolist(), r.ravel().tolist(), strict=True)
+    values = np.array([value(_delta(*point)) for point in points]).reshape(e.shape)
     return float(values) if values.ndim == 0 else values
+
+
+def _delta(epsilon: float, variance_ratio: float, copies: float) -> Ball:
+    """Enclose δ at one point; the ball is so narrow that its middle is as good as δ."""
+
+    def attempt(_: int) -> Ball | None:
+        e, tau, s = arb(epsilon), arb(variance_ratio), arb(copies) / 2
+        x = (e + s * tau.log()) / (tau - 1) if variance_ratio != 1.0 else arb(-1)  # t₀/2
+        if x > 0:
+            tail = arb.gamma_upper if variance_ratio > 1.0 else arb.gamma_lower
+            delta = tail(x, s, 1) - e.exp() * tail(tau * x, s, 1)
+        else:  # the loss always exceeds ε, or never
+            delta = -e.expm1() if variance_ratio >= 1.0 and epsilon < 0.0 else arb(0)
+        return delta if (x > 0 or x < 0) and (delta == 0 or delta.rel_accuracy_bits() >= _ACCURACY) else None
+
+    delta = climb(attempt, _LADDER)
+    if delta is None:
+        raise PrecisionError(f"delta at epsilon = {epsilon!r} needs more than {_LADDER[-1]} bits")
+    return delta

@@ -154,7 +154,7 @@ def _delta_ball(directions: Directions, epsilon: float, digits: float, narrower:
     if not directions.curved and directions.flat == 0:
         return arb(0) if epsilon >= 0 else -eps.expm1()
     if not directions.curved and narrower < _CLOSED_ATTEMPTS:
-        ball = mean_shift_ball(eps, directions.flat)
+        ball = mean_shift_ball(eps, directions.flat) * arb(1, math.exp(-digits) / 16.0)  # room for the float value
         return ball if ball > 0 else None
     gap = None
     if directions.side:

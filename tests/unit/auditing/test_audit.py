@@ -312,3 +312,11 @@ def test_the_relation_of_claim_and_neighbours_must_agree():
         audit(replace, algorithm=noisy_sum(1.0), data=unit_rows(3))
     with pytest.raises(ParameterError, match="adjacency of the claim"):
         audit(replace, mechanism=ProjectionLaw(10, 50.0, 1.0))
+
+
+def test_a_conviction_after_a_pair_that_stays_open_leaves_no_doubt(monkeypatch):
+    answers = iter([None, True])
+    monkeypatch.setattr("ndis.auditing.judge._answer", lambda *_: next(answers))
+    report = audit(Claim(1.0, 1e-6), pairs=[GaussianPair.from_ratios(1.0, shift=shift) for shift in (2.0, 1.0)])
+    assert report.refuted
+    assert not report.undecided

@@ -6,7 +6,6 @@ import pytest
 
 import ndis
 from ndis import DPSGD, ParameterError
-from ndis.auditing.page import render
 
 MNIST = DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
 
@@ -21,7 +20,7 @@ class TestAudit:
         assert again.witness.recheck().lower > 1e-5
         assert "14,062 releases" in report.witness.event
         assert report.witness.pair is None
-        assert "samples by chance" in render(report)
+        assert "samples by chance" in report.to_html()
 
     def test_a_true_claim_is_not(self):
         for source in ({"pairs": [MNIST.profile()]}, {"mechanism": MNIST}):

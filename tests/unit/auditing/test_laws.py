@@ -11,8 +11,8 @@ import ndis
 from helpers.audits import CLAIM
 from ndis._exact import ExactArray, exact_array
 from ndis.auditing import AddRows, AuditReport, Claim, Search, audit
-from ndis.auditing.candidates import screen
 from ndis.auditing.candidates.laws import OutputLaw, certified_pair, screening_pair
+from ndis.auditing.judge import screen
 from ndis.profile import PrivacyProfile
 
 

@@ -15,9 +15,8 @@ import ndis
 from helpers.audits import CLAIM
 from helpers.pages import Page
 from ndis.auditing import AuditReport, Claim, audit
-from ndis.auditing.page import render
-from ndis.pages.chart import tag
 from ndis.pages.digits import at_least, at_most, plain
+from ndis.pages.html import tag
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -53,7 +52,7 @@ REPORTS = {
 @pytest.fixture(scope="module")
 def pages() -> dict[str, tuple[AuditReport, str]]:
     reports = {name: make() for name, make in REPORTS.items()}
-    return {name: (report, render(report)) for name, report in reports.items()}
+    return {name: (report, report.to_html()) for name, report in reports.items()}
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -96,8 +95,8 @@ class TestEveryPage:
 
     def test_deterministic(self, pages, name):
         report, text = pages[name]
-        assert render(report) == text
-        assert render(AuditReport.from_json(report.to_json())) == text
+        assert report.to_html() == text
+        assert AuditReport.from_json(report.to_json()).to_html() == text
 
     def test_says_what_the_report_says(self, pages, name):
         report, text = pages[name]
@@ -129,13 +128,13 @@ class TestWords:
 
     def test_undecided_is_said(self, pages):
         report = dataclasses.replace(pages["not refuted"][0], undecided=True)
-        assert "so close to the claim" in render(report)
+        assert "so close to the claim" in report.to_html()
 
     def test_a_refutation_by_less_than_a_digit_shows(self):
         """The float below the certified lower end is claimed: all digits are shown that tell the two apart."""
         lower = PrivacyProfile(LOUD).certify(1.0, relative_width=1e-15).lower
         claimed = math.nextafter(lower, 0.0)
-        text = render(audit(Claim(epsilon=1.0, delta=claimed), pairs=[LOUD]))
+        text = audit(Claim(epsilon=1.0, delta=claimed), pairs=[LOUD]).to_html()
         assert "The claim is false" in text
         shown = Page(text).text("span")
         assert plain(claimed) in shown or "by less than a floating-point number can show" in text
@@ -156,7 +155,7 @@ def test_every_text_is_escaped(pages):
     report = pages["refuted"][0]
     witness = dataclasses.replace(report.witness, neighbours=evil, order=evil, event=evil)
     texts = {"how_chosen": (evil,), "not_tested": (evil,), "notes": (evil,), "reproduce": evil, "version": evil}
-    page = render(dataclasses.replace(report, witness=witness, **texts))
+    page = dataclasses.replace(report, witness=witness, **texts).to_html()
     assert "<script" not in page
     assert "<img" not in page
     assert {name for name, _ in Page(page).tags}.isdisjoint({"script", "img"})
@@ -175,7 +174,7 @@ def test_a_page_that_cannot_be_made_leaves_no_file(pages, tmp_path, monkeypatch)
     def fail(report: AuditReport) -> str:
         raise ndis.PrecisionError("no")
 
-    monkeypatch.setattr("ndis.auditing.page.render", fail)
+    monkeypatch.setattr(AuditReport, "to_html", fail)
     with pytest.raises(ndis.PrecisionError):
         pages["refuted"][0].save(tmp_path / "audit.html")
     assert list(tmp_path.iterdir()) == []
@@ -245,9 +244,9 @@ def test_colours_are_told_apart_in_light_dark_and_print():
 
 
 def test_a_page_without_a_curve_says_so():
-    page = render(audit(CLAIM, pairs=[GaussianPair.from_ratios(1.0)]))
+    page = audit(CLAIM, pairs=[GaussianPair.from_ratios(1.0)]).to_html()
     assert "There is no curve to draw" in page
     assert "false claims" not in page
     assert 'class="mark"' in page
-    zero = render(audit(Claim(1.0, 0.0), pairs=[LOUD]))
+    zero = audit(Claim(1.0, 0.0), pairs=[LOUD]).to_html()
     assert ">claim, δ = 0</text>" in zero

@@ -122,4 +122,4 @@ def test_notebooks_show_the_page_in_a_frame():
 
 def test_the_templates_are_part_of_the_package():
     names = {path.name for path in (files("ndis") / "pages" / "templates").iterdir()}
-    assert {"audit.html.jinja", "parts.html.jinja", "page.css"} <= names
+    assert {"audit.html.jinja", "page.css"} <= names

@@ -31,7 +31,7 @@ def test_a_projection_is_evaluated_exactly_on_the_data(adjacency):
     removed = [sketch(np.delete(data, i, axis=0)) for i in range(40)]
     zero = np.zeros(3)
     best = max(GaussianPair.from_moments(zero, whole, zero, one).repeat(20).delta(0.5) for one in removed)
-    from ndis.auditing.candidates.projection import projection_neighbours
+    from ndis.auditing.candidates.mechanism import projection_neighbours
 
     exact, count, how = projection_neighbours(law, data)
     deltas = [one.profile.delta(0.5) for one in exact]

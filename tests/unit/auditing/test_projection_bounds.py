@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ndis.auditing import ProjectionLaw
-from ndis.auditing.candidates.projection import projection_neighbours
+from ndis.auditing.candidates.mechanism import projection_neighbours
 from ndis.gram import exact_gram
 from ndis.pair import GaussianPair
 

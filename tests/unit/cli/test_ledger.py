@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -82,6 +83,60 @@ def test_a_ledger_pays_for_commands_until_it_is_empty(place):
     assert "left: weekly" in call("ledger", "show", ledger)
     receipts = ["--receipt", place / "out" / "receipt.json", "--receipt", place / "r.json"]
     assert "4 entries fit together, 2 receipts among them" in call("ledger", "verify", ledger, *receipts)
+
+
+def test_show_lists_what_was_released_for_whom_and_what_for(place):
+    ledger = place / "b.ledger"
+    words = ("--ledger", ledger, "--slot", "sketch", "--by", "team\x1b[2J", "--purpose", "monthly report")
+    call("sketch", place / "data.csv", *SKETCH, "-o", place / "out", *words)
+    said = call("ledger", "show", ledger)
+    assert "entry 1" in said
+    assert "purpose monthly report" in said
+    assert "by team\\x1b[2J" in said
+    assert "state released" in said
+    release = json.loads(call("ledger", "show", ledger, "--json"))["releases"][0]
+    assert (release["slot"], release["purpose"]) == ("sketch", "monthly report")
+    assert (
+        ndis.Ledger(ledger)
+        .reserve("weekly", ndis.PrivacyProfile.from_noise_multiplier(8.0))
+        .content["details"]
+        .get("by")
+        is None
+    )  # the command has ended
+
+
+def test_two_receipts_of_one_entry_prove_a_history_written_twice(place):
+    ledger, old = place / "b.ledger", place / "old"
+    shutil.copy(ledger, old)
+    for name in ("one", "two"):
+        shutil.copy(old, ledger)
+        words = ("--ledger", ledger, "--slot", "sketch")
+        call("sketch", place / "data.csv", *SKETCH, "-o", place / name, *words)
+    one, two = (("--receipt", place / name / "receipt.json") for name in ("one", "two"))
+    assert "2 entries fit together, 1 receipts" in call("ledger", "verify", ledger, *two)
+    assert "not the one that a receipt names" in call("ledger", "verify", ledger, *one, status=2)
+    for both in ((*one, *two), (*two, *one)):
+        assert "the history was written twice" in call("ledger", "verify", ledger, *both, status=2)
+
+
+def test_an_anchor_finds_an_end_that_was_cut_off(place):
+    ledger, old = place / "b.ledger", place / "old"
+    call("ledger", "anchor", ledger, "-o", place / "empty.anchor")
+    shutil.copy(ledger, old)
+    call("sketch", place / "data.csv", *SKETCH, "-o", place / "out", "--ledger", ledger, "--slot", "sketch")
+    call("ledger", "anchor", ledger, "-o", place / "later.anchor")
+    head = call("ledger", "anchor", ledger).strip()
+    kept = ("--receipt", place / "empty.anchor", "--receipt", place / "later.anchor", "--head", head)
+    assert "2 entries fit together, 3 receipts" in call("ledger", "verify", ledger, *kept)
+    shutil.copy(old, ledger)
+    assert "0 entries fit together" in call("ledger", "verify", ledger)
+    for told_by in (kept, ("--head", head)):
+        assert "entry 2 of the ledger is missing" in call("ledger", "verify", ledger, *told_by, status=2)
+    assert "must be NUMBER:DIGEST" in call("ledger", "verify", ledger, "--head", "2", status=2)
+    other = ("--epsilon", 1, "--delta", "1e-6", "--data-name", "visits", "--kind", "shifts")
+    call("ledger", "create", place / "other", *other)
+    said = call("ledger", "verify", place / "other", "--receipt", place / "empty.anchor", status=2)
+    assert "created with other values" in said
 
 
 def test_reports_are_written_as_page_and_as_json(place):

@@ -241,3 +241,21 @@ def test_what_cannot_be_compared_is_said():
     with pytest.raises(ParameterError, match="a must be a PrivacyProfile"):
         ndis.dominance.dominates(pair(1.0, 0.5), a)
     assert ndis.dominance.dominates(a, profile(1.0, 0.4, failure_probability=1e-9)).holds is None
+
+
+def test_an_envelope_is_compared_by_its_curve_and_not_by_the_pair_above_it():
+    """The curve of a lifted profile lies below its pair: what the pair covers, the curve need not cover."""
+    low = ndis.lift(ndis.models.BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5), epsilon=1.0, delta=1e-5).profile()
+    high = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1.8e-5, sensitivity=1.0).profile()
+    assert low.certify(1.0).upper < high.certify(1.0).lower
+    assert ndis.dominance.dominates(low, high).holds is not True
+    pair = ndis.PrivacyProfile(low.remove, low.add, adjacency=low.adjacency)
+    assert ndis.dominance.dominates(pair, high).holds is True
+    assert ndis.dominance.dominates(low, low).holds is True
+    assert ndis.dominance.dominates(pair, low).holds is True  # the pair covers the curve
+    between = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1.5e-5, sensitivity=1.0).profile()
+    assert ndis.dominance.dominates(between, low).holds is not False  # its pair alone is above
+    small = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-12, sensitivity=1.0).profile()
+    assert ndis.dominance.dominates(small, pair).holds is False
+    large = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-2, sensitivity=1.0).profile()
+    assert ndis.dominance.dominates(low, large).holds is False  # its pair does not reach that far

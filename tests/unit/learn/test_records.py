@@ -10,7 +10,7 @@ from helpers.sketches import PLAIN
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
 from ndis.learn import PrivateCovariance, PrivateRidge
-from ndis.learn._records import private_rows, private_targets
+from ndis.learn._estimator import private_rows, private_targets
 
 
 class TestTargetTypes:

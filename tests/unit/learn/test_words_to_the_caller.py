@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.data.schema.table import BY_ORDER
+from ndis.data.opening import BY_ORDER
 from ndis.learn import PrivateCovariance, PrivateLinearRegression, PrivateLogisticRegression, PrivateRidge
 
 SCHEMA = ndis.Schema({"age": (18, 90), "shoe": ["Falco", "Brisk"]}, target=("time", 0, 300))

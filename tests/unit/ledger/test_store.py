@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -14,6 +15,7 @@ from helpers.ledgers import Model, lifted, shift, sketch
 from helpers.places import ROOT
 from ndis.errors import LedgerError, ParameterError
 from ndis.ledger import store as store_module
+from ndis.ledger.verify import after_request
 
 
 def spend(ledger: ndis.Ledger) -> dict[int, str]:
@@ -84,7 +86,7 @@ def test_a_forged_cost_is_found(tmp_path):
     ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=1.0, delta=1e-6, kind="shifts")
     entry = ledger.reserve(None, shift(0.1))
     cheap = {**entry.content, "cost": {"spent": "1"}}
-    ledger._store.append("reserve", lambda before: (cheap, ledger._after(before.totals, cheap)))
+    ledger._store.append("reserve", lambda before: (cheap, after_request(ledger._account, before.totals, cheap)))
     with pytest.raises(LedgerError, match="entry 2 of the ledger has a wrong cost"):
         ledger.verify()
 
@@ -115,6 +117,119 @@ def test_a_read_only_file_releases_nothing(tmp_path):
     assert model.asked == 0
     path.chmod(0o600)
     assert ledger.remaining() == {"a": 1}
+
+
+def test_a_reservation_checks_the_entry_that_it_continues(plan):
+    """One cell of the last row, changed, would make a used slot free again."""
+    plan.reserve("b", sketch())
+    with sqlite3.connect(plan.path) as connection:
+        connection.execute("UPDATE entries SET totals = replace(totals, '1', '0')")
+    connection.close()
+    with pytest.raises(LedgerError, match="entry 1 of the ledger does not fit the chain"):
+        plan.reserve("b", sketch())
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("CREATE TRIGGER forget AFTER INSERT ON entries BEGIN DELETE FROM entries; END", "got trigger 'forget'"),
+        ("CREATE TABLE foreign_one (x)", "got table 'foreign_one'"),
+        ("CREATE VIEW other AS SELECT * FROM entries", "got view 'other'"),
+        ("DROP TABLE profiles", "got a missing table"),
+    ],
+)
+def test_what_is_no_part_of_a_ledger_is_found(plan, sql, message):
+    with sqlite3.connect(plan.path) as connection:
+        connection.execute(sql)
+    connection.close()
+    for attempt in (lambda: ndis.Ledger(plan.path), plan.verify, lambda: plan.reserve("a", shift(0.25))):
+        with pytest.raises(LedgerError, match=f"the tables of its format and nothing else; {message}"):
+            attempt()
+
+
+def test_a_file_moved_while_others_have_it_open_takes_its_entries_along(plan, tmp_path):
+    reader = sqlite3.connect(plan.path)
+    reader.execute("SELECT * FROM entries").fetchall()
+    spend(plan)
+    os.rename(plan.path, tmp_path / "moved.db")
+    reader.close()
+    assert ndis.Ledger(tmp_path / "moved.db").verify() == 6
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["moved.db"]
+
+
+def test_a_file_with_a_log_of_an_earlier_version_loses_it_with_the_next_entry(plan):
+    with sqlite3.connect(plan.path) as connection:
+        assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+    connection.close()
+    assert plan.remaining() == {"a": 2, "b": 1}
+    spend(plan)
+    with sqlite3.connect(plan.path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    connection.close()
+    assert plan.verify() == 6
+
+
+MOUNTS = """22 1 254:0 / / rw - ext4 /dev/vda rw
+40 22 0:44 / {place} rw,relatime shared:9 - {kind} server:/export rw
+"""
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("nfs4", True), ("cifs", True), ("fuse.sshfs", True), ("xfs", False)])
+def test_a_network_file_system_is_refused(kind, refused, plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "_MOUNTS", tmp_path / "mounts")
+    (tmp_path / "mounts").write_text(MOUNTS.format(place=str(tmp_path).replace(" ", "\\040"), kind=kind))
+    attempts = (
+        lambda: plan.reserve("a", shift(0.25)),
+        lambda: ndis.Ledger.create(tmp_path / "new.db", epsilon=1.0, delta=1e-6, kind="shifts"),
+    )
+    for attempt in attempts:
+        if not refused:
+            attempt()
+            continue
+        with pytest.raises(LedgerError, match=rf"is on a network file system \({kind}\).* a local disk of one host"):
+            attempt()
+    assert plan.verify() == (0 if refused else 1)  # it can still be read
+
+
+READER = """
+import os
+from ndis.ledger import Ledger
+Ledger({path!r}).verify()  # all that is needed is loaded
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+ledger = Ledger({path!r})
+print(ledger.verify(), ledger.remaining(), len(ledger.releases()))
+try:
+    ledger.reserve("a", ledger.plan()["a"][0])
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root may become another user")
+def test_an_auditor_reads_without_the_right_to_write(plan):
+    """The folder is one that others may enter and not write."""
+    spend(plan)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = os.path.join(folder, "visits.ledger")
+        plan.backup(path)
+        os.chmod(path, 0o644)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        words = [sys.executable, "-c", READER.format(path=path)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    said = done.stdout.splitlines()
+    assert len(said) == 2, done.stderr
+    assert said[0] == "6 {'a': 0, 'b': 0} 3"
+    assert said[1].endswith("cannot be written: it is a read-only file")
+
+
+def test_a_read_only_folder_is_said_before_anything_is_written(plan, monkeypatch):
+    known = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not os.path.isdir(path) and known(path, mode))
+    with pytest.raises(LedgerError, match="cannot be written: its folder is read-only"):
+        plan.reserve("a", shift(0.25))
 
 
 FULL = """

@@ -17,10 +17,11 @@ from ndis._exact import root_down, root_up
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.gram import RowLayout, exact_gram
 from ndis.gram.sums import RecordSums
-from ndis.mechanisms.gram import GramRelease, noisy_gram, two_rows
+from ndis.mechanisms.gram import GramRelease, two_rows
 from ndis.mechanisms.mechanism import Mechanism
 from ndis.mechanisms.rounds import GaussianRounds, _exposure
 from ndis.noise.bits import SeededBits
+from ndis.noise.gaussian import exact_symmetric
 
 # A torch device that every machine has; None, the host, if torch is not installed.
 DEVICE = "cpu" if importlib.util.find_spec("torch") else None
@@ -202,7 +203,7 @@ def test_the_draw_adds_exact_noise_to_exact_integers():
     """Same bits, other data: the integers of the draw differ by the Gram matrices to half a grid step each."""
     x, y = np.random.default_rng(3).normal(size=(2, 50, 4))
     grams = [exact_gram(rows, row_norm_bound=1.0) for rows in (x, y)]
-    drawn = [noisy_gram(gram, noise_std=3.0, random_state=SeededBits(1)) for gram in grams]
+    drawn = [exact_symmetric(gram.exact(ridge=0), noise_std=3.0, random_state=SeededBits(1)) for gram in grams]
     assert drawn[0].grid == drawn[1].grid == 2.0**-19
     moved = (drawn[0].values - drawn[1].values) - (grams[0].to_float() - grams[1].to_float())
     assert np.abs(moved).max() <= 2.0**-19

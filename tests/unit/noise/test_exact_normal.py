@@ -17,10 +17,8 @@ from ndis._exact import exact_array
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.gram import exact_gram
 from ndis.noise import exact_gaussian, exact_normal, grid_for
-from ndis.noise.bits import SeededBits, SystemBits
-from ndis.noise.gaussian import draw_rounded
-from ndis.noise.normals import LazyNormals
-from ndis.noise.root import CovarianceRoot
+from ndis.noise.bits import LazyNormals, SeededBits, SystemBits
+from ndis.noise.gaussian import CovarianceRoot, draw_rounded
 
 
 class GivenBits:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.pages import Page
-from ndis.pages.chart import chart
+from ndis.pages.html import chart
 from ndis.pair import GaussianPair
 
 LOUD = GaussianPair.from_ratios(1.0, shift=0.35)

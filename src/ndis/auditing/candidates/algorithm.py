@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ndis._validate import as_size
-from ndis.auditing.candidates import Candidate, Candidates, Tested, counter, screen
 from ndis.auditing.candidates.edits import Edit, GivenSets, row_count
 from ndis.auditing.candidates.laws import Algorithm, OutputLaw, bar, certified_pair, law_of, like, same, screening_pair
 from ndis.auditing.candidates.rules import AddRows, RemoveEach, ReplaceEach, Search
 from ndis.auditing.claim import Claim
+from ndis.auditing.judge import Candidate, Candidates, Tested, counter, screen
 from ndis.auditing.witness import EXCHANGED, SIDES, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair

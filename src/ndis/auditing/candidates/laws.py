@@ -186,7 +186,7 @@ def bar(one: OutputLaw, other: OutputLaw) -> Callable[[float], float]:
     1.0
     """
     if one.exact is not None and other.exact is not None:
-        return lambda delta: delta
+        return float
     singular = min(one.smallest, other.smallest) <= one.mean.size * AGREE
     return lambda delta: 1.0 if singular else min(1.0, _CLEAR * delta)
 
@@ -263,9 +263,8 @@ def _low_rank(other: OutputLaw, base: OutputLaw) -> tuple[GaussianPair, float] |
         return None
     sign = 1 if np.trace(scaled) >= 0 else -1
     size, tolerance = len(scaled), _EXHAUSTED * float(np.abs(scaled).max())
-    factor, pivots, rank, _ = dpstrf(
-        sign * scaled, tol=tolerance, lower=1
-    )  # Cholesky with pivots, cut at the tolerance
+    # Cholesky with pivots, cut at the tolerance
+    factor, pivots, rank, _ = dpstrf(sign * scaled, tol=tolerance, lower=1)
     if rank > min(_MOST_RANK, size // 2 + 1):
         return None
     columns = np.zeros((size, max(rank, 1)))

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis._formulas import chernoff_factor, reverse_shift
 from ndis._validate import Floats
-from ndis.auditing.candidates import SCREEN_MARGIN, Candidates, Tested, both_orders
 from ndis.auditing.claim import Claim
+from ndis.auditing.judge import SCREEN_MARGIN, Candidates, Tested, both_orders
 from ndis.auditing.witness import AS_GIVEN, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -95,11 +95,8 @@ def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
     """Yield the candidates of those pairs of a batch that may matter."""
     ratio, t, m, n = _checked(batch)
     orders = ((t, m), reverse_shift(t, m, ratio))
-    chosen = np.unique(
-        np.concatenate(
-            [_worth_testing(_largest(*order, n, epsilon), delta) for epsilon, delta in claim.points for order in orders]
-        )
-    )
+    places = [(epsilon, delta, order) for epsilon, delta in claim.points for order in orders]
+    chosen = np.unique(np.concatenate([_worth_testing(_largest(*order, n, e), delta) for e, delta, order in places]))
     _, first = np.unique(np.concatenate([ratio, m, n], axis=1)[chosen], axis=0, return_index=True)  # equal ones once
     kept = np.sort(chosen[first]).tolist()
     profiles = {i: PrivacyProfile(GaussianPair.from_ratios(ratio[i], m[i], n[i])) for i in kept}

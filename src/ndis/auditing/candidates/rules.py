@@ -21,16 +21,7 @@ from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
 from ndis.pages.digits import plain, several
 
-__all__ = [
-    "AddAdversarial",
-    "AddRandom",
-    "AddRows",
-    "Neighbours",
-    "RemoveEach",
-    "ReplaceAdversarial",
-    "ReplaceEach",
-    "Search",
-]
+__all__ = ["AddAdversarial", "AddRandom", "AddRows", "RemoveEach", "ReplaceAdversarial", "ReplaceEach", "Search"]
 
 _LEAST_BOUND = 1e-150  # squares of rows stay within floats
 
@@ -182,11 +173,8 @@ class _Bounded:
         """Draw a row on the sphere, with a target from its range."""
         x = random.standard_normal(width)
         x *= self.row_norm_bound / float(np.linalg.norm(x))
-        y = (
-            random.choice(self.target_values)
-            if self.target_values
-            else random.uniform(-self._largest_target, self._largest_target)
-        )
+        largest = self._largest_target
+        y = random.choice(self.target_values) if self.target_values else random.uniform(-largest, largest)
         return self._fit(x, float(y))
 
     def _near(self, random: np.random.Generator, row: tuple[Any, ...], step: float) -> tuple[Any, ...]:
@@ -268,10 +256,9 @@ class AddAdversarial(_Bounded):
     def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
         width = self._width(data)
         rows = [self._row(random, width) for _ in range(self.offspring)]
+        largest = self._largest_target
+        ends = self.target_values or ((-largest, largest) if largest else (0.0,))
         for x in _principal(parts_of(data)[0]):
-            ends = self.target_values or (
-                (-self._largest_target, self._largest_target) if self._largest_target else (0.0,)
-            )
             rows += [self._fit(sign * self.row_norm_bound * x, y) for y in ends for sign in (1.0, -1.0)]
         seeds = [(row, places[i % len(places)]) for i, row in enumerate(rows)]
         scores = yield [edit(*seed) for seed in seeds]

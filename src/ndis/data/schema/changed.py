@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.data.cells import UNKNOWN, Cells, Floats
-from ndis.data.schema.table import open_for
+from ndis.data.opening import open_for
 from ndis.data.table import Table
 
 if TYPE_CHECKING:

@@ -29,10 +29,21 @@ import numpy as np
 
 from ndis._files import write_file
 from ndis.data.cells import Cells, Floats
-from ndis.data.schema.columns import Boolean, Category, Column, Number, finite
+from ndis.data.opening import open_for
+from ndis.data.schema.columns import (
+    Boolean,
+    Category,
+    Column,
+    Number,
+    as_column,
+    as_name,
+    as_target,
+    finite,
+    quoted,
+    toml_value,
+)
 from ndis.data.schema.preview import Preview, preview
-from ndis.data.schema.spec import as_column, as_name, as_target, quoted, toml_value
-from ndis.data.schema.table import SchemaTransformer, open_for
+from ndis.data.schema.table import SchemaTransformer
 from ndis.data.table import Table
 from ndis.errors import ParameterError
 

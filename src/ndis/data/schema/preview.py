@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis.data.cells import UNKNOWN, Floats
+from ndis.data.opening import open_for
 from ndis.data.schema.changed import CORNER, is_listed, row_norms
-from ndis.data.schema.table import open_for
 from ndis.pages.tables import html_table, text_table
 
 if TYPE_CHECKING:

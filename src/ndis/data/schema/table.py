@@ -1,4 +1,4 @@
-"""Open data for a schema, and the scikit-learn step that encodes rows by one."""
+"""This module has the scikit-learn step that encodes rows by a schema."""
 
 from __future__ import annotations
 
@@ -7,41 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from ndis._validate import warn_caller
 from ndis.data.cells import Floats
-from ndis.data.opening import open_table
-from ndis.data.paths import files_of, is_paths, kind_of_files
-from ndis.data.table import Table
-from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
-__all__ = ["SchemaTransformer", "open_for"]
-
-# It depends on the arguments only: the kind of the files, and the arguments that are missing.
-BY_ORDER = (
-    "without header=True every line of a CSV file is a record, and its columns are known by their order; "
-    "columns= names them in order"
-)
-
-
-def open_for(
-    schema: Schema, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None
-) -> Table:
-    """Open data whose columns a schema names. CSV files without names have its order, with the target last."""
-    if isinstance(data, Table):
-        return data
-    kind = kind_of_files(files_of(data)) if is_paths(data) else ""
-    if kind != "csv" and (header or columns is not None):
-        files = "data" if not kind else "files"
-        raise ParameterError("columns and header", f"be left out for {files} other than CSV", "one of them")
-    if header and columns is not None:
-        raise ParameterError("columns", "be left out where header says that the files have names", "both")
-    if kind == "csv" and not header and columns is None:
-        warn_caller(BY_ORDER)
-        columns = [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
-    return open_table(data, columns=columns, header=header, progress=progress)
+__all__ = ["SchemaTransformer"]
 
 
 class SchemaTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndis.data.opening import open_table
-from ndis.data.schema.spec import quoted
+from ndis.data.schema.columns import quoted
 from ndis.errors import ParameterError
 
 __all__ = ["template"]

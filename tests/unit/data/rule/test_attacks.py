@@ -19,7 +19,6 @@ import pytest
 import scipy.sparse
 
 import ndis
-import ndis.data.files
 from ndis import Schema
 from ndis.data import open_table
 from ndis.data.cells import text_of
@@ -337,27 +336,6 @@ def test_the_order_of_bytes_changes_no_date() -> None:
     days_of = Schema({"a": Date(dt.date(2000, 1, 1), dt.date(2040, 1, 1))})
     cells = np.array([["2020-01-01"], ["NaT"]], dtype="M8[us]")
     assert rows_of(cells, days_of).tobytes() == rows_of(cells.astype(">M8[us]"), days_of).tobytes()
-
-
-@pytest.mark.parametrize("full", [pa.ArrowCapacityError, MemoryError])
-def test_a_batch_of_text_that_does_not_fit_is_read_in_smaller_ones(
-    full: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Arrow refused more than 2 GiB of different texts in a batch: 40 long texts and one record of 5 bytes."""
-    read = pq.ParquetFile.iter_batches
-
-    def limited(file: Any, *, batch_size: int, **how: Any) -> Any:
-        for i, batch in enumerate(read(file, batch_size=batch_size, **how)):
-            if i == 1 and batch_size > 2:
-                raise full("array cannot contain more than 2147483646 bytes")
-            yield batch
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", limited)
-    monkeypatch.setattr(ndis.data.files, "rows_per_read", lambda width: 70)
-    table = pa.table({"a": pa.array(range(200)), "b": pa.array(map(str, range(200))).dictionary_encode()})
-    pq.write_table(table, tmp_path / "a.parquet", row_group_size=150)
-    schema = Schema({"a": (0, 200), "b": [str(i) for i in range(200)]})
-    assert rows_of(tmp_path / "a.parquet", schema).tobytes() == rows_of(table, schema).tobytes()
 
 
 def test_opening_npy_files_leaves_the_filters_of_warnings_alone(

@@ -54,7 +54,7 @@ ALLOWED: dict[str, str] = {
         "csv.reader",
     "public names, words and containers":
         ".add .append .pop .get .items .values .keys .index .setdefault .fromkeys .join .isprintable .isdecimal "
-        ".lstrip .startswith .title .upper re.compile .__setattr__ .insert",
+        ".lstrip .startswith .title .upper re.compile .__setattr__ .insert .split .dumps .isoformat",
     "dask: the tasks of others, whose errors become one message":
         ".compute .to_delayed",
 }  # fmt: skip

@@ -16,8 +16,8 @@ from ndis.data.opening import open_table
 from ndis.data.schema.template import template
 from ndis.errors import ParameterError
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
+from ndis.learn._estimator import private_targets, weighted_records
 from ndis.learn._labels import occurring_classes, private_labels
-from ndis.learn._records import private_targets, weighted_records
 
 NUMBER = ndis.Schema({"a": (0, 10)})
 

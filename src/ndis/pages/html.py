@@ -1,16 +1,24 @@
-"""Draw δ against ε with the claimed points or the budget, as one inline SVG picture without scripts."""
+"""Write HTML: elements, pages from the folder `templates`, and one chart of δ against ε.
+
+A page has no scripts and loads nothing: its style sheet is part of it, and its chart is an inline SVG picture.
+"""
 
 from __future__ import annotations
 
+import functools
+import html
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ndis.pages.digits import plain, superscript
+from ndis.pages.digits import at_least, at_most, equation, plain, several, superscript, unbroken
 
-__all__ = ["chart", "tag"]
+__all__ = ["chart", "framed", "minute", "number", "render", "sentence", "tag"]
 
 Point = tuple[float, float]  # (ε, δ)
 
@@ -19,6 +27,15 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 466.0, 14.0, 268.0
 _PAD = 9.0  # half a marker, inside the frame
 _LEAST_DECADES = 3  # powers of ten along the axis of δ, at least
 _MOST_TICKS = 7  # along each axis
+_HEAD = Markup("""<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="ndis {version}">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+""")
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
@@ -30,6 +47,66 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     pairs = ((key.rstrip("_").replace("_", "-"), escape(value)) for key, value in attributes.items())
     head = name + "".join(f' {key}="{value}"' for key, value in pairs)
     return Markup(f"<{head}>{''.join(map(escape, children))}</{name}>")
+
+
+# ---------------------------------------------------------------------- pages
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill in a template of the folder `templates`. A name that the template needs and does not get is an error."""
+    return _environment().get_template(template).render(**values).lstrip()
+
+
+@functools.cache
+def _environment() -> Environment:
+    loader = PackageLoader("ndis.pages")
+    environment = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        exact=lambda x: number(plain(x)), minute=minute, several=several, sentence=sentence, unbroken=unbroken
+    )
+    style, *_ = loader.get_source(environment, "page.css")
+    environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, number=number, plain=plain)
+    environment.globals["head"] = functools.partial(_HEAD.format, style=Markup(style))
+    return environment
+
+
+def framed(page: str) -> str:
+    """Put a page in a frame of its own, for notebooks."""
+    return f'<iframe srcdoc="{html.escape(page)}" sandbox style="width: 100%; height: 40rem; border: 0"></iframe>'
+
+
+def minute(time: str) -> str:
+    """Write a time to the minute, in UTC.
+
+    >>> minute("2026-11-15T20:17:27.755215+00:00")
+    '2026-11-15 20:17'
+    """
+    return datetime.fromisoformat(time).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def number(text: str, exact: str = "") -> Markup:
+    """Keep a number on one line; if it is rounded, all its digits appear on hover."""
+    title = {"title": exact} if exact and exact != text else {}
+    return tag("span", unbroken(text), class_="n", **title)
+
+
+def sentence(text: str) -> str:
+    """Give a text a capital letter and a full stop; no line ends inside one of its numbers.
+
+    >>> sentence("the claim is false")
+    'The claim is false.'
+    """
+    return unbroken(text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else "."))
+
+
+# ---------------------------------------------------------------------- the chart
 
 
 def chart(

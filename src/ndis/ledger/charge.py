@@ -1,0 +1,143 @@
+"""Charge a ledger for one release, and record who asked for it and what for."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ndis.errors import LedgerError, ParameterError
+from ndis.ledger.store import Entry
+from ndis.mechanisms.mechanism import listening
+from ndis.mechanisms.receipt import Receipt
+
+if TYPE_CHECKING:
+    from ndis.ledger.ledger import Ledger
+
+__all__ = ["Charge", "asking", "on_behalf"]
+
+T = TypeVar("T")
+
+SPENT = "the ledger had reserved this release, and what it reserved counts as spent"  # after an interrupt
+
+
+_people: ContextVar[Mapping[str, str]] = ContextVar("people", default=MappingProxyType({}))
+
+
+@contextmanager
+def on_behalf(*, by: str | None = None, purpose: str | None = None) -> Iterator[None]:
+    """Record who asks, and what for, with every reservation of this thread inside the block.
+
+    Parameters
+    ----------
+    by, purpose : str, optional
+        Public texts of your own. The name of the user and of the host are recorded in any case.
+
+    Examples
+    --------
+    >>> import tempfile, ndis
+    >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     ledger = ndis.Ledger.create(f"{place}/b.db", epsilon=3.0, delta=1e-6, kind="shifts")
+    ...     with ndis.ledger.on_behalf(by="research", purpose="monthly report"):
+    ...         release = ledger.release(None, mechanism, 3.0)
+    ...     ledger.report().to_dict()["entries"][0]["purpose"]
+    'monthly report'
+    """
+    given = {name: value for name, value in (("by", by), ("purpose", purpose)) if value is not None}
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise ParameterError(name, "be a text", type(value).__name__)
+    before = _people.set({**_people.get(), **given})
+    try:
+        yield
+    finally:
+        _people.reset(before)
+
+
+def asking() -> dict[str, str]:
+    """Name who asks: the account and the host, and what `on_behalf` said."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError, ImportError):  # an account without a name
+        user = ""
+    return {"user": user, "host": platform.node(), **_people.get()}
+
+
+class Charge:
+    """A release that a ledger pays for; made by `Ledger.charge`.
+
+    It is *reserved* until its mechanism starts to read, then *reading*, then *released*. It can be given back only
+    while it is reserved.
+    """
+
+    def __init__(self, ledger: Ledger, slot: str | None, mechanism: Any) -> None:
+        self._ledger, self._slot, self._mechanism = ledger, slot, mechanism
+        self._thread = threading.get_ident()
+        self._reserved: Entry | None = None
+
+    @property
+    def _entry(self) -> Entry:
+        if self._reserved is None:
+            raise LedgerError("the charge has reserved nothing")
+        return self._reserved
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        """Notice when the mechanism starts to read, and say after an interrupt what is spent."""
+        try:
+            with listening(self._announced):
+                yield
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(*([SPENT] if self._reserved else [])) from None
+
+    def _announced(self, mechanism: Any) -> None:
+        if mechanism is self._mechanism and threading.get_ident() == self._thread:
+            self._read()
+
+    def _read(self) -> None:
+        """Go to the state "reading": reserve if nothing is reserved yet; from here on nothing can be given back."""
+        if self._reserved is None:
+            self._reserved = self._ledger._reserve(self._slot, self._mechanism, owner="")
+        self._ledger._owned.pop(self._reserved.number, None)
+
+    def give_back(self) -> None:
+        """Give the reservation back, on record. Refused once the mechanism has started to read.
+
+        Call it only if nothing was read, and if what made you stop is public.
+        """
+        self._ledger.give_back(self._entry)
+
+    def seal(self, release: T) -> T:
+        """Record that the release came out, and return it with the entry that paid in its receipt.
+
+        Parameters
+        ----------
+        release : release, estimator's receipt, or anything else
+            The release of the mechanism that was charged. A release that a seed made is refused, and so is that of
+            another mechanism; the reservation then stays spent. What has no receipt is returned unchanged.
+        """
+        receipt = release if isinstance(release, Receipt) else getattr(release, "receipt", None)
+        sealed: Any = release
+        if isinstance(receipt, Receipt):
+            paid = {"data_name": self._ledger.data_name, "entry": self._entry.number, "head": self._entry.digest}
+            named = replace(self._checked(receipt), ledger=paid, digest="")
+            sealed = named if release is receipt else replace(sealed, receipt=named)
+        self._ledger.commit(self._entry)
+        return sealed  # type: ignore[no-any-return]
+
+    def _checked(self, receipt: Receipt) -> Receipt:
+        if not receipt.private:
+            raise ParameterError("release", "be private to be paid by a ledger", "one that a seed made")
+        for name, own in (("epsilon", "target_epsilon"), ("delta", "target_delta"), ("adjacency", "adjacency")):
+            value, stated = getattr(self._mechanism, own, None), getattr(receipt, name)
+            if value not in (None, stated):
+                rule = f"be that of the mechanism that was charged, with {name} {value!r}"
+                raise ParameterError("release", rule, repr(stated))
+        return receipt

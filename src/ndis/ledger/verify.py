@@ -1,0 +1,120 @@
+"""Follow the totals of a ledger from entry to entry, and check a whole history again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ndis.errors import BudgetError, LedgerError, ParameterError
+from ndis.ledger.accounts import Account, Request
+from ndis.ledger.store import Entry
+
+__all__ = ["after_closing", "after_request", "digest_of_secret", "no_requests", "verify_entries"]
+
+CLOSINGS = ("commit", "return")  # what may become of a reservation, once
+
+
+def no_requests(account: Account) -> dict[str, Any]:
+    """Return the totals of a ledger without entries."""
+    return {"spent": account.start(), "max_records": None}
+
+
+def after_request(account: Account, totals: Mapping[str, Any] | None, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the totals after a request, or raise BudgetError; None stands for those without entries."""
+    before = no_requests(account) if totals is None else totals
+    promises = [n for n in (before["max_records"], content["max_records"]) if n is not None]
+    spent = account.charge(dict(before["spent"]), content["cost"])
+    return {"spent": spent, "max_records": min(promises, default=None)}
+
+
+def after_closing(
+    account: Account, action: str, totals: Mapping[str, Any], reserved: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the totals after a commit or a return. The promise of a returned request stays: it only costs."""
+    if action == "commit":
+        return dict(totals)
+    return {**totals, "spent": account.give_back(dict(totals["spent"]), reserved["cost"])}
+
+
+def digest_of_secret(secret: str) -> str:
+    """Return what a reservation says of its owner: the digest of a secret that only the owner holds."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def verify_entries(
+    account: Account,
+    root: str,
+    entries: Iterable[Entry],
+    request_of: Callable[[str], Request],
+    heads: Iterable[tuple[int, str]],
+) -> int:
+    """Check all entries and return their number; see `Ledger.verify`.
+
+    Parameters
+    ----------
+    account : Account
+    root : str
+        The digest that the first entry continues.
+    entries : iterable of Entry
+    request_of : callable
+        Reads the profile of a request by its digest.
+    heads : iterable of (int, str)
+        Entries that others know by number and digest.
+    """
+    account.certify()
+    totals, previous, number = no_requests(account), root, 0
+    missing = _one_digest_each(heads)
+    if missing.pop(0, root) != root:
+        raise LedgerError("the ledger is not the one that a receipt names: it was created with other values")
+    costs: dict[tuple[str | None, str], Any] = {}
+    reservations: dict[int, Entry] = {}
+    for entry in entries:
+        number += 1
+        if entry.number != number or entry.previous != previous or entry.digest != entry.expected_digest():
+            raise LedgerError(f"entry {number} of the ledger does not fit the chain")
+        if entry.action == "reserve":
+            request = entry.content["slot"], entry.content["profile"]
+            if request not in costs:
+                try:
+                    costs[request] = account.cost(request[0], request_of(request[1]))
+                except (BudgetError, ParameterError) as error:
+                    raise LedgerError(f"entry {number} of the ledger is not covered by the budget") from error
+            if costs[request] != entry.content["cost"]:
+                raise LedgerError(f"entry {number} of the ledger has a wrong cost")
+            try:
+                totals = after_request(account, totals, entry.content)
+            except BudgetError as error:
+                raise LedgerError(f"entry {number} of the ledger exceeds the budget") from error
+            reservations[number] = entry
+        elif entry.action not in CLOSINGS:
+            raise LedgerError(f"entry {number} of the ledger has an unknown action")
+        else:
+            reserved = reservations.pop(entry.content["reservation"], None)
+            if reserved is None or reserved.digest != entry.content["digest"]:
+                raise LedgerError(f"entry {number} of the ledger commits what was not reserved")
+            if entry.action == "return" and not _owns(entry.content.get("secret"), reserved):
+                raise LedgerError(f"entry {number} of the ledger gives back what it does not own")
+            totals = after_closing(account, entry.action, totals, reserved.content)
+        if totals != dict(entry.totals):
+            raise LedgerError(f"entry {number} of the ledger has wrong totals")
+        if missing.pop(number, entry.digest) != entry.digest:
+            raise LedgerError(f"entry {number} of the ledger is not the one that a receipt names")
+        previous = entry.digest
+    if missing:
+        raise LedgerError(f"entry {min(missing)} of the ledger is missing: a receipt names it")
+    return number
+
+
+def _owns(secret: Any, reserved: Entry) -> bool:
+    """Say if a secret is that of the owner of a reservation."""
+    return isinstance(secret, str) and digest_of_secret(secret) == reserved.content.get("owner")
+
+
+def _one_digest_each(heads: Iterable[tuple[int, str]]) -> dict[int, str]:
+    """Return the digest of each entry; two digests of one entry prove that the history was written twice."""
+    known: dict[int, str] = {}
+    for number, digest in heads:
+        if known.setdefault(number, digest) != digest:
+            raise LedgerError(f"two receipts name entry {number} with different digests: the history was written twice")
+    return known

@@ -1,0 +1,206 @@
+"""A typing error spends nothing: all that is public is checked before a ledger reserves, and reservations go back."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import ndis
+from helpers.command import run
+from helpers.ledgers import Model, lifted, shift, sketch
+from ndis.errors import BudgetError, LedgerError, ParameterError
+from ndis.gram.accumulator import GramAccumulator
+
+PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "row_norm_bound": 1.0}
+
+
+@pytest.fixture
+def rows(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,y\n0.5,1\n0.25,0\n")
+    return tmp_path / "rows.csv"
+
+
+MISTAKES = {
+    "no file": ({}, lambda rows: (rows.with_name("nofile.csv"), {"header": True})),
+    "no column": ({}, lambda rows: (rows, {"header": True, "columns": ["b"]})),
+    "no target column": ({"target_bound": 1.0}, lambda rows: (rows, {"header": True, "targets": ["z"]})),
+    "targets of a wrong type": ({"target_bound": 1.0}, lambda rows: (rows, {"header": True, "targets": 3.5})),
+    "a bound without targets": ({"target_bound": 1.0}, lambda rows: (rows, {"header": True})),
+    "targets without a bound": ({}, lambda rows: (rows, {"header": True, "targets": ["y"]})),
+    "no path": ({}, lambda rows: ("no path at all", {})),
+    "an argument that there is not": ({}, lambda rows: (rows, {"headers": True})),
+    "a column of the schema": ({}, lambda rows: (rows, {"header": True, "schema": ndis.Schema({"b": (0, 1)})})),
+}
+
+
+@pytest.mark.parametrize("kind", [ndis.GramMechanism, ndis.RandomProjection, ndis.PTRProjection])
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_of_the_caller_spends_nothing(name, kind, rows, tmp_path):
+    bounds, mistake = MISTAKES[name]
+    size = {} if kind is ndis.GramMechanism else {"sketch_size": 5}
+    mechanism = kind.calibrated(**PUBLIC, **bounds, **size)
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (mechanism, 1)})
+    data, how = mistake(rows)
+    with pytest.raises((ParameterError, TypeError)):
+        ledger.release("a", mechanism, data, **how)
+    with pytest.warns(DeprecationWarning, match="charge"), pytest.raises((ParameterError, TypeError)):
+        mechanism.release(data, **how, ledger=ledger.path, slot="a")
+    assert (ledger.remaining(), ledger.history()) == ({"a": 1}, [])
+
+
+def test_a_value_of_another_shape_spends_nothing(tmp_path):
+    mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0, covariance=np.eye(2))
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (mechanism, 1)})
+    with pytest.raises(ParameterError, match=r"value must have shape \(2,\)"):
+        ledger.release("a", mechanism, [1.0, 2.0, 3.0])
+    assert ledger.history() == []
+
+
+@pytest.mark.filterwarnings("ignore:ledger= and slot=:DeprecationWarning")
+def test_a_count_of_a_column_that_is_missing_spends_nothing(rows, tmp_path):
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, kind="shifts")
+    count = ndis.mechanisms.rows.clipped_count
+    with pytest.raises(ParameterError, match="have a column 'b'"):
+        count(rows, ndis.Schema({"b": (0, 1)}), epsilon=1.0, delta=1e-6, header=True, ledger=ledger.path)
+    assert ledger.history() == []
+    count(rows, ndis.Schema({"a": (0, 1)}), epsilon=1.0, delta=1e-6, header=True, ledger=ledger.path)
+    assert [entry.action for entry in ledger.history()] == ["reserve", "commit"]
+
+
+def test_a_command_with_a_typing_error_spends_nothing(rows, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mechanism = ndis.RandomProjection.calibrated(**PUBLIC, sketch_size=5)
+    ledger = ndis.Ledger.create("x.ledger", epsilon=9.0, delta=1e-3, plan={"a": (mechanism, 1)})
+    budget = ("--epsilon", 1, "--delta", 1e-6, "--sketch-size", 5, "--row-norm-bound", 1, "-o", "out")
+    pay = ("--ledger", "x.ledger", "--slot", "a")
+    for words in (
+        ("nofile.csv", "--header"),
+        (rows, "--header", "--columns", "z"),
+        (rows, "--header", "--target", "y"),
+    ):
+        assert run("sketch", *words, *budget, *pay).exit_code == 2
+        assert ledger.history() == []
+    assert run("sketch", rows, "--header", *budget, *pay).exit_code == 0
+    assert ledger.remaining() == {"a": 0}
+
+
+def test_the_reservation_is_written_before_a_cell_is_read(rows, tmp_path, monkeypatch):
+    mechanism = ndis.GramMechanism.calibrated(**PUBLIC)
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (mechanism, 2)})
+    seen, known = [], GramAccumulator.update
+    monkeypatch.setattr(
+        GramAccumulator, "update", lambda *a, **k: seen.append([e.action for e in ledger.history()]) or known(*a, **k)
+    )
+    ledger.release("a", mechanism, rows, header=True)
+    assert seen == [["reserve"]]
+    monkeypatch.setattr(GramAccumulator, "update", lambda *a, **k: (_ for _ in ()).throw(OSError("disk")))
+    with pytest.raises(OSError, match="disk"):
+        ledger.release("a", mechanism, rows, header=True)
+    assert ledger.remaining() == {"a": 0}  # it had started to read
+
+
+def test_a_mechanism_of_others_is_reserved_before_it_is_called(tmp_path):
+    class Own:
+        adjacency = "add-remove"
+
+        def profile(self):
+            return shift(0.25)
+
+        def release(self, data):
+            raise ValueError("it may have read")
+
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (Own(), 1)})
+    with pytest.raises(ValueError, match="may have read"):
+        ledger.release("a", Own(), None)
+    assert ledger.remaining() == {"a": 0}
+
+
+def test_a_release_that_announces_nothing_is_reserved_before_it_comes_out(tmp_path):
+    mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (mechanism, 1)})
+    how = {"ledger": tmp_path / "x.db", "slot": "a", "announced": True}
+    assert ndis.ledger.pay(mechanism, lambda: "silent", **how) == "silent"
+    assert [entry.action for entry in ndis.Ledger(tmp_path / "x.db").history()] == ["reserve", "commit"]
+    with pytest.raises(BudgetError):
+        ndis.ledger.pay(mechanism, lambda: pytest.fail("it must not run"), **how)
+
+
+def test_a_release_of_another_thread_is_not_taken_for_the_one_that_is_paid(tmp_path):
+    mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (mechanism, 1)})
+    with ledger.charge("a", mechanism) as charge:
+        other = threading.Thread(target=mechanism.release, args=(1.0,))
+        other.start()
+        other.join()
+        charge.give_back()
+    assert ledger.remaining() == {"a": 1}
+
+
+# ---------------------------------------------------------------------- giving back
+
+
+@pytest.mark.parametrize("kind", ["plan", "shifts", "renyi"])
+def test_what_is_given_back_is_as_if_never_asked(kind, tmp_path):
+    how = {"plan": {"a": (shift(0.25), 2)}} if kind == "plan" else {"kind": kind}
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=4.0, delta=1e-6, **how)
+    before = ledger.remaining()
+    kept = ledger.reserve("a", shift(0.2))
+    after = ledger.remaining()
+    entry = ledger.give_back(ledger.reserve("a", shift(0.25)))
+    assert (entry.action, ledger.remaining()) == ("return", after)
+    ledger.commit(kept)
+    assert ledger.verify() == 4
+    assert [row["state"] for row in ledger.releases()] == ["released", "given back, nothing was read"]
+    ledger.give_back(ledger.reserve("a", shift(0.25)))
+    assert ledger.remaining() == after != before
+
+
+def test_only_the_owner_gives_back_and_only_once(plan):
+    entry = plan.reserve("a", shift(0.25))
+    with pytest.raises(LedgerError, match="only by its owner"):
+        ndis.Ledger(plan.path).give_back(entry)
+    plan.give_back(entry)
+    with pytest.raises(LedgerError, match="only by its owner"):
+        plan.give_back(entry)
+    with pytest.raises(LedgerError, match="is used"):
+        plan.commit(entry)
+    done = plan.reserve("a", shift(0.25))
+    plan.commit(done)
+    with pytest.raises(LedgerError, match="only by its owner"):
+        plan.give_back(done)
+    assert plan.verify() == 4
+
+
+def test_nothing_is_given_back_once_the_mechanism_reads(tmp_path):
+    mechanism = lifted(Model())
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (mechanism, 2)})
+    with ledger.charge("a", mechanism) as charge:
+        charge.give_back()
+    with ledger.charge("a", mechanism) as charge:
+        mechanism.release("fine")
+        with pytest.raises(LedgerError, match="before data are read"):
+            charge.give_back()
+    assert ledger.remaining() == {"a": 1}
+    assert ledger.verify() == 3
+
+
+def test_a_forged_return_is_found(plan):
+    entry = plan.reserve("b", sketch())
+    content = {"reservation": entry.number, "digest": entry.digest, "secret": "0" * 64}
+    totals = {**entry.totals, "spent": plan._account.give_back(entry.totals["spent"], entry.content["cost"])}
+    plan._store.append("return", lambda before: (content, totals), reservation=entry.number)
+    with pytest.raises(LedgerError, match="entry 2 of the ledger gives back what it does not own"):
+        plan.verify()
+
+
+def test_the_record_says_who_asked_and_what_for(plan):
+    with ndis.ledger.on_behalf(by="research"), ndis.ledger.on_behalf(purpose="monthly"):
+        plan.reserve("a", shift(0.25))
+    plan.reserve("a", shift(0.25))
+    first, second = plan.releases()
+    assert (first["by"], first["purpose"], second["by"]) == ("research", "monthly", None)
+    assert first["host"] == second["host"] is not None
+    with pytest.raises(ParameterError, match="by must be a text"), ndis.ledger.on_behalf(by=3):
+        pass
