@@ -16,6 +16,7 @@ from ndis.cli.output import print_values
 from ndis.cli.sketch import sketch_mechanism
 from ndis.data.paths import shown
 from ndis.errors import LedgerError, ParameterError
+from ndis.pages.tables import printable
 
 __all__ = ["ledger"]
 
@@ -50,7 +51,7 @@ def create(path: Path, plan: Path | None, adjacency: Any, **public: Any) -> None
     slots = None if plan is None else _read_plan(plan, adjacency)
     made = Ledger.create(path, plan=slots, adjacency=adjacency, **public)
     budget = f"epsilon = {made.target_epsilon:g}, delta = {made.target_delta:g}"
-    click.echo(f"{made.kind} ledger for {made.data_name!r} with {budget}: {path}")
+    click.echo(f"{made.kind} ledger for {made.data_name!r} with {budget}: {printable(str(path))}")
 
 
 @command(_LEDGER, JSON)
@@ -71,7 +72,8 @@ def show(path: Path, as_json: bool) -> None:
     named = {f"left: {name}": value for name, value in left.items()}
     print_values({**values, **entries, **named}, as_json=False)
     for one in releases:
-        click.echo("  ".join(f"{name} {shown(one[name])}" for name in _LISTED if one[name] not in (None, "")))
+        listed = (f"{name} {shown(one[name])}" for name in _LISTED if one[name] not in (None, ""))
+        click.echo(printable("  ".join(listed)))
 
 
 @command(

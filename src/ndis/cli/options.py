@@ -17,6 +17,7 @@ import click
 
 from ndis.cli.output import place_of
 from ndis.errors import NdisError, ParameterError, PrecisionError
+from ndis.pages.tables import printable
 
 __all__ = [
     "ADJACENCY", "BUDGET", "CERTIFY", "DATA", "HEADER", "JSON", "NULL_JSON", "READING", "ROW_BOUND", "SCHEMA",
@@ -94,7 +95,7 @@ class App(Commands):
         except Exception as error:  # noqa: BLE001 - no error may look like a verdict, or show its message
             status, message = INTERNAL, f"internal error, {place_of(error)}; no verdict"
         if message:
-            click.echo("ndis: " + " ".join(message.split()), err=True)
+            click.echo("ndis: " + printable(" ".join(message.split())), err=True)
         sys.exit(status)
 
 

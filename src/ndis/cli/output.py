@@ -14,6 +14,7 @@ import click
 from ndis import __version__
 from ndis._files import check_file
 from ndis.errors import ParameterError
+from ndis.pages.tables import printable
 
 __all__ = ["as_json_text", "check_picture", "picture", "place_of", "print_rows", "print_values"]
 
@@ -43,8 +44,8 @@ def print_values(values: Mapping[str, Any], *, as_json: bool) -> None:
         return
     width = max(map(len, values))
     for key, value in values.items():
-        shown = "none" if value is None else value
-        click.echo(f"{key.ljust(width)}  {repr(shown) if isinstance(shown, float) else shown}")
+        shown = "none" if value is None else repr(value) if isinstance(value, float) else str(value)
+        click.echo(f"{printable(key).ljust(width)}  {printable(shown)}")
 
 
 def check_picture(output: Path) -> None:

@@ -11,6 +11,7 @@ from ndis.cli.files import names_of, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, option
 from ndis.cli.output import as_json_text
 from ndis.errors import ParameterError
+from ndis.pages.tables import printable
 
 __all__ = ["schema"]
 
@@ -82,8 +83,8 @@ def check(
         }
         click.echo(as_json_text(about, ensure_ascii=False))
         return
-    click.echo(f"{len(stated.feature_names)} encoded columns: {', '.join(stated.feature_names)}")
-    click.echo(f"target: {stated.target_name or 'none'}")
+    click.echo(f"{len(stated.feature_names)} encoded columns: {', '.join(map(printable, stated.feature_names))}")
+    click.echo(f"target: {printable(stated.target_name or 'none')}")
     click.echo(f"norm bound of a row: {stated.row_norm_bound!r}")
 
 

@@ -27,6 +27,7 @@ from ndis.cli.options import (
 )  # fmt: skip
 from ndis.cli.output import print_values
 from ndis.errors import ParameterError
+from ndis.pages.tables import printable
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
@@ -140,7 +141,7 @@ def sketch(
         return
     (rows, width), receipt = release.sketch.shape, release.receipt
     budget = f"epsilon = {receipt.epsilon:g}, delta = {receipt.delta:g}"
-    click.echo(f"{rows} rows x {width} columns, private with {budget}: {output}")
+    click.echo(f"{rows} rows x {width} columns, private with {budget}: {printable(str(output))}")
 
 
 def _public(

@@ -156,7 +156,7 @@ class _Declared:
 
     @property
     def rounded(self) -> list[int]:
-        return [i for i, kind in enumerate(self.types) if isinstance(kind, np.dtype) and kind.kind in "iufO"]
+        return [i for i, kind in enumerate(self.types) if str(kind) == "category" or _letter(kind) in tuple("iufO")]
 
     def __call__(self, piece: Any) -> Table:
         shape = tuple(getattr(piece, "shape", ()))
@@ -176,7 +176,7 @@ class _Declared:
 
     def _cells(self, block: Any, i: int, numeric: bool) -> list[Cells]:
         """Return one column, in the form that its declared type has."""
-        kind = self.types[i].kind if isinstance(self.types[i], np.dtype) else ""
+        kind = _letter(self.types[i])
         columns = pandas_cells(block.iloc[:, i], numeric) if hasattr(block, "iloc") else [np.asarray(block[:, i])]
         if numeric or (kind and kind in "iuf"):
             return [numbers(column) for column in columns]
@@ -184,7 +184,13 @@ class _Declared:
             read = [truths(column) for column in columns]
             truth = np.array([False, True])
             return [Coded(truth, np.where(np.isnan(each), -1, each).astype(np.int64)) for each in read]
-        return [_rounded(column) for column in columns] if kind == "O" else columns
+        anything = kind == "O" or str(self.types[i]) == "category"  # which a partition makes of the type that it has
+        return [_rounded(column) for column in columns] if anything else columns
+
+
+def _letter(kind: Any) -> str:
+    """Return NumPy's letter for a type; empty for the types of others."""
+    return kind.kind if isinstance(kind, np.dtype) else ""
 
 
 def _rounded(cells: Cells) -> Cells:

@@ -82,7 +82,9 @@ def column_table(column: Any) -> Table:
     if hasattr(column, "cpu"):  # a tensor
         return _torch(column.reshape(-1, 1) if column.ndim == 1 else column)
     array = column if isinstance(column, np.ndarray) else None
-    if array is None and hasattr(column, "__array__") and hasattr(column, "dtype"):
+    if array is None and hasattr(column, "__array__") and isinstance(getattr(column, "dtype", None), np.dtype):
+        if hasattr(column, "__dask_graph__"):  # its partitions may have other types
+            raise ParameterError("data", "have columns in memory", "a dask collection", "pass the data frame of dask")
         array = np.asarray(column)
     if array is None:
         raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
@@ -92,7 +94,7 @@ def column_table(column: Any) -> Table:
 
 
 def _series_frame(column: Any) -> Any:
-    """Return a series of pandas or polars, or an Arrow array, as a frame; None if it is something else."""
+    """Return a series or an array of pandas or polars, or an Arrow array, as a frame; None for something else."""
     module = type(column).__module__.partition(".")[0]
     if module == "pyarrow" and hasattr(column, "type"):
         import pyarrow as pa
@@ -100,6 +102,10 @@ def _series_frame(column: Any) -> Any:
         return pa.table({"column": column})
     if module in ("pandas", "polars") and hasattr(column, "to_frame") and getattr(column, "ndim", 1) == 1:
         return column.to_frame(column.name if isinstance(column.name, str) and column.name else "column")
+    if module == "pandas" and hasattr(column, "dtype") and getattr(column, "ndim", 0) == 1:
+        import pandas as pd
+
+        return pd.Series(column, name="column").to_frame()  # NumPy would read it by its values: a null makes floats
     return None
 
 
@@ -172,7 +178,7 @@ def _sparse(x: Any) -> Table:
     if not issparse(x):
         raise ParameterError("data", "be a SciPy sparse matrix or array", type(x).__name__)
     dense = _array(np.empty((0, matrix_width(x.shape)), dtype=x.dtype))  # its width and its type
-    csr = x.tocsr()
+    csr = _in_stored_order(x)
     step = rows_per_read(dense.width)
 
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
@@ -184,6 +190,22 @@ def _sparse(x: Any) -> Table:
             yield from _array(csr[start : start + step].toarray()).read(groups)
 
     return Table(dense.kinds, cells, rows)
+
+
+def _in_stored_order(x: Any) -> Any:
+    """Return a sparse matrix by rows; entries of one cell stay apart, in their order, until that cell adds them up.
+
+    SciPy's own conversion adds them up, and sorts all rows first if one of them is not sorted. Sums of floats depend on
+    the order, so one record would change the others.
+    """
+    if x.format == "csr":
+        return x
+    from scipy.sparse import csr_array
+
+    coo = x.tocoo()
+    order = np.argsort(coo.row, kind="stable")
+    ends = np.cumsum(np.bincount(coo.row, minlength=x.shape[0]))
+    return csr_array((coo.data[order], coo.col[order], np.append(0, ends)), shape=x.shape)
 
 
 def _torch(tensor: Any) -> Table:

@@ -5,10 +5,11 @@ The header is checked before a number is read, and nothing is mapped into memory
 
 from __future__ import annotations
 
+import ast
 import io
 import math
+import re
 import tokenize
-import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -66,17 +67,24 @@ def npy_header(file: IO[bytes]) -> NpyHeader:
     >>> npy_header(file).shape
     (3, 2)
     """
-    head = io.BytesIO(file.read(_LONGEST_HEADER))
-    version = npy.read_magic(head)
+    # NumPy's own reader warns on headers of Python 2, and filters of warnings belong to the process, not to a thread.
+    content = file.read(_LONGEST_HEADER)
+    version = npy.read_magic(io.BytesIO(content))
     if version not in ((1, 0), (2, 0)):
         raise ValueError("another version")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on headers of Python 2
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read(head)
-    if dtype.hasobject or any(length < 0 for length in shape):
+    begin = npy.MAGIC_LEN + 2 * version[0]  # behind the length, which has 2 or 4 bytes
+    start = begin + int.from_bytes(content[npy.MAGIC_LEN : begin], "little")
+    text = re.sub("(?<=[0-9])L", "", content[begin:start].decode("latin-1"))  # a long integer of Python 2
+    try:
+        fields = ast.literal_eval(text.strip())
+        shape, fortran, dtype = fields["shape"], fields["fortran_order"], npy.descr_to_dtype(fields["descr"])
+    except (SyntaxError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+        raise ValueError("no array header") from error
+    if not (isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)):
+        raise ValueError("no shape")
+    if dtype.hasobject or type(fortran) is not bool or start > len(content):
         raise ValueError("no plain numbers")
-    return NpyHeader(tuple(shape), dtype, bool(fortran), head.tell())
+    return NpyHeader(shape, dtype, fortran, start)
 
 
 def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int) -> Iterator[NDArray[np.float64]]:
@@ -136,6 +144,7 @@ def _check_size(name: str, content: bytes, most: int) -> None:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for item in archive.infolist():
             with archive.open(item) as file:
-                total += max(npy_header(file).size, item.file_size) if item.filename.endswith(".npy") else 0
+                size = npy_header(file).size if item.filename.endswith(".npy") else 0
+                total += max(size, item.file_size)
     if total > most:
-        raise ParameterError(name, f"hold arrays of at most {most >> 20} MiB in all", "larger ones")
+        raise ParameterError(name, f"hold arrays of at most {most / 2**20:.12g} MiB in all", "larger ones")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ndis.errors import ParameterError
+from ndis.pages.tables import printable
 
 __all__ = ["KINDS", "files_of", "kind_of_files", "shown"]
 
@@ -37,7 +38,7 @@ def shown(data: Any) -> str:
     """
     if isinstance(data, list):
         return "an item of the list"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(data))
+    return printable(str(data))
 
 
 def files_of(data: Any) -> list[Path]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +178,7 @@ class Table:
             texts = [text_of(value) or "" for value in getattr(column, "values", ())]
             if any(text.lstrip("+-").isdecimal() and abs(int(text)) >= _EXACT for text in texts):
                 rule = "have a type of dask that keeps whole numbers beyond 2^53 if a cell is missing"
-                raise ParameterError(label, rule, "a type of NumPy", 'dtype_backend="pyarrow" reads one')
+                raise ParameterError(label, rule, "one that makes them floats", 'dtype_backend="pyarrow" reads one')
 
     def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of the table, or of every partition where it lives, and then ``join`` in a tree."""
@@ -241,6 +242,23 @@ class Rows:
         return tuple(
             np.concatenate([np.empty((0, width)), *parts]) for width, parts in zip(self.widths, kept, strict=True)
         )
+
+    def held(self) -> Rows:
+        """Return rows that are read at their first use, and then stay in memory."""
+
+        @cache
+        def matrix() -> Floats:
+            return np.concatenate(self.arrays(), axis=1)
+
+        def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+            yield [matrix()[:, i] for i, _ in wanted]
+
+        def rows(groups: Groups) -> Iterator[Parts]:
+            yield tuple(pick(matrix(), group) for group in groups)
+
+        cuts = np.cumsum([0, *self.widths]).tolist()
+        groups = tuple(tuple(range(a, b)) for a, b in pairwise(cuts))
+        return Rows(Table((frozenset({"number"}),) * cuts[-1], cells, rows, self.names), groups, self.names)
 
     def reduced(self, each: Callable[[Iterator[Parts]], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of the blocks of every partition where it lives, and then ``join`` in a tree."""

@@ -200,8 +200,7 @@ class PrivateEstimator:
         if schema is not None:
             in_memory_only("y", y)
             data = (X, y) if self._has_target and y is not None else X
-            parts = self._encoded(schema, data, target=self._has_target).arrays()  # encoded once
-            return open_rows(parts if self._has_target else parts[0]), True
+            return self._encoded(schema, data, target=self._has_target).held(), True
         rows = private_rows(self, X)
         if not self._has_target:
             return open_rows(rows), True

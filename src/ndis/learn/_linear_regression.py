@@ -200,6 +200,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         theta, estimate = self._release(releases, fit, **stated, weight_bound=weight)
         units = self._unit_map(len(theta), unit=width / sums.layout.row_norm_bound, constant=constant)
         self.coef_, self.intercept_ = self._coefficients(theta, units, one=one)
+        self.receipt_ = self.receipt_.bound_to(coefficients=self.coef_, intercept=self.intercept_)
         schema = self._schema()
         if schema is not None:
             width *= schema.target_scale()[1]

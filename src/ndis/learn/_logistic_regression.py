@@ -227,6 +227,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         theta, estimate = self._release(releases, fit, **public)
         units = self._unit_map(len(theta), unit=1.0 / row_norm_bound, constant=constant)
         self.coef_, self.intercept_ = self._coefficients(theta, units)
+        self.receipt_ = self.receipt_.bound_to(coefficients=self.coef_, intercept=self.intercept_)
         if estimate is not None:
             self.estimate_ = estimate.in_units(units)
         return self

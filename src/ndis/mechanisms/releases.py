@@ -303,7 +303,7 @@ class ProjectionRelease(MomentEstimates):
             raise ParameterError("folder", f"hold {_SKETCH} and {_RECEIPT} of a release", repr(str(place))) from error
         receipt = Receipt.from_saved(text)
         mechanism, ridge = _mechanism(receipt)
-        arrays = npz_arrays(_SKETCH, content)
+        arrays = npz_arrays(_SKETCH, content, most=len(content))  # `save` does not compress
         if arrays.keys() != _ARRAYS:
             raise ParameterError(_SKETCH, f"hold {', '.join(sorted(_ARRAYS))}", ", ".join(arrays) or "nothing")
         sketch, names, targets = arrays["sketch"], arrays["names"], arrays["targets"]

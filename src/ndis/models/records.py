@@ -46,7 +46,10 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
         for i, cell in enumerate(labels):
             array[i] = cell[0] if _holds_one(cell) else cell
         return array
-    if type(labels).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow") and is_vector(labels):
+    module = type(labels).__module__.partition(".")[0]
+    if module in ("pandas", "polars") and tuple(getattr(labels, "shape", ()))[1:] == (1,):  # a frame of one column
+        labels = labels.iloc[:, 0] if module == "pandas" else labels.to_series(0)
+    if module in ("pandas", "polars", "pyarrow") and is_vector(labels):
         return _typed_cells(labels)
     array = np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -62,9 +65,10 @@ def _typed_cells(column: Any) -> NDArray[Any]:
     (kind,) = table.kinds[0]
     if kind not in ("number", "boolean", "text", "cells", "objects"):
         raise ParameterError("y", "hold numbers or text", kind)
-    if kind == "text":  # bytes of Arrow may be no UTF-8
+    dtype = getattr(column, "dtype", None)
+    if kind == "text" or str(dtype) == "category":  # bytes may be no UTF-8; a null makes numbers of categories floats
         return objects([cell for (cells,) in table.cells(((0, False),)) for cell in _texts(cells)])
-    if isinstance(getattr(column, "dtype", None), np.dtype):
+    if isinstance(dtype, np.dtype):
         return np.asarray(column)
     return objects(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
 

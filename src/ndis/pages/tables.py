@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-__all__ = ["html_table", "text_table"]
+__all__ = ["html_table", "printable", "text_table"]
+
+
+def printable(text: str) -> str:
+    """Escape every character that is not printable: a name could move the cursor, or write a line of its own.
+
+    >>> printable("a\\x1b[2J\\nb é")
+    'a\\\\x1b[2J\\\\nb é'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def text_table(title: str, cells: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
@@ -17,6 +26,7 @@ def text_table(title: str, cells: Sequence[Sequence[str]], notes: Sequence[str] 
     oak      20
     in metres
     """
+    cells = [[printable(text) for text in row] for row in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for first, *others in cells:

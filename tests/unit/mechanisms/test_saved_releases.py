@@ -169,7 +169,7 @@ def test_bytes_that_are_no_archive(saved):
     locked[content.index(b"PK\x01\x02") + 8] |= 1
     for bad in (b"", content[:-30], single.getvalue(), bytes(crushed), huge.getvalue(), bytes(locked)):
         (saved / "sketch.npz").write_bytes(bad)
-        with pytest.raises(ParameterError, match=r"sketch\.npz must be an NPZ archive"):
+        with pytest.raises(ParameterError, match=r"sketch\.npz must (be an NPZ archive|hold arrays of at most)"):
             ProjectionRelease.load(saved)
 
 
@@ -185,3 +185,19 @@ def test_names_and_copies():
     mechanism = ndis.RandomProjection.calibrated(**OTHER, intercept=0.5)
     frame = pandas.DataFrame(np.eye(2), columns=["intercept", "b"])
     assert mechanism.release(frame).names == ("intercept", "b", "intercept_")
+
+
+def test_a_sketch_that_unpacks_to_more_than_its_file_is_refused(tmp_path, monkeypatch):
+    """Three megabytes of zeros in an archive took three gigabytes of memory."""
+    release = ndis.RandomProjection.calibrated(**PUBLIC).release(RNG.normal(size=(9, 3)))
+    release.save(tmp_path / "s")
+    for name in ("sketch.npy", "notes.txt"):
+        made, array = io.BytesIO(), io.BytesIO()
+        np.save(array, np.zeros((1000, 1000)))
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(name, array.getvalue())
+        (tmp_path / "s" / "sketch.npz").write_bytes(made.getvalue())
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "load", lambda *_, **__: pytest.fail("unpacked"))
+            with pytest.raises(ParameterError, match="hold arrays of at most"):
+                ProjectionRelease.load(tmp_path / "s")
