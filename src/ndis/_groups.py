@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ndis._exact import up
@@ -26,6 +27,7 @@ Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
 _FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2)
+_KEPT_PAIRS = 64  # noise multipliers whose pairs are kept
 _COMMON = ("format", "format_version", "ndis_version")
 
 
@@ -143,9 +145,11 @@ def as_noise_multiplier(name: str, value: float) -> float:
     return as_within(name, value, 400)
 
 
-def noise_pair(noise_multiplier: float) -> GaussianPair:
-    """Return the pair of Gaussian noise: a mean shift of 1/noise_multiplier, exactly."""
-    return GaussianPair.from_excess(0, 1 / Fraction(noise_multiplier))
+@lru_cache(_KEPT_PAIRS)
+def noise_pairs(noise_multiplier: float) -> tuple[GaussianPair, GaussianPair]:
+    """Return the pair of Gaussian noise in both orders: a mean shift of 1/noise_multiplier, exactly."""
+    remove = GaussianPair.from_excess(0, 1 / Fraction(noise_multiplier))
+    return remove, remove.reversed()
 
 
 def total_failure(failures: list[float], *, times: int = 1) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._files import check_format, loads, only_keys
-from ndis._groups import Group, as_noise_multiplier, as_rate, noise_pair
+from ndis._groups import Group, as_noise_multiplier, as_rate, noise_pairs
 from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, Floats, as_count, as_counts, as_floats, as_one_probability, broadcasts, shaped
 from ndis._version import __version__
@@ -57,11 +57,11 @@ class Stage:
         object.__setattr__(self, "noise_multiplier", noise)
         object.__setattr__(self, "sampling_rate", as_rate(self.sampling_rate, name="sampling_rate"))
         object.__setattr__(self, "steps", as_count("steps", self.steps))
-        object.__setattr__(self, "_pair", noise_pair(noise))
+        object.__setattr__(self, "_pairs", noise_pairs(noise))
 
     def group(self, steps: int) -> Group:
         """Return a number of steps of the stage as a group."""
-        return Group(self._pair, rates=(self.sampling_rate,), count=steps)  # type: ignore[attr-defined]
+        return Group(*self._pairs, rates=(self.sampling_rate,), count=steps)  # type: ignore[attr-defined]
 
 
 class EpochRow(NamedTuple):

@@ -19,7 +19,7 @@ from ndis._groups import (
     as_noise_multiplier,
     as_rate,
     canonical,
-    noise_pair,
+    noise_pairs,
     orders_of,
     profile_from_json,
     profile_to_json,
@@ -150,7 +150,7 @@ class PrivacyProfile:
         >>> round(ndis.PrivacyProfile.from_noise_multiplier(2.0).epsilon(1e-6), 9)
         2.25408465
         """
-        return PrivacyProfile(noise_pair(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
+        return PrivacyProfile(*noise_pairs(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
 
     # ------------------------------------------------------------------ its releases
 
