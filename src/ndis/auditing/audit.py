@@ -17,7 +17,7 @@ from ndis.auditing.guarantees import advice, call_of, described, prove
 from ndis.auditing.judge import judge, shortlist
 from ndis.auditing.report import AuditReport
 from ndis.errors import ParameterError
-from ndis.pages.digits import several
+from ndis.pages.text import several
 
 __all__ = ["audit"]
 

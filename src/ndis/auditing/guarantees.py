@@ -19,7 +19,7 @@ from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
 from ndis.mechanisms.sketch_law import smallest_ridge
-from ndis.pages.digits import at_least, at_most, equation, plain
+from ndis.pages.text import at_least, at_most, equation, plain
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
 __all__ = ["advice", "call_of", "described", "prove"]

@@ -24,8 +24,8 @@ from ndis._version import __version__
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
 from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, DrawnCurve, Witness, curve_of
 from ndis.errors import ParameterError
-from ndis.pages.digits import equation, few, plain, unbroken
 from ndis.pages.html import chart, framed, number, render, sentence
+from ndis.pages.text import equation, few, plain, unbroken
 from ndis.profile import PrivacyProfile
 
 __all__ = ["AuditReport"]

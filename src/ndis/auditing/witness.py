@@ -26,7 +26,7 @@ from ndis._validate import as_scalar, as_vector
 from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError, PrecisionError
-from ndis.pages.digits import MINUS, few, subscript
+from ndis.pages.text import MINUS, few, subscript
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 

@@ -16,7 +16,7 @@ from ndis.cli.output import print_values
 from ndis.cli.sketch import sketch_mechanism
 from ndis.data.paths import shown
 from ndis.errors import LedgerError, ParameterError
-from ndis.pages.tables import printable
+from ndis.pages.text import printable
 
 __all__ = ["ledger"]
 

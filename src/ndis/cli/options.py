@@ -17,7 +17,7 @@ import click
 
 from ndis.cli.output import place_of
 from ndis.errors import NdisError, ParameterError, PrecisionError
-from ndis.pages.tables import printable
+from ndis.pages.text import printable
 
 __all__ = [
     "ADJACENCY", "BUDGET", "CERTIFY", "DATA", "HEADER", "JSON", "NULL_JSON", "READING", "ROW_BOUND", "SCHEMA",

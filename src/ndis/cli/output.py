@@ -14,7 +14,7 @@ import click
 from ndis import __version__
 from ndis._files import check_file
 from ndis.errors import ParameterError
-from ndis.pages.tables import printable
+from ndis.pages.text import printable
 
 __all__ = ["as_json_text", "check_picture", "picture", "place_of", "print_rows", "print_values"]
 

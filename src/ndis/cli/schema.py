@@ -11,7 +11,7 @@ from ndis.cli.files import names_of, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, option
 from ndis.cli.output import as_json_text
 from ndis.errors import ParameterError
-from ndis.pages.tables import printable
+from ndis.pages.text import printable
 
 __all__ = ["schema"]
 

@@ -27,7 +27,7 @@ from ndis.cli.options import (
 )  # fmt: skip
 from ndis.cli.output import print_values
 from ndis.errors import ParameterError
-from ndis.pages.tables import printable
+from ndis.pages.text import printable
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema

@@ -15,8 +15,7 @@ import numpy as np
 from ndis.data.cells import Cells, arrow_cells, arrow_kind, kind_of
 from ndis.data.csv import first_line, given_names, header_names, line_blocks, line_cells
 from ndis.data.npy import npy_blocks, npy_header
-from ndis.data.paths import files_of, kind_of_files, shown
-from ndis.data.reading import ahead, fixed_steps, readable, stamps, unchanged
+from ndis.data.paths import ahead, files_of, fixed_steps, kind_of_files, readable, shown, stamps, unchanged
 from ndis.data.table import Table, Wanted, check_names, matrix_width, rows_per_read
 from ndis.errors import ParameterError
 

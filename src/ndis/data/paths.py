@@ -1,22 +1,29 @@
-"""Which files a path stands for: each once, or none of them is read.
+"""Say which files a path stands for, each once, and that they stay as they are while they are read.
 
 A record that is read twice has twice its weight, and the guarantee does not cover that. A folder means every file of
 a known kind at any depth below it. Files at or below a name that begins with ``.`` or ``_`` do not count (checkpoints,
 temporary and hidden files). Links are followed. A file that is met twice, under any names, is refused. So is a table
 whose log says which of its files count. Two copies of a file are two files: nothing can tell them from new records.
+
+Any file is read with a fixed progress bar, and one batch ahead of the arithmetic. Nothing here looks at a cell.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ndis.errors import ParameterError
-from ndis.pages.tables import printable
+from ndis.pages.text import printable
 
-__all__ = ["KINDS", "files_of", "kind_of_files", "shown"]
+__all__ = ["KINDS", "ahead", "files_of", "fixed_steps", "kind_of_files", "readable", "shown", "stamps", "unchanged"]
+
+T = TypeVar("T")
 
 KINDS = {
     ".parquet": "parquet", ".pq": "parquet",
@@ -24,6 +31,7 @@ KINDS = {
     ".csv": "csv",
     ".npy": "npy",
 }  # fmt: skip
+_STEPS = 20  # of a progress bar
 _LONE = (".npy",)  # named one by one; in folders they lie next to tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
 
@@ -129,3 +137,79 @@ def _identity(path: Path, where: str) -> tuple[int, int]:
     except OSError:
         raise ParameterError("data", "be readable", where) from None
     return status.st_dev, status.st_ino
+
+
+# ---------------------------------------------------------------------- reading them
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Turn every error of reading into one message that quotes no cell. Arrow's own messages do quote cells."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError):
+        raise ParameterError("data", "be a readable file of its kind", where) from None
+
+
+def stamps(paths: list[Path], where: str) -> list[tuple[int, ...]]:
+    """Return the device, number, size and last change of each file: they differ if the file was changed."""
+    with readable(where):
+        status = [path.stat() for path in paths]
+    return [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in status]
+
+
+def unchanged(paths: list[Path], before: list[tuple[int, ...]], where: str) -> None:
+    """Refuse files that were written to since. Two passes would otherwise see two data sets."""
+    if stamps(paths, where) != before:
+        raise ParameterError("data", "stay as it is while it is read", "files that changed", "copy them first")
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Read the next item in a thread while the caller works on this one."""
+    end = object()
+    with ThreadPoolExecutor(1, thread_name_prefix="ndis-read") as pool:
+        try:
+            coming = pool.submit(next, items, end)
+            while (item := coming.result()) is not end:
+                coming = pool.submit(next, items, end)
+                yield item  # type: ignore[misc]
+        finally:
+            coming.cancel()
+            pool.submit(getattr(items, "close", lambda: None)).result()
+
+
+@contextmanager
+def fixed_steps(progress: bool | None, words: str = "reading rows") -> Iterator[Callable[[float], None]]:
+    """A bar on standard error, as a function of the share that is done; `words` say of what.
+
+    It writes the same bytes whatever is read: every step once, the last one too. Only their times differ.
+
+    >>> with fixed_steps(False) as show:
+    ...     show(0.5)
+    """
+    if not (_on_terminal() if progress is None else progress):
+        yield lambda share: None
+        return
+    shown = 0
+
+    def show(share: float) -> None:
+        nonlocal shown
+        while shown < min(int(share * _STEPS), _STEPS):
+            shown += 1
+            bar = ("#" * shown).ljust(_STEPS, ".")
+            sys.stderr.write(f"\r{words} [{bar}] {100 * shown // _STEPS:3d} %")
+            sys.stderr.flush()
+
+    yield show
+    show(1.0)
+    sys.stderr.write("\n")
+    sys.stderr.flush()
+
+
+def _on_terminal() -> bool:
+    try:
+        return os.isatty(2)
+    except OSError:
+        return False

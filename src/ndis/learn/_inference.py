@@ -41,7 +41,7 @@ from scipy.special import ndtri
 
 from ndis._validate import Floats, as_one_probability, as_scalar
 from ndis.learn._empirical_bayes import Round
-from ndis.pages.tables import html_table, text_table
+from ndis.pages.text import html_table, text_table
 
 __all__ = ["CoefficientTable", "Unshrunk", "least_spread", "newton", "normal_quantile", "unshrunk"]
 

@@ -8,18 +8,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from flint import arb
+
+from ndis._balls import exact_ball
 from ndis._exact import down, root_down, root_up
+from ndis._formulas import chernoff_factor_ball
 from ndis._search import smallest_safe
 from ndis._validate import as_scalar
-from ndis.dominance.directions import enclosed, up
-from ndis.errors import BudgetError, LedgerError, ParameterError
+from ndis.accountant.laws import product
+from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
+from ndis.dominance.directions import enclosed, precision, up
+from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
 from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smallest_upper, units_down, units_up
-from ndis.ledger.moments import certified_log_moment, log_budget
 from ndis.pair import GaussianPair
-from ndis.profile import Order, PrivacyProfile
+from ndis.profile import Group, Order, PrivacyProfile
 
-__all__ = ["Renyi", "Shifts", "squared_shift"]
+__all__ = ["Renyi", "Shifts", "certified_log_moment", "log_budget", "squared_shift"]
 
+_BITS = 320
+_DIGITS = 90.0  # the moment of a sampled step is meant to be known to e^-90
 _WAYS: tuple[Order, ...] = ("remove", "add")
 
 
@@ -180,3 +187,81 @@ def _best_order(epsilon: float, delta: float) -> float:
     """Choose the order at which the budget of K allows the largest shift: B(s)/(s(1+s)/2) is largest."""
     orders = [1.0 + math.exp2(k / 8) for k in range(-64, 81)]
     return max(orders, key=lambda a: float(log_budget(a, epsilon, delta)) / ((a - 1.0) * a))
+
+
+def certified_log_moment(profile: PrivacyProfile, way: Order, order: float) -> Fraction:
+    """Return an upper bound of K(s), s = order − 1, of a profile in one direction, as an exact number.
+
+    Parameters
+    ----------
+    profile : PrivacyProfile
+    way : str
+        "remove" or "add".
+    order : float
+        The Rényi order, above 1.
+
+    Raises
+    ------
+    BudgetError
+        If the profile has an infinite Rényi divergence of this order.
+
+    Examples
+    --------
+    >>> from ndis.pair import GaussianPair
+    >>> shift = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=0.5))
+    >>> certified_log_moment(shift, "remove", 3.0)  # s(1+s)/2 · μ²
+    Fraction(3, 4)
+    """
+    total = Fraction(0)
+    for group in profile.groups:
+        total += group.count * (_sampled(group, way, order) if group.sampled else _unsampled(group, way, order))
+    return total
+
+
+def log_budget(order: float, epsilon: float, delta: float) -> Fraction:
+    """Return the largest B with e^{B − sε} s^s/(1+s)^{1+s} ≤ δ, s = order − 1, rounded down (thm:renyi-filter).
+
+    >>> float(log_budget(2.0, 1.0, 0.25)) <= 1.0 < float(log_budget(2.0, 1.0, 0.25)) + 1e-12
+    True
+    """
+    with precision(_BITS):
+        s = exact_ball(Fraction(order) - 1)
+        return -up(chernoff_factor_ball(s) - arb(delta).log() - s * arb(epsilon))
+
+
+def _unsampled(group: Group, way: Order, order: float) -> Fraction:
+    pair = enclosed(group.pair(way))
+    with precision(_BITS):
+        value = None if pair.mutually_singular else pair.log_moment(exact_ball(Fraction(order) - 1))
+        if value is None:
+            raise _infinite(way, order)
+        return max(up(value), Fraction(0))
+
+
+def _sampled(group: Group, way: Order, order: float) -> Fraction:
+    """Bound K(s) of one sampled mean shift (`accountant.laws.mean_shift_balls`); other sampled pairs are refused."""
+    pair = enclosed(group.pair(way))
+    if pair.mutually_singular:
+        raise _infinite(way, order)
+    if pair.curved:
+        raise ParameterError(
+            "request",
+            "be a mean shift if it is sampled, for a ledger of kind 'renyi'",
+            f"a release with sampling rate {group.rate!r} and unequal variances",
+            "declare it in a plan",
+        )
+    if pair.trivial:
+        return Fraction(0)
+    with precision(_BITS):
+        step = MeanShiftBalls(product(group.rates), pair.flat.sqrt(), remove=way == "remove")
+        value = step.moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
+        if not value.is_finite():
+            raise PrecisionError(f"the Rényi divergence of order {order!r} of a sampled release could not be enclosed")
+        return max(up(value), Fraction(0))
+
+
+def _infinite(way: Order, order: float) -> BudgetError:
+    return BudgetError(
+        f"the request must have a finite Rényi divergence of order {order!r} to be counted; got a request for which it "
+        f"is infinite in the direction {way!r}; make a ledger with a smaller order, or a plan"
+    )

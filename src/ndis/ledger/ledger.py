@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from ndis._search import budget
 from ndis._validate import Adjacency, as_adjacency
 from ndis.errors import LedgerError, ParameterError
-from ndis.ledger.accounts import Request
+from ndis.ledger.accounts import Account, Request
 from ndis.ledger.charge import Charge, asking
-from ndis.ledger.kinds import account_of, new_account
-from ndis.ledger.plan import SlotPlan
+from ndis.ledger.filters import Renyi, Shifts
+from ndis.ledger.plan import Slot, SlotPlan
 from ndis.ledger.report import LedgerReport, curve_of, releases_of
 from ndis.ledger.store import Entry, Store
 from ndis.ledger.verify import after_closing, after_request, digest_of_secret, no_requests, verify_entries
@@ -95,7 +95,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = Store(path)
-        self._account = account_of(self._store.about, self._request)
+        self._account = _account_of(self._store.about, self._request)
         self._last: tuple[Any, Request | None] = (None, None)
         self._owned: dict[int, str] = {}  # the secrets of reservations that this object may give back
 
@@ -133,7 +133,7 @@ class Ledger:
         relation = as_adjacency(adjacency)
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
-        account = new_account(*budget(epsilon, delta), plan=plan, kind=kind, order=order, adjacency=relation)
+        account = _new_account(*budget(epsilon, delta), plan=plan, kind=kind, order=order, adjacency=relation)
         about = {"kind": account.kind, "epsilon": float(epsilon), "delta": float(delta), "adjacency": relation}
         about |= {"data_name": data_name, **account.about()}
         slots = account.slots.values() if isinstance(account, SlotPlan) else ()
@@ -453,3 +453,33 @@ def _check(mechanism: Any) -> None:
     check = getattr(mechanism, "check", None)
     if callable(check):
         check()
+
+
+def _account_of(about: Mapping[str, Any], read: Callable[[str], Request]) -> Account:
+    """Return the account of a file. `read` reads the profile of a slot when it is first needed."""
+    kind, target = about["kind"], (about["epsilon"], about["delta"])
+    if kind == SlotPlan.kind:
+        slots = about["slots"].items()
+        return SlotPlan(*target, {name: Slot(one["profile"], one["count"], read) for name, one in slots})
+    if kind == Shifts.kind:
+        return Shifts(*target, int(about["units"], 16))
+    if kind == Renyi.kind:
+        return Renyi(*target, int(about["units"], 16), about["order"])
+    raise LedgerError(f"the ledger has an unknown kind, {kind!r}")
+
+
+def _new_account(
+    epsilon: float, delta: float, *, plan: Any, kind: str | None, order: float | None, adjacency: Adjacency
+) -> Account:
+    """Make the account of a new ledger."""
+    kinds = (SlotPlan.kind, Shifts.kind, Renyi.kind)
+    chosen = kind or (None if plan is None else SlotPlan.kind)
+    if chosen not in kinds:
+        raise ParameterError("kind", f"be {', '.join(map(repr, kinds[1:]))}, or come with a plan", repr(kind))
+    if (plan is not None) != (chosen == SlotPlan.kind):
+        raise ParameterError("plan", "be given for a ledger of kind 'plan', and only then", f"kind {chosen!r}")
+    if order is not None and chosen != Renyi.kind:
+        raise ParameterError("order", "be given only for a ledger of kind 'renyi'", order)
+    if chosen == SlotPlan.kind:
+        return SlotPlan.of(epsilon, delta, plan, adjacency)
+    return Shifts.of(epsilon, delta) if chosen == Shifts.kind else Renyi.of(epsilon, delta, order)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ndis._files import loads, only_keys, write_file, write_folder
 from ndis._validate import Floats, as_one_probability, as_scalar
 from ndis.data.npy import npz_arrays
-from ndis.data.reading import fixed_steps
+from ndis.data.paths import fixed_steps
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram
 from ndis.mechanisms.receipt import Receipt, mechanism_of, receipt_of

@@ -26,8 +26,7 @@ from ndis.errors import ParameterError
 from ndis.mechanisms.lifted import noisy_pair
 from ndis.mechanisms.mechanism import Attained
 from ndis.models.exact_solve import Release, covariance_before_noise, posterior, posterior_mean
-from ndis.models.gp_bounds import largest_eigenvalue, mean_leverage, ratios_and_leverages
-from ndis.models.kernel_errors import derived_tolerance
+from ndis.models.gp_bounds import derived_tolerance, largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.records import read_records
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -70,7 +69,7 @@ class GaussianProcess:
     kernel_tolerance : float, optional
         A public promise: a computed kernel value is at most this far from that of a positive semidefinite kernel, for
         all points within `point_bound`. **The guarantee hangs on it**, and the sensitivity pays for it. With None the
-        model derives it for the scikit-learn kernels whose rounding is proved (`ndis.models.kernel_errors`): 2⁻⁴⁰ of
+        model derives it for the scikit-learn kernels whose rounding is proved (`ndis.models.gp_bounds`): 2⁻⁴⁰ of
         `prior_variance_bound`, or more if that is too little. State it for any other kernel.
     analysis : {"prior", "posterior"}
         What bounds the change by one record. "prior": the variance before is at most that of the prior, and the

@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ndis.pages.digits import at_least, at_most, equation, plain, several, superscript, unbroken
+from ndis.pages.text import at_least, at_most, equation, plain, several, superscript, unbroken
 
 __all__ = ["chart", "framed", "minute", "number", "render", "sentence", "tag"]
 

@@ -4,8 +4,8 @@ There are three bounds, and each ends in a certificate:
 
 - ``"exact"``: the supremum itself, for rank-one envelopes and if the worst pair is known. For a Loewner envelope, the
   smaller of the other two.
-- ``"renyi"``: one moment of the loss; see `ndis.worst_case.renyi`.
-- ``"paper"``: mean and covariance apart, through the triangle inequality; see `ndis.worst_case.split`.
+- ``"renyi"``: one moment of the loss; see `ndis.worst_case.bounds`.
+- ``"paper"``: mean and covariance apart, through the triangle inequality; see `ndis.worst_case.bounds`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.profile import Order, PrivacyProfile
 from ndis.spectrum.bounds import renyi_log_bound
+from ndis.worst_case.bounds import certified_renyi, certified_split, renyi_log_delta, split_log_delta
 from ndis.worst_case.envelopes import DominatingPairs, Envelope, LoewnerEnvelope, RankOneEnvelope, as_loewner
 from ndis.worst_case.rank_one import certified_rank_one, rank_one_search
-from ndis.worst_case.renyi import certified_renyi, renyi_log_delta
-from ndis.worst_case.split import certified_split, split_log_delta
 
 __all__ = ["EnvelopeProfile", "certified_worst_delta", "dominating_pair", "envelope_profile", "worst_log_delta"]
 

@@ -14,7 +14,7 @@ from helpers.pages import text_of
 from helpers.places import ROOT
 from ndis.auditing import AuditReport, Claim, ProjectionLaw, audit
 from ndis.errors import ParameterError
-from ndis.pages.digits import at_most
+from ndis.pages.text import at_most
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 

@@ -15,8 +15,8 @@ import ndis
 from helpers.audits import CLAIM
 from helpers.pages import Page
 from ndis.auditing import AuditReport, Claim, audit
-from ndis.pages.digits import at_least, at_most, plain
 from ndis.pages.html import tag
+from ndis.pages.text import at_least, at_most, plain
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 

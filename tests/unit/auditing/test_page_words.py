@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from helpers.audits import CLAIM
 from helpers.pages import text_of
 from ndis.auditing import AuditReport, Claim, audit
-from ndis.pages.digits import few, plain
+from ndis.pages.text import few, plain
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 

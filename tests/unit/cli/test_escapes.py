@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import ndis
 from ndis.cli import app
-from ndis.pages.tables import text_table
+from ndis.pages.text import text_table
 
 BAD = "x\x1b]0;title\x07\x9b2J\u202e"
 

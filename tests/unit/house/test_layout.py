@@ -18,7 +18,7 @@ SOURCE = ROOT / "src"
 # An entry names a module, or a package with everything in it; the most exact entry counts.
 LAYERS = (
     ("ndis.errors", "ndis.enclosure", "ndis._version"),
-    ("ndis._validate", "ndis._balls", "ndis.data.npy", "ndis._exact", "ndis.pages.tables", "ndis._files"),
+    ("ndis._validate", "ndis._balls", "ndis.data.npy", "ndis._exact", "ndis.pages.text", "ndis._files"),
     ("ndis._formulas",),
     ("ndis.pages",),
     ("ndis._exact", "ndis._search"),

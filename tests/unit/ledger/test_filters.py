@@ -10,7 +10,7 @@ import pytest
 import ndis
 from helpers.ledgers import shift, sketch
 from ndis.errors import BudgetError, ParameterError
-from ndis.ledger.moments import certified_log_moment, log_budget
+from ndis.ledger.filters import certified_log_moment, log_budget
 
 
 def test_shifts_are_a_filter_in_the_sum_of_squares(tmp_path):

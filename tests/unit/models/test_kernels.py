@@ -26,7 +26,7 @@ from ndis.errors import ParameterError
 from ndis.learn import PrivateGaussianProcess
 from ndis.models import GaussianProcess
 from ndis.models.gp import kernel_value
-from ndis.models.kernel_errors import derived_tolerance, kernel_error
+from ndis.models.gp_bounds import derived_tolerance, kernel_error
 
 
 def process(**changes):

@@ -8,11 +8,10 @@ import pytest
 
 from ndis import GaussianPair
 from ndis.enclosure import Enclosure
+from ndis.worst_case.bounds import certified_split, extreme_pairs
 from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 from ndis.worst_case.profile import certified_worst_delta, worst_log_delta
 from ndis.worst_case.rank_one import certified_rank_one, rank_one_search
-from ndis.worst_case.renyi import extreme_pairs
-from ndis.worst_case.split import certified_split
 
 
 def test_pieces_are_taken_one_by_one():

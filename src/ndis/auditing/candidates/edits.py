@@ -16,7 +16,7 @@ from ndis._validate import Floats
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_rows
-from ndis.pages.digits import several
+from ndis.pages.text import several
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema

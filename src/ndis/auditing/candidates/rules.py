@@ -19,7 +19,7 @@ from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
-from ndis.pages.digits import plain, several
+from ndis.pages.text import plain, several
 
 __all__ = ["AddAdversarial", "AddRandom", "AddRows", "RemoveEach", "ReplaceAdversarial", "ReplaceEach", "Search"]
 

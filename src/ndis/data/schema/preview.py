@@ -10,7 +10,7 @@ import numpy as np
 from ndis.data.cells import UNKNOWN, Floats
 from ndis.data.opening import open_for
 from ndis.data.schema.changed import CORNER, is_listed, row_norms
-from ndis.pages.tables import html_table, text_table
+from ndis.pages.text import html_table, text_table
 
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
