@@ -339,11 +339,9 @@ class PrivacyProfile:
                     repr(p.adjacency),
                     "a guarantee for one relation between data sets says nothing about the other",
                 )
-        return PrivacyProfile(
-            groups=(group for p in profiles for group in p.groups),
-            adjacency=self.adjacency,
-            failure_probability=total_failure([p.failure_probability for p in profiles]),
-        )
+        groups = (group for p in profiles for group in p.groups)
+        failure = total_failure([p.failure_probability for p in profiles])
+        return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
 
     def repeat(self, times: int) -> PrivacyProfile:
         """Return the guarantee of `times` runs. If the runs are sampled, each draws its own sample.
@@ -353,11 +351,9 @@ class PrivacyProfile:
         10
         """
         times = as_count("times", times)
-        return PrivacyProfile(
-            groups=(replace(group, count=group.count * times) for group in self.groups),
-            adjacency=self.adjacency,
-            failure_probability=total_failure([self.failure_probability], times=times),
-        )
+        groups = (replace(group, count=group.count * times) for group in self.groups)
+        failure = total_failure([self.failure_probability], times=times)
+        return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
 
     def subsampled(self, rate: float) -> PrivacyProfile:
         """Return the guarantee if each record enters independently with probability `rate` (Poisson sampling), exactly.
@@ -382,11 +378,8 @@ class PrivacyProfile:
                 "sample each release before you compose",
             )
         (group,) = self.groups
-        return PrivacyProfile(
-            groups=[replace(group, rates=(*group.rates, q))],
-            adjacency=self.adjacency,
-            failure_probability=self.failure_probability,
-        )
+        groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
+        return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
 
     # ------------------------------------------------------------------ out and in
 

@@ -132,13 +132,7 @@ def half_excess_log(t: Floats, ratio: Floats) -> Floats:
 def log_moment(form: LogMoment, s: Floats) -> Floats:
     """Return K(s) = log E e^{sL} at each entry of a vector; infinite outside `form.domain`."""
     low, high = form.domain
-    out = np.full(s.size, math.inf)
-    for i, x in enumerate(s.tolist()):
-        if x in (0.0, -1.0):
-            out[i] = 0.0
-        elif low < x < high:
-            out[i] = form.value(x)
-    return out
+    return np.array([0.0 if x in (0.0, -1.0) else form.value(x) if low < x < high else math.inf for x in s.tolist()])
 
 
 def supremum(form: LogMoment) -> float:
