@@ -53,15 +53,13 @@ class Stage:
     steps: int
 
     def __post_init__(self) -> None:
-        noise = as_noise_multiplier("noise_multiplier", self.noise_multiplier)
-        object.__setattr__(self, "noise_multiplier", noise)
+        object.__setattr__(self, "noise_multiplier", as_noise_multiplier("noise_multiplier", self.noise_multiplier))
         object.__setattr__(self, "sampling_rate", as_rate(self.sampling_rate, name="sampling_rate"))
         object.__setattr__(self, "steps", as_count("steps", self.steps))
-        object.__setattr__(self, "_pairs", noise_pairs(noise))
 
     def group(self, steps: int) -> Group:
         """Return a number of steps of the stage as a group."""
-        return Group(*self._pairs, rates=(self.sampling_rate,), count=steps)  # type: ignore[attr-defined]
+        return Group(*noise_pairs(self.noise_multiplier), (self.sampling_rate,), steps)
 
 
 class EpochRow(NamedTuple):

@@ -1,4 +1,4 @@
-"""Say which files a path stands for, each once, and that they stay as they are while they are read.
+"""Say which files a path stands for, each once, and read them unchanged.
 
 A record that is read twice has twice its weight, and the guarantee does not cover that. A folder means every file of
 a known kind at any depth below it. Files at or below a name that begins with ``.`` or ``_`` do not count (checkpoints,
@@ -31,7 +31,7 @@ KINDS = {
     ".csv": "csv",
     ".npy": "npy",
 }  # fmt: skip
-_STEPS = 20  # of a progress bar
+_STEPS = 20  # that a progress bar has
 _LONE = (".npy",)  # named one by one; in folders they lie next to tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
 

@@ -60,14 +60,8 @@ def render(template: str, **values: Any) -> str:
 @functools.cache
 def _environment() -> Environment:
     loader = PackageLoader("ndis.pages")
-    environment = Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
     environment.filters.update(
         exact=lambda x: number(plain(x)), minute=minute, several=several, sentence=sentence, unbroken=unbroken
     )
