@@ -27,10 +27,15 @@ from ndis.data.table import (
 )  # fmt: skip
 from ndis.errors import ParameterError
 
-__all__ = ["column_table", "is_vector", "memory_table", "pair_table", "pandas_cells", "pandas_kind", "target_table"]
+__all__ = [
+    "check_lengths", "column_table", "is_vector", "memory_table", "pair_table", "pandas_cells", "pandas_kind",
+    "target_table",
+]  # fmt: skip
 
 _TEXT = {"U": "texts", "S": "texts", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
 _KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"} | _TEXT
+
+_UNEQUAL = "be a pair (X, y) with equally many rows", "another number in y"
 
 
 def memory_table(data: Any) -> Table:
@@ -128,17 +133,21 @@ def target_table(y: Any) -> Table:
 def pair_table(x: Any, y: Any) -> Table:
     """Open a pair (X, y): the columns of y, a vector included, are separate targets."""
     left, right = x if isinstance(x, Table) else memory_table(x), target_table(y)
-    unequal = "be a pair (X, y) with equally many rows", "another number in y"
-    if None not in (lengths := {_length(x), _length(y)}) and len(lengths) > 1:
-        raise ParameterError("data", *unequal)
-    table = side_by_side((left, right), *unequal)
+    check_lengths(x, y)
+    table = side_by_side((left, right), *_UNEQUAL)
 
     def rows(groups: Groups) -> Iterator[Parts]:
         targets = tuple(i - left.width for i in groups[1])
-        yield from map(tuple, together([left.read((groups[0],)), right.read((targets,))], *unequal))
+        yield from map(tuple, together([left.read((groups[0],)), right.read((targets,))], *_UNEQUAL))
 
     names = left.names + (right.names or ("",) * right.width) if left.names else ()
     return Table(table.kinds, table.cells, rows, names, target_width=right.width, device=left.device)
+
+
+def check_lengths(x: Any, y: Any) -> None:
+    """Refuse a pair (X, y) whose numbers of rows differ, if both have one before they are read."""
+    if None not in (lengths := {_length(x), _length(y)}) and len(lengths) > 1:
+        raise ParameterError("data", *_UNEQUAL)
 
 
 def _length(data: Any) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 from ndis._validate import STATE_A_BOUND, Floats, as_scalar
 from ndis.data import Rows, open_rows, open_table
 from ndis.data.cells import kind_of
-from ndis.data.memory import is_vector, rows_of_lists, target_table
+from ndis.data.memory import check_lengths, is_vector, rows_of_lists, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
@@ -207,12 +207,20 @@ class PrivateEstimator:
         if y is None:  # in the words of scikit-learn
             remedy = f"{type(self).__name__} requires y to be passed, but the target y is None"
             raise ParameterError("y", "be given", None, remedy)
-        targets = self._read_targets(y)
-        return open_rows((rows, targets)), targets.ndim == 1
+        targets = self._given_targets(y)
+        check_lengths(rows, targets)
+        return open_rows((rows, self._target_numbers(targets))), is_vector(targets)
 
-    def _read_targets(self, y: Any) -> Any:
-        """Return private targets in memory as the release engine reads them."""
+    def _given_targets(self, y: Any) -> Any:
+        """Check private targets in memory by their type and shape."""
         return private_targets(y)
+
+    def _target_numbers(self, targets: Any) -> Any:
+        """Return checked targets as the release engine reads them: at their first use, after the ledger has reserved.
+
+        They have no names: a series may have that of a feature.
+        """
+        return replace(target_table(targets), names=()).matrix().held().table
 
     def _opened(self, data: Any, *, target: Any, **how: Any) -> Rows:
         """Open files, folders, frames or dask collections by their types; set the number and names of features.
@@ -363,8 +371,8 @@ def private_rows(estimator: Any, X: Any) -> Any:
     return rows
 
 
-def private_targets(y: Any) -> Floats:
-    """Return targets as a float64 vector or matrix. Other cells than numbers become NaN; a text type is refused.
+def private_targets(y: Any) -> Any:
+    """Return targets as they stand, checked by type and shape: `target_table` opens them. A text type is refused.
 
     >>> private_targets(np.array(["low", "high"]))
     Traceback (most recent call last):
@@ -378,11 +386,9 @@ def private_targets(y: Any) -> Floats:
     if isinstance(given, np.ndarray) and given.dtype.kind == "f" and given.dtype.itemsize > 8:
         with np.errstate(all="ignore"):  # a warning would reveal something about the values
             given = given.astype(np.float64)
-    table = target_table(given)
-    for kind in table.refused.values():
+    for kind in target_table(given).refused.values():
         raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
-    (targets,) = table.matrix().arrays()
-    return targets[:, 0] if is_vector(given) else targets
+    return given
 
 
 def as_array(data: Any) -> Any:

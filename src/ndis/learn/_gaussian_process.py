@@ -110,7 +110,7 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
             raise ParameterError("max_records", "be a whole number", None, remedy)
         return label_bound
 
-    def _read_targets(self, y: Any) -> Any:
+    def _given_targets(self, y: Any) -> Any:
         return private_labels(y)
 
     def _learn(self, rows: Rows, public: float, *, one: bool, changed: Any) -> Self:

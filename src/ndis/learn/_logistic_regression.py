@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_scalar
-from ndis.data import Rows
+from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, shrunk
@@ -177,13 +177,19 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
             raise ParameterError("classes", "be numbers, or part of a schema, for files", repr(self.classes))
         return row_norm_bound, files and schema is None
 
-    def _read_targets(self, y: Any) -> Any:
-        """Return the numbers of the classes. Without stated classes, those that occur are public."""
+    def _given_targets(self, y: Any) -> Any:
+        """Check labels. Without stated classes, those that occur are public, and labels are read here."""
         labels = private_labels(y)
         if self.classes is None:
             self.classes_ = occurring_classes(labels, several=self.method == "rounds")
             self._check_classes()
-        return label_codes(labels, self.classes_)
+        return labels
+
+    def _target_numbers(self, targets: Any) -> Any:
+        """Return the numbers of the classes, which are read at their first use."""
+        classes = self.classes_
+        codes = cache(lambda: label_codes(targets, classes))
+        return Table((frozenset({"number"}),), lambda wanted: iter([[codes()] * len(wanted)]))
 
     def _learn(self, rows: Rows, public: tuple[float, bool], *, one: bool, changed: Any) -> Self:
         row_norm_bound, as_numbers = public

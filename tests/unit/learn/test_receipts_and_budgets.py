@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import ndis
 from ndis import Schema
+from ndis.data import table
 from ndis.errors import BudgetError, ParameterError
-from ndis.learn import PrivateCovariance, PrivateLinearRegression, PrivateLogisticRegression
+from ndis.learn import (
+    PrivateCovariance,
+    PrivateGaussianProcess,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    _logistic_regression,
+)
 from ndis.mechanisms.receipt import Receipt
 
 X = np.random.default_rng(0).normal(size=(50, 2))
@@ -45,3 +53,38 @@ def test_a_fit_with_a_schema_reads_nothing_that_the_budget_does_not_cover(
     model = PrivateCovariance(epsilon=1.0, delta=1e-6, schema=schema, ledger=path, slot="other")
     with pytest.raises(BudgetError):
         model.fit({"a": [0.5, 0.2], "b": [0.1, 0.3]})
+
+
+@pytest.mark.parametrize("covered", [False, True])
+@pytest.mark.parametrize("kind", ["numbers", "labels", "process"])
+def test_targets_are_read_after_the_ledger_has_reserved(
+    kind: str, covered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read = tmp_path / "small.ledger", []
+    how: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "ledger": path, "slot": "fit"}
+    if kind == "numbers":
+        model: Any = PrivateLinearRegression(row_norm_bound=2.0, target_bound=1.0, **how)
+    elif kind == "labels":
+        model = PrivateLogisticRegression(row_norm_bound=2.0, classes=["no", "yes"], rounds=2, **how)
+    else:
+        model = PrivateGaussianProcess(label_bound=1.0, max_records=50, **how)
+    targets = ["yes" if x > 0 else "no" for x in X[:, 0]] if kind == "labels" else X[:, 0].tolist()
+    free = clone(model).set_params(ledger=None, slot=None).fit(X, targets)
+    ledger = ndis.Ledger.create(path, epsilon=1.1, delta=1e-5, plan={"fit": (free.mechanism_, 1)}, data_name="visits")
+    if not covered:
+        clone(model).fit(X, targets)
+
+    def spied(known: Any) -> Any:
+        return lambda *cells: read.append(ledger.remaining()["fit"]) or known(*cells)
+
+    monkeypatch.setattr(_logistic_regression, "label_codes", spied(_logistic_regression.label_codes))
+    monkeypatch.setattr(table, "numbers", spied(table.numbers))
+    with pytest.raises(ParameterError, match="equally many rows"):
+        model.fit(X, targets[1:])
+    if covered:
+        model.fit(X, targets)
+        assert set(read) == {0}  # it was reserved
+    else:
+        with pytest.raises(BudgetError):
+            model.fit(X, targets)
+        assert read == []

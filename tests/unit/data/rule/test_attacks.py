@@ -106,6 +106,20 @@ def test_dictionaries_of_long_texts_are_never_joined(tmp_path: Path) -> None:
             assert rows[:, 0].sum() == len(codes) - 128
 
 
+@pytest.mark.sweep  # 10 GiB of memory; test_footer.py holds that no dictionary is read
+def test_many_long_categories_in_one_row_group(tmp_path: Path) -> None:
+    """Arrow keeps a dictionary of all texts of a row group, of at most 2 GiB; plain text has no such limit."""
+    last = "north" * 200
+    texts = [[chr(97 + j) * ((1 << 26) - 20) for j in range(i, i + 8)] for i in range(0, 40, 8)] + [[last]]
+    chunks = [pa.DictionaryArray.from_arrays(pa.array(range(len(each)), pa.int32()), each) for each in texts]
+    table = pa.table({"region": pa.chunked_array(chunks), "age": [1.0] * 41})
+    how = {"compression": "lz4", "write_statistics": False, "use_dictionary": False}
+    pq.write_table(table, tmp_path / "many.parquet", **how)
+    schema = Schema({"region": [texts[0][0], last], "age": (0, 10)})
+    (rows,) = open_table(tmp_path / "many.parquet", progress=False).encoded(schema).matrix().arrays()
+    assert rows[:, :2].tolist() == [[1.0, 0.0]] + [[0.0, 0.0]] * 39 + [[0.0, 1.0]]
+
+
 def test_a_byte_order_mark_is_no_part_of_any_line(tmp_path: Path) -> None:
     """It was dropped before the first line only, so the second line was read by the first one's presence."""
 

@@ -14,7 +14,7 @@ import pytest
 from helpers.places import ROOT
 
 SOURCE = ROOT / "src" / "ndis"
-OTHERS = ("__init__", "npy", "opening", "paths")  # they open files and know types, and read no cell
+OTHERS = ("__init__", "footer", "npy", "opening", "paths")  # they open files, know types, and read no cell
 READING = [
     *(p for p in sorted((SOURCE / "data").glob("*.py")) if p.stem not in OTHERS),
     SOURCE / "data" / "schema" / "changed.py",
