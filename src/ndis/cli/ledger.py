@@ -48,7 +48,7 @@ def create(path: Path, plan: Path | None, adjacency: Any, **public: Any) -> None
     """
     from ndis.ledger import Ledger
 
-    slots = None if plan is None else _read_plan(plan, adjacency)
+    slots = None if plan is None else _read_plan(plan, adjacency, public["delta"])
     made = Ledger.create(path, plan=slots, adjacency=adjacency, **public)
     budget = f"epsilon = {made.target_epsilon:g}, delta = {made.target_delta:g}"
     click.echo(f"{made.kind} ledger for {made.data_name!r} with {budget}: {printable(str(path))}")
@@ -159,24 +159,28 @@ def _seal(file: Path, data_name: str) -> tuple[int, str]:
     return seal["entry"], seal["head"]
 
 
-def _read_plan(file: Path, adjacency: Any) -> dict[str, tuple[Any, int]]:
+def _read_plan(file: Path, adjacency: Any, delta: float) -> dict[str, tuple[Any, int]]:
     """Return the slots of a plan file."""
     slots = only_keys("plan", read_object("--plan", file), ("slots",))["slots"]
     if not isinstance(slots, dict) or not slots:
         raise ParameterError("slots of the plan", "be a table of at least one slot", type(slots).__name__)
-    return {name: _slot(name, item, file.parent, adjacency) for name, item in slots.items()}
+    return {name: _slot(name, item, file.parent, adjacency, delta) for name, item in slots.items()}
 
 
-def _slot(name: str, item: Any, folder: Path, adjacency: Any) -> tuple[Any, int]:
+def _slot(name: str, item: Any, folder: Path, adjacency: Any, delta: float) -> tuple[Any, int]:
+    """Return what a slot declares, and its count. A noise multiplier is the mechanism that `ndis count` makes of it."""
     known = only_keys(f"slot {name!r}", item, ("count",), _WAYS)
     ways = [way for way in _WAYS if way in known]
     if len(ways) != 1:
         raise ParameterError(f"slot {name!r}", f"have one of {', '.join(_WAYS)}", ", ".join(ways) or "none")
     value = known[ways[0]]
     if ways == ["noise_multiplier"]:
-        from ndis.profile import PrivacyProfile
+        from ndis.mechanisms.gaussian import GaussianMechanism
 
-        return PrivacyProfile.from_noise_multiplier(value, adjacency=adjacency), known["count"]
+        if type(value) not in (int, float):
+            raise ParameterError(f"noise_multiplier of slot {name!r}", "be a number", repr(value))
+        public = {"delta": delta, "sensitivity": 1.0, "adjacency": adjacency}
+        return GaussianMechanism.with_noise(noise_std=value, **public), known["count"]
     if ways == ["profile"]:
         if not isinstance(value, str):
             raise ParameterError(f"profile of slot {name!r}", "be the name of a file", repr(value))

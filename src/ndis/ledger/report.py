@@ -59,7 +59,9 @@ class LedgerReport:
             budget = [(values["epsilon"], values["delta"])]
             picture = chart(remove, budget, second=add, shaded=False, mark="budget", description=words)
         shown = values["entries"][-_SHOWN:]
-        return render("ledger.html.jinja", **values, left=_left(values), chart=picture, shown=shown)
+        named = {name: value for name, value in values.items() if name != "head"}  # the template has a head of its own
+        more = {"left": _left(values), "chart": picture, "shown": shown, "digest": values["head"]}
+        return render("ledger.html.jinja", **named, **more)
 
 
 def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -81,7 +83,7 @@ def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
                 **{name: details.get(name) for name in PEOPLE},
                 "state": "reserved, counts as spent",
             }
-        elif entry.content["reservation"] in rows:
+        elif entry.content.get("reservation") in rows:  # a renewal has none
             rows[entry.content["reservation"]]["state"] = STATES[entry.action]
     return list(rows.values())
 
