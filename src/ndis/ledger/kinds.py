@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ndis._search import budget
 from ndis._validate import Adjacency
 from ndis.errors import LedgerError, ParameterError
 from ndis.ledger.accounts import Account, Request
 from ndis.ledger.filters import Renyi, Shifts
 from ndis.ledger.plan import Slot, SlotPlan
 
-__all__ = ["account_of", "new_account"]
+__all__ = ["account_of", "new_account", "opening"]
 
 
 def account_of(about: Mapping[str, Any], read: Callable[[str], Request]) -> Account:
@@ -42,3 +43,13 @@ def new_account(
     if chosen == SlotPlan.kind:
         return SlotPlan.of(epsilon, delta, plan, adjacency)
     return Shifts.of(epsilon, delta) if chosen == Shifts.kind else Renyi.of(epsilon, delta, order)
+
+
+def opening(
+    epsilon: float, delta: float, data_name: str, *, adjacency: Adjacency, **choice: Any
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Certify a budget, and return what its ledger is made with: public values, and the profiles of slots."""
+    account = new_account(*budget(epsilon, delta), adjacency=adjacency, **choice)
+    about = {"kind": account.kind, "epsilon": float(epsilon), "delta": float(delta), "adjacency": adjacency}
+    slots = account.slots.values() if isinstance(account, SlotPlan) else ()
+    return {**about, "data_name": data_name, **account.about()}, {one.digest: one.declared.text for one in slots}
