@@ -98,7 +98,7 @@ _DEPRECATED = {
     "ProjectionRelease": "ndis.mechanisms.releases.ProjectionRelease",
     "RankOneEnvelope": "ndis.worst_case.envelopes.RankOneEnvelope",
     "accounting": "ndis.dpsgd",
-    "check_sensitivity": "ndis.auditing.sensitivity.check_sensitivity",
+    "check_sensitivity": "ndis.auditing.check_sensitivity",
     "choose_sketch_size": "ndis.mechanisms.projection.choose_sketch_size",
     "clipped_count": "ndis.mechanisms.rows.clipped_count",
     "dominates": "ndis.dominance.dominates",

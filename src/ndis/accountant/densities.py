@@ -64,7 +64,7 @@ _THIN = 1.0 / 300.0  # relative to the whole width: the mass of a narrower panel
 
 
 @dataclass(frozen=True)
-class Table:
+class DensityTable:
     """log f on panels. `mass` is log ∫ e^{κV} f dλ, and `lost` the share of it that the table may have wrong.
 
     `rare` is the probability of events that the table may have wrong besides. No event counts for more than that in δ.
@@ -166,7 +166,7 @@ class LossSums:
     def _build(self, saddle: float, cut: float, floor: float) -> None:
         """Make the tables. `floor` is the log of a probability that does not count, though each step has it."""
         self.saddle, self._tilt, self._cut, self._floor = saddle, self.side * saddle, cut, floor
-        self._made: dict[tuple[int, int], Table] = {}
+        self._made: dict[tuple[int, int], DensityTable] = {}
         table = None
         for j, (_, n) in enumerate(self.steps):
             one = self._power(j, n)
@@ -233,7 +233,7 @@ class LossSums:
                 return False
         return True
 
-    def _power(self, j: int, n: int) -> Table:
+    def _power(self, j: int, n: int) -> DensityTable:
         if (j, n) not in self._made:
             if n == 1:
                 self._made[j, n] = self._one(j)
@@ -243,7 +243,7 @@ class LossSums:
                 self._made[j, n] = self._sum(both, self._power(j, 1)) if n % 2 else both
         return self._made[j, n]
 
-    def _one(self, j: int) -> Table:
+    def _one(self, j: int) -> DensityTable:
         shape, (start, grade) = self.steps[j][0], self._weight[j]
         height = self._tilt * self._places[j] + self._masses[j]
         live = np.flatnonzero(height > height.max() - self._cut)
@@ -269,7 +269,7 @@ class LossSums:
         top = float((place + height).max())
         return top + math.log(float(np.exp(place + height - top).sum() / mass.sum()))
 
-    def _sum(self, a: Table, b: Table) -> Table:
+    def _sum(self, a: DensityTable, b: DensityTable) -> DensityTable:
         scale = a.scale + b.scale
         ea, eb = a.edges - math.log(scale / a.scale), b.edges - math.log(scale / b.scale)
 
@@ -299,7 +299,7 @@ class LossSums:
         errors: tuple[float, ...],
         lost: float,
         rare: float,
-    ) -> Table:
+    ) -> DensityTable:
         """Make the table of f."""
         edges = np.linspace(low, high, 9)
         todo = [(x, y, math.inf) for x, y in pairwise(edges.tolist())]
@@ -365,6 +365,6 @@ class LossSums:
             error = math.hypot(*errors)
         else:
             error = sum(errors) + abs(wrong)
-        return Table(
+        return DensityTable(
             scale, edges, series, np.array([p[3] for p in done]) + 1.0, mass, error + 0.5 * worst + _UNIT, lost, rare
         )

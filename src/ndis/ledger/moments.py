@@ -70,7 +70,7 @@ def _unsampled(group: Group, way: Order, order: float) -> Fraction:
 
 
 def _sampled(group: Group, way: Order, order: float) -> Fraction:
-    """Bound K(s) of one sampled mean shift (`MeanShiftBalls`); other sampled pairs are refused."""
+    """Bound K(s) of one sampled mean shift (`laws.mean_shift_balls`); other sampled pairs are refused."""
     pair = enclosed(group.pair(way))
     if pair.mutually_singular:
         raise _infinite(way, order)

@@ -59,9 +59,8 @@ class LedgerReport:
             budget = [(values["epsilon"], values["delta"])]
             picture = chart(remove, budget, second=add, shaded=False, mark="budget", description=words)
         shown = values["entries"][-_SHOWN:]
-        named = {name: value for name, value in values.items() if name != "head"}  # the template has a head of its own
-        more = {"left": _left(values), "chart": picture, "shown": shown, "digest": values["head"]}
-        return render("ledger.html.jinja", **named, **more)
+        more = {"left": _left(values), "chart": picture, "shown": shown}
+        return render("ledger.html.jinja", **{**values, **more})
 
 
 def report_of(ledger: Any, about: Mapping[str, Any], whole: PrivacyProfile | None) -> LedgerReport:

@@ -73,7 +73,7 @@ def _environment() -> Environment:
     )
     style, *_ = loader.get_source(environment, "page.css")
     environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, number=number, plain=plain)
-    environment.globals["head"] = functools.partial(_HEAD.format, style=Markup(style))
+    environment.globals["page_head"] = functools.partial(_HEAD.format, style=Markup(style))
     return environment
 
 

@@ -182,7 +182,7 @@ def _log_moments(done, s, width, mean, sign, heights, slope, nodes, filled, valu
     return s.size, _SETTLED
 
 
-class _Table:
+class _NodeTable:
     """Keep the nodes on all lines for one range of Re s; `filled` counts the halvings done on each line."""
 
     def __init__(self, law: MeanShift, bucket: int) -> None:
@@ -256,7 +256,7 @@ class MeanShift:
         spacing = min(0.4, highest / 6.0)
         count = int(min(_LINES, 1 + highest / spacing))
         self.heights: Floats = np.arange(float(count)) * (-spacing if self.add else spacing)
-        self._tables: dict[int, _Table] = {}
+        self._tables: dict[int, _NodeTable] = {}
 
     @cached_property
     def _exact(self) -> ExactPair:
@@ -298,7 +298,7 @@ class MeanShift:
         buckets = [_bucket(z) for z in s.tolist()]
         for number in set(buckets) - {-1}:
             if number not in self._tables:
-                self._tables[number] = _Table(self, number)
+                self._tables[number] = _NodeTable(self, number)
             here = [i for i, own in enumerate(buckets) if own == number]
             alone = len(here) == s.size
             given = s if alone else s[here]
@@ -308,7 +308,7 @@ class MeanShift:
             value[here], error[here] = got
         return value, error
 
-    def _in_table(self, table: _Table, s: Complexes) -> tuple[Complexes, Floats]:
+    def _in_table(self, table: _NodeTable, s: Complexes) -> tuple[Complexes, Floats]:
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
         done, line, sign = 0, _SETTLED, -1.0 if self.add else 1.0
         while done < s.size:

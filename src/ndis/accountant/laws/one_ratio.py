@@ -59,7 +59,7 @@ class _Line(NamedTuple):
     error: Ball
 
 
-class _Rule(NamedTuple):
+class _RatioRule(NamedTuple):
     """Describe a trapezoid rule in u on R = k log(1 + e^{u ± iα}), with its nodes from low to high."""
 
     scale: float  # k
@@ -220,7 +220,7 @@ class OneRatioBalls(SampledPairBalls):
 
     # ------------------------------------------------------------------ balls
 
-    def _rule(self, c: float, digits: float, angle: float | None) -> tuple[_Rule, float]:
+    def _rule(self, c: float, digits: float, angle: float | None) -> tuple[_RatioRule, float]:
         """Return a rule with error about e^−digits of M(c), and half the width a of its strip.
 
         Without an angle the line lies in the middle of the strip from 0. The strip of the angle 0 is −a to a.
@@ -243,7 +243,7 @@ class OneRatioBalls(SampledPairBalls):
         first, last = math.floor(low / step), math.ceil(high / step)
         if last - first > _MOST_NODES:
             raise PrecisionError(f"the moment of a sampled pair at order {c:.3g} needs too many nodes")
-        return _Rule(scale, middle, step, first, last), a
+        return _RatioRule(scale, middle, step, first, last), a
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c)."""
@@ -266,7 +266,7 @@ class OneRatioBalls(SampledPairBalls):
         pairs = zip(weights, logs, strict=True)
         return (sum((abs(weight) * (-y * log.imag).exp() for weight, log in pairs), arb(0)) + error).upper()
 
-    def _on(self, c: float, rule: _Rule, a: float, digits: float) -> _Line:
+    def _on(self, c: float, rule: _RatioRule, a: float, digits: float) -> _Line:
         """Return the sum over the nodes of a rule that count, and its error for every y ≥ 0."""
         edges = self._growth(c, rule.scale, rule.angle - a) + self._growth(c, rule.scale, rule.angle + a)
         error = edges / _damping(a, rule.step) + self._tails(c, rule)
@@ -289,7 +289,7 @@ class OneRatioBalls(SampledPairBalls):
         half = arb(self.copies) / 2
         return -self.centre / 2 - half * arb(2).log() - half.lgamma()
 
-    def _nodes(self, c: float, rule: _Rule) -> list[tuple[Any, Any]]:
+    def _nodes(self, c: float, rule: _RatioRule) -> list[tuple[Any, Any]]:
         """Enclose (weight a_j, log g) at the nodes of a rule."""
         r, k, step = self._exponent(c), arb(rule.scale), arb(rule.step)
         stay, log_join, beta = 1 - self.rate, self.rate.log() + self.lead, self.beta
@@ -393,7 +393,7 @@ class OneRatioBalls(SampledPairBalls):
             raise PrecisionError("the strip of a sampled pair is too wide")
         return (1 - self.rate + ratio * turn.cos()) ** r
 
-    def _tails(self, c: float, rule: _Rule) -> Ball:
+    def _tails(self, c: float, rule: _RatioRule) -> Ball:
         """Bound the terms of a rule outside its ends, in modulus and for every y ≥ 0."""
         step, ends = arb(rule.step), (c, rule.scale, rule.angle)
         pieces = self._left(*ends, step * (rule.low - 1)) + self._right(*ends, step * (rule.high + 1))
