@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
@@ -113,6 +114,28 @@ def test_a_forged_request_after_the_renewal_is_found(plan, tmp_path):
     plan._store.append("reserve", lambda before: (entry.content, totals))
     with pytest.raises(ndis.LedgerError, match="entry 3 of the ledger exceeds the budget"):
         plan.verify()
+
+
+def test_the_next_ledger_is_an_anchor_of_the_last(plan, tmp_path):
+    plan.reserve("a", shift(0.25))
+    shutil.copy(tmp_path / "plan.db", tmp_path / "copy.db")
+    (period,) = plan.renew(tmp_path / "2.db", **NEXT).periods
+    shutil.copy(tmp_path / "copy.db", tmp_path / "plan.db")
+    plan.reserve("a", shift(0.25))  # the old copy is open again
+    assert plan.verify() == 2
+    with pytest.raises(ndis.LedgerError, match="entry 2 of the ledger is not the one that a receipt names"):
+        plan.verify(heads={period["entry"]: period["head"]})
+
+
+def test_a_ledger_that_was_changed_is_not_renewed(plan, tmp_path):
+    plan.reserve("a", shift(0.25))
+    connection = sqlite3.connect(tmp_path / "plan.db")
+    connection.execute("UPDATE entries SET time = 'never'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(ndis.LedgerError, match="entry 1 of the ledger does not fit"):
+        plan.renew(tmp_path / "2.db", **NEXT)
+    assert not (tmp_path / "2.db").exists()
 
 
 def test_a_second_closing_entry_is_found(plan, tmp_path):
