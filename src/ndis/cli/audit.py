@@ -163,7 +163,8 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
 
     arguments = {key: request[key] for key in ("pairs", *_NAMES) if key in request}
     if "algorithm" in request:
-        arguments["algorithm"] = NamedAlgorithm(*request["algorithm"])
+        name, folder = request["algorithm"]
+        arguments["algorithm"] = NamedAlgorithm(name, folder.absolute())  # workers may start elsewhere
         _ = arguments["algorithm"].func  # an unknown name fails before anything runs
     if "mechanism" in request:
         arguments["mechanism"] = load("mechanism", *request["mechanism"])

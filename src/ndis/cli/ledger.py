@@ -14,7 +14,6 @@ from ndis.cli.files import read_profile
 from ndis.cli.options import ADJACENCY, JSON, Commands, argument, choice, command, option
 from ndis.cli.output import print_values
 from ndis.cli.sketch import sketch_mechanism
-from ndis.data.paths import shown
 from ndis.errors import LedgerError, ParameterError
 from ndis.pages.tables import printable
 
@@ -102,7 +101,7 @@ def show(path: Path, as_json: bool) -> None:
         named["renewed"] = "yes; it takes no more requests"
     print_values({**values, **entries, **named}, as_json=False)
     for one in releases:
-        listed = (f"{name} {shown(one[name])}" for name in _LISTED if one[name] not in (None, ""))
+        listed = (f"{name} {one[name]}" for name in _LISTED if one[name] not in (None, ""))
         click.echo(printable("  ".join(listed)))
 
 
