@@ -54,6 +54,8 @@ def count(
     mechanism = _mechanism(**public)
     unnamed = kind_of_files(files_of(data)) == "csv" and not header  # a line is a record, whatever its columns are
     table = open_table(data, columns=["record"] if unnamed else None, header=header, progress=progress)
+    if not table.width:
+        raise ParameterError("data", "have at least one column", "none")
 
     def make() -> GaussianRelease:
         made = mechanism.release([_records(table)])
@@ -85,5 +87,4 @@ def _mechanism(*, epsilon: float | None, noise_std: float | None, delta: float) 
 
 def _records(table: Table) -> int:
     """Count the records. **Private**: one record, whatever its cells are, adds 1."""
-    first = min(set(range(table.width)) - table.unread)
-    return int(table.reduced(lambda opened: sum(len(cells) for (cells,) in opened.cells(((first, False),))), sum))
+    return int(table.reduced(lambda opened: sum(len(cells) for (cells,) in opened.cells(((0, False),))), sum))

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 import ndis
 from ndis.cli import app
+from ndis.cli.count import _records
+from ndis.data import open_table
 from ndis.mechanisms.releases import GaussianRelease
 
 SMALL = ("--noise-std", 0.01, "--delta", "1e-6")  # so little noise that the number can be read
@@ -40,6 +42,36 @@ def test_every_record_counts_once_in_every_kind_of_file(place):
     names = pa.array([None, "a", "b"]).dictionary_encode()
     pq.write_table(pa.table({"name": names, "n": [1, 2, 3]}), place / "t.parquet")
     assert abs(counted(place / "t.parquet", *SMALL) - 3) < 1
+
+
+def test_a_line_moves_the_number_by_at_most_one_whatever_is_in_it(tmp_path):
+    lines = [
+        b"",
+        b" ",
+        b'"',
+        b'""',
+        b'"a',
+        b"a,b,c",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf1",
+        b"\x00",
+        b"nan",
+        b"1e999",
+        b"'",
+        b"\r",
+    ]
+
+    def records(content: bytes) -> int:
+        (tmp_path / "t.csv").write_bytes(content)
+        return _records(open_table(tmp_path / "t.csv", columns=["record"], progress=False))
+
+    alone = [records(line + b"\n") for line in lines]
+    assert set(alone) <= {0, 1}
+    assert records(b"\n".join(lines) + b"\n") == sum(alone)
+    for i, line in enumerate(lines):
+        others = lines[:i] + lines[i + 1 :]
+        for order in ([line, *others], [*others, line]):
+            assert records(b"\n".join(order) + b"\n") == sum(alone)
 
 
 def test_the_release_is_saved_with_its_receipt(place):
@@ -73,6 +105,8 @@ def test_a_mistake_spends_nothing(place):
     assert "both" in call("count", place / "visits.csv", "--epsilon", 1, "--noise-std", 9, *pay, status=2)
     assert "existing file" in call("count", place / "nofile.csv", "--epsilon", 0.5, *pay, status=2)
     assert "noise-std" in call("count", place / "visits.csv", "--noise-std", 0, *pay, status=2)
+    np.save(place / "empty.npy", np.zeros((5, 0)))
+    call("count", place / "empty.npy", "--epsilon", 0.5, *pay, status=2)
     missing = place / "nofolder" / "count.json"
     call("count", place / "visits.csv", "--epsilon", 0.5, *pay, "-o", missing, status=2)
     assert ledger.entries() == 0
