@@ -1,4 +1,4 @@
-"""Run `ndis ledger create | show | verify | anchor | export`: budgets on disk."""
+"""Run `ndis ledger create | renew | show | verify | anchor | export`: budgets on disk."""
 
 from __future__ import annotations
 
@@ -27,14 +27,19 @@ _LISTED = ("entry", "time", "slot", "mechanism", "epsilon", "delta", "by", "purp
 _OPTIONAL = ("target_bound", "intercept", "rate", "test_noise_std", "failure_probability")
 
 
-@command(
-    _LEDGER,
+_OPENING = (
     option("--epsilon", "ε of everything that the ledger allows.", required=True),
     option("--delta", "δ of everything that the ledger allows.", required=True),
-    option("--data-name", "The data set that the budget is for.", str, required=True),
     choice("--kind", "plan: declared slots. shifts: mean shifts. renyi: one Rényi order.", "plan shifts renyi"),
     option("--plan", "TOML or JSON file with the slots of a plan.", Path, metavar="FILE"),
     option("--order", "Rényi order, above 1 (chosen unless given)."),
+)
+
+
+@command(
+    _LEDGER,
+    _OPENING,
+    option("--data-name", "The data set that the budget is for.", str, required=True),
     ADJACENCY,
 )
 def create(path: Path, plan: Path | None, adjacency: Any, **public: Any) -> None:
@@ -47,15 +52,33 @@ def create(path: Path, plan: Path | None, adjacency: Any, **public: Any) -> None
     """
     from ndis.ledger import Ledger
 
-    slots = None if plan is None else _read_plan(plan, adjacency)
+    slots = None if plan is None else _read_plan(plan, adjacency, public["delta"])
     made = Ledger.create(path, plan=slots, adjacency=adjacency, **public)
     budget = f"epsilon = {made.target_epsilon:g}, delta = {made.target_delta:g}"
     click.echo(f"{made.kind} ledger for {made.data_name!r} with {budget}: {printable(str(path))}")
 
 
+@command(argument("old", "OLD"), argument("path", "NEW"), _OPENING)
+def renew(old: Path, path: Path, plan: Path | None, **public: Any) -> None:
+    """Close the ledger OLD, and open NEW for the next period of the same data. The budgets of all periods add up.
+
+    Example: ndis ledger renew 2026.ledger 2027.ledger --epsilon 3 --delta 1e-6 --plan slots.toml
+    """
+    from ndis.ledger import Ledger
+
+    closed = Ledger(old)
+    slots = None if plan is None else _read_plan(plan, closed.adjacency, public["delta"])
+    total = closed.renew(path, plan=slots, **public).total()
+    budget = f"epsilon = {total['epsilon']!r}, delta = {total['delta']!r}"
+    click.echo(f"period {total['periods']}; all periods together: {budget}: {printable(str(path))}")
+
+
 @command(_LEDGER, JSON)
 def show(path: Path, as_json: bool) -> None:
     """Show the budget that is left, and the releases that spent the rest: when, for whom, and what for.
+
+    "left in epsilon" is the cost of all that may still be released, by itself. "all periods" adds up the budgets of
+    this ledger and of those that it renews; "renews" is the entry that closed the last one, for 'verify --head'.
 
     Example: ndis ledger show visits.ledger
     """
@@ -64,11 +87,18 @@ def show(path: Path, as_json: bool) -> None:
     budget = Ledger(path)
     values: dict[str, Any] = {name.removeprefix("target_"): getattr(budget, name) for name in _SHOWN}
     left, entries = budget.remaining(), {"entries": budget.entries(), "head": budget.head()}
-    releases = budget.releases()
+    releases, total, periods, both = budget.releases(), budget.total(), budget.periods, budget.left()
     if as_json:
-        print_values({**values, "remaining": left, **entries, "releases": releases}, as_json=True)
+        more = {"left": both, "total": total, "renews": periods, "renewed": budget.renewed}
+        print_values({**values, "remaining": left, **entries, **more, "releases": releases}, as_json=True)
         return
     named = {f"left: {name}": value for name, value in left.items()}
+    named |= {f"left in {name}": value for name, value in both.items()}
+    if periods:
+        named["renews"] = f"{periods[-1]['entry']}:{periods[-1]['head']}"
+        named |= {f"all periods: {name}": value for name, value in total.items()}
+    if budget.renewed:
+        named["renewed"] = "yes; it takes no more requests"
     print_values({**values, **entries, **named}, as_json=False)
     for one in releases:
         listed = (f"{name} {one[name]}" for name in _LISTED if one[name] not in (None, ""))
@@ -132,7 +162,7 @@ def export(path: Path, output: Path) -> None:
 
 ledger = Commands(
     "ledger",
-    commands=[create, show, verify, anchor, export],
+    commands=[create, renew, show, verify, anchor, export],
     help="Keep a privacy budget for one data set in one file.",
 )
 
@@ -158,24 +188,28 @@ def _seal(file: Path, data_name: str) -> tuple[int, str]:
     return seal["entry"], seal["head"]
 
 
-def _read_plan(file: Path, adjacency: Any) -> dict[str, tuple[Any, int]]:
+def _read_plan(file: Path, adjacency: Any, delta: float) -> dict[str, tuple[Any, int]]:
     """Return the slots of a plan file."""
     slots = only_keys("plan", read_object("--plan", file), ("slots",))["slots"]
     if not isinstance(slots, dict) or not slots:
         raise ParameterError("slots of the plan", "be a table of at least one slot", type(slots).__name__)
-    return {name: _slot(name, item, file.parent, adjacency) for name, item in slots.items()}
+    return {name: _slot(name, item, file.parent, adjacency, delta) for name, item in slots.items()}
 
 
-def _slot(name: str, item: Any, folder: Path, adjacency: Any) -> tuple[Any, int]:
+def _slot(name: str, item: Any, folder: Path, adjacency: Any, delta: float) -> tuple[Any, int]:
+    """Return what a slot declares, and its count. A noise multiplier is the mechanism that `ndis count` makes of it."""
     known = only_keys(f"slot {name!r}", item, ("count",), _WAYS)
     ways = [way for way in _WAYS if way in known]
     if len(ways) != 1:
         raise ParameterError(f"slot {name!r}", f"have one of {', '.join(_WAYS)}", ", ".join(ways) or "none")
     value = known[ways[0]]
     if ways == ["noise_multiplier"]:
-        from ndis.profile import PrivacyProfile
+        from ndis.mechanisms.gaussian import GaussianMechanism
 
-        return PrivacyProfile.from_noise_multiplier(value, adjacency=adjacency), known["count"]
+        if type(value) not in (int, float):
+            raise ParameterError(f"noise_multiplier of slot {name!r}", "be a number", repr(value))
+        public = {"delta": delta, "sensitivity": 1.0, "adjacency": adjacency}
+        return GaussianMechanism.with_noise(noise_std=value, **public), known["count"]
     if ways == ["profile"]:
         if not isinstance(value, str):
             raise ParameterError(f"profile of slot {name!r}", "be the name of a file", repr(value))

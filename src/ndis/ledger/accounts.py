@@ -98,6 +98,9 @@ class Account(Protocol):
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """Say what is left of the budget, in words and numbers for people."""
 
+    def later(self, totals: Totals) -> float | None:
+        """Return ε, at the budget's δ, of all that may still be released, by itself; None if nothing is left."""
+
     def whole(self) -> PrivacyProfile | None:
         """Return the exact profile of the whole budget, if there is one."""
 

@@ -87,8 +87,12 @@ class Shifts(_Filter):
 
     def whole(self) -> PrivacyProfile:
         """Return one shift of the whole budget, rounded up."""
-        shift = root_up(Fraction(self.units, 1 << UNIT_BITS))
-        return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift))
+        return _one_shift(Fraction(self.units, 1 << UNIT_BITS))
+
+    def later(self, totals: Totals) -> float | None:
+        """Return ε of one shift of all that is left."""
+        left = self._left(totals)["spent"]
+        return min(_one_shift(left).epsilon(self.delta), self.epsilon) if left else None
 
     def certify(self) -> None:
         """Certify that one shift with the whole budget meets (ε, δ)."""
@@ -136,6 +140,12 @@ class Renyi(_Filter):
     def whole(self) -> None:
         """Return no profile: a bound of one moment is no curve."""
 
+    def later(self, totals: Totals) -> float | None:
+        """Return the ε that the order gives for all that is left in the worse direction, rounded up."""
+        left = max(self._left(totals).values())
+        bound = (left - log_budget(self.order, 0.0, self.delta)) / (Fraction(self.order) - 1)
+        return min(max(-down(-bound), 0.0), self.epsilon) if left else None
+
     def certify(self) -> None:
         """Check the budget again from ε, δ and the order."""
         if not self.units <= units_down(log_budget(self.order, self.epsilon, self.delta), UNIT_BITS):
@@ -154,6 +164,11 @@ class Renyi(_Filter):
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """Return what is left of K at the order, in each direction."""
         return {"order": self.order} | {way: down(left) for way, left in self._left(totals).items()}
+
+
+def _one_shift(squared: Fraction) -> PrivacyProfile:
+    """Return the profile of one mean shift with this μ², rounded up."""
+    return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=root_up(squared)))
 
 
 def squared_shift(profile: PrivacyProfile) -> Fraction:

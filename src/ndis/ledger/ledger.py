@@ -6,18 +6,19 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ndis._search import budget
 from ndis._validate import Adjacency, as_adjacency
 from ndis.errors import LedgerError, ParameterError
-from ndis.ledger.accounts import Account, Request
+from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
-from ndis.ledger.filters import Renyi, Shifts
-from ndis.ledger.plan import Slot, SlotPlan
-from ndis.ledger.report import LedgerReport, curve_of, releases_of
-from ndis.ledger.store import Entry, Store
+from ndis.ledger.kinds import account_of, opening
+from ndis.ledger.plan import SlotPlan
+from ndis.ledger.renewal import after_renewal, link_to, total_of
+from ndis.ledger.report import LedgerReport, releases_of, report_of
+from ndis.ledger.store import Entry, Store, digest_of
 from ndis.ledger.verify import after_closing, after_request, digest_of_secret, no_requests, verify_entries
 from ndis.mechanisms.mechanism import CertifiedMechanism
 from ndis.noise.bits import random_bits
@@ -95,7 +96,7 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = Store(path)
-        self._account = _account_of(self._store.about, self._request)
+        self._account = account_of(self._store.about, self._request)
         self._last: tuple[Any, Request | None] = (None, None)
         self._owned: dict[int, str] = {}  # the secrets of reservations that this object may give back
 
@@ -130,15 +131,60 @@ class Ledger:
         adjacency : str
             "add-remove" or "replace-one"; requests must have the same.
         """
-        relation = as_adjacency(adjacency)
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
-        account = _new_account(*budget(epsilon, delta), plan=plan, kind=kind, order=order, adjacency=relation)
-        about = {"kind": account.kind, "epsilon": float(epsilon), "delta": float(delta), "adjacency": relation}
-        about |= {"data_name": data_name, **account.about()}
-        slots = account.slots.values() if isinstance(account, SlotPlan) else ()
-        Store.create(path, about, {slot.digest: slot.declared.text for slot in slots})
+        choice = {"plan": plan, "kind": kind, "order": order}
+        about, profiles = opening(epsilon, delta, data_name, adjacency=as_adjacency(adjacency), **choice)
+        Store.create(path, about, profiles)
         return cls(path)
+
+    def renew(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        epsilon: float,
+        delta: float,
+        plan: Mapping[str, tuple[Any, int]] | None = None,
+        kind: str | None = None,
+        order: float | None = None,
+    ) -> Ledger:
+        """Close this ledger, and make one for the next period of the same data in a new file.
+
+        The new budget may be chosen after answers. It adds to this one: `total` says what all periods cost together.
+        What is not used here is not carried over. If the new file cannot be written, call it again as before.
+
+        Parameters
+        ----------
+        path : path
+            The new file.
+        epsilon, delta, plan, kind, order
+            The budget of the next period, as in `create`.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     first = Ledger.create(f"{place}/2026.db", epsilon=1.0, delta=1e-6, kind="shifts", data_name="visits")
+        ...     second = first.renew(f"{place}/2027.db", epsilon=0.5, delta=1e-6, kind="shifts")
+        ...     second.total()
+        {'periods': 2, 'epsilon': 1.5, 'delta': 2e-06, 'max_records': None}
+        """
+        choice = {"plan": plan, "kind": kind, "order": order}
+        about, profiles = opening(epsilon, delta, self.data_name, adjacency=self.adjacency, **choice)
+        Store.check_new(path)
+        self.verify()
+        opens = digest_of([about, Path(path).name])
+
+        def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+            content = {"opens": opens, "details": asking()}
+            return content, after_renewal(no_requests(self._account) if before is None else before.totals, content)
+
+        if self._totals().get("renewed") == opens:  # the same file could not be written before
+            closed = next(entry for entry in self._store.entries() if entry.action == "renew")
+        else:
+            closed = self._store.append("renew", make)
+        Store.create(path, {**about, **link_to(self._store.about, closed)}, profiles)
+        return Ledger(path)
 
     # ------------------------------------------------------------------ what is fixed
 
@@ -312,6 +358,28 @@ class Ledger:
         """Say what is left of the budget: releases per slot, or the rest of the filter's sum."""
         return self._account.remaining(self._totals()["spent"])
 
+    def left(self) -> dict[str, float]:
+        """Say what all that may still be released costs by itself: its ε at the budget's δ. Both are 0 at the end.
+
+        It does not add up with what was spent: exact curves compose, and their ε do not add.
+        """
+        epsilon = None if self.renewed else self._account.later(self._totals()["spent"])
+        return {"epsilon": 0.0 if epsilon is None else epsilon, "delta": 0.0 if epsilon is None else self.target_delta}
+
+    def total(self) -> dict[str, Any]:
+        """Add up the budgets of this period and of all that it renews: (ε₁ + ε₂ + …, δ₁ + δ₂ + …), used or not."""
+        return total_of(self._store.about, self.max_records)
+
+    @property
+    def renewed(self) -> bool:
+        """Say if the ledger was renewed, and so takes no more requests."""
+        return "renewed" in self._totals()
+
+    @property
+    def periods(self) -> list[dict[str, Any]]:
+        """List the periods that this ledger renews: their budgets, and the entries that closed them."""
+        return list(self._store.about.get("periods", ()))
+
     @property
     def max_records(self) -> int | None:
         """Return the least promise of all requests: the guarantee holds for tables with at most this many records."""
@@ -374,32 +442,7 @@ class Ledger:
         ...     "Privacy budget of visits" in ledger.report().to_html()
         True
         """
-        smallest, epsilon, delta, plan = self.max_records, self.target_epsilon, self.target_delta, self.plan().items()
-        neighbours = {"add-remove": "present or absent", "replace-one": "exchanged"}[self.adjacency]
-        condition = f"The guarantee holds for tables with at most {smallest} records." if smallest is not None else ""
-        return LedgerReport.of(
-            {
-                "data_name": self.data_name,
-                "kind": self.kind,
-                "order": self._store.about.get("order"),
-                "epsilon": epsilon,
-                "delta": delta,
-                "adjacency": self.adjacency,
-                "created": self._store.about["created"],
-                "guarantee": (
-                    f"Everything that this ledger allows is together private with epsilon = {epsilon:g} and "
-                    f"delta = {delta:g}, for one record {neighbours}, whatever later requests depend on."
-                ),
-                "condition": condition,
-                "max_records": smallest,
-                "failure_probability": self.failure_probability,
-                "slots": {name: {"count": n, "epsilon": profile.epsilon(delta)} for name, (profile, n) in plan},
-                "remaining": self.remaining(),
-                "curve": curve_of(self._account.whole(), epsilon),
-                "entries": self.releases(),
-                "head": self.head(),
-            }
-        )
+        return report_of(self, self._store.about, self._account.whole())
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the ledger to a new file, consistent at one moment."""
@@ -453,33 +496,3 @@ def _check(mechanism: Any) -> None:
     check = getattr(mechanism, "check", None)
     if callable(check):
         check()
-
-
-def _account_of(about: Mapping[str, Any], read: Callable[[str], Request]) -> Account:
-    """Return the account of a file. `read` reads the profile of a slot when it is first needed."""
-    kind, target = about["kind"], (about["epsilon"], about["delta"])
-    if kind == SlotPlan.kind:
-        slots = about["slots"].items()
-        return SlotPlan(*target, {name: Slot(one["profile"], one["count"], read) for name, one in slots})
-    if kind == Shifts.kind:
-        return Shifts(*target, int(about["units"], 16))
-    if kind == Renyi.kind:
-        return Renyi(*target, int(about["units"], 16), about["order"])
-    raise LedgerError(f"the ledger has an unknown kind, {kind!r}")
-
-
-def _new_account(
-    epsilon: float, delta: float, *, plan: Any, kind: str | None, order: float | None, adjacency: Adjacency
-) -> Account:
-    """Make the account of a new ledger."""
-    kinds = (SlotPlan.kind, Shifts.kind, Renyi.kind)
-    chosen = kind or (None if plan is None else SlotPlan.kind)
-    if chosen not in kinds:
-        raise ParameterError("kind", f"be {', '.join(map(repr, kinds[1:]))}, or come with a plan", repr(kind))
-    if (plan is not None) != (chosen == SlotPlan.kind):
-        raise ParameterError("plan", "be given for a ledger of kind 'plan', and only then", f"kind {chosen!r}")
-    if order is not None and chosen != Renyi.kind:
-        raise ParameterError("order", "be given only for a ledger of kind 'renyi'", order)
-    if chosen == SlotPlan.kind:
-        return SlotPlan.of(epsilon, delta, plan, adjacency)
-    return Shifts.of(epsilon, delta) if chosen == Shifts.kind else Renyi.of(epsilon, delta, order)

@@ -67,7 +67,15 @@ class SlotPlan:
 
     def whole(self) -> PrivacyProfile:
         """Return the profile of all slots together."""
-        first, *others = (slot.declared.profile.repeat(slot.count) for slot in self.slots.values())
+        return self._composed({name: slot.count for name, slot in self.slots.items()})
+
+    def later(self, totals: Totals) -> float | None:
+        """Return ε of the slots that are left: later requests are dominated by them, whatever came before."""
+        left = {name: count for name, count in self.remaining(totals).items() if count}
+        return min(self._composed(left).epsilon(self.delta), self.epsilon) if left else None
+
+    def _composed(self, counts: Mapping[str, int]) -> PrivacyProfile:
+        first, *others = (self.slots[name].declared.profile.repeat(count) for name, count in counts.items())
         return first.compose(*others)
 
     def certify(self) -> None:

@@ -13,7 +13,7 @@ from ndis._version import __version__
 from ndis.ledger.store import Entry
 from ndis.profile import Order, PrivacyProfile
 
-__all__ = ["LedgerReport", "curve_of", "releases_of"]
+__all__ = ["LedgerReport", "curve_of", "releases_of", "report_of"]
 
 _SHOWN = 500  # releases on the page; JSON has all
 _POINTS = 81  # points of the curve
@@ -59,7 +59,43 @@ class LedgerReport:
             budget = [(values["epsilon"], values["delta"])]
             picture = chart(remove, budget, second=add, shaded=False, mark="budget", description=words)
         shown = values["entries"][-_SHOWN:]
-        return render("ledger.html.jinja", **values, left=_left(values), chart=picture, shown=shown)
+        more = {"left": _left(values), "chart": picture, "shown": shown}
+        return render("ledger.html.jinja", **{**values, **more})
+
+
+def report_of(ledger: Any, about: Mapping[str, Any], whole: PrivacyProfile | None) -> LedgerReport:
+    """Report a ledger that was made with these values; `whole` is the profile of its whole budget."""
+    epsilon, delta, plan = ledger.target_epsilon, ledger.target_delta, ledger.plan().items()
+    smallest, total = ledger.max_records, ledger.total()
+    neighbours = {"add-remove": "present or absent", "replace-one": "exchanged"}[ledger.adjacency]
+    condition = f"The guarantee holds for tables with at most {smallest} records." if smallest is not None else ""
+    return LedgerReport.of(
+        {
+            "data_name": ledger.data_name,
+            "kind": ledger.kind,
+            "order": about.get("order"),
+            "epsilon": epsilon,
+            "delta": delta,
+            "adjacency": ledger.adjacency,
+            "created": about["created"],
+            "guarantee": (
+                f"Everything that this ledger allows is together private with epsilon = {epsilon:g} and "
+                f"delta = {delta:g}, for one record {neighbours}, whatever later requests depend on."
+                + (_all_periods(total) if ledger.periods else "")
+            ),
+            "condition": condition,
+            "max_records": smallest,
+            "failure_probability": ledger.failure_probability,
+            "slots": {name: {"count": n, "epsilon": profile.epsilon(delta)} for name, (profile, n) in plan},
+            "remaining": ledger.remaining(),
+            "left": ledger.left(),
+            "total": total,
+            "renews": ledger.periods,
+            "curve": curve_of(whole, epsilon),
+            "entries": ledger.releases(),
+            "head": ledger.head(),
+        }
+    )
 
 
 def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -81,7 +117,7 @@ def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
                 **{name: details.get(name) for name in PEOPLE},
                 "state": "reserved, counts as spent",
             }
-        elif entry.content["reservation"] in rows:
+        elif entry.content.get("reservation") in rows:  # a renewal has none
             rows[entry.content["reservation"]]["state"] = STATES[entry.action]
     return list(rows.values())
 
@@ -97,10 +133,18 @@ def curve_of(profile: PrivacyProfile | None, epsilon: float) -> list[dict[str, f
     ]
 
 
+def _all_periods(total: Mapping[str, Any]) -> str:
+    """State the total of all periods in full digits, because a shorter number may be smaller."""
+    promise = total["max_records"]
+    tables = "" if promise is None else f", for tables with at most {promise} records"
+    budgets = f"epsilon = {total['epsilon']!r} and delta = {total['delta']!r}"
+    return f" All {total['periods']} periods are together private with {budgets}{tables}."
+
+
 def _left(values: Mapping[str, Any]) -> list[list[str]]:
     """Lay out what is left of the budget as a table; its first row names the columns."""
     if not values["slots"]:
-        left = values["remaining"].items()
+        left = [*values["remaining"].items(), *((f"in {name}", value) for name, value in values["left"].items())]
         return [["what", "left"], *([name.replace("_", " "), f"{value:.6g}"] for name, value in left)]
     rows = [["slot", "left", "of", "ε of one release at the budget's δ"]]
     for name, slot in values["slots"].items():

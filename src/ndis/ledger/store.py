@@ -82,7 +82,7 @@ class Entry:
     time : str
         When it was written, in UTC.
     action : str
-        "reserve", "commit" or "return".
+        "reserve", "commit", "return" or "renew".
     content : mapping
         What was asked for, or which reservation was used.
     totals : mapping
@@ -120,8 +120,7 @@ class Store:
     @classmethod
     def create(cls, path: str | os.PathLike[str], about: Mapping[str, Any], profiles: Mapping[str, str]) -> Store:
         """Write a new file; an existing one is never touched."""
-        target = Path(path)
-        _refuse_network(target)
+        target = cls.check_new(path)
         draft = target.with_name(f".{secrets.token_hex(8)}.part")
         try:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -139,7 +138,7 @@ class Store:
                 connection.close()
             os.link(draft, target)  # fails if there is a file already
         except FileExistsError:
-            raise ParameterError("path", "be a new file", repr(str(target)), "open the ledger: Ledger(path)") from None
+            raise _not_new(target) from None
         except (OSError, sqlite3.Error) as error:
             raise LedgerError(f"the ledger {str(target)!r} could not be written: {error}") from error
         finally:
@@ -147,6 +146,17 @@ class Store:
                 with contextlib.suppress(OSError):
                     leftover.unlink(missing_ok=True)
         return cls(target)
+
+    @staticmethod
+    def check_new(path: str | os.PathLike[str]) -> Path:
+        """Refuse a name at which no new file can be made."""
+        target = Path(path)
+        _refuse_network(target)
+        if os.path.lexists(target):
+            raise _not_new(target)
+        if not os.access(target.resolve().parent, os.W_OK):
+            raise LedgerError(f"the ledger {str(target)!r} could not be written: its folder is missing or read-only")
+        return target
 
     # ------------------------------------------------------------------ reading
 
@@ -293,6 +303,10 @@ _DECLARED = sorted(words.strip() for words in _TABLES.split(";") if words.strip(
 def _objects(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
     """List what the file declares, with the words that declared it; SQLite's own indexes have none."""
     return list(connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+
+
+def _not_new(path: Path) -> ParameterError:
+    return ParameterError("path", "be a new file", repr(str(path)), "open the ledger: Ledger(path)")
 
 
 def _refuse_network(path: Path) -> None:

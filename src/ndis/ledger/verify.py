@@ -8,6 +8,7 @@ from typing import Any
 
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.ledger.accounts import Account, Request
+from ndis.ledger.renewal import after_renewal, check_open
 from ndis.ledger.store import Entry
 
 __all__ = ["after_closing", "after_request", "digest_of_secret", "no_requests", "verify_entries"]
@@ -23,6 +24,7 @@ def no_requests(account: Account) -> dict[str, Any]:
 def after_request(account: Account, totals: Mapping[str, Any] | None, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the totals after a request, or raise BudgetError; None stands for those without entries."""
     before = no_requests(account) if totals is None else totals
+    check_open(before)
     promises = [n for n in (before["max_records"], content["max_records"]) if n is not None]
     spent = account.charge(dict(before["spent"]), content["cost"])
     return {"spent": spent, "max_records": min(promises, default=None)}
@@ -87,6 +89,8 @@ def verify_entries(
             except BudgetError as error:
                 raise LedgerError(f"entry {number} of the ledger exceeds the budget") from error
             reservations[number] = entry
+        elif entry.action == "renew":
+            totals = after_renewal(totals, entry.content)
         elif entry.action not in CLOSINGS:
             raise LedgerError(f"entry {number} of the ledger has an unknown action")
         else:

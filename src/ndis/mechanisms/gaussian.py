@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from ndis._exact import ExactArray, exact_array
-from ndis._search import budget, smallest_safe
+from ndis._search import budget, first_safe_epsilon, smallest_safe
 from ndis._validate import Adjacency, Floats, as_adjacency, as_covariance, as_floats, as_within
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, payable, settle
@@ -39,7 +39,8 @@ _LARGEST = 2.0**1000  # the largest entry: with its noise it is still a float
 class GaussianMechanism(CertifiedMechanism):
     """Add N(0, noise_std²) to every entry of a query, or N(0, noise_std²·covariance) to a vector.
 
-    Make one with `calibrated`. The constructor refuses noise that does not meet its ε and δ with a certificate.
+    Make one with `calibrated`, which finds the least noise for a budget. Or use `with_noise`, which finds the budget of
+    a noise level. The constructor refuses noise that does not meet its ε and δ with a certificate.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ class GaussianMechanism(CertifiedMechanism):
             (epsilon, delta),
             "noise_std",
             lambda epsilon: _pair(self.sensitivity, self.noise_std).certify(epsilon).upper,
-            remedy="calibrated() finds one for a budget",
+            remedy="calibrated() finds one for a budget, with_noise() the budget of a noise level",
             sensitivity=as_within("sensitivity", self.sensitivity, _BITS),
             noise_std=as_within("noise_std", self.noise_std, _BITS),
             adjacency=as_adjacency(self.adjacency),
@@ -110,6 +111,35 @@ class GaussianMechanism(CertifiedMechanism):
         )
         return cls(
             noise_std=bound * ratio,
+            sensitivity=bound,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            covariance=covariance,
+        )
+
+    @classmethod
+    def with_noise(
+        cls,
+        *,
+        noise_std: float,
+        delta: float,
+        sensitivity: float,
+        adjacency: Adjacency = "add-remove",
+        covariance: Any = None,
+    ) -> Self:
+        """Make the mechanism with this noise. Its `target_epsilon` is what the certified profile gives at `delta`.
+
+        >>> import ndis
+        >>> mechanism = ndis.GaussianMechanism.with_noise(noise_std=20.0, delta=1e-6, sensitivity=1.0)
+        >>> round(mechanism.target_epsilon, 6)
+        0.189213
+        """
+        bound, noise = as_within("sensitivity", sensitivity, _BITS), as_within("noise_std", noise_std, _BITS)
+        profile, (_, delta) = PrivacyProfile(_pair(bound, noise)), budget(0.0, delta)
+        epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
+        return cls(
+            noise_std=noise,
             sensitivity=bound,
             epsilon=epsilon,
             delta=delta,

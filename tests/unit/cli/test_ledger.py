@@ -192,3 +192,31 @@ def test_a_bad_plan_is_refused_in_one_line(tmp_path, text, message):
 def test_a_slot_needs_a_ledger(place):
     said = call("sketch", place / "data.csv", *SKETCH, "-o", place / "o", "--slot", "a", status=2)
     assert "slot must come with a ledger" in said
+
+
+def test_a_ledger_is_renewed_and_shows_the_total_of_all_periods(place):
+    old, new = place / "b.ledger", place / "next.ledger"
+    call("sketch", place / "data.csv", *SKETCH, "-o", place / "out", "--ledger", old, "--slot", "sketch")
+    (place / "next.toml").write_text("[slots.weekly]\ncount = 2\nnoise_multiplier = 8.0\n")
+    budget = ("--epsilon", 1.5, "--delta", "1e-6", "--plan", place / "next.toml")
+    said = call("ledger", "renew", old, new, *budget)
+    assert said.startswith("period 2; all periods together: epsilon = 5.5, delta = 2e-06")
+    lines = dict(line.split("  ", 1) for line in call("ledger", "show", new).splitlines())
+    values = {name.strip(): value.strip() for name, value in lines.items()}
+    assert (values["all periods: epsilon"], values["all periods: delta"]) == ("5.5", "2e-06")
+    assert 0 < float(values["left in epsilon"]) < 1.5
+    call("ledger", "verify", old, "--head", values["renews"])
+    words = call("ledger", "show", old)
+    assert "it takes no more requests" in words
+    shown = json.loads(call("ledger", "show", new, "--json"))
+    assert shown["total"] == {"periods": 2, "epsilon": 5.5, "delta": 2e-06, "max_records": None}
+    assert shown["renews"][0]["spent"]["used"] == {"sketch": 1}
+    assert "was renewed" in call(
+        *("count", place / "data.csv", "--header", "--noise-std", 8, "--delta", "1e-6"),
+        *("--ledger", old, "--slot", "weekly"),
+        status=2,
+    )
+    assert "renewed once" in call("ledger", "renew", old, place / "third.ledger", *budget, status=2)
+    call("ledger", "export", new, "-o", place / "next.html")
+    page = (place / "next.html").read_text(encoding="utf-8")
+    assert "All 2 periods are together private with epsilon = 5.5 and delta = 2e-06." in page
