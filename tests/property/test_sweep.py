@@ -1,4 +1,4 @@
-"""Random pairs in all regimes: the float value against the certificate; a thousand here, ten thousand in `make sweep`.
+"""Random pairs in all regimes: the float value against the certificate; 500 here, 10,000 in `make sweep`.
 
 No exception, no silent miss: the float value lies inside the enclosure, or within its own error estimate of it.
 """
@@ -15,7 +15,7 @@ from ndis.spectrum.certified import certify_log
 from ndis.spectrum.evaluate import NEAR_ONE, spectrum
 
 PAIRS = 500
-SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(2, 20))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 20))]
 
 
 def draw(rng: np.random.Generator) -> tuple[str, GaussianPair, float]:
