@@ -66,7 +66,7 @@ _ONE = 1e-6  # log δ is not above 0
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
 _FEW = 256  # steps
-_FEEL_WINDOWS = -300.0  # log δ below this may depend on the windows of the moments
+_CUT_MATTERS_BELOW = -300.0  # log δ; there the x that the moments leave out may change δ
 _FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
 _LOST_DIGITS = 8.0  # a reflection may lose this much of log δ
 _RARE = 8.0  # fewer far losses than this, under the tilted law, are few
@@ -236,7 +236,7 @@ class FloatComposition:
         """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
         cut = [(m, n) for m, n in self.parts if isinstance(m, MeanShift) and not m.add]
-        if cut and float(np.nanmin(value, initial=0.0)) < _FEEL_WINDOWS:
+        if cut and float(np.nanmin(value, initial=0.0)) < _CUT_MATTERS_BELOW:
             # the probability left out, and the tilted one at the saddle
             places = (0.0, saddle[0])
             plain, tilted = (np.logaddexp.reduce([m.left_out(c) + math.log(n) for m, n in cut]) for c in places)

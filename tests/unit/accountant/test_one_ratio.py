@@ -45,13 +45,13 @@ def line_of(step, c):
 # ---------------------------------------------------------------------- moments
 
 
-@pytest.mark.parametrize(("q", "t", "m2", "d"), PAIRS)
-@pytest.mark.parametrize("power", [2, 3])
+@pytest.mark.parametrize(
+    ("q", "t", "m2", "d", "power"),
+    [(q, t, m2, d, power) for q, t, m2, d in PAIRS for power in (2, 3) if power * t < 1 + t],  # others are infinite
+)
 def test_whole_powers_have_a_closed_form(q, t, m2, d, power):
     """E(1 − q + qw)^r is a binomial sum of the E w^k."""
     with precision(BITS):
-        if not power * arb(t) < 1 + arb(t):
-            pytest.skip("this moment is infinite")
         truth = arb(0)
         for k in range(power + 1):
             s, rest = arb(k - 1), 1 - (k - 1) * arb(t)
