@@ -242,20 +242,19 @@ def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[f
     def panels(ends: Floats) -> tuple[Floats, Floats]:
         """Return the logs of the integrals over panels, and their errors."""
         half = 0.5 * np.diff(ends)
-        gap = (ends[:, :1] + half * (1.0 + _RULE[0])).ravel()
-        log_f, error = outer.log_density(gap)
-        loss, live = log_mixture(outer.rate, outer.edge + gap), log_f > _LEAST
+        log_f, error = outer.log_density(gap := (ends[:, :1] + half * (1.0 + _RULE[0])).ravel())
+        loss, live = log_mixture(outer.rate, outer.edge + gap), ~(log_f <= _LEAST)  # what is NaN stays, and has no sum
         inside, doubt = np.full(gap.size, -math.inf), np.zeros(gap.size)
-        turn = 1.0 if add else -1.0
-        inside[live], doubt[live] = inner.log_delta(e + turn * loss[live], add=add)
+        inside[live], doubt[live] = inner.log_delta(e + (loss if add else -loss)[live], add=add)
         terms = log_f + inside + (0.0 if add else loss) + np.log((half * _RULE[1]).ravel())
         terms = np.where(live, terms, -math.inf).reshape(-1, _RULE[0].size)
         wrong = (np.where(live, error, 0.0) + doubt).reshape(terms.shape)
         total = np.logaddexp.reduce(terms, axis=1)
-        return total, np.nansum(np.exp(terms - total[:, None]) * wrong, axis=1)
+        shares = np.exp(terms - np.where(total == -math.inf, 0.0, total)[:, None])
+        return total, (shares * wrong).sum(axis=1)
 
-    deep = 2.0 ** np.arange(-110.0, -48.0)  # at the edge a density may rise like a root, and distances are exact
-    cuts = [-deep, deep]
+    # at the edge a density may rise like a root, and distances are exact
+    cuts = [side * 2.0 ** np.arange(-110.0, -48.0) for side in (-1.0, 1.0)]
     for place in (0.0, *outer.kinks([(-e if add else e) - x for x in inner.ends()])):
         cuts += [place - _OCTAVES, np.array([place]), place + _OCTAVES]
     for mean, form in ((outer.form.mean, outer.form), (-outer.reverse.mean, outer.reverse)):
@@ -272,6 +271,8 @@ def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[f
         known, wrong = panels(halves)
         both = np.logaddexp(*np.split(known, 2))
         total = np.logaddexp(value, np.logaddexp.reduce(both))
+        if np.isnan(total):
+            break
         change = np.where(both > -math.inf, np.abs(np.expm1(np.minimum(whole - both, 700.0))), 0.0)
         done = (np.log(change) + both < total + math.log(1e-16)) | (both < total + _DEAD)
         value = np.logaddexp(value, np.logaddexp.reduce(both[done], initial=-math.inf))

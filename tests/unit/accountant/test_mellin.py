@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.accountant.few import PairStep, _over_pair
+from ndis.accountant.few import PairStep, _over_pair, two_pairs
 from ndis.accountant.laws.sampled_pair import SampledPair
 
 
@@ -130,3 +130,20 @@ def test_two_steps_of_several_ratios_do_not_depend_on_the_order_of_integration()
     (x, wrong), (y, off) = (_over_pair(outer, inner, 0.3, False) for outer, inner in ((a, b), (b, a)))
     assert abs(x - y) <= wrong + off
     assert wrong < 1e-11
+
+
+def test_a_density_without_a_value_has_no_answer(monkeypatch):
+    """NaN at one node, of a density or of an error, must not look like a small contribution."""
+    a = PairStep(0.3, np.array([0.5]), np.array([0.0]), np.array([2.0]))
+    b = PairStep(0.1, np.array([0.2]), np.array([0.4]), np.array([3.0]))
+    assert two_pairs(a, b, 0.3, add=False)[1] < 1e-11
+    density = PairStep.log_density
+    for entry in (0, 1):
+
+        def spoiled(self, gap, entry=entry):
+            both = [array.copy() for array in density(self, gap)]
+            both[entry][np.argmax(both[0])] = math.nan
+            return tuple(both)
+
+        monkeypatch.setattr(PairStep, "log_density", spoiled)
+        assert not two_pairs(a, b, 0.3, add=False)[1] < 1.0
