@@ -16,6 +16,7 @@ from ndis._exact import down, up
 from ndis._groups import (
     Choice,
     Group,
+    StepGroup,
     as_noise_multiplier,
     as_rate,
     canonical,
@@ -89,7 +90,7 @@ class PrivacyProfile:
     0.00...
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[Group | StepGroup, ...]
     adjacency: Adjacency
     failure_probability: float
 
@@ -101,7 +102,7 @@ class PrivacyProfile:
         failure_probability: float = 0.0,
         *,
         adjacency: Adjacency = "add-remove",
-        groups: Iterable[Group] | None = None,
+        groups: Iterable[Group | StepGroup] | None = None,
     ) -> None:
         if groups is None:
             groups = (Group(remove, add, sampling_rates),)  # type: ignore[arg-type]  # checked there
@@ -113,7 +114,11 @@ class PrivacyProfile:
         object.__setattr__(self, "groups", canonical(groups))
         object.__setattr__(self, "adjacency", as_adjacency(adjacency))
         object.__setattr__(self, "failure_probability", failure)
-        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups):
+        for step in (group.step for group in self.groups if isinstance(group, StepGroup)):
+            if step.adjacency != self.adjacency:
+                rule = f"be {step.adjacency!r} for a step of kind {step.kind!r}"
+                raise ParameterError("adjacency", rule, repr(self.adjacency))
+        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups if isinstance(group, Group)):
             raise ParameterError(
                 "adjacency",
                 "be 'add-remove' for Poisson samples",
@@ -134,7 +139,7 @@ class PrivacyProfile:
 
     @classmethod
     def from_groups(
-        cls, groups: Iterable[Group], *, adjacency: Adjacency = "add-remove", failure_probability: float = 0.0
+        cls, groups: Iterable[Group | StepGroup], *, adjacency: Adjacency = "add-remove", failure_probability: float = 0.0
     ) -> PrivacyProfile:
         """Use `PrivacyProfile(groups=...)`; this name is deprecated and goes with the next version."""
         warn_caller("PrivacyProfile.from_groups is deprecated; use PrivacyProfile(groups=...)", DeprecationWarning)
@@ -155,15 +160,16 @@ class PrivacyProfile:
     # ------------------------------------------------------------------ its releases
 
     def _only(self) -> Group:
-        """Return the group of a profile that has one group with one release; others are refused."""
-        if self.composed:
+        """Return the group of a profile that has one pair per order; others are refused."""
+        first = self.groups[0]
+        if self.composed or isinstance(first, StepGroup):
             raise ParameterError(
                 "profile",
-                "be one release to have one pair per order",
+                "be one release of a pair to have one pair per order",
                 f"{sum(g.count for g in self.groups)} releases, some of them sampled",
                 "read its groups",
             )
-        return self.groups[0]
+        return first
 
     @property
     def remove(self) -> GaussianPair:
@@ -195,8 +201,8 @@ class PrivacyProfile:
 
     @property
     def composed(self) -> bool:
-        """Say if there are several releases, some of them sampled. Then no single pair per order exists."""
-        return len(self.groups) > 1 or self.groups[0].count > 1
+        """Say if there are several releases, some of them sampled, or a step without a pair: no pair per order exists."""
+        return len(self.groups) > 1 or self.groups[0].count > 1 or isinstance(self.groups[0], StepGroup)
 
     # ------------------------------------------------------------------ the guarantee
 
@@ -377,7 +383,7 @@ class PrivacyProfile:
                 f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
                 "sample each release before you compose",
             )
-        (group,) = self.groups
+        group = self._only()
         groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
         return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
 
@@ -434,8 +440,8 @@ class PrivacyProfile:
     def _evaluators(self) -> dict[Order, Composition | OneRelease]:
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
         if self.composed:
-            return {one: Composition([group.step(one) for group in self.groups], one) for one in orders_of("worst")}
-        (group,) = self.groups
+            return {one: Composition(self.groups, one) for one in orders_of("worst")}
+        group = self._only()
         return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
 
     def __getstate__(self) -> dict[str, object]:
