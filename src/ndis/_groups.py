@@ -21,14 +21,14 @@ from ndis._validate import Order, as_choice, as_count, as_scalar, as_within
 from ndis._version import __version__
 from ndis.accountant.composition import Step
 from ndis.accountant.laws import Law, StepKind
-from ndis.accountant.laws.mixture import MixtureStep
+from ndis.accountant.laws.mixture import GroupStep, MixtureStep
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
 Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
-STEP_KINDS: dict[str, type[StepKind]] = {step.kind: step for step in (MixtureStep,)}
+STEP_KINDS: dict[str, type[StepKind]] = {step.kind: step for step in (MixtureStep, GroupStep)}
 _FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2, 3)
 _KEPT_PAIRS = 64  # noise multipliers whose pairs are kept
 _COMMON = ("format", "format_version", "ndis_version")
@@ -191,6 +191,16 @@ def as_rate(rate: float, *, name: str = "rate") -> float:
 def as_noise_multiplier(name: str, value: float) -> float:
     """Return the standard deviation of noise over the sensitivity, which must be positive."""
     return as_within(name, value, 400)
+
+
+def noise_multiplier_of(group: Group | StepGroup) -> float | None:
+    """Return the noise multiplier from which the pairs of a group were made; None if they were not made so."""
+    if isinstance(group, StepGroup) or len(origins := group.remove.origins) != 1 or origins[0].kind != "excess":
+        return None
+    shift = origins[0].arrays[1].ravel()[0]
+    sigma = float(1 / shift) if shift > 0 else 0.0
+    made = noise_pairs(sigma)[0] if sigma > 0.0 else None
+    return sigma if made is not None and group.remove.same_origins(made) else None
 
 
 @lru_cache(_KEPT_PAIRS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,6 +20,7 @@ from ndis._groups import (
     as_noise_multiplier,
     as_rate,
     canonical,
+    noise_multiplier_of,
     noise_pairs,
     orders_of,
     profile_from_json,
@@ -37,6 +38,7 @@ from ndis._validate import (
     as_one_probability,
     as_probability,
     as_scalar,
+    as_size,
     broadcasts,
     exponential,
     shaped,
@@ -44,6 +46,7 @@ from ndis._validate import (
     warn_caller,
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
+from ndis.accountant.laws.mixture import GroupStep, MixtureStep
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
@@ -139,7 +142,11 @@ class PrivacyProfile:
 
     @classmethod
     def from_groups(
-        cls, groups: Iterable[Group | StepGroup], *, adjacency: Adjacency = "add-remove", failure_probability: float = 0.0
+        cls,
+        groups: Iterable[Group | StepGroup],
+        *,
+        adjacency: Adjacency = "add-remove",
+        failure_probability: float = 0.0,
     ) -> PrivacyProfile:
         """Use `PrivacyProfile(groups=...)`; this name is deprecated and goes with the next version."""
         warn_caller("PrivacyProfile.from_groups is deprecated; use PrivacyProfile(groups=...)", DeprecationWarning)
@@ -157,6 +164,34 @@ class PrivacyProfile:
         """
         return PrivacyProfile(*noise_pairs(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
 
+    @classmethod
+    def from_mixture(
+        cls, *, noise_multiplier: float, sensitivities: Sequence[float], probabilities: Sequence[float]
+    ) -> PrivacyProfile:
+        """Return the guarantee of Gaussian noise on a sum that one record moves by a random amount, exactly.
+
+        The record moves it by at most cᵢ with probability pᵢ, in any directions (thm:mixtures). Neighbours are
+        "add-remove".
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise.
+        sensitivities, probabilities : sequence of float
+            cᵢ ≥ 0 and pᵢ > 0. Probabilities are taken relative to their sum, which must be 1 up to rounding.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_mixture(
+        ...     noise_multiplier=1.0, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.2, 0.6, 0.2]
+        ... )
+        >>> round(step.repeat(3).epsilon(1e-6), 6)
+        14.550958
+        """
+        step = MixtureStep(noise_multiplier, sensitivities, probabilities)  # type: ignore[arg-type]  # made tuples there
+        return PrivacyProfile(groups=[StepGroup(step)])
+
     # ------------------------------------------------------------------ its releases
 
     def _only(self) -> Group:
@@ -165,7 +200,7 @@ class PrivacyProfile:
         if self.composed or isinstance(first, StepGroup):
             raise ParameterError(
                 "profile",
-                "be one release of a pair to have one pair per order",
+                "be one release to have one pair per order",
                 f"{sum(g.count for g in self.groups)} releases, some of them sampled",
                 "read its groups",
             )
@@ -386,6 +421,32 @@ class PrivacyProfile:
         group = self._only()
         groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
         return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
+
+    def group(self, size: int) -> PrivacyProfile:
+        """Return the guarantee for one user with up to `size` examples, all of them added or all removed, exactly.
+
+        Each example enters each batch on its own, and the number that enter is binomial (thm:mixtures). Every release
+        must be Gaussian noise on a Poisson sample, made by `from_noise_multiplier` and `subsampled`; other profiles are
+        refused. So is a failure probability, which says nothing about several examples.
+
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
+        >>> [round(step.repeat(100).group(k).epsilon(1e-6), 6) for k in (1, 2, 4)]
+        [0.954217, 1.970757, 3.993018]
+        """
+        k = as_size("size", size)
+        if k == 1:
+            return self
+        noises = [noise_multiplier_of(g) if isinstance(g, Group) and g.sampled else None for g in self.groups]
+        if None in noises or self.adjacency != "add-remove" or self.failure_probability:
+            rule = "consist of Gaussian noise on Poisson samples, from from_noise_multiplier and subsampled"
+            raise ParameterError("profile", rule, "other releases", "add or remove the examples one by one")
+        groups = [
+            StepGroup(GroupStep(noise, group.rates, k), group.count)
+            for noise, group in zip(noises, self.groups, strict=True)
+            if noise is not None and isinstance(group, Group)
+        ]
+        return PrivacyProfile(groups=groups)
 
     # ------------------------------------------------------------------ out and in
 
