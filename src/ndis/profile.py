@@ -57,7 +57,7 @@ from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
 
-__all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
+__all__ = ["Choice", "Group", "Order", "PrivacyProfile", "StepGroup"]
 
 _MAX_EPSILON = 690.0  # e^ε is a float up to this ε
 _NEGLIGIBLE_DELTA = 1e-16  # a δ below it does not change a trade-off curve in floats
@@ -395,7 +395,7 @@ class PrivacyProfile:
         """
         target = as_one_probability("delta", delta)
         upper = self._smallest_epsilon(target, "worst")
-        return Enclosure(upper if self.attained else attained_epsilon(self.groups, target), upper)
+        return Enclosure(upper if self.attained else attained_epsilon(self.groups, target, upper), upper)
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
         """Return an ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits if needed.
