@@ -23,8 +23,9 @@ extensions = [
     "sphinx_design",
     "mathml",
     "plain_docstrings",
+    "theorems",
 ]
-exclude_patterns = ["_site", "_build", "jupyter_execute", ".jupyter_cache"]
+exclude_patterns = ["_static", "_site", "_build", "jupyter_execute", ".jupyter_cache"]
 templates_path = ["_templates"]
 
 # Markdown
