@@ -61,6 +61,7 @@ NAMES = re.findall(r"^   ([\w.]*\b[A-Z]\w+)$", REFERENCE, re.MULTILINE)
 numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS} | {name.split(".")[-1]: f"ndis.{name}" for name in NAMES}
 default_role = "code"
 add_module_names = False
+toc_object_entries_show_parents = "hide"  # the side column has room for "epsilon", not for "PrivacyProfile.epsilon"
 
 # Pages
 html_theme = "pydata_sphinx_theme"
