@@ -18,8 +18,6 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.ledger.store import digest_of
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Account", "Request", "Totals", "minus", "plus", "smallest_upper", "units_down", "units_up"]
-
 Totals = dict[str, Any]
 
 UNIT_BITS = 256  # sums of μ² and K are whole multiples of 2⁻²⁵⁶

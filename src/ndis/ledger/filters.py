@@ -23,8 +23,6 @@ from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smalle
 from ndis.pair import GaussianPair
 from ndis.profile import Group, Order, PrivacyProfile
 
-__all__ = ["Renyi", "Shifts", "certified_log_moment", "log_budget", "squared_shift"]
-
 _BITS = 320
 _DIGITS = 90.0  # the moment of a sampled step is meant to be known to e^-90
 _WAYS: tuple[Order, ...] = ("remove", "add")

@@ -12,8 +12,6 @@ from ndis.ledger.accounts import Account, Request
 from ndis.ledger.filters import Renyi, Shifts
 from ndis.ledger.plan import Slot, SlotPlan
 
-__all__ = ["account_of", "new_account", "opening"]
-
 
 def account_of(about: Mapping[str, Any], read: Callable[[str], Request]) -> Account:
     """Return the account of a file. `read` reads the profile of a slot when it is first needed."""

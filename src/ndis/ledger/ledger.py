@@ -24,8 +24,6 @@ from ndis.mechanisms.mechanism import CertifiedMechanism
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Ledger", "pay"]
-
 T = TypeVar("T")
 
 

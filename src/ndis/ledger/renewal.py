@@ -14,8 +14,6 @@ from typing import Any
 from ndis._exact import up
 from ndis.errors import BudgetError, LedgerError
 
-__all__ = ["after_renewal", "check_open", "link_to", "total_of"]
-
 
 def check_open(totals: Mapping[str, Any]) -> None:
     """Refuse a request after the renewal of its ledger."""

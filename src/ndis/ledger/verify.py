@@ -11,8 +11,6 @@ from ndis.ledger.accounts import Account, Request
 from ndis.ledger.renewal import after_renewal, check_open
 from ndis.ledger.store import Entry
 
-__all__ = ["after_closing", "after_request", "digest_of_secret", "no_requests", "verify_entries"]
-
 CLOSINGS = ("commit", "return")  # what may become of a reservation, once
 
 

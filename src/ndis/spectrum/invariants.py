@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ndis.spectrum.loss import LogMoment
     from ndis.spectrum.origins import Origin
 
-__all__ = ["LEAST_SHIFT", "Direction", "Directions", "Invariants", "reverse_direction"]
-
 LEAST_SHIFT = 1e-140  # a smaller shift has no square among the floats
 
 
