@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 from typing import Literal
 
-import numpy as np
-from flint import arb
-
-from ndis._balls import outward, precision
-from ndis._validate import Floats
-from ndis.dominance.directions import ExactTable, enclosed, table
+from ndis.dominance.curves import PairCurve, prove, refute
+from ndis.dominance.directions import ExactTable, table, without_common
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.profile import Group, Order, PrivacyProfile
-from ndis.spectrum.certified import certify_log
-from ndis.spectrum.invariants import Directions
 from ndis.worst_case.profile import EnvelopeProfile
-
-_WORK = 128  # bits
-_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1000.0, 120)])  # ε in units of the size of the loss
-_LOWEST = -20000.0  # log δ below which no float is asked for
-_CLEAR = -0.05  # a gap in log δ that makes a good witness
-_CLOSE = 0.02  # a gap in log δ below which the scan looks closer
-_WITNESS_WIDTHS = (1e-3, 1e-10)  # relative widths of the enclosures that are tried at a witness
 
 
 @dataclass(frozen=True)
@@ -61,8 +48,8 @@ def dominates(a: PrivacyProfile, b: PrivacyProfile, *, order: Literal["both", "r
 
     Post-processing is tried first, over the rationals: equal pairs, dropped and merged coordinates, added noise, linear
     maps (thm:matched-directions). Sampled releases are compared by rate, pair and number of steps
-    (thm:sampled-dominance). A no has an ε at which both δ are enclosed in balls. Two curves that are no post-processing
-    of each other and that no such ε parts stay undecided.
+    (thm:sampled-dominance). If none of this decides, two curves are compared with enclosures in balls
+    (`ndis.dominance.curves`).
 
     The profile of a lifted mechanism may be the worst case over an envelope, which lies below the one pair that
     stands for it. The pair decides what it can: an envelope on the left may be refused, and one on the right may be
@@ -137,79 +124,27 @@ def compare(a: GaussianPair, b: GaussianPair) -> tuple[bool | None, float | None
     if exact_a is not None and exact_b is not None and reachable(exact_a, exact_b):
         return True, None, "post-processing"
     try:
-        if enclosed(a).mutually_singular or enclosed(b).trivial:
-            return True, None, "post-processing"
-        for one, other, sign in ((a, b, 1.0), (a.reversed(), b.reversed(), -1.0)):
-            witness = _witness(one, other)
+        halves = [(PairCurve(a), PairCurve(b), 1.0), (PairCurve(a.reversed()), PairCurve(b.reversed()), -1.0)]
+        for one, other, sign in halves:
+            witness = refute(one, other)
             if witness is not None:
                 return False, sign * witness, "curves"
+        common = without_common(a, b)
+        if common is not None:
+            rest_a, rest_b = common
+            if rest_b is None:
+                return True, None, "post-processing"
+            if rest_a is not None and _proved(rest_a, rest_b):
+                return True, None, "curves, without what both share"
+        if all(prove(one, other) for one, other, _ in halves):
+            return True, None, "curves"
     except PrecisionError:
         return None, None, "a number is out of reach"
-    return None, None, "neither post-processing nor an epsilon decides"
+    return None, None, "the curves are too close, or their tails are alike"
 
 
-# ---------------------------------------------------------------------- a witness
-
-
-def _witness(a: GaussianPair, b: GaussianPair) -> float | None:
-    """Return an ε ≥ 0 with δ_B(ε) > δ_A(ε), certified; None if none was met."""
-    mine, theirs = enclosed(a), enclosed(b)
-    ends = [float(one.edge()) for one in (mine, theirs) if one.bounded]
-    epsilon, gap, log_b = _scan(a, b, ends)
-    # an ε at which the curves lie far apart and the numbers are not small is the best witness
-    clear = sorted(np.flatnonzero(gap < _CLEAR).tolist(), key=lambda i: -float(log_b[i]))
-    closest = np.argsort(gap)[:1].tolist() if gap.size and gap.min() < 0 else []
-    for i in (*clear[:1], *closest):
-        for width in _WITNESS_WIDTHS:
-            try:
-                if _exceeds(b, a, float(epsilon[i]), width):
-                    return float(epsilon[i])
-            except PrecisionError:
-                continue
-    return _beyond_edge(mine, theirs)
-
-
-def _scan(a: GaussianPair, b: GaussianPair, edges: list[float]) -> tuple[Floats, Floats, Floats]:
-    """Return ε ≥ 0 on a grid, log δ_A − log δ_B there (+inf where δ_B is 0), and log δ_B, all in floats."""
-
-    def at(points: Floats) -> Floats:
-        log_a, log_b = a.log_delta(points), b.log_delta(points)
-        with np.errstate(invalid="ignore"):
-            rows = np.stack([points, np.where(np.isneginf(log_b), np.inf, log_a - log_b), log_b])
-        return rows[:, log_b > _LOWEST]
-
-    near = np.outer(edges, 1.0 - 0.5 ** np.arange(1, 12))
-    scan = at(np.unique(np.append(max(_size(a), _size(b)) * _GRID, near)))
-    for _ in range(2):
-        gap = scan[1]
-        if not gap.size or not gap.min() < _CLOSE or gap.min() < -_CLOSE:
-            break
-        i = int(np.argmin(gap))
-        ends = scan[0, max(i - 1, 0)], scan[0, min(i + 1, gap.size - 1)]
-        scan = np.concatenate([scan, at(np.linspace(*ends, 18)[1:-1])], axis=1)
-        scan = scan[:, np.argsort(scan[0], kind="stable")]
-    return scan[0], scan[1], scan[2]
-
-
-def _size(pair: GaussianPair) -> float:
-    """Estimate the size of the loss."""
-    n, t, m = pair.copies, pair.excess, pair.shift
-    return math.sqrt(float((n * (0.5 * t**2 + m**2 * (1.0 + t))).sum()))
-
-
-def _exceeds(b: GaussianPair, a: GaussianPair, epsilon: float, width: float) -> bool:
-    """Say if δ_B(ε) > δ_A(ε) is certain."""
-    low, high = certify_log(b, epsilon, relative_width=width).lower, certify_log(a, epsilon, relative_width=width).upper
-    return low > high
-
-
-def _beyond_edge(a: Directions, b: Directions) -> float | None:
-    """Return the end of A's loss, if it is bounded and B's loss goes further: there δ_A = 0 and δ_B > 0."""
-    if not a.bounded:
-        return None
-    with precision(_WORK):
-        end = max(outward(a.edge()).upper, 0.0)
-        return end if not b.bounded or b.edge() > arb(end) else None
+def _proved(a: GaussianPair, b: GaussianPair) -> bool:
+    return prove(PairCurve(a), PairCurve(b)) and prove(PairCurve(a.reversed()), PairCurve(b.reversed()))
 
 
 # ---------------------------------------------------------------------- sampled releases
@@ -240,7 +175,7 @@ def _together(pairs: list[GaussianPair]) -> GaussianPair | None:
 
 def _serves(a: Group, b: Group, order: Order) -> bool:
     """Say if a sampled release of a dominates one of b (thm:sampled-dominance)."""
-    small, large = (math.prod(map(Fraction, group.rates), start=Fraction(1)) for group in (b, a))
+    small, large = (prod(map(Fraction, group.rates), start=Fraction(1)) for group in (b, a))
     return small <= large and compare(a.pair(order), b.pair(order))[0] is True
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ndis._balls import Ball, climb, middle_of, precision
 from ndis._formulas import reverse
-from ndis._groups import pair_to_json
+from ndis._groups import pair_from_json, pair_to_json
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.spectrum.invariants import Directions
@@ -94,3 +94,36 @@ def _rows(kind: str, arrays: dict[str, Any]) -> list[tuple[Fraction, Fraction, i
     else:
         gap = int(arrays["sign"]) * sum((Fraction(x) ** 2 for x in arrays["factor"][0]), Fraction(0))
     return [(gap / below, (Fraction(p[0]) - Fraction(q[0])) ** 2 / below, 1)]
+
+
+def without_common(a: GaussianPair, b: GaussianPair) -> tuple[GaussianPair | None, GaussianPair | None] | None:
+    """Take away the exact inputs that both pairs share; None for a pair with nothing left.
+
+    If they share nothing, the answer is None.
+    """
+    mine, theirs = _parts(a), _parts(b)
+    shared = {key: min(n, theirs[key][0]) for key, (n, _) in mine.items() if key in theirs}
+    if not shared:
+        return None
+    return _without(mine, shared), _without(theirs, shared)
+
+
+def _parts(pair: GaussianPair) -> dict[str, tuple[int, dict[str, Any]]]:
+    """List the exact inputs, row by row if they are rows, each with the number of its copies."""
+    inputs: dict[str, tuple[int, dict[str, Any]]] = {}
+    for origin in pair_to_json(pair):
+        arrays, pieces = origin["arrays"], [(origin["arrays"], 1)]
+        if origin["kind"] in ("ratios", "excess"):
+            value, shift, copies = arrays
+            rows = zip(*arrays.values(), strict=True)
+            pieces = [({value: [v], shift: [m], copies: [1]}, int(n)) for v, m, n in rows]
+        for piece, n in pieces:
+            item = {**origin, "arrays": piece, "copies": 1}
+            key = repr(sorted(item.items()))
+            inputs[key] = inputs.get(key, (0, item))[0] + n * origin["copies"], item
+    return inputs
+
+
+def _without(parts: dict[str, tuple[int, dict[str, Any]]], shared: dict[str, int]) -> GaussianPair | None:
+    left = [{**item, "copies": n - shared.get(key, 0)} for key, (n, item) in parts.items() if n > shared.get(key, 0)]
+    return pair_from_json("pair", left) if left else None

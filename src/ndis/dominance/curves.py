@@ -1,0 +1,388 @@
+"""Compare two curves at every ε ≥ 0, with a proof for every answer but "undecided".
+
+Write δ_A and δ_B for the curves of two pairs. Floats find a likely answer; what is said rests on enclosures in balls.
+
+*No*: one ε with δ_B(ε) > δ_A(ε), both enclosed.
+
+*Yes* needs a point E and two parts (the lemmas stand, with proofs, in docs/ledger.md).
+
+- Beyond E. If B's loss is bounded, E is its edge (thm:bounded-loss). If A has a positive t above those of B, a lower
+  bound of δ_A falls no faster than e^{−rε} (lem:slow-decay). An upper bound of δ_B falls like e^{−sε} (bound:renyi).
+  With s ≥ r one comparison at E is enough. If no t is positive and A has the larger shift, lem:shift-tail applies.
+- Up to E. Both curves are convex in z = e^ε. Between two points B lies below its chord, and A lies above the lines
+  through its values at two points on either side (lem:cells). So finitely many enclosures prove a whole cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from flint import arb
+
+from ndis._balls import Ball, precision
+from ndis._formulas import chernoff_factor, chernoff_factor_ball
+from ndis._validate import Floats
+from ndis.dominance.directions import enclosed
+from ndis.errors import PrecisionError
+from ndis.pair import GaussianPair
+from ndis.spectrum.certified import certify_log
+from ndis.spectrum.invariants import Directions
+
+_WORK = 128  # bits
+_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1000.0, 120)])
+_LOWEST = -20000.0  # log δ below which no float is asked for
+_CLEAR = -0.05  # a gap in log δ that makes a good witness
+_CLOSE = 0.02  # a gap in log δ below which the scan looks closer
+_MOST_POINTS = 80  # enclosures per curve in one proof
+_WIDTH = 1e-3
+_WITNESS_WIDTHS = (1e-3, 1e-10)
+
+
+class Values(NamedTuple):
+    """A number is known from below and from above."""
+
+    low: Ball
+    high: Ball
+
+
+class PairCurve:
+    """The curve of one pair gives floats to plan with and enclosures to prove with, each computed once."""
+
+    def __init__(self, pair: GaussianPair) -> None:
+        self.pair = pair
+        self._known: dict[tuple[float, float], Values] = {}
+
+    @cached_property
+    def directions(self) -> Directions:
+        """Return the invariants in balls."""
+        return enclosed(self.pair)
+
+    @cached_property
+    def scale(self) -> float:
+        """Estimate the size of the loss."""
+        n, t, m = self.pair.copies, self.pair.excess, self.pair.shift
+        spread = (n * (0.5 * t**2 + m**2 * (1.0 + t))).sum()
+        return math.sqrt(float(spread))
+
+    def logs(self, epsilon: Floats) -> Floats:
+        """Compute log δ in floats; it is −inf where δ is 0."""
+        return np.asarray(self.pair.log_delta(epsilon), dtype=np.float64)
+
+    def at(self, epsilon: float, width: float = _WIDTH) -> Values:
+        """Enclose δ(ε) from below and from above, at the working precision."""
+        key = epsilon, width
+        if key not in self._known:
+            low, high = certify_log(self.pair, epsilon, relative_width=width)
+            self._known[key] = Values(_exp(low).lower(), _exp(high).upper())
+        return self._known[key]
+
+
+def _exp(log: float) -> Ball:
+    return arb(0) if log == -math.inf else arb(log).exp()
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """A scan has both curves in floats on one grid of ε ≥ 0."""
+
+    epsilon: Floats
+    a: Floats
+    b: Floats
+
+    @property
+    def gap(self) -> Floats:
+        """log δ_A − log δ_B; +inf where δ_B is 0."""
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isneginf(self.b), np.inf, self.a - self.b)
+
+
+def _scan(a: PairCurve, b: PairCurve) -> _Scan:
+    points = max(a.scale, b.scale) * _GRID
+    for curve in (a, b):
+        if curve.directions.bounded:
+            edge = float(curve.directions.edge())
+            points = np.append(points, edge * (1.0 - 0.5 ** np.arange(1, 12)))
+    points = np.unique(points)
+    scan = _Scan(points, a.logs(points), b.logs(points))
+    kept = scan.b > _LOWEST
+    scan = _Scan(points[kept], scan.a[kept], scan.b[kept])
+    for _ in range(2):
+        gap = scan.gap
+        if not gap.size or not gap.min() < _CLOSE or gap.min() < -_CLOSE:
+            break
+        i = int(np.argmin(gap))
+        ends = scan.epsilon[max(i - 1, 0)], scan.epsilon[min(i + 1, gap.size - 1)]
+        inside = np.linspace(*ends, 18)[1:-1]
+        order = np.argsort(np.concatenate([scan.epsilon, inside]), kind="stable")
+        scan = _Scan(
+            np.concatenate([scan.epsilon, inside])[order],
+            np.concatenate([scan.a, a.logs(inside)])[order],
+            np.concatenate([scan.b, b.logs(inside)])[order],
+        )
+    return scan
+
+
+# ---------------------------------------------------------------------- no
+
+
+def refute(a: PairCurve, b: PairCurve) -> float | None:
+    """An ε ≥ 0 with δ_B(ε) > δ_A(ε), certified; None if none was found."""
+    scan = _scan(a, b)
+    gap = scan.gap
+    # an ε at which the curves lie far apart and the numbers are not small is the best witness
+    clear = sorted(np.flatnonzero(gap < _CLEAR).tolist(), key=lambda i: -float(scan.b[i]))
+    closest = np.argsort(gap)[:1].tolist() if gap.size and gap.min() < 0 else []
+    for i in (*clear[:1], *closest):
+        for width in _WITNESS_WIDTHS:
+            try:
+                if exceeds(b, a, float(scan.epsilon[i]), width):
+                    return float(scan.epsilon[i])
+            except PrecisionError:
+                continue
+    return _beyond_edge(a.directions, b.directions)
+
+
+def _beyond_edge(a: Directions, b: Directions) -> float | None:
+    """The end of A's loss, if it is bounded and B's loss goes further: there δ_A = 0 and δ_B > 0."""
+    if not a.bounded or b.trivial:
+        return None
+    with precision(_WORK):
+        edge = a.edge()
+        end = _at_least(edge)
+        return end if b.mutually_singular or not b.bounded or b.edge() > arb(end) else None
+
+
+def _at_least(value: Ball) -> float:
+    """The next float that is certainly not below."""
+    end = float(value.upper())
+    while not arb(end) >= value:
+        end = math.nextafter(end, math.inf)
+    return max(end, 0.0)
+
+
+def exceeds(b: PairCurve, a: PairCurve, epsilon: float, width: float) -> bool:
+    """True if δ_B(ε) > δ_A(ε) is certain."""
+    with precision(_WORK):
+        return bool(b.at(epsilon, width).low > a.at(epsilon, width).high)
+
+
+# ---------------------------------------------------------------------- yes
+
+
+def prove(a: PairCurve, b: PairCurve) -> bool:
+    """True if δ_A(ε) ≥ δ_B(ε) was proved for every ε ≥ 0. False decides nothing."""
+    if b.directions.trivial or a.directions.mutually_singular:
+        return True
+    if b.directions.mutually_singular or a.directions.trivial:
+        return False
+    scan = _scan(a, b)
+    if not scan.gap.size or not scan.gap.min() > 0.0:
+        return False
+    try:
+        with precision(_WORK):
+            end = _end(a, b, scan)
+            return end is not None and _proved_up_to(a, b, scan, end)
+    except PrecisionError:
+        return False
+
+
+def _end(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
+    """Find a point E with δ_A ≥ δ_B proved for all ε ≥ E."""
+    mine, theirs = a.directions, b.directions
+    if theirs.bounded:
+        return _at_least(theirs.edge())
+    if any(t > 0 for t, _, _ in mine.curved):
+        return _end_by_decay(a, b, scan)
+    if all(t < 0 for t, _, _ in theirs.curved) and mine.flat > theirs.flat:
+        return _end_by_shift(mine, theirs)
+    return None
+
+
+def _end_by_shift(a: Directions, b: Directions) -> float | None:
+    """Compare the densities of the two shifts (lem:shift-tail), B's moved by the edge of its other directions."""
+    e, big, small = b.edge(), a.flat, b.flat
+    if not small > 0:
+        return None
+    start = float((e * big / (big - small)).upper())
+    step = 0.25 * math.sqrt(float(big))
+    for k in range(60):
+        end = max(start, 0.0) + step * (1.2**k - 1.0)
+        x = arb(end)
+        mine = -big.log() - (x - big / 2) ** 2 / big
+        theirs = -small.log() - (x - e - small / 2) ** 2 / small
+        if x * (big - small) >= e * big and mine >= theirs:
+            return end
+    return None
+
+
+def _end_by_decay(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
+    """lem:slow-decay against bound:renyi, at the first place where floats promise success."""
+    rising = sorted((row for row in a.directions.curved if row[0] > 0), key=lambda row: float(row[0]), reverse=True)
+    wall = min((float((1 / t).lower()) for t, _, _ in b.directions.curved if not t < 0), default=math.inf)
+    points = scan.epsilon[(scan.epsilon > 0) & np.isfinite(scan.a)]
+    far = points[-1] * 1.3 ** np.arange(1, 30) if points.size else np.zeros(0)
+    for end in np.concatenate([points[::2], far]).tolist():
+        for floor in (_whole_floor, _single_floor):
+            likely, rate = floor(a, rising, end, proved=False)
+            if not float(rate) < wall:
+                continue
+            s, log_bound = _best_order(b.pair, end, float(rate), wall)
+            if not log_bound < float(likely) - 1e-6:
+                continue
+            certain, rate = floor(a, rising, end, proved=True)
+            bound = _renyi_log(b.directions, arb(s), arb(end))
+            if bound is not None and arb(s) >= rate and certain >= bound:
+                return float(end)
+    return None
+
+
+_Rows = list[tuple[Ball, Ball, int]]
+_NEVER = arb("-inf"), arb("inf")
+
+
+def _whole_floor(a: PairCurve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
+    """(log δ_A(E) from below, the rate of lem:slow-decay): 1 over the second largest t, copies counted."""
+    if rising[0][2] < 2 and len(rising) < 2:
+        return _NEVER
+    first, second = rising[0][0], rising[0 if rising[0][2] >= 2 else 1][0]
+    low = a.at(end).low.log() if proved else arb(float(a.logs(np.array([end]))[0]) - _WIDTH)
+    return low, (1 / first).max(1 / second)
+
+
+def _single_floor(a: PairCurve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
+    """Work as `_whole_floor`, for the direction of the largest t only; `above` is how far its loss exceeds its end."""
+    t, square, _ = rising[0]
+    above = arb(end) + (1 + t).log() / 2 + square / (2 * t)
+    value = _single(t, square.sqrt(), arb(end), above)
+    return (value.log(), 1 / t + 1 / (2 * above)) if above > 0 and value > 0 else _NEVER
+
+
+def _single(t: Ball, m: Ball, end: Ball, above: Ball) -> Ball:
+    """Compute δ(E) for one direction with t > 0: the loss exceeds E where |x + m/t| > c, c² = 2(1+t)/t · above."""
+    with precision(2 * _WORK):
+        c = (2 * (1 + t) / t * above).sqrt()
+
+        def outside(centre: Ball, deviation: Ball) -> Ball:
+            root = arb(2).sqrt() * deviation
+            return (((c - centre) / root).erfc() + ((c + centre) / root).erfc()) / 2
+
+        return outside(m * (1 + t) / t, (1 + t).sqrt()) - end.exp() * outside(m / t, arb(1))
+
+
+def _renyi_log(pair: Directions, s: Ball, end: Ball) -> Ball | None:
+    """Compute bound:renyi in logarithms."""
+    moment = pair.log_moment(s)
+    return None if moment is None else moment - s * end + chernoff_factor_ball(s)
+
+
+def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tuple[float, float]:
+    """Find the s ≥ `least` with the smallest bound at E, in floats."""
+    first = math.nextafter(least * (1.0 + 1e-12), math.inf)
+    if wall < math.inf:
+        s = first + (wall - first) * np.concatenate([[0.0], np.geomspace(1e-4, 0.999, 60)])
+    else:
+        s = first * np.concatenate([[1.0], 1.0 + np.geomspace(1e-3, 1e4, 90)])
+    with np.errstate(all="ignore"):
+        value = pair.log_moment(s) - s * end + chernoff_factor(s)
+    value[~np.isfinite(value)] = np.inf
+    i = int(np.argmin(value))
+    return float(s[i]), float(value[i])
+
+
+def _proved_up_to(a: PairCurve, b: PairCurve, scan: _Scan, end: float) -> bool:
+    """Prove δ_A ≥ δ_B on [0, E] cell by cell; a cell that fails is halved."""
+    points = [0.0]
+    while points[-1] < end:
+        step = next_step(scan.epsilon, scan.a, scan.b, points[-1], end)
+        if step is None or len(points) > _MOST_POINTS:
+            return False
+        points.append(min(points[-1] + step, end))
+    if len(points) == 1:
+        return bool(a.at(0.0).low >= b.at(0.0).high)
+    # one more point on each side for the lines
+    points = [points[0] - (points[1] - points[0]), *points, points[-1] + (points[-1] - points[-2])]
+    i = 1
+    while i < len(points) - 2:
+        around = points[i - 1 : i + 3]
+        if cell_holds(around, [a.at(x) for x in around], [b.at(x) for x in around[1:3]]):
+            i += 1
+            continue
+        middle = 0.5 * (around[1] + around[2])
+        if len(points) > _MOST_POINTS or not around[1] < middle < around[2]:
+            return False
+        points.insert(i + 1, middle)
+    return True
+
+
+# ---------------------------------------------------------------------- one cell (lem:cells)
+
+
+def cell_holds(points: Sequence[float], a: Sequence[Values], b: Sequence[Values]) -> bool:
+    """Say if δ_A ≥ δ_B is certain between points 1 and 2 of four.
+
+    Parameters
+    ----------
+    points : four floats
+        Growing values of ε.
+    a : four Values
+        δ_A at the points.
+    b : two Values
+        δ_B at the points 1 and 2.
+    """
+    return _holds([arb(x).exp() for x in points], a, b, lambda place: place.mid())
+
+
+def _holds(z: Any, a: Sequence[Values], b: Sequence[Values], point: Callable[[Any], Any]) -> bool:
+    """Work as `cell_holds` for z = e^ε in balls, or in floats for a rehearsal; `point` picks a point of a number."""
+    if not (a[1].low >= b[0].high and a[2].low >= b[1].high):
+        return False
+    if a[2].low >= b[0].high:  # both curves fall
+        return True
+    before = (a[1].low - a[0].high) / (z[1] - z[0])  # slope of A before the cell, at least
+    after = (a[3].high - a[2].low) / (z[3] - z[2])  # slope of A after the cell, at most
+    chord = (b[1].high - b[0].high) / (z[2] - z[1])
+    # On the cell A lies above both lines, B below its chord. At its ends each line starts above the chord. So it is
+    # enough that at some point between the ends both lines lie above the chord.
+    gap = after - before
+    if not gap > 0:
+        return False
+    place = point(((a[1].low - a[2].low) + after * z[2] - before * z[1]) / gap)
+    if not (place >= z[1] and place <= z[2]):
+        return False
+    level = b[0].high + chord * (place - z[1])
+    return bool(a[1].low + before * (place - z[1]) >= level and a[2].low + after * (place - z[2]) >= level)
+
+
+def next_step(grid: Floats, log_a: Floats, log_b: Floats, start: float, end: float) -> float | None:
+    """Suggest a cell width at `start` for which the float curves pass the test; None if no width does."""
+
+    @np.errstate(all="ignore")
+    def rehearsed(h: float) -> bool:
+        x = start + h * np.array([-1.0, 0.0, 1.0, 2.0])
+        level = float(np.interp(start, grid, log_a))
+        a, b = (
+            [Values(0.999 * value, 1.001 * value) for value in np.exp(_read(x, grid, logs) - level)]
+            for logs in (log_a, log_b)
+        )
+        return _holds(np.exp(h * np.array([-1.0, 0.0, 1.0, 2.0])), a, b[1:3], lambda place: place)
+
+    h = 2.0 * (end - start)
+    for _ in range(40):
+        if math.isfinite(h) and rehearsed(min(h, 20.0)):
+            return 0.85 * min(h, 20.0)
+        h *= 0.8
+    return None
+
+
+def _read(x: Floats, grid: Floats, logs: Floats) -> Floats:
+    """Interpolate log δ between the points of a grid by straight lines, also beyond its ends."""
+    inside = np.interp(x, grid, np.maximum(logs, -1e5))
+    first = (logs[1] - logs[0]) / (grid[1] - grid[0]) if grid.size > 1 else 0.0
+    last = (logs[-1] - logs[-2]) / (grid[-1] - grid[-2]) if grid.size > 1 else 0.0
+    inside = np.where(x < grid[0], logs[0] + first * (x - grid[0]), inside)
+    return np.asarray(np.where(x > grid[-1], np.maximum(logs[-1] + last * (x - grid[-1]), -1e5), inside))
