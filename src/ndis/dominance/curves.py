@@ -16,10 +16,10 @@ Write δ_A and δ_B for the curves of two pairs. Floats find a likely answer; wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb
@@ -186,7 +186,7 @@ def prove(a: PairCurve, b: PairCurve) -> bool:
     try:
         with precision(_WORK):
             end = _end(a, b, scan)
-            return end is not None and _proved_up_to(a, b, scan, end)
+            return end is not None and _proved_up_to(a, b, end)
     except PrecisionError:
         return False
 
@@ -294,18 +294,11 @@ def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tu
     return float(s[i]), float(value[i])
 
 
-def _proved_up_to(a: PairCurve, b: PairCurve, scan: _Scan, end: float) -> bool:
+def _proved_up_to(a: PairCurve, b: PairCurve, end: float) -> bool:
     """Prove δ_A ≥ δ_B on [0, E] cell by cell; a cell that fails is halved."""
-    points = [0.0]
-    while points[-1] < end:
-        step = next_step(scan.epsilon, scan.a, scan.b, points[-1], end)
-        if step is None or len(points) > _MOST_POINTS:
-            return False
-        points.append(min(points[-1] + step, end))
-    if len(points) == 1:
+    if end == 0.0:
         return bool(a.at(0.0).low >= b.at(0.0).high)
-    # one more point on each side for the lines
-    points = [points[0] - (points[1] - points[0]), *points, points[-1] + (points[-1] - points[-2])]
+    points = [-end, 0.0, end, 2.0 * end]  # one more point on each side for the lines
     i = 1
     while i < len(points) - 2:
         around = points[i - 1 : i + 3]
@@ -316,6 +309,7 @@ def _proved_up_to(a: PairCurve, b: PairCurve, scan: _Scan, end: float) -> bool:
         if len(points) > _MOST_POINTS or not around[1] < middle < around[2]:
             return False
         points.insert(i + 1, middle)
+        points[0], points[-1] = -points[2], 2.0 * points[-2] - points[-3]  # no farther than the cells at the ends
     return True
 
 
@@ -334,11 +328,7 @@ def cell_holds(points: Sequence[float], a: Sequence[Values], b: Sequence[Values]
     b : two Values
         δ_B at the points 1 and 2.
     """
-    return _holds([arb(x).exp() for x in points], a, b, lambda place: place.mid())
-
-
-def _holds(z: Any, a: Sequence[Values], b: Sequence[Values], point: Callable[[Any], Any]) -> bool:
-    """Work as `cell_holds` for z = e^ε in balls, or in floats for a rehearsal; `point` picks a point of a number."""
+    z = [arb(x).exp() for x in points]
     if not (a[1].low >= b[0].high and a[2].low >= b[1].high):
         return False
     if a[2].low >= b[0].high:  # both curves fall
@@ -351,38 +341,8 @@ def _holds(z: Any, a: Sequence[Values], b: Sequence[Values], point: Callable[[An
     gap = after - before
     if not gap > 0:
         return False
-    place = point(((a[1].low - a[2].low) + after * z[2] - before * z[1]) / gap)
+    place = (((a[1].low - a[2].low) + after * z[2] - before * z[1]) / gap).mid()
     if not (place >= z[1] and place <= z[2]):
         return False
     level = b[0].high + chord * (place - z[1])
     return bool(a[1].low + before * (place - z[1]) >= level and a[2].low + after * (place - z[2]) >= level)
-
-
-def next_step(grid: Floats, log_a: Floats, log_b: Floats, start: float, end: float) -> float | None:
-    """Suggest a cell width at `start` for which the float curves pass the test; None if no width does."""
-
-    @np.errstate(all="ignore")
-    def rehearsed(h: float) -> bool:
-        x = start + h * np.array([-1.0, 0.0, 1.0, 2.0])
-        level = float(np.interp(start, grid, log_a))
-        a, b = (
-            [Values(0.999 * value, 1.001 * value) for value in np.exp(_read(x, grid, logs) - level)]
-            for logs in (log_a, log_b)
-        )
-        return _holds(np.exp(h * np.array([-1.0, 0.0, 1.0, 2.0])), a, b[1:3], lambda place: place)
-
-    h = 2.0 * (end - start)
-    for _ in range(40):
-        if math.isfinite(h) and rehearsed(min(h, 20.0)):
-            return 0.85 * min(h, 20.0)
-        h *= 0.8
-    return None
-
-
-def _read(x: Floats, grid: Floats, logs: Floats) -> Floats:
-    """Interpolate log δ between the points of a grid by straight lines, also beyond its ends."""
-    inside = np.interp(x, grid, np.maximum(logs, -1e5))
-    first = (logs[1] - logs[0]) / (grid[1] - grid[0]) if grid.size > 1 else 0.0
-    last = (logs[-1] - logs[-2]) / (grid[-1] - grid[-2]) if grid.size > 1 else 0.0
-    inside = np.where(x < grid[0], logs[0] + first * (x - grid[0]), inside)
-    return np.asarray(np.where(x > grid[-1], np.maximum(logs[-1] + last * (x - grid[-1]), -1e5), inside))
