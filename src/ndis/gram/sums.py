@@ -41,8 +41,6 @@ from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 from ndis.gram.terms import BELOW, TermRule, gradient_rule, probabilities, residual_rule
 
-__all__ = ["RecordSums", "TermSums", "WeightedAccumulator", "halved"]
-
 _DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in float64
 
 

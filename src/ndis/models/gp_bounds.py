@@ -38,8 +38,6 @@ from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.noise.gaussian import positive_definite
 
-__all__ = ["derived_tolerance", "kernel_error", "largest_eigenvalue", "mean_leverage", "ratios_and_leverages"]
-
 _BITS = 128
 _SETTLED = 2.0**-16  # how far, relatively, a bound may lie above the supremum
 _MOST_SPLITS = 4000

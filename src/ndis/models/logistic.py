@@ -42,8 +42,6 @@ from ndis.models.records import read_records
 from ndis.profile import PrivacyProfile
 from ndis.worst_case.envelopes import DominatingPairs, RankOneEnvelope, mean_envelope
 
-__all__ = ["BohningLogistic", "Margins", "hessian_leverage", "margins"]
-
 _BITS = 128
 _EVEN, _TOP = 32, 14  # pieces of the range of t: even ones, and ones that shrink towards its end
 _ROUNDED = 2.0**-38  # by how much of itself `_covariance` may round λ up

@@ -25,8 +25,6 @@ from ndis.spectrum.evaluate import NEAR_ONE, contour_tail, log_one_minus_exp, qu
 from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.whitening import scaling, semidefinite_spectrum
 
-__all__ = ["FLATTEST", "ChiSquareLaw", "canonical", "double_sum", "exact_products", "quadratic_form", "weighted_sum"]
-
 _NEGLIGIBLE = 2.0**-56  # relative size of the first term that the expansion at the end of the support leaves out
 FLATTEST = 2.0**-500  # smallest weight, relative to the largest scale; its square is still a float
 _HEFT = 1000.0  # sum of dof and noncentralities up to which the exponent about `shift` loses no digits near it

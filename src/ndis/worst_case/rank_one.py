@@ -33,8 +33,6 @@ from ndis.worst_case.envelopes import LARGEST, RankOneEnvelope
 
 Mask = NDArray[np.bool_]
 
-__all__ = ["Leaf", "RankOneSearch", "certified_rank_one", "rank_one_search"]
-
 _UP = 1.0 + 2.0**-46  # past the rounding of a few operations
 _WIDEST = 2.0**50  # if T is beyond it, δ counts as 1 too: 1 ± |t| runs out of digits
 _LEAST = 2.0**-400  # the least |t| of a cell that is not a point at 0
