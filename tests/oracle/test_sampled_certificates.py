@@ -49,6 +49,7 @@ def contains(box, log_delta: mp.mpf) -> bool:
 
 
 @pytest.mark.parametrize("case", MANY + [c for i, c in enumerate(FEW) if i != WRONG])
+# Checks thm:period-sum.
 def test_contains_the_reference(case):
     box = composition(of_case(case), case["order"]).certify(float(case["epsilon"]), 1e-6)
     two = sum(g["steps"] for g in case["groups"]) <= 2  # the sum for two steps may be too long
@@ -257,6 +258,7 @@ def test_moments_and_ceilings(rate, shift, c, y, remove):
 
 
 @pytest.mark.parametrize("order", ["remove", "add"])
+# Checks thm:stand-ins.
 def test_the_stand_ins_of_a_shift(order):
     """The profiles of the two discrete pairs are nowhere on the wrong side of the step's, and close to it."""
     with precision(320):

@@ -1,9 +1,9 @@
 """Evaluate δ(ε) of several releases in one order, of which some see a sample.
 
-A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose.
-`ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if the estimate is too
-large. Then `ndis.accountant.certify` encloses log δ to ten digits, in about a second, and the middle is taken. A
-certificate of the remove order comes from the add order if that loses few digits.
+A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose
+(thm:composition). `ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if
+the estimate is too large. Then `ndis.accountant.certify` encloses log δ to ten digits, in about a second, and the
+middle is taken. A certificate of the remove order comes from the add order if that loses few digits.
 """
 
 from __future__ import annotations

@@ -10,20 +10,18 @@ from typing import Any, ClassVar
 
 from flint import arb
 
-from ndis._balls import exact_ball
+from ndis._balls import exact_ball, precision
 from ndis._exact import down, root_down, root_up
 from ndis._formulas import chernoff_factor_ball
 from ndis._search import smallest_safe
 from ndis._validate import as_scalar
 from ndis.accountant.laws import BallLaw, product
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
-from ndis.dominance.directions import enclosed, precision, up
+from ndis.dominance.directions import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
 from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smallest_upper, units_down, units_up
 from ndis.pair import GaussianPair
 from ndis.profile import Group, Order, PrivacyProfile, StepGroup
-
-__all__ = ["Renyi", "Shifts", "certified_log_moment", "log_budget", "squared_shift"]
 
 _BITS = 320
 _DIGITS = 90.0  # the moment of a sampled step is meant to be known to e^-90
