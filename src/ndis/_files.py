@@ -25,7 +25,7 @@ from ndis.errors import ParameterError
 
 _FILE = "be a file that can be written"
 _FOLDER = "be a new folder"
-_SPARE = 1 << 20  # bytes that a disk must have free beside what is written
+_SPARE = 1 << 20  # bytes that a disk must have free on top of what is written
 
 Name = str | os.PathLike[str]
 

@@ -291,12 +291,10 @@ class Category(_AnyColumn):
 
     def encode_values(self, values: Floats) -> Floats:
         """Return one column per value; zeros where a cell is not listed, NaN where it is missing without fill."""
-        count = len(self.values)
-        rows = np.concatenate([np.eye(count), np.zeros((1, count)), np.full((1, count), np.nan)])
         filled = self._filled(values)
-        return np.asarray(
-            rows[np.where(np.isnan(filled), count + 1, np.where(filled < 0, count, filled)).astype(np.intp)]
-        )
+        columns = np.stack([filled == place for place in range(len(self.values))]).astype(np.float64)
+        columns[:, np.isnan(filled)] = np.nan
+        return columns.T  # column by column, as the quantiser takes them
 
     def codes(self, values: Floats) -> Floats:
         """Return the number of the category; NaN where a cell is not listed, or missing without fill."""
