@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ndis._validate import as_scalar
 from ndis.data.cells import MISSING, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
@@ -134,7 +135,7 @@ class Number(_Range):
 
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
-            object.__setattr__(self, name, finite(name, getattr(self, name)))
+            object.__setattr__(self, name, as_scalar(name, getattr(self, name)))
         self._check_ends()
 
     @property
@@ -311,19 +312,6 @@ class Category(_AnyColumn):
 
 
 Column = Number | Boolean | Date | Category
-
-
-def finite(name: str, value: Any) -> float:
-    """Check a public number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise ParameterError(name, "be a number", repr(value))
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise ParameterError(name, "be finite", number)
-    return number
 
 
 def with_fill(fill: Any) -> dict[str, Any]:
