@@ -47,7 +47,7 @@ def dominates(a: PrivacyProfile, b: PrivacyProfile, *, order: Literal["both", "r
     """Decide if δ_a(ε) ≥ δ_b(ε) at every real ε, order by order, with a proof for every yes and every no.
 
     Post-processing is tried first, over the rationals: equal pairs, dropped and merged coordinates, added noise, linear
-    maps (thm:matched-directions). Sampled releases are compared by rate, pair and number of steps
+    maps (thm:matched-directions, cor:ray). Sampled releases are compared by rate, pair and number of steps
     (thm:sampled-dominance). If none of this decides, two curves are compared with enclosures in balls
     (`ndis.dominance.curves`).
 

@@ -1,4 +1,4 @@
-"""Exact sums over records of terms that depend on one record and on public numbers only.
+"""Sum terms over records exactly; a term depends on one record and on public numbers only (thm:term-of-one-record).
 
 `RecordSums` opens the data once, by the readers and row rules of `exact_gram`, and then makes one pass per call:
 

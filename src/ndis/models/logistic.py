@@ -4,7 +4,7 @@
 
 One record changes Σ⁻¹ by ¼xxᵀ, of rank one, and μ by at most ‖x‖/λ. Both come from the same x. The covariance changes
 most in a direction in which it is wide, and there the same shift counts for less. The model releases a draw from
-N(μ, Σ) plus noise, or μ plus noise. The proofs are in docs/models.md.
+N(μ, Σ) plus noise, or μ plus noise. The proofs are in docs/theory.md (thm:logistic-record).
 
 **If the number of records is promised**, it is at most n, each of norm at most l. The minimiser μ satisfies
 λμ = Σ σ(−mᵢ)zᵢ with mᵢ = zᵢᵀμ. So λ‖μ‖² = Σ mᵢσ(−mᵢ). Here mσ(−m) is at most W(1/e) = 0.27846…, and at most m/2 for

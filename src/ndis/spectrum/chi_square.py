@@ -5,7 +5,7 @@ Close to the end of a support bounded on one side the leading term
     Pr[|W − shift| ≤ y] = y^{N/2}/Γ(N/2+1) · Π |t|^{−ν/2} · e^{−½Σncp} · (1 + O(y)),        N = Σν
 
 is exact to the last bit, and is used there. Elsewhere tails and density are contour integrals
-(`ndis.spectrum.contour`).
+(`ndis.spectrum.contour`, thm:genchi2-contour).
 """
 
 from __future__ import annotations
