@@ -20,13 +20,12 @@ from numpy.typing import ArrayLike
 
 from ndis._balls import precision
 from ndis._exact import down, root_up
-from ndis._groups import Group
+from ndis._groups import Group, StepGroup
 from ndis._validate import Floats, Order, as_floats, as_probability, as_reals, as_scalar, broadcasts, shaped
 from ndis.accountant.composition import WIDTH, Composition
 from ndis.errors import ParameterError, PrecisionError
+from ndis.pair import GaussianPair
 from ndis.spectrum.closed_forms import mean_shift_ball, mean_shift_delta
-
-__all__ = ["CertifiedMu", "Risks", "certified_mu", "largest_power"]
 
 _UP = 1.0 + 2.0**-49  # covers the rounding of a few operations
 _LEAST_DELTA = 2.0**-1022  # stands in for every smaller δ, also for 0; floats lose digits below it
@@ -245,9 +244,9 @@ class Risks:
         for the r below. `PrivacyProfile.epsilon` takes e^r δ(ε−r), and an r for up to four times its answer. This bound
         has both factors. The digits of floats, relative to δ, come on top.
         """
-        pairs = [(group.pair(one), group.count) for group in self.groups for one in _ORDERS]
-        u = 4.0 * max(pair.uncertainty for pair, _ in pairs)
-        r = u * (math.fsum(n * pair.form.mean for pair, n in pairs) + 4.0 * np.abs(epsilon)) if u > 0.0 else 0.0
+        blurs = [(group.blur(one), group.count) for group in self.groups for one in _ORDERS]
+        u = 4.0 * max(uncertainty for (uncertainty, _), _ in blurs)
+        r = u * (math.fsum(n * size for (_, size), n in blurs) + 4.0 * np.abs(epsilon)) if u > 0.0 else 0.0
         deltas = np.maximum(self.delta(epsilon - r, order=order), _LEAST_DELTA)
         upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * WIDTH + u) * (1.0 - np.log(deltas))), 1.0)
         return upper
@@ -335,7 +334,7 @@ class Risks:
             raise ParameterError("order", "be at least 1", order)
         values = np.full(orders.size, math.inf)
         if not self.failure_probability and not any(map(_singular, self.groups)):
-            both = [Composition([group.step(one) for group in self.groups], one) for one in _ORDERS]
+            both = [Composition(self.groups, one) for one in _ORDERS]
             values = np.maximum(*(one.renyi(orders.ravel()) for one in both))
         return shaped(values, orders.shape)
 
@@ -372,27 +371,27 @@ class Risks:
         return CertifiedMu(min(mu, tails), given)
 
 
-def _singular(group: Group) -> bool:
-    return group.remove.mutually_singular
+def _singular(group: Group | StepGroup) -> bool:
+    return isinstance(group, Group) and group.remove.mutually_singular
 
 
-def _dominating_shift(groups: tuple[Group, ...]) -> float:
+def _dominating_shift(groups: tuple[Group | StepGroup, ...]) -> float:
     """Return the distance of two Gaussians that dominate all releases without their sampling; infinite if none do.
 
-    Sampling is post-processing, so it may be left out. A pair with different variances has a loss whose tail no
+    The unsampled release dominates (thm:sampled-dominance). A pair with different variances has a loss whose tail no
     Gaussian loss covers.
     """
     square = Fraction(0)
     for group in groups:
-        pairs = [group.pair(one) for one in _ORDERS]
-        if any((pair.excess != 0.0).any() for pair in pairs):
+        if isinstance(group, StepGroup) or any((group.pair(one).excess != 0.0).any() for one in _ORDERS):
             return math.inf
-        square += group.count * max(_square(pair.shift, pair.copies) for pair in pairs)
+        square += group.count * max(_square(group.pair(one)) for one in _ORDERS)
     return root_up(square) if square else 0.0
 
 
-def _square(shift: Floats, copies: Floats) -> Fraction:
-    return sum((Fraction(m) ** 2 * int(n) for m, n in zip(shift.tolist(), copies.tolist(), strict=True)), Fraction(0))
+def _square(pair: GaussianPair) -> Fraction:
+    directions = zip(pair.shift.tolist(), pair.copies.tolist(), strict=True)
+    return sum((int(n) * Fraction(m) ** 2 for m, n in directions), Fraction(0)) * (1 + 8 * Fraction(pair.uncertainty))
 
 
 def _levels(name: str, value: ArrayLike) -> Floats:
