@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._attained import attained_delta, attained_epsilon
 from ndis._exact import down, up
 from ndis._groups import (
     Choice,
@@ -25,6 +26,7 @@ from ndis._groups import (
     orders_of,
     profile_from_json,
     profile_to_json,
+    replaced_step,
     total_failure,
 )
 from ndis._validate import (
@@ -45,7 +47,9 @@ from ndis._validate import (
     warn_caller,
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
-from ndis.accountant.laws.mixture import GroupStep, MixtureStep
+from ndis.accountant.laws.fixed_size import FixedSizeStep
+from ndis.accountant.laws.labelled import TruncatedStep
+from ndis.accountant.laws.mixture_steps import GroupStep, MixtureStep
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
@@ -124,7 +128,8 @@ class PrivacyProfile(Risks):
                 "adjacency",
                 "be 'add-remove' for Poisson samples",
                 "'replace-one'",
-                "a replaced record under Poisson sampling has no single worst pair",
+                "a replaced record under Poisson sampling has a worst pair for Gaussian noise; use from_noise_multiplier "
+                "and subsampled",
             )
 
     @classmethod
@@ -190,6 +195,62 @@ class PrivacyProfile(Risks):
         step = MixtureStep(noise_multiplier, sensitivities, probabilities)  # type: ignore[arg-type]  # made tuples there
         return PrivacyProfile(groups=[StepGroup(step)])
 
+    @classmethod
+    def from_fixed_size(cls, *, noise_multiplier: float, batch_size: int, records: int) -> PrivacyProfile:
+        """Return an upper bound for Gaussian noise on a batch of fixed size, drawn without replacement.
+
+        Neighbours are "replace-one": a replaced record moves the sum by up to twice the clipping norm. The profile is
+        exact for one step; for several it is an upper bound (thm:fixed-size), and `bounds` says how close it is.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise over the clipping norm.
+        batch_size, records : int
+            Records in a batch and in the data; both are public.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_fixed_size(noise_multiplier=1.0, batch_size=16, records=1000)
+        >>> [round(end, 3) for end in step.repeat(128).bounds(1e-6)]
+        [10.858, 11.25]
+        """
+        step = FixedSizeStep(noise_multiplier, batch_size, records)
+        return PrivacyProfile(groups=[StepGroup(step)], adjacency=step.adjacency)
+
+    @classmethod
+    def from_truncated_poisson(
+        cls, *, noise_multiplier: float, sampling_rate: float, max_batch_size: int, records: int
+    ) -> PrivacyProfile:
+        """Return an upper bound for Gaussian noise on a Poisson sample that is cut down to a size at random.
+
+        Neighbours are "add-remove" (thm:truncated). Chua et al. (arXiv 2411.04205) and arXiv 2508.15089 describe the
+        sampler.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise over the clipping norm.
+        sampling_rate : float
+            Rate of the Poisson sample.
+        max_batch_size : int
+            Larger samples lose records at random until so many are left.
+        records : int
+            Records in the larger one of two neighbours; it is public.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_truncated_poisson(
+        ...     noise_multiplier=1.0, sampling_rate=0.01, max_batch_size=128, records=10_000
+        ... )
+        >>> round(step.repeat(1000).epsilon(1e-6), 6)
+        2.1...
+        """
+        step = TruncatedStep(noise_multiplier, sampling_rate, max_batch_size, records)
+        return PrivacyProfile(groups=[StepGroup(step)])
+
     # ------------------------------------------------------------------ its releases
 
     def _only(self) -> Group:
@@ -236,6 +297,11 @@ class PrivacyProfile(Risks):
     def composed(self) -> bool:
         """Say if there are several releases, some of them sampled, or a step without a pair: no pair per order exists."""
         return len(self.groups) > 1 or self.groups[0].count > 1 or isinstance(self.groups[0], StepGroup)
+
+    @property
+    def attained(self) -> bool:
+        """Say if some neighbours have the losses of this profile. If not, it is only an upper bound."""
+        return all(group.step.attained for group in self.groups if isinstance(group, StepGroup))
 
     # ------------------------------------------------------------------ the guarantee
 
@@ -307,9 +373,27 @@ class PrivacyProfile(Risks):
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
+        if not self.attained:
+            lower = attained_delta(self.groups, x, width)
         if not self.failure_probability:
             return Enclosure(lower, upper)
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
+
+    def bounds(self, delta: float) -> Enclosure:
+        """Return ends between which the smallest ε for `delta` lies, in floats.
+
+        The upper end is `epsilon(delta)`, the guarantee. Some profiles are upper bounds only, and then the lower end is
+        an ε that some neighbours really need: with batches of a fixed size, the worst of many ways to choose the
+        gradients of the other records in turn. It is 0 if none is known. The ends of any other profile agree.
+
+        >>> import ndis
+        >>> ends = ndis.PrivacyProfile.from_noise_multiplier(2.0).bounds(1e-6)
+        >>> ends.lower == ends.upper
+        True
+        """
+        target = as_one_probability("delta", delta)
+        upper = self._smallest_epsilon(target, "worst")
+        return Enclosure(upper if self.attained else attained_epsilon(self.groups, target), upper)
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
         """Return an ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits if needed.
@@ -380,8 +464,11 @@ class PrivacyProfile(Risks):
         """Return the guarantee if each record enters independently with probability `rate` (Poisson sampling), exactly.
 
         All releases of the profile see one sample. Sampling a sample multiplies the rates. A failure probability stays
-        unchanged, though sampling would make it smaller. Two cases are refused: releases that draw a sample each, and
-        "replace-one" neighbours.
+        unchanged, though sampling would make it smaller. Releases that draw a sample each are refused.
+
+        For "replace-one" neighbours the profile must come from `from_noise_multiplier`. The sensitivity is then the
+        diameter of the ball in which the contribution of a record lies, and a record outside the sample contributes its
+        centre, as with clipped sums (thm:replace-poisson).
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
@@ -391,6 +478,9 @@ class PrivacyProfile(Risks):
         q = as_rate(rate)
         if q == 1.0:
             return self
+        if self.adjacency == "replace-one" and (step := replaced_step(self.groups, q)):
+            failure = self.failure_probability
+            return PrivacyProfile(groups=[StepGroup(step)], adjacency=self.adjacency, failure_probability=failure)
         if self.composed:
             raise ParameterError(
                 "profile",
