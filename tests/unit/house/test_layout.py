@@ -36,6 +36,7 @@ LAYERS = (
     ("ndis.gram",),
     ("ndis.schema",),
     ("ndis.mechanisms",),
+    ("ndis._stages",),
     ("ndis.dpsgd", "ndis.models", "ndis.ledger"),
     ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
     ("ndis.paper",),
