@@ -1,8 +1,8 @@
 """Lower ends for profiles that are upper bounds: losses that some neighbours really have.
 
 With batches of a fixed size the gradients of the other records may be chosen in turn. Then each step has the loss of
-W·Q against Q, or that of its reverse (thm:fixed-size), and neighbours exist for every number of steps of the one kind. A
-search takes the worst number that it finds. Whatever it finds is attained.
+W·Q against Q, or that of its reverse (thm:fixed-size), and neighbours exist for every number of steps of the one kind.
+A search takes the worst number that it finds. Whatever it finds is attained.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,7 +28,8 @@ _NARROWINGS = 3
 _BELOW = 1.0 - 1e-9  # an ε that floats put on the safe side is moved below the true one
 
 
-class _Release(NamedTuple):
+@dataclass(frozen=True)
+class _Release:
     one: Law
     count: int
 
@@ -72,13 +73,15 @@ def _worst(groups: Sequence[Group | StepGroup], value: Callable[[Composition], f
     return max(known.values(), key=lambda pair: pair[0])[1] if known else None
 
 
-def attained_epsilon(groups: Sequence[Group | StepGroup], target: float) -> float:
-    """Return an ε that some neighbours need for the δ `target`, in floats; 0 if none is known."""
-    worst = _worst(groups, lambda one: one.smallest_epsilon(target, 0.0))
+def attained_epsilon(groups: Sequence[Group | StepGroup], target: float, near: float) -> float:
+    """Return an ε that some neighbours need for the δ `target`, in floats; 0 if none is known. It is about `near`."""
+    worst = _worst(groups, lambda one: float(one.log_delta(np.array([near]))[0]))
     return 0.0 if worst is None else _BELOW * worst.smallest_epsilon(target, 0.0)
 
 
 def attained_delta(groups: Sequence[Group | StepGroup], epsilon: float, relative_width: float) -> float:
     """Return a δ that some neighbours have at ε with certainty; 0 if none is known."""
     worst = _worst(groups, lambda one: float(one.log_delta(np.array([epsilon]))[0]))
-    return max(worst.certify(epsilon, relative_width).lower, 0.0) if worst is not None else max(-math.expm1(epsilon), 0.0)
+    return (
+        max(worst.certify(epsilon, relative_width).lower, 0.0) if worst is not None else max(-math.expm1(epsilon), 0.0)
+    )

@@ -94,6 +94,15 @@ class Group:
         """Return `uncertainty` and `size` of the law: how far rounding may have moved a loss."""
         return self.pair(order).uncertainty, self.pair(order).form.mean
 
+    def exact_inputs(self) -> Any:
+        """Return what a certificate of one release starts from."""
+        return self.rates, self.remove.origins, self.add.origins
+
+    @property
+    def singular(self) -> bool:
+        """Say if the two laws without sampling have no output in common."""
+        return self.remove.mutually_singular
+
     def same_release(self, other: Group | StepGroup) -> bool:
         """Say if both groups make the same release: equal exact inputs and equal rates.
 
@@ -126,6 +135,7 @@ class StepGroup:
     count: int = 1
 
     sampled: ClassVar[bool] = True
+    singular: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", as_count("count", self.count))
@@ -138,6 +148,10 @@ class StepGroup:
         """Return `uncertainty` and `size` of the law, as for a `Group`."""
         law = self.law(order)
         return law.uncertainty, law.size
+
+    def exact_inputs(self) -> Any:
+        """Return the step, as for a `Group`."""
+        return self.step
 
     def pair(self, order: Order) -> GaussianPair:
         """Refuse: the step is no Gaussian pair."""

@@ -57,7 +57,7 @@ from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
 from ndis.risk import Risks
 
-__all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
+__all__ = ["Choice", "Group", "Order", "PrivacyProfile", "StepGroup"]
 
 _LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
 
@@ -393,7 +393,7 @@ class PrivacyProfile(Risks):
         """
         target = as_one_probability("delta", delta)
         upper = self._smallest_epsilon(target, "worst")
-        return Enclosure(upper if self.attained else attained_epsilon(self.groups, target), upper)
+        return Enclosure(upper if self.attained else attained_epsilon(self.groups, target, upper), upper)
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
         """Return an ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits if needed.

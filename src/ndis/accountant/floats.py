@@ -81,7 +81,7 @@ class FloatComposition:
     """Evaluate the privacy loss of some laws, each with its number of steps, in one order. It keeps its tables.
 
     >>> import numpy as np
-    >>> from ndis.accountant.laws.mixture import sampled_shift
+    >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
     >>> step = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")
     >>> log_delta, _ = FloatComposition([(step, 1000)], "remove").log_delta(np.array([1.5]))

@@ -1,7 +1,7 @@
 """Batches of a fixed size, drawn without replacement: one symmetric pair dominates a step (thm:fixed-size).
 
-A replaced record is in the batch with probability q = B/n, and then moves the sum by up to twice the clipping norm. With
-μ = 2/σ and W = 1 − q + q e^{μx − μ²/2}, x standard normal under Q, the profile of a step at ε ≥ 0 is at most that of
+A replaced record is in the batch with probability q = B/n, and then moves the sum by up to twice the clipping norm.
+With μ = 2/σ and W = 1 − q + q e^{μx − μ²/2}, x standard normal under Q, the profile of a step at ε ≥ 0 is at most that of
 W·Q against Q. Neighbours are symmetric, so the same holds in both orders. The pair with this profile at ε ≥ 0 that is
 its own reverse has, for x > μ/2, where W > 1, the loss ℓ = log W with density Wφ and −ℓ with density φ; the rest of its
 mass has the loss 0. So
@@ -28,8 +28,9 @@ from flint import arb
 
 from ndis._balls import Ball
 from ndis._validate import Adjacency, Floats, Order, as_size, as_within
-from ndis.accountant.laws.mixture import FAR, LineLaw, Mixture, log_side, log_window, mixture_law, quiet
+from ndis.accountant.laws.mixture import FAR, LineLaw, Mixture, log_side, log_window, quiet
 from ndis.accountant.laws.mixture_balls import MixtureBalls
+from ndis.accountant.laws.mixture_steps import mixture_law
 from ndis.errors import ParameterError, PrecisionError
 
 __all__ = ["FixedSize", "FixedSizeStep"]

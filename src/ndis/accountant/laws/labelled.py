@@ -3,8 +3,8 @@
 The pair is (Σ pᵢ δᵢ ⊗ Pᵢ, Σ pᵢ δᵢ ⊗ Qᵢ). The label says nothing about the record, so e^K = Σ pᵢ e^{Kᵢ} and
 δ(ε) = Σ pᵢ δᵢ(ε). A mechanism that hides the label is dominated by this pair.
 
-Truncated Poisson batches (thm:truncated) are such a step. Let N be the number of other records in the Poisson sample. If
-N < B, nothing is truncated: the record enters with probability q and moves the sum by the clipping norm. If N ≥ B, the
+Truncated Poisson batches (thm:truncated) are such a step. Let N be the number of other records in the Poisson sample.
+If N < B, nothing is truncated: the record enters with probability q and moves the sum by the clipping norm. If N ≥ B, the
 record enters with probability q' and takes the place of another one, which moves the sum by up to twice the norm.
 """
 
@@ -101,7 +101,9 @@ class LabelledBalls:
     def log_ceiling(self, c: float, y: float) -> float:
         """Return the logarithm of the ceiling less log M(c), in floats."""
         pairs = zip(self._logs, self.laws, strict=True)
-        return float(np.logaddexp.reduce([p + law.log_moment(c) + law.log_ceiling(c, y) for p, law in pairs])) - self.log_moment(c)
+        return float(
+            np.logaddexp.reduce([p + law.log_moment(c) + law.log_ceiling(c, y) for p, law in pairs])
+        ) - self.log_moment(c)
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c)."""

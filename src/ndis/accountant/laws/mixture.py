@@ -1,13 +1,13 @@
 """Mixtures of Gaussians on a line have a log-moment function that this module computes in floats.
 
-The two laws of a step are P = Σ aᵢ N(αᵢ, 1) and Q = Σ bⱼ N(−βⱼ, 1), all αᵢ, βⱼ ≥ 0. Against the standard normal law they
-have the densities
+The two laws of a step are P = Σ aᵢ N(αᵢ, 1) and Q = Σ bⱼ N(−βⱼ, 1), all αᵢ, βⱼ ≥ 0. Against the standard normal law
+they have the densities
 
     A(x) = Σ aᵢ e^{αᵢx − αᵢ²/2},      B(x) = Σ bⱼ e^{−βⱼx − βⱼ²/2},
 
 so the loss L = log A − log B rises with x. A Poisson-sampled mean shift μ, the step of DP-SGD, has A = 1 − q + q w with
-w = e^{μx − μ²/2}, and B = 1 in the remove order. The add order swaps A and B, and x is −x. With the mean κ = E_P L, this
-module computes
+w = e^{μx − μ²/2}, and B = 1 in the remove order. The add order swaps A and B, and x is −x. With the mean κ = E_P L,
+this module computes
 
     log M(s) − κs,      M(s) = E_P e^{sL} = 1 + κs + E_P[e^{sL} − 1 − sL],
 
@@ -27,20 +27,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from flint import arb
-from ndis._balls import exact_ball, precision
 from ndis._compile import compiled
-from ndis._validate import Floats, Order
-from ndis.accountant.laws import Complexes, product
+from ndis._validate import Floats
+from ndis.accountant.laws import Complexes
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
-from ndis.accountant.laws.plain import ExactPair
-from ndis.errors import PrecisionError
-from ndis.spectrum.invariants import Invariants
 
 __all__ = [
     "FAR",
@@ -49,9 +43,7 @@ __all__ = [
     "Mixture",
     "log_side",
     "log_window",
-    "mixture_law",
     "quiet",
-    "sampled_shift",
 ]
 
 P = ParamSpec("P")
@@ -74,8 +66,6 @@ _SCAN = 128  # intervals of the scan for the places where terms count
 FAR, FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
 _LARGE = 30.0  # the exponent of a term above which only its logarithm is taken
 _SMALL = 0.2  # a loss below this has a series for e^−L − 1 + L
-_LEAST_SHIFT = 1e-8
-_BITS = 160  # exact inputs are rounded to floats from so many bits
 
 
 def quiet(function: Callable[P, R]) -> Callable[P, R]:
@@ -318,6 +308,7 @@ class Mixture(LineLaw):
 
     Examples
     --------
+    >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
     >>> law = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.5,), "remove")
     >>> round(law.mean, 6), law.limit
@@ -338,9 +329,7 @@ class Mixture(LineLaw):
         self.mean = self._mean_loss()
         # the window leaves no x far above its place
         far = (
-            self.ends[1]
-            if self._far == math.inf
-            else float(self._real(np.array([self._far + 20.0 * FAR_WIDTH]))[1][0])
+            self.ends[1] if self._far == math.inf else float(self._real(np.array([self._far + 20.0 * FAR_WIDTH]))[1][0])
         )
         self.largest = far - max(self.ends[0], -far) if self._far < math.inf else far
         self.heights = self.lines(max(up, down), cut=self._far < math.inf)
@@ -497,40 +486,3 @@ def log_window(x: Any, place: float) -> Any:
         return 0.0
     side = np.where(g.real > 0.0, -1.0, 1.0)
     return np.where(g.real > 0.0, 0.0, g) - _log1p(np.exp(side * g))
-
-
-# ---------------------------------------------------------------------- steps
-
-
-def sampled_shift(pair: Invariants, rates: tuple[float, ...], order: Order) -> Mixture:
-    """Return the law of a mean shift that is released on a Poisson sample."""
-    shift, rate = math.sqrt(math.fsum((pair.copies * pair.shift**2).tolist())), math.prod(rates)
-    if shift < _LEAST_SHIFT:
-        raise PrecisionError(
-            f"the composition is not known: a noise multiplier above {1.0 / _LEAST_SHIFT:g} is out of reach; take "
-            "less noise"
-        )
-    known = ExactPair(pair)
-
-    def exact() -> Sides:
-        directions = known.directions()
-        if directions.curved or not directions.flat > 0:
-            raise PrecisionError("a pair of the composition is a mean shift in floats, and perhaps not exactly")
-        return Sides.poisson(product(rates), directions.flat.sqrt(), remove=order == "remove")
-
-    sides = Sides(np.array([1.0 - rate, rate]), np.array([0.0, shift]), np.ones(1), np.zeros(1))
-    return Mixture(sides if order == "remove" else sides.swapped(), exact, pair.uncertainty)
-
-
-def mixture_law(chances: list[Fraction], shifts: list[Fraction], order: Order, *, double: bool = False) -> Mixture:
-    """Return the law of Σ pᵢ N(cᵢ, 1) against N(0, 1), or against Σ pᵢ N(−cᵢ, 1) if it is `double`."""
-    if float(max(shifts)) < _LEAST_SHIFT:
-        raise PrecisionError("the composition is not known: a mixture with next to no shift is out of reach")
-
-    def exact() -> Sides:
-        one = [exact_ball(p) for p in chances], [exact_ball(c) for c in shifts]
-        sides = Sides(*one, *(one if double else ([arb(1)], [arb(0)])))
-        return sides if order == "remove" else sides.swapped()
-
-    with precision(_BITS):
-        return Mixture.from_balls(exact)
