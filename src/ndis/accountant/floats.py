@@ -194,7 +194,8 @@ class FloatComposition:
                     v, s, e = result
                 if e[pivot] <= _TOLERANCE * (1.0 + abs(v[pivot])):
                     break
-            good = e <= 0.1 * _TOLERANCE * (1.0 + np.abs(v))
+            shared = min(max(0.1 * _TOLERANCE, 2.0 * float(e[pivot]) / (1.0 + abs(float(v[pivot])))), 2.0 * _TOLERANCE)
+            good = e <= shared * (1.0 + np.abs(v))  # a path of their own would hardly serve them better
             good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
