@@ -21,7 +21,7 @@ from ndis.auditing.claim import Claim, claim_to_dict
 from ndis.auditing.guarantees import prove
 from ndis.auditing.report import AuditReport
 from ndis.dpsgd import DPSGD
-from ndis.errors import NdisError, ParameterError
+from ndis.errors import NdisError, ParameterError, PrecisionError
 from ndis.mechanisms.mechanism import Attained
 from ndis.pages.text import at_least, at_most, few, plain, several
 from ndis.pair import GaussianPair
@@ -40,6 +40,7 @@ _EQUAL_BATCHES = ("shuffled", "fixed-size", "sequential", "full-batch")  # the n
 _IN_PASSES = ("shuffled", "sequential", "allocation")  # each record takes part once in every pass
 _WITHOUT_THEOREM = ("with-replacement", "weighted", "unknown")
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
+_FAR = 7.0  # a log δ that lies this far below the claimed one is not certified, as it cannot convict
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
 _CHECKS = {
     **dict.fromkeys(("noise_multiplier", "noise_std", "clipping_norm"), partial(as_within, exponent=200)),
@@ -50,7 +51,9 @@ REFUTED, SOUND, UNKNOWN = "refuted", "sound", "no guarantee known"
 
 _ALONE = "data on which one record has a gradient as long as the clipping norm, and all others have none"
 _AGAINST = "data on which all gradients are equal and as long as the clipping norm, and one record turns it round"
-_UNBOUNDED = f"data on which one record has a gradient {1 / _UNCLIPPED:,.0f} times as long as the noise is wide"
+_UNBOUNDED = (
+    f"data on which one record has a gradient {1 / _UNCLIPPED:,.0f} times as long as the noise is wide, seen once"
+)
 _SAMPLER_FAULTS = {  # why the Poisson accountant is not about the sampler, and what to do
     "shuffled": (
         "a shuffled epoch takes each record once, which is no Poisson sampling",
@@ -282,13 +285,15 @@ class TrainingLoop:
         if full or self.sampler == "sequential":
             noise = self.noise(moves=moves, times=times, above=True)
             return [Attained(words, PrivacyProfile.from_noise_multiplier(noise))]
-        if self.sampler == "poisson":
+        if self.sampler == "poisson" and self.clipping != "none":
             return [Attained(words, self._sampled(moves, above=True))]
         step = PrivacyProfile.from_noise_multiplier(self.noise(moves=moves, above=True)).subsampled(self._share())
-        return [Attained(words, step.repeat(times))]
+        return [Attained(words, step.repeat(1 if self.clipping == "none" else times))]  # one batch is enough there
 
     def _share(self) -> float:
         """Return the chance of a record to be in the first batch of a pass, rounded down."""
+        if self.sampler == "poisson":
+            return min((row[1] for row in self.schedule), default=self.rate)
         size, records = self.batch_size or 1, self.records or 1
         if not self.fixed_records:  # a data set with as many batches, all of them full
             records = records + 1 if self.sampler == "fixed-size" else size * (self.batches or 1) + self.drop_last
@@ -430,7 +435,7 @@ class TrainingReport:
         The ε that a theorem proves at the largest claimed δ, rounded up; None if no theorem does.
     findings : tuple of Finding
     audit : AuditReport or None
-        The certificate, which can be saved and checked again; None if no data with a known law were there to test.
+        The certificate, which can be saved and checked again; None if no data with a known law come near the claim.
     """
 
     loop: TrainingLoop
@@ -507,8 +512,8 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
             raise ParameterError("claim", "be given without a history", None)
         claim = Claim(DPSGD.from_schedule(loop.history).certified_epsilon(delta), delta)
     loop = replace(loop, adjacency=claim.adjacency)
-    attained, faults = loop.attained(), _faults(loop)
-    report = audit(claim, mechanism=loop, progress=False) if attained else None
+    faults = _faults(loop)
+    report = audit(claim, mechanism=loop, progress=False) if _near(loop, claim) else None
     proved = report.proved if report is not None else prove(loop, claim) is not None
     verdict = REFUTED if report is not None and report.refuted else SOUND if proved else UNKNOWN
     # data that show the normaliser show nothing else, and the other way round
@@ -518,6 +523,16 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
     ]
     findings = tuple(Finding(*fault, one) for fault, one in zip(faults, shown, strict=True))
     return TrainingReport(loop, claim, verdict, _guaranteed(loop, claim), findings, report)
+
+
+def _near(loop: TrainingLoop, claim: Claim) -> bool:
+    """Say if δ of data with a known law may come near a claimed δ. Far below it a certificate would take minutes."""
+    profiles = [one.profile for one in loop.attained()]
+    try:
+        floors = [(epsilon, math.log(delta) - _FAR if delta else -math.inf) for epsilon, delta in claim.points]
+        return any(one._logs(epsilon, "worst", floor) > floor for one in profiles for epsilon, floor in floors)
+    except PrecisionError:
+        return True
 
 
 def _guaranteed(loop: TrainingLoop, claim: Claim) -> float | None:

@@ -57,5 +57,7 @@ def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
     for path in report:
         if verdict.audit is not None:
             verdict.audit.save(path)
+        else:
+            click.echo(f"ndis: no data come near the claim, so {path} is not written", err=True)
     if verdict.verdict != "sound":
         raise click.exceptions.Exit(REFUTED if verdict.verdict == "refuted" else OUT_OF_REACH)

@@ -104,14 +104,14 @@ def test_records_as_the_divisor():
 
 
 def test_noise_without_the_clipping_norm():
-    """The noise is 1 although the clipping norm is 10: a noise multiplier of 0.1."""
+    """The noise is 1 although the clipping norm is 2: a noise multiplier of 0.5."""
     loop: dict[str, Any] = {**POISSON, "noise_multiplier": None, "noise_std": 1.0}
     assert verdict(**loop, history=TOLD) == "sound"
-    report = audit_training(TrainingLoop(**loop, clipping_norm=10.0, history=TOLD))
+    report = audit_training(TrainingLoop(**loop, clipping_norm=2.0, history=TOLD))
     assert report.verdict == "refuted"
     assert [one.name for one in report.findings] == ["noise"]
     assert report.epsilon_guaranteed == pytest.approx(
-        ndis.DPSGD(noise_multiplier=0.1, sampling_rate=0.01, steps=1000).epsilon(1e-5), rel=1e-5
+        ndis.DPSGD(noise_multiplier=0.5, sampling_rate=0.01, steps=1000).epsilon(1e-5), rel=1e-5
     )
 
 
@@ -210,7 +210,7 @@ def test_the_page_of_a_proved_loop_names_the_theorem():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"sampler": "poison"}, "sampler must be one of"),
+        ({"sampler": "poison"}, "sampler must be .poisson., "),
         ({"noise_std": 1.0}, "noise_multiplier, noise_std or schedule must be given, one of them"),
         ({"noise_multiplier": float("nan")}, "noise_multiplier must"),
         ({"noise_multiplier": -1.0}, "noise_multiplier must"),
