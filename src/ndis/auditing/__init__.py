@@ -23,6 +23,7 @@ from ndis.auditing.candidates.rules import (
 from ndis.auditing.claim import Claim, Proof
 from ndis.auditing.report import AuditReport
 from ndis.auditing.sensitivity import check_sensitivity
+from ndis.auditing.training import Finding, TrainingLoop, TrainingReport, audit_training
 from ndis.auditing.witness import DrawnCurve, Witness
 from ndis.mechanisms.sketch_law import ProjectionLaw
 
@@ -34,6 +35,7 @@ __all__ = [
     "Claim",
     "DataSet",
     "DrawnCurve",
+    "Finding",
     "PairBatch",
     "ProjectionLaw",
     "Proof",
@@ -41,7 +43,10 @@ __all__ = [
     "ReplaceAdversarial",
     "ReplaceEach",
     "Search",
+    "TrainingLoop",
+    "TrainingReport",
     "Witness",
     "audit",
+    "audit_training",
     "check_sensitivity",
 ]
