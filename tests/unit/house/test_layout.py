@@ -36,6 +36,7 @@ LAYERS = (
     ("ndis.schema",),
     ("ndis.mechanisms",),
     ("ndis.dpsgd", "ndis.models", "ndis.ledger"),
+    ("ndis.describing",),
     ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
     ("ndis.paper",),
     ("ndis",),

@@ -1,0 +1,147 @@
+"""Show estimates with standard errors and intervals as a table, and write it in other forms."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ndis._files import write_file
+from ndis._validate import Floats
+from ndis.errors import ParameterError
+from ndis.pages.text import html_table, text_table
+
+__all__ = ["FREE", "StatisticTable"]
+
+FREE = "computed from the release: costs no further budget"
+_COLUMNS = ("estimate", "standard_error", "low", "high")
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticTable:
+    """Hold estimates with standard errors and intervals, one row per statistic. Printing it shows the table.
+
+    Attributes
+    ----------
+    title : str
+    levels : tuple of str
+        The names of the parts of a row's name.
+    index : tuple of tuples of str
+        The name of every row, in as many parts.
+    estimate, standard_error, low, high : arrays
+        NaN, infinity and the whole range if the noise hides a statistic.
+    level : float
+        The probability with which an interval covers.
+    notes : tuple of str
+    symmetric : bool
+        The two parts of a name may be exchanged.
+
+    Examples
+    --------
+    >>> table = StatisticTable("Trees", ("name",), (("oak",),), *np.array([[20.0], [1.0], [18.04], [21.96]]))
+    >>> table
+    Trees
+    name  estimate  std. error    95% interval
+    oak         20           1  [18.04, 21.96]
+    computed from the release: costs no further budget
+    """
+
+    title: str
+    levels: tuple[str, ...]
+    index: tuple[tuple[str, ...], ...]
+    estimate: Floats
+    standard_error: Floats
+    low: Floats
+    high: Floats
+    level: float = 0.95
+    notes: tuple[str, ...] = ()
+    symmetric: bool = False
+
+    def rows(self) -> list[tuple[float, float, float, float]]:
+        """Return estimate, standard error and ends of every row."""
+        return list(zip(*(np.asarray(getattr(self, name)).tolist() for name in _COLUMNS), strict=True))
+
+    def cells(self) -> list[list[str]]:
+        """Return the header and the rows, as text."""
+        head = [*self.levels, "estimate", "std. error", f"{100 * self.level:g}% interval"]
+        lines = []
+        for name, (value, error, low, high) in zip(self.index, self.rows(), strict=True):
+            shown = [_digits(value, error), f"{error:.3g}"] if math.isfinite(error) else ["unknown", ""]
+            lines.append([*name, *shown, f"[{_digits(low, error)}, {_digits(high, error)}]"])
+        return [head, *lines]
+
+    def __repr__(self) -> str:
+        return text_table(self.title, self.cells(), (*self.notes, FREE))
+
+    def _repr_html_(self) -> str:
+        return html_table(self.title, self.cells(), (*self.notes, FREE))
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with the columns estimate, standard_error, low and high."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ParameterError("pandas", "be installed for a frame", "none", "pip install 'ndis[data]'") from error
+        names, rows = list(self.index), self.rows()
+        if self.symmetric:
+            turned = [(name[::-1], row) for name, row in zip(names, rows, strict=True) if name != name[::-1]]
+            names, rows = names + [name for name, _ in turned], rows + [row for _, row in turned]
+        index = pd.MultiIndex.from_tuples(names, names=self.levels) if len(self.levels) > 1 else None
+        single = pd.Index([name[0] for name in names], name=self.levels[0]) if index is None else index
+        return pd.DataFrame(rows, index=single, columns=list(_COLUMNS))
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the table as CSV, and write it to `path` if one is given."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*self.levels, *_COLUMNS])
+        writer.writerows([*name, *row] for name, row in zip(self.index, self.rows(), strict=True))
+        if path is not None:
+            write_file(path, text.getvalue().encode(), name="path")
+        return text.getvalue()
+
+    def to_latex(self) -> str:
+        """Return the table as a LaTeX tabular."""
+        lines = [" & ".join(map(_latex, row)) + r" \\" for row in self.cells()]
+        columns = "l" * len(self.levels) + "r" * 3
+        return "\n".join([rf"\begin{{tabular}}{{{columns}}}", lines[0], r"\hline", *lines[1:], r"\end{tabular}"])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the estimates with their intervals, and return the matplotlib axes."""
+        if ax is None:
+            try:
+                from matplotlib.figure import Figure
+            except ImportError as error:
+                raise ParameterError("matplotlib", "be installed to draw", "none", "pip install 'ndis[plot]'") from error
+            ax = Figure(figsize=(6.4, 1.2 + 0.28 * len(self.index)), layout="constrained").subplots()
+        places = np.arange(len(self.index))[::-1]
+        ax.hlines(places, self.low, self.high, color="#0072B2", linewidth=2.0)
+        ax.plot(self.estimate, places, "o", color="#D55E00", markersize=4.0)
+        ax.set_yticks(places, [" · ".join(name) for name in self.index])
+        ax.set_title(self.title)
+        return ax
+
+
+def _digits(value: float, error: float) -> str:
+    """Write a number with two digits beyond its error's first.
+
+    >>> _digits(1234.5678, 2.3), _digits(0.123456, 0.01), _digits(5.0, math.inf), _digits(123456.0, 700.0)
+    ('1234.57', '0.1235', '5', '123456')
+    """
+    if not (math.isfinite(error) and error > 0 and math.isfinite(value)):
+        return f"{value:.6g}"
+    places = max(2 - math.floor(math.log10(error)), 0)
+    text = f"{value:.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _latex(text: str) -> str:
+    for letter in "\\&%$#_{}":
+        text = text.replace(letter, "\\" + letter if letter != "\\" else "/")
+    return text
