@@ -20,7 +20,7 @@ from ndis._validate import Adjacency, Floats, as_adjacency
 from ndis._version import __version__
 from ndis.data.opening import open_for
 from ndis.data.schema import Boolean, Schema
-from ndis.describing.release import CLIPPING, COUNT_WEIGHT, Plan, Releases, clipped, whole_table
+from ndis.describing.release import CLIPPING, COUNT_WEIGHT, Plan, Releases, clipped, tail
 from ndis.describing.statistics import NoisyMoments, mean_gradient, product_gradient, quantile_of, ratio
 from ndis.describing.tables import FREE, StatisticTable
 from ndis.errors import ParameterError
@@ -295,8 +295,8 @@ class Description:
         y, index = places[target][0][1], [i for _, _, i in terms]
         labels = [*((label,) for _, label, _ in terms), ("(intercept)",)]
         if not moments.clear(index):
-            gone = np.full(len(labels), np.nan)
-            return self._normal(target, ("name",), labels, gone, gone + np.inf, level, notes=(_HIDDEN,))
+            gone = np.array([[math.nan], [math.inf]]) * np.ones(len(labels))
+            return self._normal(target, ("name",), labels, *gone, level, notes=(_HIDDEN,))
         V, width = moments.covariance, len(index) + 1
         inverse = np.linalg.inv(V[np.ix_(index, index)])
         beta = inverse @ V[index, y]
@@ -423,7 +423,7 @@ class Description:
 
     @cached_property
     def _totals(self) -> tuple[Floats, float]:
-        return whole_table(self.plan, self.values, self.receipt.parameters["noise"])
+        return self.values["sums 0"][0], self.receipt.parameters["noise"]["sums 0"]
 
     def _cells(self, by: tuple[str, ...]) -> tuple[Floats, float]:
         if by not in self.plan.groupings:
@@ -446,8 +446,12 @@ class Description:
         estimate, deviation, low, high = ratio(
             total, count, noise=noise, count_noise=error, variance=variance, z=quantile_of(level), ends=(-1.0, 1.0)
         )
-        c, h = column.centre, column.half_width
-        return estimate * h + c, deviation * h, low * h + c, high * h + c
+        middle, half = (0.0, 1.0) if sums is self._totals[0] else self.values["window"][:, place].tolist()
+        c, h = column.centre + column.half_width * middle, column.half_width * half
+        hidden = not math.isfinite(float(deviation))  # then it may lie anywhere in its range
+        ends = (column.centre - column.half_width, column.centre + column.half_width)
+        low, high = (np.asarray(end) if hidden else np.asarray(x * h + c) for x, end in zip((low, high), ends))
+        return estimate * h + c, deviation * h, low, high
 
     def _matrix(self) -> tuple[Floats, float]:
         if not self.plan.matrix:
@@ -464,17 +468,22 @@ class Description:
             excess = np.where(variances > 0, self.values["matrix"][2] ** 2 / variances - 6.0, 0.0) / 3.0  # of 0 and 1
         lost = 0.0
         if D:
+            norms = (self.values["norm edges"], self.values["norms"], noise["norms"])
+            squares, rows = tail(*norms)
+            long = float((np.minimum(squares, bound**2) ** 2 * (squares > 4.0 * D)) @ rows) / (2.0 * plain.records)
             size = bound**4 / (plain.records * np.maximum(variances[:D], 1e-3) ** 2)
-            weight = _PRIOR**2 / (_PRIOR**2 + (size * noise["fourth"]) ** 2)
-            excess[:D] = np.maximum(weight * (size * self.values["fourth"] - 3.0) / 3.0, -2.0 / 3.0)
-            lost = CLIPPING * clipped(self.values["norm edges"], self.values["norms"], noise["norms"], bound)
+            prior = _PRIOR**2 + long**2
+            weight = prior / (prior + (size * noise["fourth"]) ** 2)
+            excess[:D] = (weight * (size * self.values["fourth"] - 3.0) + (1.0 - weight) * long) / 3.0
+            lost = CLIPPING * clipped(*norms, bound)
         return NoisyMoments(
             plain.records, plain.mean, plain.covariance, plain.noise, constant, np.maximum(excess, -2.0 / 3.0), lost
         )
 
     def _complete(self) -> tuple[str, ...]:
-        left = self._totals[0][0] - self._moments().records
-        noise = 2.0 * self._totals[1] / float(COUNT_WEIGHT)
+        moments = self._moments()
+        left = self._totals[0][0] - moments.records
+        noise = 3.0 * math.hypot(self._totals[1] / float(COUNT_WEIGHT), moments.noise / moments.constant**2)
         return (f"records without a missing cell: about {left:,.0f} are left out",) if left > noise else ()
 
     def _units(self) -> tuple[Floats, Floats]:

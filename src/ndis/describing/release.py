@@ -3,9 +3,10 @@
 All of it is one composition of Gaussian releases with shares fixed in advance (thm:rounds). The data are read up to
 three times, record by record:
 
-1. per cell of every grouping: ¾·records, missing cells, Σz and ½Σz² of every number z in [−1, 1], the encoded one;
+1. ¾·records, missing cells, Σz and ½Σz² of every number z in [−1, 1], the encoded one;
 2. a histogram of every number, and one of the norms of the rows after centring and scaling by what step 1 released;
-3. the Gram matrix of these rows, clipped to a norm that step 2 chose, and Σ(z/R)⁴ of every number.
+3. the sums of step 1 per cell of every grouping, with every number clipped to a window that steps 1 and 2 chose; and the
+   Gram matrix of the centred rows, clipped to a norm that step 2 chose, with Σ(z/R)⁴ of every number.
 
 The squared sensitivities are those of thm:describe, with D numbers. If a record comes or goes: 9/16 + 5D/4 per
 grouping, D and 1 for the histograms, 1 for the fourth powers, l⁴ for the Gram matrix. If a record is replaced:
@@ -23,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
 
 from ndis._exact import ExactArray
 from ndis._validate import Adjacency, Floats, as_adjacency
@@ -36,22 +38,25 @@ from ndis.gram.accumulator import IntegerSum
 from ndis.mechanisms.receipt import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["CLIPPING", "COUNT_WEIGHT", "Plan", "Releases", "all_columns", "clipped", "squared_reach", "whole_table"]
+__all__ = ["CLIPPING", "COUNT_WEIGHT", "Plan", "Releases", "all_columns", "clipped", "squared_reach", "tail"]
 
 COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # of a record and of a square beside a sum
 SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
-_NORMS, _FOURTH = 0.12, 0.08  # parts of the matrix's share, for its histogram of norms and for the fourth powers
+GROUPED = {**SHARES, "means": 0.08, "groups": 0.92}  # without the matrix
+_NORMS, _FOURTH = 0.25, 0.08  # parts of the matrix's share, for its histogram of norms and for the fourth powers
 _BITS = 15  # a number lies on the grid 2⁻¹⁵ of half its range
 _POWER_BITS = 20  # a fourth power lies on the grid 2⁻²⁰
 _BELOW = 1.0 - 2.0**-30  # more than the roundings of a row's norm and powers can add, for up to 2¹² columns
 _ROWS = 1 << 20  # rows of one block: sums of integers up to 2³⁰ are then exact in float64
-CLIPPING = 0.3  # of all that clipping took from the squared norms, the part that one statistic may miss
+CLIPPING = 0.5  # of all that clipping took from the squared norms, the part that one statistic may miss
 _CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
 _BINS = 40  # of a number's histogram: half of them equal, half of them near its centre
 _LEAST_SPREAD = 2.0**-10  # of half a range: a column is not stretched further
 _CELLS = 1000  # a grouping by default has at most this many cells
 _IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
+_WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
 Codes = list[NDArray[np.intp]]
+Job = tuple[Callable[[], list[Any]], Callable[[list[Any], Floats, Codes], None]]  # makes sums, and adds records to them
 
 
 @dataclass(frozen=True)
@@ -92,15 +97,15 @@ class Plan:
         if any(math.prod(listed[name] for name in one) > 1 << 20 for one in asked):
             raise ParameterError("groups", "have at most 2^20 cells each", repr(groups))
         numbers = any(not isinstance(column, Category) for column in columns.values())
-        whole = [()] if matrix or not asked else []
-        held = {"means": bool(whole), "groups": bool(asked), "quantiles": quantiles and numbers, "matrix": matrix}
-        weights = {**SHARES, **(shares or {})}
+        held = {"means": True, "groups": bool(asked), "quantiles": quantiles and numbers, "matrix": matrix}
+        default = SHARES if matrix or not asked else GROUPED
+        weights = {**default, **(shares or {})}
         wrong = [name for name in weights if name not in SHARES]
         if wrong or not all(isinstance(weights[n], int | float) and 0 < weights[n] < math.inf for n in SHARES):
             raise ParameterError("shares", f"give positive numbers to {', '.join(SHARES)}", repr(shares))
         total = math.fsum(weights[name] for name, there in held.items() if there)
         divided = {name: weights[name] / total for name, there in held.items() if there}
-        return cls(schema, (*whole, *asked), held["quantiles"], matrix, divided)
+        return cls(schema, ((), *asked), held["quantiles"], matrix, divided)
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -126,9 +131,8 @@ class Plan:
     def budget(self, epsilon: float, delta: float, adjacency: Adjacency) -> tuple[GaussianRounds, list[str]]:
         """Return the certified composition, and the names of its counts in order."""
         grouped = [f"sums {i}" for i in range(len(self.groupings))]
-        groups = sum(map(bool, self.groupings))
         parts = {
-            name: self.shares["groups"] / groups if grouping else self.shares["means"]
+            name: self.shares["groups"] / (len(grouped) - 1) if grouping else self.shares["means"]
             for name, grouping in zip(grouped, self.groupings, strict=True)
         }
         parts |= {"quantiles": self.shares["quantiles"]} if self.quantiles else {}
@@ -182,9 +186,11 @@ class Releases:
     def receipt(self, **public: Any) -> Receipt:
         """Make all passes, and write the receipt."""
         plan, budget = self._plan, self._budget
-        self._release_sums()
+        self._first_pass()
         if plan.quantiles or plan.matrix:
-            self._release_rows()
+            self._second_pass()
+        if plan.matrix or len(plan.groupings) > 1:
+            self._last_pass()
         options = {"quantiles": plan.quantiles, "matrix": plan.matrix, "shares": dict(plan.shares)}
         parameters = {
             **{name: value for name, value in budget.to_dict().items() if name not in _GUARANTEE},
@@ -196,122 +202,170 @@ class Releases:
 
     # ------------------------------------------------------------------ the passes
 
-    def _release_sums(self) -> None:
-        plan, width = self._plan, 1 + 3 * len(self._plan.numbers)
-        cells = [len(plan.labels(one)) for one in plan.groupings]
-        dims = [[len(plan.listed[name].values) + 2 for name in one] for one in plan.groupings]
+    def _first_pass(self) -> None:
+        """Release the sums of the whole table, and choose centre and spread of every number from them."""
+        D = len(self._plan.numbers)
+        (sums,) = self._passed(self._sums_of([0], np.zeros(D), np.ones(D)))
+        self._release_sums([0], sums)
+        totals, noise = self.values["sums 0"][0], self.noise["sums 0"]
+        records = np.maximum(totals[0] - totals[1 : 1 + D], 2.0 * noise / float(COUNT_WEIGHT))
+        centre = np.clip(totals[1 + D : 1 + 2 * D] / records, -1.0, 1.0)
+        error = noise / records * np.sqrt(float(SQUARE_WEIGHT) ** -2 + 4.0 * centre**2)
+        variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + error
+        self.values |= {"centre": centre, "spread": np.clip(np.sqrt(variance), _LEAST_SPREAD, 1.0)}
+        self.values["edges"] = np.array([_edges(*each) for each in zip(centre, self.values["spread"], strict=True)])
+        farthest = float(np.linalg.norm((1.0 + np.abs(centre)) / self.values["spread"]))
+        self.values["norm edges"] = _norm_edges(D, farthest)
+
+    def _second_pass(self) -> None:
+        """Release histograms of the numbers, and of the norms of centred and scaled rows."""
+        edges, norms = self.values["edges"], self.values["norm edges"]
+
+        def count(sums: list[Any], z: Floats, codes: Codes) -> None:
+            here = [np.bincount(_bins(inner, one), minlength=_BINS + 1) for inner, one in zip(edges, z.T, strict=True)]
+            sums[0].add(np.stack(here)[:, :_BINS], len(z))
+
+        def measure(sums: list[Any], z: Floats, codes: Codes) -> None:
+            length = row_norms(self._scaled(z, codes))
+            place = np.searchsorted(norms, length[~np.isnan(length)])
+            sums[0].add(np.bincount(place, minlength=len(norms) + 1), len(z))
+
+        jobs: dict[str, Job] = {
+            "quantiles": (lambda: [IntegerSum((len(edges), _BINS), 1)], count),
+            "norms": (lambda: [IntegerSum(len(norms) + 1, 1)], measure),
+        }
+        held = [name for name in jobs if name in self._parts]
+        for name, (total,) in zip(held, self._passed(*(jobs[name] for name in held)), strict=True):
+            self._release(name, ExactArray(total.integers().astype(object)))
+
+    def _last_pass(self) -> None:
+        """Release the sums of the groupings, each number in a window, and the Gram matrix with fourth powers."""
+        grouped = list(range(1, len(self._plan.groupings)))
+        middle, half = self._window()
+        self.values["window"] = np.stack([middle, half])
+        jobs = [self._sums_of(grouped, middle, half)]
+        if self._plan.matrix:
+            layout, weight = self._layout()
+            jobs.append((lambda: [GramAccumulator(layout), IntegerSum(layout.features, _POWER_BITS)], self._rows(layout, weight)))
+        sums, *matrix = self._passed(*jobs)
+        self._release_sums(grouped, sums)
+        for gram, fourth in matrix:
+            sample = self._budget.release_gram(gram.finish(), random_state=self._bits)
+            self._note("gram", sample, self._budget.gram_noise(layout.joint_norm_bound_squared))
+            if "fourth" in self._parts:
+                self._release("fourth", ExactArray(fourth.integers().astype(object), 2**_POWER_BITS))
+            self.values["matrix"] = np.array([layout.row_norm_bound, float(layout.intercept or 0.0), weight])
+
+    # ------------------------------------------------------------------ what is summed
+
+    def _sums_of(self, which: Sequence[int], middle: Floats, half: Floats) -> Job:
+        """Sum records, missing cells, numbers and squares per cell of these groupings, with numbers in a window."""
+        plan, D = self._plan, len(self._plan.numbers)
+        groupings = [plan.groupings[i] for i in which]
+        sizes = [[len(plan.listed[name].values) + 2 for name in one] for one in groupings]
         order = list(plan.listed)
 
         def add(sums: list[Any], z: Floats, codes: Codes) -> None:
             missing = np.isnan(z)
-            q = np.rint(np.where(missing, 0.0, z) * 2.0**_BITS)
+            inside = np.minimum(np.maximum((np.where(missing, middle, z) - middle) / half, -1.0), 1.0)
+            q = np.where(missing, 0.0, np.rint(inside * 2.0**_BITS))
             terms = np.concatenate([np.ones((len(z), 1)), missing, q, q * q], axis=1)
-            for total, grouping, dim, count in zip(sums, plan.groupings, dims, cells, strict=True):
+            for total, grouping, dim in zip(sums, groupings, sizes, strict=True):
                 place = np.zeros(len(z), dtype=np.intp)
                 for name, size in zip(grouping, dim, strict=True):
                     place = place * size + codes[order.index(name)]
-                each = [np.bincount(place, column, count) for column in terms.T]  # integers, exact
+                each = [np.bincount(place, column, math.prod(dim)) for column in terms.T]  # integers, exact
                 total.add(np.stack(each, axis=1).astype(np.int64), len(z))
 
-        sums = self._passed(lambda: [IntegerSum((count, width), 2 * _BITS) for count in cells], add)
-        numbers = len(plan.numbers)
-        scale = [int(COUNT_WEIGHT * 2 ** (2 * _BITS + 1))] + [2 ** (2 * _BITS + 1)] * numbers
-        scale += [2 ** (_BITS + 1)] * numbers + [1] * numbers
-        for i, (total, count) in enumerate(zip(sums, cells, strict=True)):
+        return lambda: [IntegerSum((math.prod(dim), 1 + 3 * D), 2 * _BITS) for dim in sizes], add
+
+    def _release_sums(self, which: Sequence[int], sums: Sequence[Any]) -> None:
+        D, unit = len(self._plan.numbers), 2 ** (2 * _BITS + 1)
+        scale = [int(COUNT_WEIGHT * unit)] + [unit] * D + [2 ** (_BITS + 1)] * D + [1] * D
+        weights = np.array([float(COUNT_WEIGHT)] + [1.0] * 2 * D + [float(SQUARE_WEIGHT)] * D)
+        for i, total in zip(which, sums, strict=True):
             exact = total.integers().astype(object) * np.array(scale, dtype=object)
-            self._release(f"sums {i}", ExactArray(exact, 2 ** (2 * _BITS + 1)), cells=count)
-            weights = np.array([float(COUNT_WEIGHT)] + [1.0] * 2 * numbers + [float(SQUARE_WEIGHT)] * numbers)
+            self._release(f"sums {i}", ExactArray(exact, unit), cells=len(exact))
             self.values[f"sums {i}"] = self.values[f"sums {i}"] / weights
 
-    def _release_rows(self) -> None:
-        plan, D = self._plan, len(self._plan.numbers)
-        centre, spread = self._centres()
-        farthest = float(np.linalg.norm((1.0 + np.abs(centre)) / spread)) if D else 0.0
-        norms = _norm_edges(D, farthest)
-        edges = [_edges(c, s) for c, s in zip(centre.tolist(), spread.tolist(), strict=True)]
-        made = {"quantiles": (D, _BINS), "norms": (len(norms) + 1,)}
-        made = {name: shape for name, shape in made.items() if name in self._parts}
+    def _window(self) -> tuple[Floats, Floats]:
+        """Return middle and half width of the interval to which a number of a group is clipped.
 
-        def count(sums: list[Any], z: Floats, codes: Codes) -> None:
-            for name, total in zip(made, sums, strict=True):
-                if name == "quantiles":
-                    here = [np.bincount(_bins(inner, column), minlength=_BINS + 1) for inner, column in zip(edges, z.T)]
-                    total.add(np.stack(here)[:, :_BINS], len(z))
-                else:
-                    rows = self._complete((z - centre) / spread, codes)
-                    length = row_norms(rows)
-                    total.add(np.bincount(np.searchsorted(norms, length[~np.isnan(length)]), minlength=len(norms) + 1), len(z))
+        It holds six spreads on either side, and all bins of the histogram that surely hold records. Without a
+        histogram it grows with the number of records. A window that saves little is the whole range.
+        """
+        centre, spread = self.values["centre"], self.values["spread"]
+        records = max(float(self.values["sums 0"][0, 0]), 1.0)
+        wide = _WINDOW if "quantiles" in self.values else max(_WINDOW, math.sqrt(records) / 12.0)
+        low, high = centre - wide * spread, centre + wide * spread
+        for i, counts in enumerate(self.values.get("quantiles", ())):
+            held = np.flatnonzero(counts > _CLEAR * self.noise["quantiles"])
+            ends = np.concatenate([[-1.0], self.values["edges"][i], [1.0]])
+            if len(held):
+                low[i], high[i] = min(low[i], ends[held[0]]), max(high[i], ends[held[-1] + 1])
+        low, high = np.maximum(low, -1.0), np.minimum(high, 1.0)
+        whole = high - low > 1.8
+        return np.where(whole, 0.0, (low + high) / 2), np.where(whole, 1.0, (high - low) / 2)
 
-        sums = self._passed(lambda: [IntegerSum(shape, 1) for shape in made.values()], count) if made else []
-        for name, total in zip(made, sums, strict=True):
-            self._release(name, ExactArray(total.integers().astype(object)))
-        self.values |= {"edges": np.array(edges)} if plan.quantiles else {}
-        if plan.matrix:
-            self._release_matrix(centre, spread, norms)
-
-    def _release_matrix(self, centre: Floats, spread: Floats, norms: Floats) -> None:
-        plan, D = self._plan, len(centre)
-        widths = [len(one.values) for one in plan.in_matrix.values()]
-        places = [list(plan.listed).index(name) for name in plan.in_matrix]
+    def _layout(self) -> tuple[RowLayout, float]:
+        """Return the bounds of a row of the Gram matrix, and the weight of a category beside the numbers."""
+        D, widths = len(self._plan.numbers), [len(one.values) for one in self._plan.in_matrix.values()]
         box = math.sqrt(max(len(widths), 1))
+        if not D:
+            return RowLayout(features=sum(widths), row_norm_bound=box, intercept=1.0), 1.0
         unit = self._budget.gram_noise(Fraction(1))
-        bound = _norm_bound(norms, self.values["norms"], self.noise["norms"], unit, box**2) if D else box
-        hot = bool(D and widths)
-        weight = min(max(bound / (math.sqrt(2.0) * box), 1.0), 2.0) if hot else 1.0  # of a category beside the numbers
-        layout = RowLayout(
-            features=D or sum(widths), row_norm_bound=bound, targets=sum(widths) if hot else 0,
-            target_bound=weight * box if hot else None, intercept=max(bound / 3, 1.0),
-        )  # fmt: skip
+        bound = _norm_bound(self.values["norm edges"], self.values["norms"], self.noise["norms"], unit, len(widths))
+        weight = min(max(bound / (math.sqrt(2.0) * box), 1.0), 2.0)
+        hot: dict[str, Any] = {"targets": sum(widths), "target_bound": weight * box} if widths else {}
+        return RowLayout(features=D, row_norm_bound=bound, intercept=max(bound / 3, 1.0), **hot), weight
+
+    def _rows(self, layout: RowLayout, weight: float) -> Callable[[list[Any], Floats, Codes], None]:
+        plan = self._plan
+        blocks = [(list(plan.listed).index(name), len(one.values)) for name, one in plan.in_matrix.items()]
 
         def add(sums: list[Any], z: Floats, codes: Codes) -> None:
-            rows = self._complete((z - centre) / spread, codes)
-            blocks = [weight * np.eye(width + 2)[codes[place]][:, :width] for place, width in zip(places, widths, strict=True)]
-            whole = np.concatenate([np.empty((len(z), 0)), *blocks], axis=1)
-            if D:
-                sums[0].update(rows, whole if hot else None, threads=1)
-                sums[1].add(_fourth_powers(rows / bound).sum(axis=0).astype(np.int64), len(z))
-            else:
-                sums[0].update(self._complete(whole, codes), threads=1)
+            hot = [weight * np.eye(width + 2)[codes[place]][:, :width] for place, width in blocks]
+            whole = np.concatenate([np.empty((len(z), 0)), *hot], axis=1)
+            numbers = self._scaled(z, codes)
+            first, *second = [part for part in (numbers, whole) if part.shape[1]]
+            if not z.shape[1]:
+                first = np.where(np.isnan(numbers).any(axis=1)[:, None], np.nan, first)
+            sums[0].update(first, *second, threads=1)
+            sums[1].add(_fourth_powers(first / layout.row_norm_bound).sum(axis=0).astype(np.int64), len(z))
 
-        def make() -> list[Any]:
-            return [GramAccumulator(layout), *([IntegerSum(D, _POWER_BITS)] if D else [])]
-
-        gram, *fourth = self._passed(make, add)
-        sample = self._budget.release_gram(gram.finish(), random_state=self._bits)
-        self._note("gram", sample, self._budget.gram_noise(layout.joint_norm_bound_squared))
-        for total in fourth:
-            self._release("fourth", ExactArray(total.integers().astype(object), 2**_POWER_BITS))
-        self.values |= {"centre": centre, "spread": spread, "norm edges": norms}
-        self.values["matrix"] = np.array([bound, float(layout.intercept or 0.0), weight])
+        return add
 
     # ------------------------------------------------------------------ inside
 
-    def _passed(self, make: Callable[[], list[Any]], add: Callable[[list[Any], Floats, Codes], None]) -> list[Any]:
-        """Feed the values of all records to sums, where the records live, and merge the sums."""
+    def _passed(self, *jobs: Job) -> list[list[Any]]:
+        """Feed the values of all records to the sums of these jobs, where the records live, and merge the sums."""
         wanted, columns = self._wanted, list(all_columns(self._plan.schema).values())
 
-        def each(opened: Table) -> list[Any]:
-            sums = make()
+        def each(opened: Table) -> list[list[Any]]:
+            sums = [make() for make, _ in jobs]
             for cells in opened.cells(wanted):
                 for start in range(0, len(cells[0]), _ROWS):
-                    add(sums, *_values(columns, [one[start : start + _ROWS] for one in cells]))
+                    values = _values(columns, [one[start : start + _ROWS] for one in cells])
+                    for total, (_, add) in zip(sums, jobs, strict=True):
+                        add(total, *values)
             return sums
 
-        def join(several: list[list[Any]]) -> list[Any]:
-            whole = make()
+        def join(several: list[list[list[Any]]]) -> list[list[Any]]:
+            whole = [make() for make, _ in jobs]
             for sums in several:
-                for total, one in zip(whole, sums, strict=True):
+                for total, one in zip(itertools.chain(*whole), itertools.chain(*sums), strict=True):
                     total.merge(one)
             return whole
 
         return list(self._table.reduced(each, join))
 
-    def _complete(self, rows: Floats, codes: Codes) -> Floats:
-        """Return the rows with NaN in those that miss a category, so that they count as zero rows."""
+    def _scaled(self, z: Floats, codes: Codes) -> Floats:
+        """Return centred and scaled rows; NaN in a row that misses a category, so that it counts as a zero row."""
+        rows = (z - self.values["centre"]) / self.values["spread"] if z.shape[1] else np.zeros((len(z), 1))
         places = list(self._plan.listed)
         for name, column in self._plan.in_matrix.items():
             rows[codes[places.index(name)] == len(column.values) + 1] = np.nan
-        return rows
+        return rows if z.shape[1] else rows[:, :1]
 
     def _release(self, name: str, sums: ExactArray, *, cells: int = 2) -> None:
         part, index = name.partition(" ")[0], self._parts.index(name)
@@ -324,25 +378,8 @@ class Releases:
         self.noise[name] = noise
         self.private = self.private and sample.private
 
-    def _centres(self) -> tuple[Floats, Floats]:
-        """Return centre and spread of every number, from the released sums; a spread is rather too wide."""
-        totals, noise = whole_table(self._plan, self.values, self.noise)
-        D = len(self._plan.numbers)
-        records = np.maximum(totals[0] - totals[1 : 1 + D], 2.0 * noise / float(COUNT_WEIGHT))
-        centre = np.clip(totals[1 + D : 1 + 2 * D] / records, -1.0, 1.0)
-        error = noise / records * np.sqrt(float(SQUARE_WEIGHT) ** -2 + 4.0 * centre**2)
-        variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + error
-        return centre, np.clip(np.sqrt(variance), _LEAST_SPREAD, 1.0)
-
 
 _GUARANTEE = ("epsilon", "delta", "adjacency")
-
-
-def whole_table(plan: Plan, values: Mapping[str, Floats], noise: Mapping[str, float]) -> tuple[Floats, float]:
-    """Return the sums of the whole table with their noise: released, or added up from the least grouping."""
-    i = min(range(len(plan.groupings)), key=lambda i: len(values[f"sums {i}"]))
-    cells = values[f"sums {i}"]
-    return cells.sum(axis=0), noise[f"sums {i}"] * math.sqrt(len(cells))
 
 
 def _values(columns: Sequence[Any], cells: Sequence[Cells]) -> tuple[Floats, Codes]:
@@ -402,15 +439,26 @@ def _norm_bound(edges: Floats, counts: Floats, noise: float, unit: float, other:
 def clipped(edges: Floats, counts: Floats, noise: float, bound: float) -> float:
     """Estimate Σ (‖z‖² − bound²)⁺ over all rows from the noisy histogram of norms.
 
-    A bin counts if it is clear of its noise. Beyond the last clear bin the counts are taken to fall at a constant rate.
-
     >>> clipped(np.array([1.0, 2.0]), np.array([0.0, 10.0, 0.0]), 0.1, 1.0)
-    12.5
+    22.5
     """
-    middles = np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75
-    positive = np.maximum(counts, 0.0)
-    last = int(np.flatnonzero(counts > _CLEAR * noise)[-1:].sum())
-    rate = min(max(positive[last] / max(positive[last - 1], 1.0), 0.05), 0.4) if last else 0.05
+    squares, rows = tail(edges, counts, noise)
+    return float(np.maximum(squares - bound**2, 0.0) @ rows)
+
+
+def tail(edges: Floats, counts: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Return the squared norm of every bin, and how many rows it holds, with the noise smoothed.
+
+    Counts beyond the largest one are taken to fall, and beyond the last one that is clear of its noise at a constant
+    rate, which their sum gives.
+    """
+    mode = int(np.argmax(counts))
+    falling = isotonic_regression(counts[mode:], increasing=False)
+    positive = np.maximum(np.concatenate([counts[:mode], falling]), 0.0)
+    last = int(np.flatnonzero(positive > _CLEAR * noise)[-1:].sum())
     after = np.arange(len(counts)) - last
-    guess = np.minimum(positive[last] * rate ** np.maximum(after, 0), positive + noise)
-    return float(np.maximum(middles - bound**2, 0.0) @ np.where(after > 0, guess, positive))
+    beyond = counts[last + 1 :].sum() + noise * math.sqrt(len(counts) - last - 1)
+    relative = max(float(beyond), 0.0) / max(float(positive[last]), 1.0)
+    rate = min(max(relative / (1.0 + relative), 0.05), 0.5)
+    rows = np.where(after > 0, positive[last] * rate ** np.maximum(after, 0), positive)
+    return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, rows
