@@ -11,7 +11,7 @@ changes it by ⟨A, E⟩. Then its variance is the sum of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from ndis._validate import Floats, as_one_probability, as_scalar
 
-__all__ = ["NoisyMoments", "mean_gradient", "product_gradient", "quantile_of", "ratio"]
+__all__ = ["NoisyMoments", "paired", "quantile_of", "ratio"]
 
 
 def quantile_of(level: float) -> float:
@@ -47,7 +47,8 @@ def ratio(
         inner = noise**2 + records * variance
         error = np.where(clear, np.sqrt(inner + (estimate * count_noise) ** 2) / records, np.inf)
         root = np.sqrt(np.maximum((total * count) ** 2 - leading * (total**2 - z**2 * inner), 0.0))
-        low, high = (np.where(clear, (total * count + side * root) / leading, end) for side, end in zip((-1, 1), ends))
+        low = np.where(clear, (total * count - root) / leading, ends[0])
+        high = np.where(clear, (total * count + root) / leading, ends[1])
     return estimate, error, np.clip(low, *ends), np.clip(high, *ends)
 
 
@@ -92,55 +93,75 @@ class NoisyMoments:
         covariance = gram[:-1, :-1] / count - np.outer(mean, mean)
         return cls(count, mean, covariance, noise, constant, np.zeros(len(mean)))
 
+    def with_tails(self, excess: Floats, clipped: float) -> NoisyMoments:
+        """Return the moments with the kurtosis of the columns, and a bound of what clipping took."""
+        return replace(self, excess=excess, clipped=clipped)
+
     def error(self, gradients: Any, index: Any, *, kurtosis: bool = True) -> Floats:
         """Return the covariance of the errors of statistics with these gradients, in the columns `index` and a one.
 
         >>> moments = NoisyMoments.of(np.array([[500.0, 200.0], [200.0, 100.0]]), noise=1.0, constant=1.0)
-        >>> moments.error([mean_gradient(moments, 0, 1)], [0]).round(4).tolist()  # 1/100 of sampling, and noise
+        >>> moments.error(paired(np.eye(2)[:1], np.eye(2)[1], 100.0), [0]).round(4).tolist()  # 1/100, and noise
         [[0.0105]]
         """
-        A = np.asarray(gradients, dtype=np.float64)
-        chosen, m = np.asarray(index, dtype=np.intp), len(index)
+        A, chosen, m = np.asarray(gradients, dtype=np.float64), np.asarray(index, dtype=np.intp), len(index)
         T = np.eye(m + 1)
         T[:-1, -1], T[-1, -1] = -self.mean[chosen] / self.constant, 1.0 / self.constant
-        B = (T.T @ A @ T).reshape(len(A), -1)
+        released = (T.T @ A @ T).reshape(len(A), -1)
         sigma = np.eye(m + 1)
         sigma[:m, :m] = self.covariance[np.ix_(chosen, chosen)]
-        inner = A.copy()
-        inner[:, -1, -1] = 0.0  # the constant is not drawn
-        AS = inner @ sigma
+        drawn = A.copy()
+        drawn[:, -1, -1] = 0.0  # the constant is not
         spread = np.sqrt(np.maximum(np.diagonal(sigma)[:m], 0.0))
-        weight = np.abs(inner[:, :m, :m]) @ spread * spread
-        with np.errstate(all="ignore"):
-            kappa = np.where(weight.sum(axis=1) > 0, weight @ self.excess[chosen] / weight.sum(axis=1), 0.0)
-        kappa = kappa if kurtosis else np.zeros(len(A))
+        weight = np.abs(drawn[:, :m, :m]) @ spread * spread * kurtosis + 1e-300
+        kappa = weight @ self.excess[chosen] / weight.sum(axis=1) * kurtosis
+        product = drawn @ sigma
         grown = np.sqrt(np.maximum(1.0 + kappa, 0.0))
-        traces = np.trace(AS, axis1=1, axis2=2)
-        sampling = 2.0 * np.einsum("aij,bji->ab", AS, AS) * np.outer(grown, grown)
-        sampling = sampling + np.diag(kappa * traces**2)
-        bias = self.clipped * np.array([np.linalg.norm(one[:m, :m], 2) if m else 0.0 for one in A])
+        sampling = 2.0 * np.einsum("aij,bji->ab", product, product) * np.outer(grown, grown)
+        sampling += np.diag(kappa * np.trace(product, axis1=1, axis2=2) ** 2)
         np.fill_diagonal(sampling, np.maximum(np.diagonal(sampling), 0.0))
-        return np.asarray(self.noise**2 * B @ B.T + self.records * sampling + np.diag(bias**2))
-
-    def standard_error(self, gradient: Any, index: Any, **how: Any) -> float:
-        """Return the standard error of one statistic."""
-        return float(np.sqrt(self.error([gradient], index, **how)[0, 0]))
+        bias = self.clipped * np.linalg.norm(A[:, :m, :m], 2, axis=(1, 2))
+        return np.asarray(self.noise**2 * released @ released.T + self.records * sampling + np.diag(bias**2))
 
     def covariance_error(self, i: int, j: int) -> float:
         """Return the standard error of a variance or a covariance."""
-        if i == j:
-            return self.standard_error(product_gradient(self, 0, 0, 1, self.covariance[i, i]), [i])
-        return self.standard_error(product_gradient(self, 0, 1, 2, self.covariance[i, j]), [i, j])
+        gradient = paired(np.eye(3)[:1], np.eye(3)[int(i != j)], self.records)
+        gradient[0, -1, -1] = -self.covariance[i, j] / self.records
+        return float(np.sqrt(self.error(gradient, [i, j])[0, 0]))
 
-    def correlation(self, i: int, j: int) -> tuple[float, float]:
-        """Return a correlation with its standard error; not a number if a variance is not positive."""
-        (a, c), (_, b) = self.covariance[np.ix_([i, j], [i, j])].tolist()
+    def correlation(self, i: int, j: int, z: float) -> tuple[float, float, float, float]:
+        """Return a correlation with standard error and Fisher's interval; unknown if a variance is not positive."""
+        a, c, b = (float(self.covariance[pair]) for pair in ((i, i), (i, j), (j, j)))
         if not (a > 0 and b > 0):
-            return np.nan, np.inf
+            return np.nan, np.inf, -1.0, 1.0
         r = c / float(np.sqrt(a * b))
-        gradient = product_gradient(self, 0, 1, 2) / np.sqrt(a * b)
-        gradient[0, 0], gradient[1, 1] = -r / (2 * a * self.records), -r / (2 * b * self.records)
-        return r, self.standard_error(gradient, [i, j])
+        gradient = paired(np.eye(3)[:1], np.eye(3)[1], self.records) / np.sqrt(a * b)
+        gradient[0, [0, 1], [0, 1]] = -r / (2.0 * self.records) / np.array([a, b])
+        error = float(np.sqrt(self.error(gradient, [i, j])[0, 0]))
+        ends = r + z * error * np.array([-1.0, 1.0])
+        if abs(r) < 1.0:
+            ends = np.tanh(np.arctanh(r) + z * error / (1.0 - r * r) * np.array([-1.0, 1.0]))
+        low, high = np.clip(ends, -1.0, 1.0).tolist()
+        return r, error, low, high
+
+    def components(self, index: Any) -> tuple[Floats, Floats, Floats, int]:
+        """Return variances and loadings of principal components, the standard errors of both, and repaired variances.
+
+        A variance below zero, which only noise makes, is set to zero. Loadings are rows, the largest entry positive.
+        """
+        chosen = np.asarray(index, dtype=np.intp)
+        values, vectors = np.linalg.eigh(self.covariance[np.ix_(chosen, chosen)])
+        values, vectors = values[::-1], vectors[:, ::-1].T
+        vectors = vectors * np.sign(vectors[np.arange(len(values)), np.argmax(np.abs(vectors), axis=1)])[:, None]
+        errors = []
+        for i, v in enumerate(vectors):
+            with np.errstate(divide="ignore"):
+                gaps = np.where(np.arange(len(values)) == i, 0.0, 1.0 / (values[i] - values))
+            rows = np.pad(np.vstack([v, (vectors.T * gaps) @ vectors]), ((0, 0), (0, 1)))
+            gradients = paired(rows, np.append(v, 0.0), self.records)
+            gradients[0, -1, -1] = -values[i] / self.records
+            errors.append(np.sqrt(np.diagonal(self.error(gradients, index))))
+        return np.maximum(values, 0.0), vectors, np.array(errors), int((values < 0).sum())
 
     def clear(self, index: Any) -> bool:
         """Return whether the noise leaves every direction of these columns visible."""
@@ -149,15 +170,10 @@ class NoisyMoments:
         return bool(least > self.noise * max(3.0, 1.2 * np.sqrt(2.0 * len(chosen))))
 
 
-def product_gradient(moments: NoisyMoments, i: int, j: int, width: int, value: float = 0.0) -> Floats:
-    """Return the gradient of a covariance of this value, among `width` columns and a one."""
-    gradient = np.zeros((width + 1, width + 1))
-    gradient[i, j] += 0.5 / moments.records
-    gradient[j, i] += 0.5 / moments.records
-    gradient[-1, -1] = -value / moments.records
-    return gradient
+def paired(rows: Floats, other: Floats, records: float) -> Floats:
+    """Return the gradients of averages of (row·x)(other·x), one per row.
 
-
-def mean_gradient(moments: NoisyMoments, i: int, width: int) -> Floats:
-    """Return the gradient of a mean, among `width` columns and a one."""
-    return product_gradient(moments, i, width, width)
+    >>> paired(np.array([[1.0, 0.0]]), np.array([0.0, 1.0]), 1.0).tolist()
+    [[[0.0, 0.5], [0.5, 0.0]]]
+    """
+    return (rows[:, :, None] * other + other[:, None] * rows[:, None, :]) / (2.0 * records)

@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from ndis._files import write_file
 from ndis._validate import Floats
+from ndis.describing.statistics import quantile_of
 from ndis.errors import ParameterError
 from ndis.pages.text import html_table, text_table
 
@@ -62,6 +62,25 @@ class StatisticTable:
     level: float = 0.95
     notes: tuple[str, ...] = ()
     symmetric: bool = False
+
+    @classmethod
+    def of(
+        cls, title: str, levels: tuple[str, ...], index: Any, rows: Any, level: float, notes: Any = (), **how: Any
+    ) -> StatisticTable:
+        """Make a table of rows of estimate, standard error and ends."""
+        columns = np.array([[float(x) for x in row] for row in rows]).reshape(-1, 4).T
+        return cls(title, levels, tuple(index), *columns, level, tuple(notes), **how)
+
+    @classmethod
+    def normal(
+        cls, title: str, levels: tuple[str, ...], index: Any, values: Floats, errors: Floats, level: float,
+        notes: Any = (), ends: tuple[float, float] = (-math.inf, math.inf), **how: Any,
+    ) -> StatisticTable:  # fmt: skip
+        """Make a table with symmetric intervals within two ends; an infinite error makes them the ends."""
+        half, known = quantile_of(level) * errors, np.isfinite(errors)
+        low = np.where(known, np.clip(values - half, *ends), ends[0])
+        high = np.where(known, np.clip(values + half, *ends), ends[1])
+        return cls.of(title, levels, index, np.stack([values, errors, low, high], axis=1), level, notes, **how)
 
     def rows(self) -> list[tuple[float, float, float, float]]:
         """Return estimate, standard error and ends of every row."""
@@ -115,10 +134,8 @@ class StatisticTable:
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimates with their intervals, and return the matplotlib axes."""
         if ax is None:
-            try:
-                from matplotlib.figure import Figure
-            except ImportError as error:
-                raise ParameterError("matplotlib", "be installed to draw", "none", "pip install 'ndis[plot]'") from error
+            from matplotlib.figure import Figure
+
             ax = Figure(figsize=(6.4, 1.2 + 0.28 * len(self.index)), layout="constrained").subplots()
         places = np.arange(len(self.index))[::-1]
         ax.hlines(places, self.low, self.high, color="#0072B2", linewidth=2.0)
