@@ -78,9 +78,9 @@ def describe(
     >>> d = ndis.describe(table, schema=schema, epsilon=1.0, delta=1e-6)
     >>> d.means().to_frame().columns.tolist()
     ['estimate', 'standard_error', 'low', 'high']
-    >>> d.groups("ward").to_frame().loc[("B", "cost"), "estimate"] > 1000
+    >>> bool(d.groups("ward").to_frame().loc[("B", "cost"), "estimate"] > 1000)
     True
-    >>> abs(d.regress("cost", on=["age", "ward"]).to_frame().loc["ward=B", "estimate"] - 200) < 80
+    >>> bool(abs(d.regress("cost", on=["age", "ward"]).to_frame().loc["ward=B", "estimate"] - 200) < 80)
     True
     """
     plan = Plan.of(schema, groups, quantiles, matrix, shares)
@@ -146,6 +146,8 @@ class Description:
         rows: list[Any] = []
         for label, sums in zip(self.plan.labels(by), self.values[f"sums {place}"], strict=True):
             named = not any(part in ("(other)", "(missing)") for part in label) or sums[0] > 2 * z * error
+            if not named and len(by) > 1:
+                continue  # a crossing has many cells of other or missing values
             numbers = [other for other in self.plan.numbers if other not in by and named]
             share = min(max(sums[0] / max(self._totals[0], 1.0), 0.0), 1.0)
             how: dict[str, Any] = {"noise": error, "count_noise": whole, "variance": share * (1.0 - share)}
@@ -290,7 +292,9 @@ class Description:
 
     # ------------------------------------------------------------------ quantiles
 
-    def quantiles(self, name: str, probabilities: Sequence[float] = (0.25, 0.5, 0.75), level: float = 0.95) -> Any:
+    def quantiles(
+        self, name: str, probabilities: Sequence[float] = (0.25, 0.5, 0.75), level: float = 0.95
+    ) -> StatisticTable:
         """Return a table of quantiles of a number, from its histogram. Intervals end at edges of bins."""
         if not (self.plan.quantiles and name in self.plan.numbers):
             raise ParameterError("name", "be a number of a release with quantiles=True", repr(name))
@@ -323,10 +327,14 @@ class Description:
 
     def tables(self) -> list[StatisticTable]:
         """Return the tables of the report."""
-        held = [name for name, one in self.plan.numbers.items() if self.plan.quantiles and not isinstance(one, Boolean)]
-        grouped = [self.groups(*by) for by in self.plan.groupings if by]
-        matrix = [self.correlation()] if self.plan.matrix and len(self.plan.numbers) > 1 else []
-        return [self.records(), self.means(), *grouped, *matrix, *(self.quantiles(name) for name in held)]
+        shown = [self.records(), self.means(), *(self.groups(*by) for by in self.plan.groupings if by)]
+        if self.plan.matrix and len(self.plan.numbers) > 1:
+            shown.append(self.correlation())
+        names = [name for name, one in self.plan.numbers.items() if self.plan.quantiles and not isinstance(one, Boolean)]
+        each = {name: self.quantiles(name) for name in names}
+        index = [(name, *quantile) for name, one in each.items() for quantile in one.index]
+        rows = [row for one in each.values() for row in one.rows()]
+        return [*shown, *([StatisticTable.of("Quantiles", ("name", "quantile"), index, rows, 0.95)] if rows else [])]
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A table in numbers") -> str:
         """Return a page with the main tables for readers, and write it to `path` if one is given."""

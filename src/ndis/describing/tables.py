@@ -95,6 +95,30 @@ class StatisticTable:
             lines.append([*name, *shown, f"[{_digits(low, error)}, {_digits(high, error)}]"])
         return [head, *lines]
 
+    def wide(self) -> tuple[list[str], list[tuple[str, list[tuple[str, float, float]]]]]:
+        """Return a table by the first and the last part of names, for a page.
+
+        A cell has a text, and the left end and the width of its interval in per cent of all intervals of its column.
+        """
+        names = [(name[0], name[-1]) if len(name) > 1 else (name[0], "estimate") for name in self.index]
+        cells = dict(zip(names, self.rows(), strict=True))
+        if self.symmetric:
+            cells |= {(b, a): row for (a, b), row in cells.items()}
+        lines: dict[str, list[tuple[str, float, float]]] = {row: [] for row, _ in cells}
+        columns = list(lines) if self.symmetric else list(dict.fromkeys(column for _, column in cells))
+        for column in columns:
+            known = [r[2:] for (_, c), r in cells.items() if c == column and math.isfinite(r[1])] or [(0.0, 1.0)]
+            start = min(low for low, _ in known)
+            width = max(high for _, high in known) - start or 1.0
+            for row, line in lines.items():
+                value, error, low, high = cells.get((row, column), (math.nan, math.inf, 0.0, 0.0))
+                shown = f"{_digits(value, 10 * error)} ± {_digits((high - low) / 2, 10 * error)}"
+                if abs(2 * value - low - high) > 0.2 * (high - low):
+                    shown = f"{_digits(low, 10 * error)} to {_digits(high, 10 * error)}"
+                place = (100 * (low - start) / width, 100 * (high - low) / width)
+                line.append((shown, *place) if math.isfinite(error) else ("", 0.0, 0.0))
+        return columns, list(lines.items())
+
     def __repr__(self) -> str:
         return text_table(self.title, self.cells(), (*self.notes, FREE))
 
