@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -16,9 +16,11 @@ from ndis._exact import down, up
 from ndis._groups import (
     Choice,
     Group,
+    StepGroup,
     as_noise_multiplier,
     as_rate,
     canonical,
+    noise_multiplier_of,
     noise_pairs,
     orders_of,
     profile_from_json,
@@ -36,6 +38,7 @@ from ndis._validate import (
     as_one_probability,
     as_probability,
     as_scalar,
+    as_size,
     broadcasts,
     exponential,
     shaped,
@@ -43,6 +46,7 @@ from ndis._validate import (
     warn_caller,
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
+from ndis.accountant.laws.mixture import GroupStep, MixtureStep
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
@@ -89,7 +93,7 @@ class PrivacyProfile:
     0.00...
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[Group | StepGroup, ...]
     adjacency: Adjacency
     failure_probability: float
 
@@ -101,7 +105,7 @@ class PrivacyProfile:
         failure_probability: float = 0.0,
         *,
         adjacency: Adjacency = "add-remove",
-        groups: Iterable[Group] | None = None,
+        groups: Iterable[Group | StepGroup] | None = None,
     ) -> None:
         if groups is None:
             groups = (Group(remove, add, sampling_rates),)  # type: ignore[arg-type]  # checked there
@@ -113,7 +117,11 @@ class PrivacyProfile:
         object.__setattr__(self, "groups", canonical(groups))
         object.__setattr__(self, "adjacency", as_adjacency(adjacency))
         object.__setattr__(self, "failure_probability", failure)
-        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups):
+        for step in (group.step for group in self.groups if isinstance(group, StepGroup)):
+            if step.adjacency != self.adjacency:
+                rule = f"be {step.adjacency!r} for a step of kind {step.kind!r}"
+                raise ParameterError("adjacency", rule, repr(self.adjacency))
+        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups if isinstance(group, Group)):
             raise ParameterError(
                 "adjacency",
                 "be 'add-remove' for Poisson samples",
@@ -134,7 +142,11 @@ class PrivacyProfile:
 
     @classmethod
     def from_groups(
-        cls, groups: Iterable[Group], *, adjacency: Adjacency = "add-remove", failure_probability: float = 0.0
+        cls,
+        groups: Iterable[Group | StepGroup],
+        *,
+        adjacency: Adjacency = "add-remove",
+        failure_probability: float = 0.0,
     ) -> PrivacyProfile:
         """Use `PrivacyProfile(groups=...)`; this name is deprecated and goes with the next version."""
         warn_caller("PrivacyProfile.from_groups is deprecated; use PrivacyProfile(groups=...)", DeprecationWarning)
@@ -152,18 +164,47 @@ class PrivacyProfile:
         """
         return PrivacyProfile(*noise_pairs(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
 
+    @classmethod
+    def from_mixture(
+        cls, *, noise_multiplier: float, sensitivities: Sequence[float], probabilities: Sequence[float]
+    ) -> PrivacyProfile:
+        """Return the guarantee of Gaussian noise on a sum that one record moves by a random amount, exactly.
+
+        The record moves it by at most cᵢ with probability pᵢ, in any directions (thm:mixtures). Neighbours are
+        "add-remove".
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise.
+        sensitivities, probabilities : sequence of float
+            cᵢ ≥ 0 and pᵢ > 0. Probabilities are taken relative to their sum, which must be 1 up to rounding.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_mixture(
+        ...     noise_multiplier=1.0, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.2, 0.6, 0.2]
+        ... )
+        >>> round(step.repeat(3).epsilon(1e-6), 6)
+        14.550958
+        """
+        step = MixtureStep(noise_multiplier, sensitivities, probabilities)  # type: ignore[arg-type]  # made tuples there
+        return PrivacyProfile(groups=[StepGroup(step)])
+
     # ------------------------------------------------------------------ its releases
 
     def _only(self) -> Group:
-        """Return the group of a profile that has one group with one release; others are refused."""
-        if self.composed:
+        """Return the group of a profile that has one pair per order; others are refused."""
+        first = self.groups[0]
+        if self.composed or isinstance(first, StepGroup):
             raise ParameterError(
                 "profile",
                 "be one release to have one pair per order",
                 f"{sum(g.count for g in self.groups)} releases, some of them sampled",
                 "read its groups",
             )
-        return self.groups[0]
+        return first
 
     @property
     def remove(self) -> GaussianPair:
@@ -195,8 +236,8 @@ class PrivacyProfile:
 
     @property
     def composed(self) -> bool:
-        """Say if there are several releases, some of them sampled. Then no single pair per order exists."""
-        return len(self.groups) > 1 or self.groups[0].count > 1
+        """Say if there are several releases, some of them sampled, or a step without a pair: no pair per order exists."""
+        return len(self.groups) > 1 or self.groups[0].count > 1 or isinstance(self.groups[0], StepGroup)
 
     # ------------------------------------------------------------------ the guarantee
 
@@ -377,9 +418,35 @@ class PrivacyProfile:
                 f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
                 "sample each release before you compose",
             )
-        (group,) = self.groups
+        group = self._only()
         groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
         return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
+
+    def group(self, size: int) -> PrivacyProfile:
+        """Return the guarantee for one user with up to `size` examples, all of them added or all removed, exactly.
+
+        Each example enters each batch on its own, and the number that enter is binomial (thm:mixtures). Every release
+        must be Gaussian noise on a Poisson sample, made by `from_noise_multiplier` and `subsampled`; other profiles are
+        refused. So is a failure probability, which says nothing about several examples.
+
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
+        >>> [round(step.repeat(100).group(k).epsilon(1e-6), 6) for k in (1, 2, 4)]
+        [0.954217, 1.970757, 3.993018]
+        """
+        k = as_size("size", size)
+        if k == 1:
+            return self
+        noises = [noise_multiplier_of(g) if isinstance(g, Group) and g.sampled else None for g in self.groups]
+        if None in noises or self.adjacency != "add-remove" or self.failure_probability:
+            rule = "consist of Gaussian noise on Poisson samples, from from_noise_multiplier and subsampled"
+            raise ParameterError("profile", rule, "other releases", "add or remove the examples one by one")
+        groups = [
+            StepGroup(GroupStep(noise, group.rates, k), group.count)
+            for noise, group in zip(noises, self.groups, strict=True)
+            if noise is not None and isinstance(group, Group)
+        ]
+        return PrivacyProfile(groups=groups)
 
     # ------------------------------------------------------------------ out and in
 
@@ -434,8 +501,8 @@ class PrivacyProfile:
     def _evaluators(self) -> dict[Order, Composition | OneRelease]:
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
         if self.composed:
-            return {one: Composition([group.step(one) for group in self.groups], one) for one in orders_of("worst")}
-        (group,) = self.groups
+            return {one: Composition(self.groups, one) for one in orders_of("worst")}
+        group = self._only()
         return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
 
     def __getstate__(self) -> dict[str, object]:

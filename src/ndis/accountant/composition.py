@@ -1,9 +1,9 @@
 """Evaluate δ(ε) of several releases in one order, of which some see a sample.
 
-A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose.
-`ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if the estimate is too
-large. Then `ndis.accountant.certify` encloses log δ to ten digits, in about a second, and the middle is taken. A
-certificate of the remove order comes from the add order if that loses few digits.
+A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose
+(thm:composition). `ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if
+the estimate is too large. Then `ndis.accountant.certify` encloses log δ to ten digits, in about a second, and the
+middle is taken. A certificate of the remove order comes from the add order if that loses few digits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ndis._validate import Floats, Order
 from ndis.accountant.certify import Certifier
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law, Release
-from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.mixture import Mixture, sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.enclosure import Enclosure
@@ -79,7 +79,7 @@ class Step:
                 f"the composition is not known: a sampling rate of {rate:.3g} is out of reach; rates from "
                 f"{_LEAST_RATE:g} on are accounted"
             )
-        return (MeanShift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
+        return (sampled_shift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
 
 
 class Composition:
@@ -94,8 +94,8 @@ class Composition:
     def __init__(self, releases: Sequence[Release], order: Order) -> None:
         self.order = order
         self.parts = [(release.law(order), release.count) for release in releases if release.count > 0]
-        shifts = [law for law, _ in self.parts if isinstance(law, MeanShift)]
-        if any(law.shift > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
+        shifts = [law for law, _ in self.parts if isinstance(law, Mixture)]
+        if any(law.up + law.down > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
             raise PrecisionError(_TOO_LITTLE_NOISE)
         self.floats = FloatComposition(self.parts, order)
 
@@ -106,8 +106,8 @@ class Composition:
 
     @cached_property
     def _same_pair(self) -> bool:
-        """True if every law is a mean shift, which has the same pair in both orders."""
-        return all(isinstance(law, MeanShift) or _is_shift(law) for law, _ in self.parts)
+        """True if every law is a mixture of mean shifts, which is the same in both orders."""
+        return all(isinstance(law, Mixture) or _is_shift(law) for law, _ in self.parts)
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> Floats:
         """Return log δ at each entry of a vector ε.

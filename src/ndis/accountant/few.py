@@ -22,7 +22,7 @@ import scipy
 from ndis._formulas import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import Law
-from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.spectrum.contour import DELTA, PDF
@@ -50,23 +50,28 @@ def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float
         if len(laws) == 1:
             return partial(one_step, shifts[0], add=add)
         return partial(two_steps, shifts[0], shifts[1], add=add)
-    pairs = [_as_pair(law, order) for law in laws if isinstance(law, Plain | MeanShift | SampledPair)]
+    pairs = [pair for pair in (_as_pair(law, order) for law in laws) if pair]
     return partial(two_pairs, pairs[0], pairs[1], add=add) if len(pairs) == 2 else None  # the contour serves one step
 
 
 def _as_shift(law: Law) -> tuple[float, float] | None:
     """Return rate and shift of a mean shift, sampled or not; None for any other law."""
-    if isinstance(law, MeanShift):
-        return law.rate, law.shift
+    if isinstance(law, Mixture):
+        return law.poisson
     if isinstance(law, Plain) and (law.pair.excess == 0.0).all():
         return 1.0, math.sqrt(math.fsum((law.pair.copies * law.pair.shift**2).tolist()))
     return None
 
 
-def _as_pair(law: Plain | MeanShift | SampledPair, order: Order) -> PairStep:
-    """Return a step with the pair of the remove order."""
-    pair = law.pair if order == "remove" else law.pair.reversed()
-    return PairStep(1.0 if isinstance(law, Plain) else law.rate, pair.excess, pair.shift, pair.copies)
+def _as_pair(law: Law, order: Order) -> PairStep | None:
+    """Return a step with the pair of the remove order; None for a law that has none."""
+    if isinstance(law, Plain | SampledPair):
+        pair = law.pair if order == "remove" else law.pair.reversed()
+        return PairStep(1.0 if isinstance(law, Plain) else law.rate, pair.excess, pair.shift, pair.copies)
+    if isinstance(law, Mixture) and law.poisson:
+        rate, shift = law.poisson
+        return PairStep(rate, np.zeros(1), np.array([shift]), np.ones(1))
+    return None
 
 
 def log_delta_shift(e: Floats, mu: float) -> Floats:

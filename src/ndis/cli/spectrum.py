@@ -15,8 +15,6 @@ from ndis.errors import ParameterError
 if TYPE_CHECKING:
     from ndis.profile import Choice, PrivacyProfile
 
-__all__ = ["curve", "delta", "epsilon"]
-
 _CHOICE: dict[str, Choice] = {"p-q": "remove", "q-p": "add", "worst": "worst"}
 _LISTS = {"kind": str, "multiple": True, "metavar": "NUMBERS"}
 

@@ -10,20 +10,18 @@ from typing import Any, ClassVar
 
 from flint import arb
 
-from ndis._balls import exact_ball
+from ndis._balls import exact_ball, precision
 from ndis._exact import down, root_down, root_up
 from ndis._formulas import chernoff_factor_ball
 from ndis._search import smallest_safe
 from ndis._validate import as_scalar
 from ndis.accountant.laws import product
-from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
-from ndis.dominance.directions import enclosed, precision, up
+from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
+from ndis.dominance.directions import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
 from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smallest_upper, units_down, units_up
 from ndis.pair import GaussianPair
 from ndis.profile import Group, Order, PrivacyProfile
-
-__all__ = ["Renyi", "Shifts", "certified_log_moment", "log_budget", "squared_shift"]
 
 _BITS = 320
 _DIGITS = 90.0  # the moment of a sampled step is meant to be known to e^-90
@@ -254,7 +252,7 @@ def _unsampled(group: Group, way: Order, order: float) -> Fraction:
 
 
 def _sampled(group: Group, way: Order, order: float) -> Fraction:
-    """Bound K(s) of one sampled mean shift (`laws.mean_shift_balls`); other sampled pairs are refused."""
+    """Bound K(s) of one sampled mean shift (`laws.mixture_balls`); other sampled pairs are refused."""
     pair = enclosed(group.pair(way))
     if pair.mutually_singular:
         raise _infinite(way, order)
@@ -268,7 +266,7 @@ def _sampled(group: Group, way: Order, order: float) -> Fraction:
     if pair.trivial:
         return Fraction(0)
     with precision(_BITS):
-        step = MeanShiftBalls(product(group.rates), pair.flat.sqrt(), remove=way == "remove")
+        step = MixtureBalls(Sides.poisson(product(group.rates), pair.flat.sqrt(), remove=way == "remove"))
         value = step.moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
         if not value.is_finite():
             raise PrecisionError(f"the Rényi divergence of order {order!r} of a sampled release could not be enclosed")
