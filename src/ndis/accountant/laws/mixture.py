@@ -414,22 +414,23 @@ def log_side(x: Any, weights: Floats, shifts: Floats) -> tuple[Any, Any]:
     """
     if shifts.size == 1 and shifts[0] == 0.0:
         return np.zeros_like(x), np.zeros_like(x)
-    m, w = shifts[:, None], weights[:, None]
-    size, turn = m * x.real - 0.5 * m * m, m * x.imag
-    top = np.argmax(size + np.log(w), axis=0)
-    z = (
-        w
-        / weights[top]
-        * np.exp(size - np.take_along_axis(size, top[None], 0) + 1j * (turn - np.take_along_axis(turn, top[None], 0)))
-    )
-    total = z.sum(axis=0)
+    moves = shifts > 0.0
+    m, w, still = shifts[moves, None], weights[moves, None], float(weights[~moves].sum())
+    size, angle = m * x.real - 0.5 * m * m, m * x.imag
+    turn = -2.0 * np.sin(0.5 * angle) ** 2 + 1j * np.sin(angle)  # e^{i angle} − 1
     # e^{mx − m²/2} − 1 in two terms, without cancellation
     grown = np.expm1(np.minimum(size, _LARGE))
-    u = (w * (grown + (1.0 + grown) * (-2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)))).sum(axis=0)
-    place = np.arange(x.size)
-    large = np.log(weights[top]) + size[top, place] + 1j * turn[top, place] + np.log(total)
-    near = (np.abs(u) < 0.5) & (size <= _LARGE).all(axis=0)
-    return np.where(near, _log1p(np.where(near, u, 0.0)), large), (m * z).sum(axis=0) / total
+    both = grown + (1.0 + grown) * turn
+    u = (w * both).sum(axis=0)
+    value, slope = _log1p(u), (m * w * (1.0 + both)).sum(axis=0) / (1.0 + u)
+    far = ~(np.abs(u) < 0.5) | (size > _LARGE).any(axis=0)
+    if far.any():
+        size, turn = size[:, far] + np.log(w), turn[:, far]
+        top = np.maximum(size.max(axis=0), math.log(still) if still > 0.0 else -math.inf)
+        terms = np.exp(size - top) * (1.0 + turn)
+        total = still * np.exp(-top) + terms.sum(axis=0)
+        value[far], slope[far] = top + np.log(total), (m * terms).sum(axis=0) / total
+    return value, slope
 
 
 def _log_least(weights: Floats, shifts: Floats, *, bounded: bool) -> float:
