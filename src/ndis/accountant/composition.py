@@ -22,7 +22,7 @@ from ndis._validate import Floats, Order
 from ndis.accountant.certify import Certifier
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law, Release
-from ndis.accountant.laws.mixture import LineLaw
+from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.mixture_steps import sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
@@ -96,7 +96,7 @@ class Composition:
     def __init__(self, releases: Sequence[Release], order: Order) -> None:
         self.order = order
         self.parts = [(release.law(order), release.count) for release in releases if release.count > 0]
-        shifts = [law for law, _ in self.parts if isinstance(law, LineLaw)]
+        shifts = [law for law, _ in self.parts if isinstance(law, Mixture)]
         if any(law.up + law.down > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
             raise PrecisionError(_TOO_LITTLE_NOISE)
         self.floats = FloatComposition(self.parts, order)
@@ -109,7 +109,7 @@ class Composition:
     @cached_property
     def _same_pair(self) -> bool:
         """True if every law is a mixture of mean shifts, which is the same in both orders."""
-        return all(isinstance(law, LineLaw) or _is_shift(law) for law, _ in self.parts)
+        return all(isinstance(law, Mixture) or _is_shift(law) for law, _ in self.parts)
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> Floats:
         """Return log δ at each entry of a vector ε.
