@@ -24,7 +24,7 @@ from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile
 
-__all__ = ["DPSGD", "EpochRow", "Stage"]
+__all__ = ["DPSGD", "SAMPLERS", "ComparisonRow", "EpochRow", "Sampling", "Stage"]
 
 _FORMAT = "ndis.DPSGD"  # format 1 has Poisson sampling only
 _FINDABLE = ("noise_multiplier", "sampling_rate", "batch_size", "bins", "steps", "epochs")
