@@ -36,7 +36,7 @@ LAYERS = (
     ("ndis.gram",),
     ("ndis.schema",),
     ("ndis.mechanisms",),
-    ("ndis._stages",),
+    ("ndis._stages", "ndis._run_search"),
     ("ndis.dpsgd", "ndis.models", "ndis.ledger"),
     ("ndis.describing",),
     ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
