@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from ndis.spectrum.batch import delta_batch
 
 __all__ = [
-    "DPSGD", "BudgetError", "Claim", "Description", "Enclosure", "GaussianMechanism", "GaussianPair", "GeneralizedChiSquare",
-    "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError", "NotPrivateWarning", "PTRProjection",
-    "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile", "RandomProjection", "Schema",
-    "__version__", "audit", "auditing", "delta_batch", "describe", "exact_array", "interop", "learn", "lift", "models",
-    "plotting", "testing",
+    "DPSGD", "BudgetError", "Claim", "Description", "Enclosure", "GaussianMechanism", "GaussianPair",
+    "GeneralizedChiSquare", "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError",
+    "NotPrivateWarning", "PTRProjection", "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile",
+    "RandomProjection", "Schema", "__version__", "audit", "auditing", "delta_batch", "describe", "exact_array",
+    "interop", "learn", "lift", "models", "plotting", "testing",
 ]  # fmt: skip
 
 # Python imports these names when a program first asks for them, so that `import ndis` stays light. An interrupt then
