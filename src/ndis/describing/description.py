@@ -283,12 +283,12 @@ class Description:
         names, moments = list(self.plan.numbers), self._moments
         if not (isinstance(components, int) and 1 <= components <= len(names)):
             raise ParameterError("components", f"be a whole number from 1 to {len(names)}", components)
-        variances, loadings, errors, negative = moments.components(list(range(len(names))))
-        values = np.concatenate([variances[:, None], loadings], axis=1)[:components].ravel()
+        variances, loadings, errors, negative = moments.components(list(range(len(names))), components)
+        values = np.concatenate([variances[:, None], loadings], axis=1).ravel()
         index = [(f"component {i + 1}", each) for i in range(components) for each in ("variance", *names)]
         notes = ["columns are in units of their released spreads", *self._complete]
         notes += [f"{negative} eigenvalues below zero were set to zero: the noise hides them"] if negative else []
-        both = values, errors[:components].ravel()
+        both = values, errors.ravel()
         return StatisticTable.normal("Components", ("component", "name"), index, both, level, notes)
 
     # ------------------------------------------------------------------ quantiles

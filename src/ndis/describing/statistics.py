@@ -147,8 +147,8 @@ class NoisyMoments:
         low, high = np.clip(ends, -1.0, 1.0).tolist()
         return r, error, low, high
 
-    def components(self, index: Any) -> tuple[Floats, Floats, Floats, int]:
-        """Return variances and loadings of principal components, the standard errors of both, and repaired variances.
+    def components(self, index: Any, count: int) -> tuple[Floats, Floats, Floats, int]:
+        """Return variances and loadings of components, standard errors of both, and how many variances are negative.
 
         A variance below zero, which only noise makes, is set to zero. Loadings are rows, the largest entry positive.
         """
@@ -157,14 +157,14 @@ class NoisyMoments:
         values, vectors = values[::-1], vectors[:, ::-1].T
         vectors = vectors * np.sign(vectors[np.arange(len(values)), np.argmax(np.abs(vectors), axis=1)])[:, None]
         errors = []
-        for i, v in enumerate(vectors):
+        for i, v in enumerate(vectors[:count]):
             with np.errstate(divide="ignore"):
                 gaps = np.where(np.arange(len(values)) == i, 0.0, 1.0 / (values[i] - values))
             rows = np.pad(np.vstack([v, (vectors.T * gaps) @ vectors]), ((0, 0), (0, 1)))
             gradients = paired(rows, np.append(v, 0.0), self.records)
             gradients[0, -1, -1] = -values[i] / self.records
             errors.append(np.sqrt(np.diagonal(self.error(gradients, index))))
-        return np.maximum(values, 0.0), vectors, np.array(errors), int((values < 0).sum())
+        return np.maximum(values[:count], 0.0), vectors[:count], np.array(errors), int((values < 0).sum())
 
     def clear(self, index: Any) -> bool:
         """Return whether the noise leaves every direction of these columns visible."""

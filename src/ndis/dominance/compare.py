@@ -11,7 +11,7 @@ from ndis.dominance.curves import PairCurve, prove, refute
 from ndis.dominance.directions import ExactTable, table, without_common
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.profile import Group, Order, PrivacyProfile
+from ndis.profile import Group, Order, PrivacyProfile, StepGroup
 from ndis.worst_case.profile import EnvelopeProfile
 
 
@@ -158,12 +158,16 @@ def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[Gaussian
     supply = [group for group in a.groups if group.sampled]
     left = [group.count for group in supply]
     unserved: list[GaussianPair] = [g.pair(order) for g in b.groups if not g.sampled]
-    for group in sorted((g for g in b.groups if g.sampled), key=lambda g: g.rate, reverse=True):
+    for group in sorted((g for g in b.groups if g.sampled), key=lambda g: g.rate if isinstance(g, Group) else 1.0)[
+        ::-1
+    ]:
         need = group.count
         for i, one in enumerate(supply):
             if need and left[i] and _serves(one, group, order):
                 used = min(need, left[i])
                 need, left[i] = need - used, left[i] - used
+        if need and not isinstance(group, Group):
+            raise _NotComparableError("steps that are no Gaussian pairs, and that the first profile does not have")
         if need:
             unserved.append(group.pair(order).repeat(need))
     return _together([g.pair(order) for g in a.groups if not g.sampled]), _together(unserved)
@@ -173,8 +177,10 @@ def _together(pairs: list[GaussianPair]) -> GaussianPair | None:
     return pairs[0].compose(*pairs[1:]) if pairs else None
 
 
-def _serves(a: Group, b: Group, order: Order) -> bool:
-    """Say if a sampled release of a dominates one of b (thm:sampled-dominance)."""
+def _serves(a: Group | StepGroup, b: Group | StepGroup, order: Order) -> bool:
+    """Say if a sampled release of a dominates one of b (thm:sampled-dominance); other steps only serve equal ones."""
+    if not (isinstance(a, Group) and isinstance(b, Group)):
+        return a.same_release(b)
     small, large = (prod(map(Fraction, group.rates), start=Fraction(1)) for group in (b, a))
     return small <= large and compare(a.pair(order), b.pair(order))[0] is True
 

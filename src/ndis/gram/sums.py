@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
+from ndis._validate import as_one_positive
 from ndis.data import open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
@@ -159,9 +160,9 @@ class RecordSums:
         """
         if not self.targets or self._classes is not None:
             raise ParameterError("targets", "be numbers to regress on", "none" if not self.targets else "classes")
-        clip = _positive("clip", clip)
+        clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, self.targets), _edges(clip, edges)
-        square = None if square_clip is None else _positive("square_clip", square_clip)
+        square = None if square_clip is None else as_one_positive("square_clip", square_clip)
         rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=square, edges=marks)
         return self._found(rule, np.shape(theta), clip, square, marks)
 
@@ -178,7 +179,7 @@ class RecordSums:
             raise ParameterError("classes", "be stated for gradients", None)
         count = len(self._classes)
         outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
-        clip = _positive("clip", clip)
+        clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
         rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks)
         return self._found(rule, np.shape(theta), clip, None, marks)
@@ -396,17 +397,10 @@ def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray
 
 
 def _edges(clip: float, edges: Sequence[float] | None) -> tuple[float, ...]:
-    values = tuple(_positive("edges", e) for e in ((clip,) if edges is None else edges))
+    values = tuple(as_one_positive("edges", e) for e in ((clip,) if edges is None else edges))
     if any(not a < b for a, b in pairwise(values)):
         raise ParameterError("edges", "increase", values)
     return values
-
-
-def _positive(name: str, value: Any) -> float:
-    number = float(value)
-    if not 0 < number < math.inf:
-        raise ParameterError(name, "be positive and finite", value)
-    return number
 
 
 def _as_classes(classes: Sequence[float], target_bound: float | None) -> tuple[float, ...]:

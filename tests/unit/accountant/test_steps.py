@@ -8,7 +8,7 @@ import pytest
 
 import ndis
 from ndis._groups import StepGroup
-from ndis.accountant.laws.mixture import MixtureStep
+from ndis.accountant.laws.mixture_steps import MixtureStep
 from ndis.errors import ParameterError
 
 STEP = MixtureStep(1.0, (0.0, 1.0, 2.0), (0.2, 0.6, 0.2))
