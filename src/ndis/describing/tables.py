@@ -68,15 +68,19 @@ class StatisticTable:
         cls, title: str, levels: tuple[str, ...], index: Any, rows: Any, level: float, notes: Any = (), **how: Any
     ) -> StatisticTable:
         """Make a table of rows of estimate, standard error and ends."""
-        columns = np.array([[float(x) for x in row] for row in rows]).reshape(-1, 4).T
-        return cls(title, levels, tuple(index), *columns, level, tuple(notes), **how)
+        value, error, low, high = np.array([[float(x) for x in row] for row in rows]).reshape(-1, 4).T
+        return cls(title, levels, tuple(index), value, error, low, high, level, tuple(notes), **how)
 
     @classmethod
     def normal(
-        cls, title: str, levels: tuple[str, ...], index: Any, values: Floats, errors: Floats, level: float,
-        notes: Any = (), ends: tuple[float, float] = (-math.inf, math.inf), **how: Any,
+        cls, title: str, levels: tuple[str, ...], index: Any, estimates: Any, level: float, notes: Any = (),
+        ends: tuple[float, float] = (-math.inf, math.inf), **how: Any,
     ) -> StatisticTable:  # fmt: skip
-        """Make a table with symmetric intervals within two ends; an infinite error makes them the ends."""
+        """Make a table of values and standard errors with symmetric intervals within two ends.
+
+        An infinite error makes the interval all that lies between the ends.
+        """
+        values, errors = (np.asarray(each, dtype=np.float64) for each in estimates)
         half, known = quantile_of(level) * errors, np.isfinite(errors)
         low = np.where(known, np.clip(values - half, *ends), ends[0])
         high = np.where(known, np.clip(values + half, *ends), ends[1])
