@@ -60,11 +60,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DPSGD", "BudgetError", "Claim", "Enclosure", "Gaussian", "GaussianMechanism", "GaussianPair",
-    "GeneralizedChiSquare", "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError", "NotPrivateWarning",
-    "PTRProjection",
-    "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile", "RandomProjection", "Schema",
-    "__version__", "audit", "auditing", "delta_batch", "exact_array", "interop", "learn", "lift", "models",
-    "plotting", "testing",
+    "GeneralizedChiSquare", "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError",
+    "NotPrivateWarning", "PTRProjection", "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile",
+    "RandomProjection", "Schema", "__version__", "audit", "auditing", "delta_batch", "exact_array", "interop", "learn",
+    "lift", "models", "plotting", "testing",
 ]  # fmt: skip
 
 # Python imports these names when a program first asks for them, so that `import ndis` stays light. An interrupt then
