@@ -89,8 +89,8 @@ def audit(
     >>> noisy_mean = lambda data: (data.mean(axis=0), np.full(2, 0.01))  # 0.01 is a variance
     >>> rows = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.2, 0.1]])
     >>> report = audit(Claim(epsilon=1.0, delta=1e-6), algorithm=noisy_mean, data=rows, title="Noisy mean")
-    >>> report.refuted, report.witness.neighbours
-    (True, 'the data, and the data without row 0')
+    >>> report.refuted, report.witness.neighbours  # other data sets are tried too, and this one is worse
+    (True, '1 row: 1 × [0., 1.], and the same with the row [1., 0.] added')
     """
     if not isinstance(claim, Claim):
         raise ParameterError("claim", "be a Claim", type(claim).__name__, "write ndis.Claim(epsilon=…, delta=…)")
