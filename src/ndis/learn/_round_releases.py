@@ -40,8 +40,10 @@ class RoundReleases:
     public : PublicRanges
     constant : bool
         Whether the last predictor is a constant.
+    held : bool
+        Rows hold the constant already, times the root of a weight.
     fixed : bool
-        The public coordinates stay: rows may hold the constant already, times the root of a weight.
+        The public coordinates stay.
 
     Attributes
     ----------
@@ -58,14 +60,22 @@ class RoundReleases:
     """
 
     def __init__(
-        self, sums: RecordSums, budget: GaussianRounds, bits: Any, *, public: PublicRanges, constant: bool, fixed: bool
+        self,
+        sums: RecordSums,
+        budget: GaussianRounds,
+        bits: Any,
+        *,
+        public: PublicRanges,
+        constant: bool,
+        held: bool = False,
+        fixed: bool = False,
     ) -> None:
         self._sums, self.budget, self.bits, self.constant = sums, budget, bits, constant
-        self._public, self._fixed, self.here = public, fixed, public.start()
+        self._public, self._held, self._fixed, self.here = public, held, fixed or held, public.start()
         self.column: float | None = None
         self.longest, self.private = 1.0, True
         self.log: list[dict[str, Any]] = []
-        self._rows = sums
+        self._rows = self._clipped = sums
         self._counted: list[tuple[float, float]] = []
 
     # ------------------------------------------------------------------ coordinates
@@ -85,17 +95,22 @@ class RoundReleases:
         self.column = _COLUMN if self.constant else None
         far = self._public.longest(self.here)
         bound = min(max(bound * longer, math.sqrt(_AFFORDED * records / unit)), far)
-        self._rows, self.longest = self._mapped(far, self.column), math.hypot(bound, self.column or 0.0)
-        return self._gram(1, bound, self.column)
+        self._settled(bound, far)
+        return self._matrix(1, self._clipped.gram(), "gram")
 
     def _stay(self) -> tuple[Floats, float]:
         """Keep the public coordinates; both Gram matrices are then of the same rows, and are averaged."""
         bound = self._public.longest(self.here)
-        self.column = INTERCEPT_SHARE * bound if self.constant and not self._fixed else None
+        self.column = INTERCEPT_SHARE * bound if self.constant and not self._held else None
         (first, one), (second, two) = (self._gram(index, bound, self.column) for index in range(2))
         weight = (two / math.hypot(one, two)) ** 2
-        self._rows, self.longest = self._mapped(bound, self.column), math.hypot(bound, self.column or 0.0)
+        self._settled(bound, bound)
         return weight * first + (1.0 - weight) * second, one * two / math.hypot(one, two)
+
+    def _settled(self, bound: float, far: float) -> None:
+        """Keep the records in the present coordinates, clipped to a bound for matrices, and not clipped for terms."""
+        self._clipped, self._rows = self._mapped(bound, self.column), self._mapped(far, self.column)
+        self.longest = math.hypot(bound, self.column or 0.0)
 
     def _spreads(self) -> Coordinates | None:
         """Release histograms of all columns; one record is in one bin of each."""
@@ -240,7 +255,7 @@ def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) ->
 
     >>> clip, taken = last_clip(np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)], 5.0, entries=4, shift=0.15)
     >>> round(clip, 2), round(taken, 1)
-    (0.71, 12.3)
+    (0.59, 6.3)
     """
     edges = np.array(FINE_EDGES)
     longer = np.cumsum(histogram[::-1])[::-1]  # longer[i]: terms beyond edges[i − 1]
