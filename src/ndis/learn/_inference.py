@@ -127,7 +127,9 @@ class Unshrunk:
         x = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         if len(self.theta) > x.shape[1]:
             x = np.hstack([x, np.ones((len(x), 1))])
-        variance = np.einsum("ni,tij,nj->nt", x, self.covariance, x)
+        known = np.isfinite(self.covariance).all(axis=(1, 2))
+        covariance = np.where(known[:, None, None], self.covariance, 0.0)
+        variance = np.einsum("ni,tij,nj->nt", x, covariance, x) + np.where(known, 0.0, np.inf)
         if residuals:
             variance = variance + self.residual_variance
         centre, half = x @ self.theta, z * np.sqrt(variance)
@@ -152,11 +154,20 @@ def unshrunk(
     variances, covariances = np.empty(m), np.empty((m, p, p))
     corrected = records / (records - p)
     for j in range(m):
-        within, count = corrected * clear.vectors.T @ terms[j] @ clear.vectors, max(len(clear.values), 1)
+        if not clear.values.size:  # nothing is known; a variance is a positive number all the same
+            variances[j] = max(float(np.trace(terms[j])), term_noise) / max(float(np.trace(gram)), noise)
+            covariances[j] = np.inf
+            continue
+        within, count = corrected * clear.vectors.T @ terms[j] @ clear.vectors, len(clear.values)
+        # Squares at θ are those at the solution, plus δᵀAδ.
+        gained = float(steps[:, j] @ last.total[:, j]) - last.noise**2 * float((1.0 / clear.values).sum())
+        here = float((np.diagonal(within) / clear.values).sum()) / count
         # The variance is positive: its estimate is raised to what its own noise allows.
         least = term_noise * math.sqrt(float((clear.values**-2.0).sum())) / count
-        variances[j] = max(float((np.diagonal(within) / clear.values).sum()) / count, least)
-        sampling = _positive(within) if robust else np.diag(variances[j] * clear.values)
+        variances[j] = max(here - max(gained, 0.0) / records, least)
+        sampling = np.diag(variances[j] * clear.values)
+        if robust:
+            sampling = _positive(within) * min(variances[j] / max(here, least), 1.0)
         bound = clear.size(last.theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records)
         covariances[j] = clear.covariance(last, steps[:, j], sampling=sampling, bound=bound)
     return Unshrunk(last.theta + steps, covariances, variances, records, last.theta, clear.hidden.shape[1])

@@ -253,6 +253,12 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         intervals = self.estimate_.predicted(self._dense_rows(X), level, residuals=kind == "observation")
         return intervals[:, 0] if self._one_output else intervals
 
+    def _error_words(self) -> str:
+        counted = "they count the noise of privacy and of sampling, and what clipping may have taken"
+        if self.errors == "robust":
+            return f"errors are robust (any variances); {counted}"
+        return f"errors assume equal variances; {counted}"
+
     def summary(self, level: float = 0.95) -> CoefficientTable:
         """Make a table of coefficients, standard errors and intervals, in the units of the data."""
         check_is_fitted(self)

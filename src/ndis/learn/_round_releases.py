@@ -248,7 +248,7 @@ def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -
 
 
 def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) -> tuple[float, float]:
-    """Choose the clip of the last round from a fine histogram; with a bound of the length that it takes.
+    """Choose the clip of the last round from a fine histogram; with an estimate of the length that it takes.
 
     The number of longer terms is seen up to some length. Beyond it is taken to fall like a power, as steeply as it fell
     before, within `_STEEPNESS`. So terms that the noise hides count as well.
