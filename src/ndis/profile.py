@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,20 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._attained import attained_delta, attained_epsilon
 from ndis._exact import down, up
 from ndis._groups import (
     Choice,
     Group,
+    StepGroup,
     as_noise_multiplier,
     as_rate,
     canonical,
+    noise_multiplier_of,
     noise_pairs,
     orders_of,
     profile_from_json,
     profile_to_json,
+    replaced_step,
     total_failure,
 )
-from ndis._search import least_type_two
 from ndis._validate import (
     Adjacency,
     Floats,
@@ -36,6 +39,7 @@ from ndis._validate import (
     as_one_probability,
     as_probability,
     as_scalar,
+    as_size,
     broadcasts,
     exponential,
     shaped,
@@ -43,21 +47,23 @@ from ndis._validate import (
     warn_caller,
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
+from ndis.accountant.laws.fixed_size import FixedSizeStep
+from ndis.accountant.laws.labelled import TruncatedStep
+from ndis.accountant.laws.mixture_steps import GroupStep, MixtureStep
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
+from ndis.risk import Risks
 
-__all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
+__all__ = ["Choice", "Group", "Order", "PrivacyProfile", "StepGroup"]
 
-_MAX_EPSILON = 690.0  # e^ε is a float up to this ε
-_NEGLIGIBLE_DELTA = 1e-16  # a δ below it does not change a trade-off curve in floats
 _LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class PrivacyProfile:
+class PrivacyProfile(Risks):
     """A profile says how private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters
@@ -89,7 +95,7 @@ class PrivacyProfile:
     0.00...
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[Group | StepGroup, ...]
     adjacency: Adjacency
     failure_probability: float
 
@@ -101,7 +107,7 @@ class PrivacyProfile:
         failure_probability: float = 0.0,
         *,
         adjacency: Adjacency = "add-remove",
-        groups: Iterable[Group] | None = None,
+        groups: Iterable[Group | StepGroup] | None = None,
     ) -> None:
         if groups is None:
             groups = (Group(remove, add, sampling_rates),)  # type: ignore[arg-type]  # checked there
@@ -113,12 +119,17 @@ class PrivacyProfile:
         object.__setattr__(self, "groups", canonical(groups))
         object.__setattr__(self, "adjacency", as_adjacency(adjacency))
         object.__setattr__(self, "failure_probability", failure)
-        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups):
+        for step in (group.step for group in self.groups if isinstance(group, StepGroup)):
+            if step.adjacency != self.adjacency:
+                rule = f"be {step.adjacency!r} for a step of kind {step.kind!r}"
+                raise ParameterError("adjacency", rule, repr(self.adjacency))
+        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups if isinstance(group, Group)):
             raise ParameterError(
                 "adjacency",
                 "be 'add-remove' for Poisson samples",
                 "'replace-one'",
-                "a replaced record under Poisson sampling has no single worst pair",
+                "a replaced record under Poisson sampling has a worst pair for Gaussian noise; use from_noise_multiplier "
+                "and subsampled",
             )
 
     @classmethod
@@ -134,7 +145,11 @@ class PrivacyProfile:
 
     @classmethod
     def from_groups(
-        cls, groups: Iterable[Group], *, adjacency: Adjacency = "add-remove", failure_probability: float = 0.0
+        cls,
+        groups: Iterable[Group | StepGroup],
+        *,
+        adjacency: Adjacency = "add-remove",
+        failure_probability: float = 0.0,
     ) -> PrivacyProfile:
         """Use `PrivacyProfile(groups=...)`; this name is deprecated and goes with the next version."""
         warn_caller("PrivacyProfile.from_groups is deprecated; use PrivacyProfile(groups=...)", DeprecationWarning)
@@ -152,18 +167,103 @@ class PrivacyProfile:
         """
         return PrivacyProfile(*noise_pairs(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
 
+    @classmethod
+    def from_mixture(
+        cls, *, noise_multiplier: float, sensitivities: Sequence[float], probabilities: Sequence[float]
+    ) -> PrivacyProfile:
+        """Return the guarantee of Gaussian noise on a sum that one record moves by a random amount, exactly.
+
+        The record moves it by at most cᵢ with probability pᵢ, in any directions (thm:mixtures). Neighbours are
+        "add-remove".
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise.
+        sensitivities, probabilities : sequence of float
+            cᵢ ≥ 0 and pᵢ > 0. Probabilities are taken relative to their sum, which must be 1 up to rounding.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_mixture(
+        ...     noise_multiplier=1.0, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.2, 0.6, 0.2]
+        ... )
+        >>> round(step.repeat(3).epsilon(1e-6), 6)
+        14.550958
+        """
+        step = MixtureStep(noise_multiplier, sensitivities, probabilities)  # type: ignore[arg-type]  # made tuples there
+        return PrivacyProfile(groups=[StepGroup(step)])
+
+    @classmethod
+    def from_fixed_size(cls, *, noise_multiplier: float, batch_size: int, records: int) -> PrivacyProfile:
+        """Return an upper bound for Gaussian noise on a batch of fixed size, drawn without replacement.
+
+        Neighbours are "replace-one": a replaced record moves the sum by up to twice the clipping norm. The profile is
+        exact for one step; for several it is an upper bound (thm:fixed-size), and `bounds` says how close it is.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise over the clipping norm.
+        batch_size, records : int
+            Records in a batch and in the data; both are public.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_fixed_size(noise_multiplier=1.0, batch_size=16, records=1000)
+        >>> [round(end, 3) for end in step.repeat(128).bounds(1e-6)]
+        [10.858, 11.25]
+        """
+        step = FixedSizeStep(noise_multiplier, batch_size, records)
+        return PrivacyProfile(groups=[StepGroup(step)], adjacency=step.adjacency)
+
+    @classmethod
+    def from_truncated_poisson(
+        cls, *, noise_multiplier: float, sampling_rate: float, max_batch_size: int, records: int
+    ) -> PrivacyProfile:
+        """Return an upper bound for Gaussian noise on a Poisson sample that is cut down to a size at random.
+
+        Neighbours are "add-remove" (thm:truncated). Chua et al. (arXiv 2411.04205) and arXiv 2508.15089 describe the
+        sampler.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise over the clipping norm.
+        sampling_rate : float
+            Rate of the Poisson sample.
+        max_batch_size : int
+            Larger samples lose records at random until so many are left.
+        records : int
+            Records in the larger one of two neighbours; it is public.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_truncated_poisson(
+        ...     noise_multiplier=1.0, sampling_rate=0.01, max_batch_size=128, records=10_000
+        ... )
+        >>> round(step.repeat(1000).epsilon(1e-6), 6)
+        2.1...
+        """
+        step = TruncatedStep(noise_multiplier, sampling_rate, max_batch_size, records)
+        return PrivacyProfile(groups=[StepGroup(step)])
+
     # ------------------------------------------------------------------ its releases
 
     def _only(self) -> Group:
-        """Return the group of a profile that has one group with one release; others are refused."""
-        if self.composed:
+        """Return the group of a profile that has one pair per order; others are refused."""
+        first = self.groups[0]
+        if self.composed or isinstance(first, StepGroup):
             raise ParameterError(
                 "profile",
                 "be one release to have one pair per order",
                 f"{sum(g.count for g in self.groups)} releases, some of them sampled",
                 "read its groups",
             )
-        return self.groups[0]
+        return first
 
     @property
     def remove(self) -> GaussianPair:
@@ -195,8 +295,13 @@ class PrivacyProfile:
 
     @property
     def composed(self) -> bool:
-        """Say if there are several releases, some of them sampled. Then no single pair per order exists."""
-        return len(self.groups) > 1 or self.groups[0].count > 1
+        """Say if there are several releases, some of them sampled, or a step without a pair: no pair per order exists."""
+        return len(self.groups) > 1 or self.groups[0].count > 1 or isinstance(self.groups[0], StepGroup)
+
+    @property
+    def attained(self) -> bool:
+        """Say if some neighbours have the losses of this profile. If not, it is only an upper bound."""
+        return all(group.step.attained for group in self.groups if isinstance(group, StepGroup))
 
     # ------------------------------------------------------------------ the guarantee
 
@@ -268,9 +373,27 @@ class PrivacyProfile:
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
+        if not self.attained:
+            lower = attained_delta(self.groups, x, width)
         if not self.failure_probability:
             return Enclosure(lower, upper)
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
+
+    def bounds(self, delta: float) -> Enclosure:
+        """Return ends between which the smallest ε for `delta` lies, in floats.
+
+        The upper end is `epsilon(delta)`, the guarantee. Some profiles are upper bounds only, and then the lower end is
+        an ε that some neighbours really need: with batches of a fixed size, the worst of many ways to choose the
+        gradients of the other records in turn. It is 0 if none is known. The ends of any other profile agree.
+
+        >>> import ndis
+        >>> ends = ndis.PrivacyProfile.from_noise_multiplier(2.0).bounds(1e-6)
+        >>> ends.lower == ends.upper
+        True
+        """
+        target = as_one_probability("delta", delta)
+        upper = self._smallest_epsilon(target, "worst")
+        return Enclosure(upper if self.attained else attained_epsilon(self.groups, target, upper), upper)
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
         """Return an ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits if needed.
@@ -289,24 +412,6 @@ class PrivacyProfile:
         while math.isfinite(x) and not self.certify(x, relative_width=1e-13, order=order).upper <= target:
             x, step = start + step, 2.0 * step
         return x
-
-    @broadcasts
-    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
-        """Return the least type II error of a test between neighbours with type I error `alpha`. It broadcasts.
-
-        This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff). So it is
-        exact for compositions too. Every ε gives a lower bound, and the search returns the largest.
-
-        >>> import ndis
-        >>> profile = ndis.PrivacyProfile.from_noise_multiplier(1.0)
-        >>> round(profile.tradeoff(0.05), 9)  # Φ(Φ⁻¹(0.95) − 1)
-        0.740488977
-        """
-        level = as_floats("alpha", alpha)
-        if not ((level >= 0) & (level <= 1)).all():
-            raise ParameterError("alpha", "lie between 0 and 1", alpha)
-        end = replace(self, failure_probability=0.0).epsilon(_NEGLIGIBLE_DELTA)
-        return shaped(least_type_two(self.delta, level.ravel(), min(end, _MAX_EPSILON)), level.shape)
 
     # ------------------------------------------------------------------ new guarantees from old
 
@@ -359,8 +464,11 @@ class PrivacyProfile:
         """Return the guarantee if each record enters independently with probability `rate` (Poisson sampling), exactly.
 
         All releases of the profile see one sample. Sampling a sample multiplies the rates. A failure probability stays
-        unchanged, though sampling would make it smaller. Two cases are refused: releases that draw a sample each, and
-        "replace-one" neighbours.
+        unchanged, though sampling would make it smaller. Releases that draw a sample each are refused.
+
+        For "replace-one" neighbours the profile must come from `from_noise_multiplier`. The sensitivity is then the
+        diameter of the ball in which the contribution of a record lies, and a record outside the sample contributes its
+        centre, as with clipped sums (thm:replace-poisson).
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
@@ -370,6 +478,9 @@ class PrivacyProfile:
         q = as_rate(rate)
         if q == 1.0:
             return self
+        if self.adjacency == "replace-one" and (step := replaced_step(self.groups, q)):
+            failure = self.failure_probability
+            return PrivacyProfile(groups=[StepGroup(step)], adjacency=self.adjacency, failure_probability=failure)
         if self.composed:
             raise ParameterError(
                 "profile",
@@ -377,9 +488,35 @@ class PrivacyProfile:
                 f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
                 "sample each release before you compose",
             )
-        (group,) = self.groups
+        group = self._only()
         groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
         return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
+
+    def group(self, size: int) -> PrivacyProfile:
+        """Return the guarantee for one user with up to `size` examples, all of them added or all removed, exactly.
+
+        Each example enters each batch on its own, and the number that enter is binomial (thm:mixtures). Every release
+        must be Gaussian noise on a Poisson sample, made by `from_noise_multiplier` and `subsampled`; other profiles are
+        refused. So is a failure probability, which says nothing about several examples.
+
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
+        >>> [round(step.repeat(100).group(k).epsilon(1e-6), 6) for k in (1, 2, 4)]
+        [0.954217, 1.970757, 3.993018]
+        """
+        k = as_size("size", size)
+        if k == 1:
+            return self
+        noises = [noise_multiplier_of(g) if isinstance(g, Group) and g.sampled else None for g in self.groups]
+        if None in noises or self.adjacency != "add-remove" or self.failure_probability:
+            rule = "consist of Gaussian noise on Poisson samples, from from_noise_multiplier and subsampled"
+            raise ParameterError("profile", rule, "other releases", "add or remove the examples one by one")
+        groups = [
+            StepGroup(GroupStep(noise, group.rates, k), group.count)
+            for noise, group in zip(noises, self.groups, strict=True)
+            if noise is not None and isinstance(group, Group)
+        ]
+        return PrivacyProfile(groups=groups)
 
     # ------------------------------------------------------------------ out and in
 
@@ -434,13 +571,13 @@ class PrivacyProfile:
     def _evaluators(self) -> dict[Order, Composition | OneRelease]:
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
         if self.composed:
-            return {one: Composition([group.step(one) for group in self.groups], one) for one in orders_of("worst")}
-        (group,) = self.groups
+            return {one: Composition(self.groups, one) for one in orders_of("worst")}
+        group = self._only()
         return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is copied and pickled: no tables."""
-        return {name: value for name, value in self.__dict__.items() if name != "_evaluators"}
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def _compositions(self, order: Choice) -> list[Composition]:
         """Return the evaluators of a profile that composes releases."""

@@ -1,4 +1,4 @@
-"""Exact sums over records of terms that depend on one record and on public numbers only.
+"""Sum terms over records exactly; a term depends on one record and on public numbers only (thm:term-of-one-record).
 
 `RecordSums` opens the data once, by the readers and row rules of `exact_gram`, and then makes one pass per call:
 
@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
+from ndis._validate import as_one_positive
 from ndis.data import open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
@@ -46,10 +47,6 @@ from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.maps import RowMap
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 from ndis.gram.terms import BELOW, TermRule, gradient_rule, probabilities, residual_rule
-
-__all__ = [
-    "CountAccumulator", "RecordSums", "TermGramAccumulator", "TermSums", "ValueCounts", "WeightedAccumulator", "halved",
-]  # fmt: skip
 
 _DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in float64
 
@@ -198,9 +195,9 @@ class RecordSums:
         """
         if not self.targets or self._classes is not None:
             raise ParameterError("targets", "be numbers to regress on", "none" if not self.targets else "classes")
-        clip = _positive("clip", clip)
+        clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, self.targets), _edges(clip, edges)
-        square = None if square_clip is None else _positive("square_clip", square_clip)
+        square = None if square_clip is None else as_one_positive("square_clip", square_clip)
         rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=square, edges=marks)
         return self._found(rule, np.shape(theta), clip, square, marks)
 
@@ -217,7 +214,7 @@ class RecordSums:
             raise ParameterError("classes", "be stated for gradients", None)
         count = len(self._classes)
         outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
-        clip = _positive("clip", clip)
+        clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
         rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks)
         return self._found(rule, np.shape(theta), clip, None, marks)
@@ -598,17 +595,10 @@ def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray
 
 
 def _edges(clip: float, edges: Sequence[float] | None) -> tuple[float, ...]:
-    values = tuple(_positive("edges", e) for e in ((clip,) if edges is None else edges))
+    values = tuple(as_one_positive("edges", e) for e in ((clip,) if edges is None else edges))
     if any(not a < b for a, b in pairwise(values)):
         raise ParameterError("edges", "increase", values)
     return values
-
-
-def _positive(name: str, value: Any) -> float:
-    number = float(value)
-    if not 0 < number < math.inf:
-        raise ParameterError(name, "be positive and finite", value)
-    return number
 
 
 def _as_classes(classes: Sequence[float], target_bound: float | None) -> tuple[float, ...]:
