@@ -246,7 +246,7 @@ class RecordSums:
         [0.3125]
         """
         weights = self._public(theta, self.targets)
-        clip = _positive("clip", clip)
+        clip = as_one_positive("clip", clip)
         rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=None, edges=())
         bits = self.layout.fractional_bits
         terms = RowLayout(self.layout.width, clip, fractional_bits=bits)
