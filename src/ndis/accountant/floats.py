@@ -65,6 +65,7 @@ _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
+_MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
 _FEW = 256  # steps
 _CUT_MATTERS_BELOW = -300.0  # log δ; there the x that the moments leave out may change δ
 _FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
@@ -233,7 +234,7 @@ class FloatComposition:
     def _shapes(self) -> tuple[tuple[Shape, int], ...]:
         """The steps have densities if all are sampled mean shifts of one order, and not too many; else nothing."""
         laws = [(law, n) for law, n in self.parts if isinstance(law, Mixture) and law.add == (self.order == "add")]
-        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson)
+        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson and law.poisson[1] < _MOST_SHIFT)
         return steps if len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else ()
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
