@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._attained import attained_delta
+from ndis._batches import BatchedProfile
 from ndis._exact import down, up
 from ndis._groups import (
     Choice,
@@ -20,14 +22,13 @@ from ndis._groups import (
     as_noise_multiplier,
     as_rate,
     canonical,
-    noise_multiplier_of,
     noise_pairs,
     orders_of,
     profile_from_json,
     profile_to_json,
+    replaced_step,
     total_failure,
 )
-from ndis._search import least_type_two
 from ndis._validate import (
     Adjacency,
     Floats,
@@ -38,7 +39,6 @@ from ndis._validate import (
     as_one_probability,
     as_probability,
     as_scalar,
-    as_size,
     broadcasts,
     exponential,
     shaped,
@@ -46,22 +46,20 @@ from ndis._validate import (
     warn_caller,
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
-from ndis.accountant.laws.mixture import GroupStep, MixtureStep
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
+from ndis.risk import Risks
 
-__all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
+__all__ = ["Choice", "Group", "Order", "PrivacyProfile", "StepGroup"]
 
-_MAX_EPSILON = 690.0  # e^ε is a float up to this ε
-_NEGLIGIBLE_DELTA = 1e-16  # a δ below it does not change a trade-off curve in floats
 _LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class PrivacyProfile:
+class PrivacyProfile(BatchedProfile, Risks):
     """A profile says how private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters
@@ -126,7 +124,7 @@ class PrivacyProfile:
                 "adjacency",
                 "be 'add-remove' for Poisson samples",
                 "'replace-one'",
-                "a replaced record under Poisson sampling has no single worst pair",
+                "use from_noise_multiplier and subsampled, which know the worst pair of Gaussian noise",
             )
 
     @classmethod
@@ -165,32 +163,8 @@ class PrivacyProfile:
         return PrivacyProfile(*noise_pairs(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
 
     @classmethod
-    def from_mixture(
-        cls, *, noise_multiplier: float, sensitivities: Sequence[float], probabilities: Sequence[float]
-    ) -> PrivacyProfile:
-        """Return the guarantee of Gaussian noise on a sum that one record moves by a random amount, exactly.
-
-        The record moves it by at most cᵢ with probability pᵢ, in any directions (thm:mixtures). Neighbours are
-        "add-remove".
-
-        Parameters
-        ----------
-        noise_multiplier : float
-            Standard deviation of the noise.
-        sensitivities, probabilities : sequence of float
-            cᵢ ≥ 0 and pᵢ > 0. Probabilities are taken relative to their sum, which must be 1 up to rounding.
-
-        Examples
-        --------
-        >>> import ndis
-        >>> step = ndis.PrivacyProfile.from_mixture(
-        ...     noise_multiplier=1.0, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.2, 0.6, 0.2]
-        ... )
-        >>> round(step.repeat(3).epsilon(1e-6), 6)
-        14.550958
-        """
-        step = MixtureStep(noise_multiplier, sensitivities, probabilities)  # type: ignore[arg-type]  # made tuples there
-        return PrivacyProfile(groups=[StepGroup(step)])
+    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
+        return PrivacyProfile(groups=groups, adjacency=groups[0].step.adjacency)
 
     # ------------------------------------------------------------------ its releases
 
@@ -236,7 +210,7 @@ class PrivacyProfile:
 
     @property
     def composed(self) -> bool:
-        """Say if there are several releases, some of them sampled, or a step without a pair: no pair per order exists."""
+        """Say if no pair per order exists: there are several releases, some of them sampled, or a step is no pair."""
         return len(self.groups) > 1 or self.groups[0].count > 1 or isinstance(self.groups[0], StepGroup)
 
     # ------------------------------------------------------------------ the guarantee
@@ -309,6 +283,8 @@ class PrivacyProfile:
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
+        if not self.attained:
+            lower = attained_delta(self.groups, x, width)
         if not self.failure_probability:
             return Enclosure(lower, upper)
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
@@ -330,24 +306,6 @@ class PrivacyProfile:
         while math.isfinite(x) and not self.certify(x, relative_width=1e-13, order=order).upper <= target:
             x, step = start + step, 2.0 * step
         return x
-
-    @broadcasts
-    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
-        """Return the least type II error of a test between neighbours with type I error `alpha`. It broadcasts.
-
-        This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff). So it is
-        exact for compositions too. Every ε gives a lower bound, and the search returns the largest.
-
-        >>> import ndis
-        >>> profile = ndis.PrivacyProfile.from_noise_multiplier(1.0)
-        >>> round(profile.tradeoff(0.05), 9)  # Φ(Φ⁻¹(0.95) − 1)
-        0.740488977
-        """
-        level = as_floats("alpha", alpha)
-        if not ((level >= 0) & (level <= 1)).all():
-            raise ParameterError("alpha", "lie between 0 and 1", alpha)
-        end = replace(self, failure_probability=0.0).epsilon(_NEGLIGIBLE_DELTA)
-        return shaped(least_type_two(self.delta, level.ravel(), min(end, _MAX_EPSILON)), level.shape)
 
     # ------------------------------------------------------------------ new guarantees from old
 
@@ -400,8 +358,11 @@ class PrivacyProfile:
         """Return the guarantee if each record enters independently with probability `rate` (Poisson sampling), exactly.
 
         All releases of the profile see one sample. Sampling a sample multiplies the rates. A failure probability stays
-        unchanged, though sampling would make it smaller. Two cases are refused: releases that draw a sample each, and
-        "replace-one" neighbours.
+        unchanged, though sampling would make it smaller. Releases that draw a sample each are refused.
+
+        For "replace-one" neighbours the profile must come from `from_noise_multiplier`. The sensitivity is then the
+        diameter of the ball in which the contribution of a record lies, and a record outside the sample contributes its
+        centre, as with clipped sums (thm:replace-poisson).
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
@@ -411,6 +372,9 @@ class PrivacyProfile:
         q = as_rate(rate)
         if q == 1.0:
             return self
+        if self.adjacency == "replace-one" and (step := replaced_step(self.groups, q)):
+            failure = self.failure_probability
+            return PrivacyProfile(groups=[StepGroup(step)], adjacency=self.adjacency, failure_probability=failure)
         if self.composed:
             raise ParameterError(
                 "profile",
@@ -421,32 +385,6 @@ class PrivacyProfile:
         group = self._only()
         groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
         return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
-
-    def group(self, size: int) -> PrivacyProfile:
-        """Return the guarantee for one user with up to `size` examples, all of them added or all removed, exactly.
-
-        Each example enters each batch on its own, and the number that enter is binomial (thm:mixtures). Every release
-        must be Gaussian noise on a Poisson sample, made by `from_noise_multiplier` and `subsampled`; other profiles are
-        refused. So is a failure probability, which says nothing about several examples.
-
-        >>> import ndis
-        >>> step = ndis.PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
-        >>> [round(step.repeat(100).group(k).epsilon(1e-6), 6) for k in (1, 2, 4)]
-        [0.954217, 1.970757, 3.993018]
-        """
-        k = as_size("size", size)
-        if k == 1:
-            return self
-        noises = [noise_multiplier_of(g) if isinstance(g, Group) and g.sampled else None for g in self.groups]
-        if None in noises or self.adjacency != "add-remove" or self.failure_probability:
-            rule = "consist of Gaussian noise on Poisson samples, from from_noise_multiplier and subsampled"
-            raise ParameterError("profile", rule, "other releases", "add or remove the examples one by one")
-        groups = [
-            StepGroup(GroupStep(noise, group.rates, k), group.count)
-            for noise, group in zip(noises, self.groups, strict=True)
-            if noise is not None and isinstance(group, Group)
-        ]
-        return PrivacyProfile(groups=groups)
 
     # ------------------------------------------------------------------ out and in
 
@@ -507,7 +445,7 @@ class PrivacyProfile:
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is copied and pickled: no tables."""
-        return {name: value for name, value in self.__dict__.items() if name != "_evaluators"}
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def _compositions(self, order: Choice) -> list[Composition]:
         """Return the evaluators of a profile that composes releases."""

@@ -81,7 +81,7 @@ class FloatComposition:
     """Evaluate the privacy loss of some laws, each with its number of steps, in one order. It keeps its tables.
 
     >>> import numpy as np
-    >>> from ndis.accountant.laws.mixture import sampled_shift
+    >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
     >>> step = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")
     >>> log_delta, _ = FloatComposition([(step, 1000)], "remove").log_delta(np.array([1.5]))
@@ -194,7 +194,8 @@ class FloatComposition:
                     v, s, e = result
                 if e[pivot] <= _TOLERANCE * (1.0 + abs(v[pivot])):
                     break
-            good = e <= 0.1 * _TOLERANCE * (1.0 + np.abs(v))
+            shared = min(max(0.1 * _TOLERANCE, 2.0 * float(e[pivot]) / (1.0 + abs(float(v[pivot])))), 2.0 * _TOLERANCE)
+            good = e <= shared * (1.0 + np.abs(v))  # a path of their own would hardly serve them better
             good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
@@ -230,8 +231,9 @@ class FloatComposition:
 
     @cached_property
     def _shapes(self) -> tuple[tuple[Shape, int], ...]:
-        """The steps have densities if all of them are sampled mean shifts, and not too many; else nothing."""
-        steps = tuple((Shape(*law.poisson), n) for law, n in self.parts if isinstance(law, Mixture) and law.poisson)
+        """The steps have densities if all are sampled mean shifts of one order, and not too many; else nothing."""
+        laws = [(law, n) for law, n in self.parts if isinstance(law, Mixture) and law.add == (self.order == "add")]
+        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson)
         return steps if len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else ()
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:

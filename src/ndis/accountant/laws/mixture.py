@@ -1,13 +1,13 @@
 """Mixtures of Gaussians on a line have a log-moment function that this module computes in floats.
 
-The two laws of a step are P = Σ aᵢ N(αᵢ, 1) and Q = Σ bⱼ N(−βⱼ, 1), all αᵢ, βⱼ ≥ 0. Against the standard normal law they
-have the densities
+The two laws of a step are P = Σ aᵢ N(αᵢ, 1) and Q = Σ bⱼ N(−βⱼ, 1), all αᵢ, βⱼ ≥ 0. Against the standard normal law
+they have the densities
 
     A(x) = Σ aᵢ e^{αᵢx − αᵢ²/2},      B(x) = Σ bⱼ e^{−βⱼx − βⱼ²/2},
 
 so the loss L = log A − log B rises with x. A Poisson-sampled mean shift μ, the step of DP-SGD, has A = 1 − q + q w with
-w = e^{μx − μ²/2}, and B = 1 in the remove order. The add order swaps A and B, and x is −x. With the mean κ = E_P L, this
-module computes
+w = e^{μx − μ²/2}, and B = 1 in the remove order. The add order swaps A and B, and x is −x. With the mean κ = E_P L,
+this module computes
 
     log M(s) − κs,      M(s) = E_P e^{sL} = 1 + κs + E_P[e^{sL} − 1 − sL],
 
@@ -27,22 +27,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import wraps
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from ndis._balls import exact_ball
-from ndis._compile import compiled
-from ndis._validate import Adjacency, Floats, Order, as_size, as_vector, as_within
-from ndis.accountant.laws import Complexes, product
-from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
-from ndis.accountant.laws.plain import ExactPair
-from ndis.errors import ParameterError, PrecisionError
-from ndis.spectrum.invariants import Invariants
 
-__all__ = ["GroupStep", "Mixture", "MixtureStep", "mixture_law", "quiet", "sampled_shift"]
+from ndis._compile import compiled
+from ndis._validate import Floats
+from ndis.accountant.laws import Complexes
+from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,12 +54,9 @@ _ROOT = math.sqrt(2.0 * math.pi)
 _SETTLED = -1  # a place that is no line: the kernel has come to the end
 _CUT = 46.0  # terms below e^-46 of the largest are left out
 _SCAN = 128  # intervals of the scan for the places where terms count
-_FAR, _FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
+FAR, FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
 _LARGE = 30.0  # the exponent of a term above which only its logarithm is taken
 _SMALL = 0.2  # a loss below this has a series for e^−L − 1 + L
-_LEAST_SHIFT = 1e-8
-_MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
-_SUM_TO_ONE = 1e-9  # probabilities may miss 1 by this much, and are divided by their sum
 
 
 def quiet(function: Callable[P, R]) -> Callable[P, R]:
@@ -105,7 +95,7 @@ def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, err
             for j in range(_FIRST + 1):
                 if nodes[k, j, 1].real + a * nodes[k, j, 0].real - b * nodes[k, j, 0].imag > top - _CUT:
                     phase = slope[k, j, 0].imag + a * slope[k, j, 1].imag + b * slope[k, j, 1].real
-                    turn = max(turn, abs(phase - heights[k]))
+                    turn = max(turn, abs(phase))
             needed, angle = 1, turn * width / _FIRST
             while needed <= _MAX_LEVEL and not angle <= 2.0:
                 needed, angle = needed + 1, 0.5 * angle
@@ -201,12 +191,10 @@ class _NodeTable:
         self.slope = np.empty((lines, _FIRST + 1, 2), dtype=np.complex128)
         self.filled = np.full(lines, -1)
 
-    def _places(self, shares: Floats) -> Floats:
-        return self.low + (self.high - self.low) * shares
-
-    def _fill(self, line: int, where: slice, x: Complexes) -> Any:
-        """Write loss, log weight and weight at complex x; return the slopes of log A and of the loss."""
-        weight, loss, slopes = self.law.at(x)
+    def _fill(self, line: int, where: slice, shares: Floats) -> Any:
+        """Write loss, log weight and weight at some shares of the way; return the slopes of the last two."""
+        place = self.low + (self.high - self.low) * shares
+        weight, loss, slopes = self.law.at(place, float(self.law.heights[line]))
         self.nodes[line, where] = np.stack([loss, weight, np.exp(weight)], axis=-1)
         return slopes
 
@@ -215,16 +203,14 @@ class _NodeTable:
         level = int(self.filled[line]) + 1
         self.filled[line] = level
         if level == 0:
-            x = self._places(np.arange(_FIRST + 1) / _FIRST) + 1j * self.law.heights[line]
-            self.slope[line] = self._fill(line, slice(0, _FIRST + 1), x)
+            self.slope[line] = self._fill(line, slice(0, _FIRST + 1), np.arange(_FIRST + 1) / _FIRST)
             return
         start, count = (_FIRST << (level - 1)) + 1, _FIRST << (level - 1)
         if start + count > self.nodes.shape[1]:
             more = np.empty((self.nodes.shape[0], start + count, 3), dtype=np.complex128)
             more[:, : self.nodes.shape[1]] = self.nodes
             self.nodes = more
-        x = self._places((np.arange(count) + 0.5) / count) + 1j * self.law.heights[line]
-        self._fill(line, slice(start, start + count), x)
+        self._fill(line, slice(start, start + count), (np.arange(count) + 0.5) / count)
 
 
 class Mixture:
@@ -245,6 +231,7 @@ class Mixture:
 
     Examples
     --------
+    >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
     >>> law = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.5,), "remove")
     >>> round(law.mean, 6), law.limit
@@ -253,38 +240,36 @@ class Mixture:
 
     def __init__(self, sides: Sides, exact: Callable[[], Sides], uncertainty: float = 2.0**-50) -> None:
         self.sides, self._exact, self.uncertainty = sides, exact, uncertainty
+        self._tables: dict[int, _NodeTable] = {}
         self._a, self._b = (sides.a, sides.alpha), (sides.b, sides.beta)
         self.up, self.down = up, down = float(sides.alpha.max()), float(sides.beta.max())
         self.size, self.limit = 0.5 * (up + down) ** 2, math.inf  # the mean loss without sampling
         self.ends = -_log_least(*self._a, bounded=down == 0.0), _log_least(*self._b, bounded=up == 0.0)
-        self._far = math.inf if self.ends[1] < math.inf else _FAR + up  # the place of the window
+        self._far = math.inf if self.ends[1] < math.inf else FAR + up  # the place of the window
+        weights, shifts = self._b if up == 0.0 else self._a
+        sampled = 0.0 in (up, down) and shifts.size == 2 and shifts[0] == 0.0
+        self.poisson: tuple[float, float] | None = (float(weights[1]), float(shifts[1])) if sampled else None
         self.mean = self._mean_loss()
         # the window leaves no x far above its place
         far = (
-            self.ends[1]
-            if self._far == math.inf
-            else float(self._real(np.array([self._far + 20.0 * _FAR_WIDTH]))[1][0])
+            self.ends[1] if self._far == math.inf else float(self._real(np.array([self._far + 20.0 * FAR_WIDTH]))[1][0])
         )
         self.largest = far - max(self.ends[0], -far) if self._far < math.inf else far
         highest = min(
-            _HIGHEST * math.pi / max(up, down), math.inf if self._far == math.inf else _WINDOW_POLE * _FAR_WIDTH
+            _HIGHEST * math.pi / max(up, down), _WINDOW_POLE * FAR_WIDTH if self._far < math.inf else math.inf
         )
         spacing = min(0.4, highest / 6.0)
         self.heights: Floats = np.arange(float(int(min(_LINES, 1 + highest / spacing)))) * spacing
-        self._tables: dict[int, _NodeTable] = {}
-
-    @property
-    def poisson(self) -> tuple[float, float] | None:
-        """Rate and shift, if the step is a Poisson-sampled mean shift in some order; else None."""
-        for (weights, shifts), (_, others) in ((self._a, self._b), (self._b, self._a)):
-            if shifts.size == 2 and shifts[0] == 0.0 and others.tolist() == [0.0]:
-                return float(weights[1]), float(shifts[1])
-        return None
 
     @property
     def add(self) -> bool:
-        """True if P is one Gaussian, as in the add order of a sampled step."""
+        """Return whether P is one Gaussian, as in the add order of a sampled step."""
         return self.up == 0.0
+
+    @staticmethod
+    def from_balls(exact: Callable[[], Sides]) -> Mixture:
+        """Return the law whose exact inputs are these, at the working precision and in floats."""
+        return Mixture(Sides(*(np.array([float(ball) for ball in side]) for side in exact())), exact)
 
     def reversed(self) -> Mixture:
         """Return the law of the other order."""
@@ -294,17 +279,18 @@ class Mixture:
         """Return the law in balls."""
         return MixtureBalls(self._exact())
 
-    def at(self, x: Any) -> tuple[Any, Any, Any]:
-        """Return log weight, loss, and the slopes of log A and of the loss, at complex x."""
-        (above, rise), (below, fall) = _log_side(x, *self._a), _log_side(-x, *self._b)
+    def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
+        """Return log weight and loss at places of a line, and the slopes of both."""
+        x = place + 1j * height
+        (above, rise), (below, fall) = log_side(x, *self._a), log_side(-x, *self._b)
         weight = -0.5 * x * x + above
         if self._far < math.inf:
-            weight = weight + _log_window(x, self._far)
-        return weight, above - below, np.stack([rise, rise + fall], axis=-1)
+            weight = weight + log_window(x, self._far)
+        return weight, above - below, np.stack([rise - x, rise + fall], axis=-1)
 
     def _real(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return log weight and loss at real x."""
-        weight, loss, _ = self.at(x + 0.0j)
+        """Return log weight and loss of the mixture at real x."""
+        weight, loss, _ = Mixture.at(self, x, 0.0)
         return weight.real, loss.real
 
     @quiet
@@ -316,7 +302,7 @@ class Mixture:
             step * np.unique(np.round(bells / step) + np.arange(-math.ceil(10.0 / step), math.ceil(10.0 / step) + 1))
             + 0.0j
         )
-        above, below = _log_side(x, *self._a)[0].real, _log_side(-x, *self._b)[0].real
+        above, below = log_side(x, *self._a)[0].real, log_side(-x, *self._b)[0].real
         loss = above - below
         y, series = np.where(np.abs(loss) < _SMALL, -loss, 0.0), np.zeros(x.size)
         for c in _SERIES:
@@ -328,15 +314,13 @@ class Mixture:
 
     @quiet
     def terms_range(self, s: Floats) -> tuple[float, float]:
-        """Return where the terms at some rising real s count. A loss near 0 adds to M − 1 only about its square."""
+        """Return the places between which terms count. A loss near 0 adds to M − 1 only about its square."""
         scale = sum(float((w * np.minimum(m, 1.0)).sum()) for w, m in (self._a, self._b))
         most, cut = float(s[-1]), _CUT - 2.0 * math.log(min(scale, 1.0))
         width = math.sqrt(2.0 * cut) + 1.0
-        weights, shifts = self._b
-        least = int(shifts.argmin())
-        right = width + self.up * (2.0 + most) + most * float(shifts[least])
-        right += math.sqrt(-2.0 * most * math.log(float(weights[least]))) if weights[least] < 1.0 else 0.0
-        right = min(right, self._far + 40.0 * _FAR_WIDTH)
+        weight, shift = min(zip(*self._b, strict=True), key=lambda pair: float(pair[1]))
+        right = width + self.up * (2.0 + most) + most * float(shift) + math.sqrt(-2.0 * most * math.log(weight))
+        right = min(right, self._far + 40.0 * FAR_WIDTH)
         left = -width - self.down
         x, pad = np.linspace(left, right, _SCAN + 1), (right - left) / _SCAN
         density, loss = self._real(x)
@@ -371,8 +355,8 @@ class Mixture:
         if self._far == math.inf:
             return -math.inf
         x = np.linspace(0.0, 60.0 + self.up, 2048)
-        above, below = _log_side(x + 0.0j, *self._a)[0].real, _log_side(-x + 0.0j, *self._b)[0].real
-        t = (x - self._far) / _FAR_WIDTH
+        above, below = log_side(x + 0.0j, *self._a)[0].real, log_side(-x + 0.0j, *self._b)[0].real
+        t = (x - self._far) / FAR_WIDTH
         gone = np.log(-np.expm1(-np.logaddexp(0.0, t * (1.0 + t * t / 12.0)) - 1e-300))
         step = math.log(float(x[1]) / _ROOT)
         log_moment = float(self.centred(np.array([c], dtype=np.complex128))[0][0].real) + self.mean * c if c else 0.0
@@ -423,29 +407,30 @@ def _log1p(z: Any) -> Any:
     return size + 1j * np.arctan2(z.imag, 1.0 + z.real)
 
 
-def _log_side(x: Any, weights: Floats, shifts: Floats) -> tuple[Any, Any]:
+def log_side(x: Any, weights: Floats, shifts: Floats) -> tuple[Any, Any]:
     """Return log Σ wᵢ e^{mᵢx − mᵢ²/2} at complex x with |mᵢ Im x| < π, and its slope.
 
     The branch is the one that is real for real x. A value near 0 has full relative accuracy.
     """
     if shifts.size == 1 and shifts[0] == 0.0:
         return np.zeros_like(x), np.zeros_like(x)
-    m, w = shifts[:, None], weights[:, None]
-    size, turn = m * x.real - 0.5 * m * m, m * x.imag
-    top = np.argmax(size + np.log(w), axis=0)
-    z = (
-        w
-        / weights[top]
-        * np.exp(size - np.take_along_axis(size, top[None], 0) + 1j * (turn - np.take_along_axis(turn, top[None], 0)))
-    )
-    total = z.sum(axis=0)
+    moves = shifts > 0.0
+    m, w, still = shifts[moves, None], weights[moves, None], float(weights[~moves].sum())
+    size, angle = m * x.real - 0.5 * m * m, m * x.imag
+    turn = -2.0 * np.sin(0.5 * angle) ** 2 + 1j * np.sin(angle)  # e^{i angle} − 1
     # e^{mx − m²/2} − 1 in two terms, without cancellation
     grown = np.expm1(np.minimum(size, _LARGE))
-    u = (w * (grown + (1.0 + grown) * (-2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)))).sum(axis=0)
-    place = np.arange(x.size)
-    large = np.log(weights[top]) + size[top, place] + 1j * turn[top, place] + np.log(total)
-    near = (np.abs(u) < 0.5) & (size <= _LARGE).all(axis=0)
-    return np.where(near, _log1p(np.where(near, u, 0.0)), large), (m * z).sum(axis=0) / total
+    both = grown + (1.0 + grown) * turn
+    u = (w * both).sum(axis=0)
+    value, slope = _log1p(u), (m * w * (1.0 + both)).sum(axis=0) / (1.0 + u)
+    far = ~(np.abs(u) < 0.5) | (size > _LARGE).any(axis=0)
+    if far.any():
+        size, turn = size[:, far] + np.log(w), turn[:, far]
+        top = np.maximum(size.max(axis=0), math.log(still) if still > 0.0 else -math.inf)
+        terms = np.exp(size - top) * (1.0 + turn)
+        total = still * np.exp(-top) + terms.sum(axis=0)
+        value[far], slope[far] = top + np.log(total), (m * terms).sum(axis=0) / total
+    return value, slope
 
 
 def _log_least(weights: Floats, shifts: Floats, *, bounded: bool) -> float:
@@ -454,127 +439,11 @@ def _log_least(weights: Floats, shifts: Floats, *, bounded: bool) -> float:
     return -math.log1p(-float(weights[moving].sum())) if bounded and not moving.all() else math.inf
 
 
-def _log_window(x: Any, place: float) -> Any:
+def log_window(x: Any, place: float) -> Any:
     """Return log of the window that cuts off large x, a logistic function of a cubic."""
-    t = (x - place) / _FAR_WIDTH
+    t = (x - place) / FAR_WIDTH
     g = -t * (1.0 + t * t / 12.0)
     if g.real.min() > 80.0:
         return 0.0
     side = np.where(g.real > 0.0, -1.0, 1.0)
     return np.where(g.real > 0.0, 0.0, g) - _log1p(np.exp(side * g))
-
-
-# ---------------------------------------------------------------------- steps
-
-
-def sampled_shift(pair: Invariants, rates: tuple[float, ...], order: Order) -> Mixture:
-    """Return the law of a mean shift that is released on a Poisson sample."""
-    shift, rate = math.sqrt(math.fsum((pair.copies * pair.shift**2).tolist())), math.prod(rates)
-    if shift < _LEAST_SHIFT:
-        raise PrecisionError(
-            f"the composition is not known: a noise multiplier above {1.0 / _LEAST_SHIFT:g} is out of reach; take "
-            "less noise"
-        )
-    known = ExactPair(pair)
-
-    def exact() -> Sides:
-        directions = known.directions()
-        if directions.curved or not directions.flat > 0:
-            raise PrecisionError("a pair of the composition is a mean shift in floats, and perhaps not exactly")
-        return Sides.poisson(product(rates), directions.flat.sqrt(), remove=order == "remove")
-
-    sides = Sides(np.array([1.0 - rate, rate]), np.array([0.0, shift]), np.ones(1), np.zeros(1))
-    return Mixture(sides if order == "remove" else sides.swapped(), exact, pair.uncertainty)
-
-
-def mixture_law(chances: list[Fraction], shifts: list[Fraction], order: Order, *, double: bool = False) -> Mixture:
-    """Return the law of Σ pᵢ N(cᵢ, 1) against N(0, 1), or against Σ pᵢ N(−cᵢ, 1) if it is `double`."""
-    if float(max(shifts)) < _LEAST_SHIFT:
-        raise PrecisionError("the composition is not known: a mixture with next to no shift is out of reach")
-
-    def sides(number: Callable[[Fraction], Any], several: Callable[[list[Any]], Any]) -> Sides:
-        one = several([number(p) for p in chances]), several([number(c) for c in shifts])
-        other = one if double else (several([number(Fraction(1))]), several([number(Fraction(0))]))
-        return Sides(*one, *other) if order == "remove" else Sides(*other, *one)
-
-    return Mixture(sides(float, np.array), lambda: sides(exact_ball, list))
-
-
-@dataclass(frozen=True)
-class MixtureStep:
-    """Describe Σ pᵢ N(cᵢ, σ²) against N(0, σ²): the record moves the output by cᵢ ≥ 0 with probability pᵢ.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        σ.
-    sensitivities, probabilities : sequence of float
-        cᵢ and pᵢ. Probabilities are taken relative to their sum, which must be 1 up to rounding.
-    """
-
-    noise_multiplier: float
-    sensitivities: tuple[float, ...]
-    probabilities: tuple[float, ...]
-
-    kind: ClassVar[str] = "mixture"
-    adjacency: ClassVar[Adjacency] = "add-remove"
-    attained: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, _MOST_NOISE))
-        shifts = as_vector("sensitivities", self.sensitivities)
-        chances = as_vector("probabilities", self.probabilities)
-        if not (shifts >= 0.0).all() or not (shifts > 0.0).any():
-            raise ParameterError("sensitivities", "be at least 0, and one of them above 0", f"{shifts.tolist()!r:.80}")
-        if shifts.size != chances.size:
-            raise ParameterError("probabilities", f"be one per sensitivity, {shifts.size} in all", f"{chances.size}")
-        if not (chances > 0.0).all() or math.fabs(math.fsum(chances.tolist()) - 1.0) > _SUM_TO_ONE:
-            raise ParameterError("probabilities", "be above 0 and add up to 1", f"{chances.tolist()!r:.80}")
-        object.__setattr__(self, "sensitivities", tuple(shifts.tolist()))
-        object.__setattr__(self, "probabilities", tuple(chances.tolist()))
-
-    def law(self, order: Order) -> Mixture:
-        """Return the law of one step."""
-        sigma, total = Fraction(self.noise_multiplier), sum(map(Fraction, self.probabilities))
-        shifts = [Fraction(c) / sigma for c in self.sensitivities]
-        chances = [Fraction(p) / total for p in self.probabilities]
-        return mixture_law(chances, shifts, order)
-
-
-@dataclass(frozen=True)
-class GroupStep:
-    """Describe one user with k examples, each of which enters the batch with the product of the rates (thm:mixtures).
-
-    The user's examples move the sum by 0, 1, …, k times the sensitivity, by a binomial law.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        The standard deviation of the noise over the sensitivity to one example.
-    rates : sequence of float
-        Rates of Poisson sampling, one after the other.
-    size : int
-        k.
-    """
-
-    noise_multiplier: float
-    rates: tuple[float, ...]
-    size: int
-
-    kind: ClassVar[str] = "group"
-    adjacency: ClassVar[Adjacency] = "add-remove"
-    attained: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, _MOST_NOISE))
-        rates = as_vector("rates", self.rates)
-        if not ((rates > 0.0) & (rates < 1.0)).all():
-            raise ParameterError("rates", "be above 0 and below 1", f"{rates.tolist()!r:.80}")
-        object.__setattr__(self, "rates", tuple(rates.tolist()))
-        object.__setattr__(self, "size", as_size("size", self.size))
-
-    def law(self, order: Order) -> Mixture:
-        """Return the law of one step."""
-        q, k = math.prod(map(Fraction, self.rates), start=Fraction(1)), self.size
-        chances = [math.comb(k, i) * q**i * (1 - q) ** (k - i) for i in range(k + 1)]
-        return mixture_law(chances, [i / Fraction(self.noise_multiplier) for i in range(k + 1)], order)
