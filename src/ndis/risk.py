@@ -333,7 +333,7 @@ class Risks:
         if not (orders >= 1).all():
             raise ParameterError("order", "be at least 1", order)
         values = np.full(orders.size, math.inf)
-        if not self.failure_probability and not any(map(_singular, self.groups)):
+        if not self.failure_probability and not any(group.singular for group in self.groups):
             both = [Composition(self.groups, one) for one in _ORDERS]
             values = np.maximum(*(one.renyi(orders.ravel()) for one in both))
         return shaped(values, orders.shape)
@@ -353,7 +353,7 @@ class Risks:
         if not 0 <= given < 1:
             raise ParameterError("slack", "be at least 0 and below 1", given)
         failure = Fraction(self.failure_probability)
-        if given < failure or any(map(_singular, self.groups)):
+        if given < failure or any(group.singular for group in self.groups):
             return CertifiedMu(math.inf, given)
         tails = _dominating_shift(self.groups)
         if given == failure or (tails < math.inf and not any(group.sampled for group in self.groups)):
@@ -369,10 +369,6 @@ class Risks:
             given,
         )
         return CertifiedMu(min(mu, tails), given)
-
-
-def _singular(group: Group | StepGroup) -> bool:
-    return isinstance(group, Group) and group.remove.mutually_singular
 
 
 def _dominating_shift(groups: tuple[Group | StepGroup, ...]) -> float:
