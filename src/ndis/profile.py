@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +32,7 @@ from ndis._validate import (
     Floats,
     Order,
     as_adjacency,
+    as_choice,
     as_count,
     as_floats,
     as_one_probability,
@@ -44,6 +45,7 @@ from ndis._validate import (
     warn_caller,
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
+from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
@@ -156,6 +158,41 @@ class PrivacyProfile:
         2.25408465
         """
         return PrivacyProfile(*noise_pairs(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
+
+    @classmethod
+    def from_allocation(
+        cls, *, noise_multiplier: float, bins: int, epochs: int = 1, assignment: Literal["fresh", "once"] = "fresh"
+    ) -> PrivacyProfile:
+        """Return the guarantee of epochs in which each record goes to one of several batches, drawn at random.
+
+        Every batch gets Gaussian noise of `noise_multiplier` times the sensitivity. The assignment stays secret, batch
+        sizes fall as they may, and sums are divided by public numbers only (thm:allocation). `ndis.allocation_batches`
+        draws such batches. Shuffled batches of a fixed size are another loop, and this number says nothing about them.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+        bins : int
+            Number of batches of an epoch.
+        epochs : int
+        assignment : {"fresh", "once"}
+            Whether every epoch draws its own assignment, or all keep one. `repeat` always draws anew.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> epoch = ndis.PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=1000)
+        >>> round(epoch.epsilon(1e-6), 7)
+        4.1060159
+        >>> ten = ndis.PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=1000, epochs=10)
+        >>> ten.epsilon(1e-6) == epoch.repeat(10).epsilon(1e-6)
+        True
+        """
+        times, once = as_count("epochs", epochs), as_choice("assignment", assignment, ("fresh", "once")) == "once"
+        if as_count("bins", bins) == 1:
+            return cls.from_noise_multiplier(noise_multiplier).repeat(times)
+        step = AllocationStep(noise_multiplier, bins, times if once else 1)
+        return PrivacyProfile(groups=(StepGroup(step, 1 if once else times),))
 
     # ------------------------------------------------------------------ its releases
 

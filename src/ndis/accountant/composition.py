@@ -22,6 +22,7 @@ from ndis._validate import Floats, Order
 from ndis.accountant.certify import Certifier
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law, Release
+from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mean_shift import MeanShift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
@@ -106,8 +107,8 @@ class Composition:
 
     @cached_property
     def _same_pair(self) -> bool:
-        """True if every law is a mean shift, which has the same pair in both orders."""
-        return all(isinstance(law, MeanShift) or _is_shift(law) for law, _ in self.parts)
+        """True if every law has the same pair in both orders: a mean shift, or an epoch of allocation."""
+        return all(isinstance(law, MeanShift | Allocation) or _is_shift(law) for law, _ in self.parts)
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> Floats:
         """Return log δ at each entry of a vector ε.

@@ -36,7 +36,7 @@ from ndis.accountant.laws.plain import ExactPair
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["MeanShift", "quiet"]
+__all__ = ["MeanShift", "complex_log1p", "quiet"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -326,7 +326,7 @@ def _bucket(s: complex) -> int:
     return math.ceil(math.log2(max(s.real, 0.25))) + 2
 
 
-def _log1p(z: Any) -> Any:
+def complex_log1p(z: Any) -> Any:
     """Return log(1+z) on the principal branch; the error is small compared with the modulus."""
     grown = z.real * (2.0 + z.real) + z.imag * z.imag  # |1+z|² − 1
     size = np.where((grown > -0.5) & (grown < 1e300), 0.5 * np.log1p(grown), np.log(np.abs(1.0 + z)))
@@ -349,7 +349,7 @@ def _log_ratio(x: Any, q: float, mu: float) -> tuple[Any, Any]:
     sampled = q * np.exp(np.minimum(a, _LARGE)) * (1.0 + turn)
     # near −1 the sum 1 + u cancels if q is near 1; 1 − q is then exact
     mixed = np.where(u.real < -0.5, (1.0 - q) + sampled, 1.0 + u)
-    near = np.where(u.real < -0.5, np.log(mixed), _log1p(np.where(large, back, u)))
+    near = np.where(u.real < -0.5, np.log(mixed), complex_log1p(np.where(large, back, u)))
     ell = np.where(large, math.log(q) + a + 1j * angle, 0.0) + near
     return ell, mu * np.where(large, 1.0 / (1.0 + back), sampled / mixed)
 
@@ -383,7 +383,7 @@ def _log_window(x: Any, mu: float) -> Any:
     if g.real.min() > 80.0:
         return 0.0
     side = np.where(g.real > 0.0, -1.0, 1.0)
-    return np.where(g.real > 0.0, 0.0, g) - _log1p(np.exp(side * g))
+    return np.where(g.real > 0.0, 0.0, g) - complex_log1p(np.exp(side * g))
 
 
 def _log_densities(x: Floats, q: float, mu: float, add: bool) -> tuple[Floats, Floats]:
