@@ -11,7 +11,7 @@ is a mean of lognormal numbers. Under Q, with ℓ = log W,
 **Floats.** The density of the sum of t lognormals comes from that of one by doubling (`ndis.accountant.densities`). No
 term cancels, so the relative accuracy reaches far into both tails. One epoch is an integral of positive terms over it.
 Moments are Gauss–Legendre sums over pieces on which neither the density nor the phase of e^{sL} changes much. The
-table ends where both laws have a mass below e^−130, and what lies beyond counts as an error.
+table ends where both laws have a mass below e^−110, and what lies beyond counts as an error.
 
 **Balls.** See `ndis.accountant.laws.allocation_balls`.
 """
@@ -38,26 +38,30 @@ __all__ = ["Allocation", "AllocationStep"]
 
 _UNIT = 2.0**-53
 _MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
-_DEPTH = 130.0  # −log of the mass, under both laws, that the table leaves out at each end
+_DEPTH = 110.0  # −log of the mass, under both laws, that the table leaves out at each end
+_MARGIN = 12.0  # log units by which the tables of the parts of a sum go deeper
 _FINEST = 2.0**-50  # error of log f in a table, relative to 20 + |log f|
+_LOOKS = 65  # places at which the end of a sum is looked for
 _SHIFTS = (1e-4, 20.0)  # noise multipliers from 0.05 to 10,000
 _KEPT = 8  # tables that are kept
 _VARIATION = 10.0  # log units by which the density may change on one piece
 _TURN = 4.0  # radians by which e^{sL} may turn on one half of a piece
 _MOST_PIECES = 4096
+_GONE = 45.0  # e^−45 of M(c) is below the rounding of a sum
 _NEAR = 0.5  # |sL| below this loses digits in e^{sL} − 1 − sL
 _CHUNK = 200_000  # entries of one matrix of exponentials
 _APART = 3.0  # log units by which the tilted density falls between losses that lie apart
 
 
 class _Lognormals(SumTables):
-    """Tables of the densities of sums of lognormal numbers. All reach the same V, so that no sum sees an end."""
+    """Tables of the densities of sums of lognormal numbers. A sum ends before its parts do, so that it sees no end."""
 
     def __init__(self, shift: float, count: int) -> None:
-        self.shift = shift
-        deviations = math.sqrt(2.0 * _DEPTH)
-        self.most = shift * deviations + 0.5 * shift**2  # log V; deviations beyond the mean under P
-        super().__init__(0.0, 0.5 * (deviations + shift) ** 2 + math.log(count) + 5.0, -math.inf, _FINEST)
+        self.shift, self.count = shift, count
+        # −log of the mass beyond the ends of one number; a sum of n has n times as much beyond the same V
+        self.deviations = math.sqrt(2.0 * (_DEPTH + _MARGIN + math.log(count)))
+        self.most = shift * self.deviations + 0.5 * shift**2  # log V, counted from the mean under P
+        super().__init__(0.0, 0.5 * (self.deviations + shift) ** 2 + 5.0, -math.inf, _FINEST)
         self.table, self.noise = self._power(0, count), self._noise
 
     def _one(self, j: int) -> DensityTable:
@@ -66,15 +70,20 @@ class _Lognormals(SumTables):
         def f(lams: Floats) -> Floats:
             return np.asarray(-0.5 * (lams / self.shift + 0.5 * self.shift) ** 2 - log_unit)
 
-        low = -self.shift * math.sqrt(2.0 * _DEPTH) - 0.5 * self.shift**2
+        low = -self.shift * self.deviations - 0.5 * self.shift**2
         return self._make(f, 1.0, low, self.most, 0.0, (), 0.0, 0.0)
 
     def _span(
         self, f: Callable[[Floats], Floats], scale: float, low: float, high: float, mass: float
     ) -> tuple[float, float]:
-        lams = np.linspace(low, 0.0, 65)[1:]
-        below = np.flatnonzero(f(lams) < -_DEPTH)
-        return float(lams[below[-1] if below.size else 0]), self.most - math.log(scale)
+        lams = np.linspace(low, 0.0, _LOOKS)[1:]
+        below = np.flatnonzero(f(lams) < -_DEPTH - math.log(self.count / scale))
+        least = float(lams[below[-1] if below.size else 0])
+        most = self.most - math.log(scale)  # one large number
+        lams = np.linspace(max(most, 0.0), high, _LOOKS)
+        value = f(lams)
+        many = np.flatnonzero(value > math.log(scale) + _MARGIN - self._cut)  # many that are a little large
+        return least, float(lams[min(many[-1] + 1, _LOOKS - 1)]) if many.size else most
 
 
 class _Epoch:
@@ -133,6 +142,8 @@ class Allocation:
     >>> round(law.log_delta(0.5)[0], 9)
     -3.2
     """
+
+    accuracy = 1e-9  # aim for the error of log δ, relative to 1 + |log δ|
 
     def __init__(self, shift: float, bins: int, order: Order, step: AllocationStep | None = None) -> None:
         if not _SHIFTS[0] <= shift <= _SHIFTS[1]:
@@ -194,16 +205,19 @@ class Allocation:
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """Return log M(s) − s·mean at points of the upper half-plane, and the estimated errors."""
         value, error = np.full(s.size, complex(math.nan)), np.full(s.size, math.inf)
-        good = np.isfinite(s)
-        turn = float(np.abs(s[good].imag).max(initial=0.0))
+        fall = 0.5 * self.shift**2 / self.bins * s.imag**2  # |M(c + iy)| ≤ e^−fall M(c): thm:allocation-factor
+        high = ~(fall < _GONE)
+        points = np.where(high, s.real, s)
         try:
-            ell, log_p, doubt = self._tilted(2.0 * _TURN / max(turn, 1e-300))
+            ell, log_p, doubt = self._tilted(2.0 * _TURN / max(float(points.imag.max(initial=0.0)), 1e-300))
         except PrecisionError:
             return value, error
         size = max(_CHUNK // ell.size, 1)
         for start in range(0, s.size, size):
             some = slice(start, start + size)
-            value[some], error[some] = self._moments(s[some], ell, log_p, doubt)
+            value[some], error[some] = self._moments(points[some], ell, log_p, doubt)
+        value[high] -= (fall + 1j * self.mean * s.imag)[high]
+        error[high] = 2.0  # the value is only a bound
         return value, np.where(np.isfinite(value), error, math.inf)
 
     def _moments(self, s: Complexes, ell: Floats, log_p: Floats, doubt: Floats) -> tuple[Complexes, Floats]:
