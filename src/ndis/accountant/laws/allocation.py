@@ -25,12 +25,14 @@ from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
+from flint import arb
 from numpy.typing import NDArray
 
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
 from ndis.accountant.laws import BallLaw, Complexes
+from ndis.accountant.laws.allocation_balls import AllocationBalls
 from ndis.accountant.laws.mean_shift import complex_log1p, quiet
 from ndis.errors import ParameterError, PrecisionError
 
@@ -170,7 +172,13 @@ class Allocation:
 
     def enclosed(self) -> BallLaw:
         """Return the law in balls."""
-        raise PrecisionError("an epoch of random allocation has no certificate yet")
+        if self.step is None:
+            raise PrecisionError("an epoch without its exact inputs has no certificate")
+        exact = arb(self.step.passes).sqrt() / arb(self.step.noise_multiplier)
+        return AllocationBalls(exact, self.bins, self._log_moment, remove=self.remove)
+
+    def _log_moment(self, c: float) -> float:
+        return float(self.centred(np.array([c], dtype=np.complex128))[0][0].real) + self.mean * c
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Return log δ(ε) of the epoch alone and its error, from an integral of positive terms."""
