@@ -107,9 +107,10 @@ class Place(NamedTuple):
 def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
     """Enclose the profile of one step at about this many places, up to where it is about `mass`."""
     with precision(_BITS):
-        scale = float(law.delta(0.0))  # the total variation, of the size of a typical loss
-        if not scale > 0.0:
-            raise PrecisionError("a step that reveals nothing needs no stand-in")
+        whole = law.delta(0.0)  # the total variation, of the size of a typical loss
+        if not whole > 0:
+            raise PrecisionError("a step that reveals nothing, or whose own profile is not known, has no stand-in")
+        scale = float(whole)
         low, high = _range(law, scale, mass)
         bounded = law.ends()[1].is_finite()
         near = places // 3 if bounded else 0  # places that close in on the end of a bounded loss

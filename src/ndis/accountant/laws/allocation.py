@@ -178,7 +178,12 @@ class Allocation:
         return AllocationBalls(exact, self.bins, self._log_moment, remove=self.remove)
 
     def _log_moment(self, c: float) -> float:
-        return float(self.centred(np.array([c], dtype=np.complex128))[0][0].real) + self.mean * c
+        ell, log_p, _ = self._tilted(1.0)
+        terms = log_p + c * ell
+        top = float(terms.max())
+        if max(terms[0], terms[-1]) > top - 10.0:  # the table ends too early; W is at least the geometric mean of the X
+            return 0.5 * c * self.shift**2 * (1.0 + c / self.bins)
+        return top + math.log(float(np.exp(terms - top).sum()))
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Return log δ(ε) of the epoch alone and its error, from an integral of positive terms."""

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from flint import acb, acb_mat, arb, ctx
+from flint import acb, acb_poly, arb, ctx
 
 from ndis._balls import Ball, outward, precision
 from ndis._validate import Floats
@@ -50,7 +50,6 @@ _MOST_NODES = 20_000  # of one rule
 _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than their sum
 _WAYS = 24  # angles tried for a ray, turns for a bound
 _STRIPS = np.geomspace(0.02, 1.0, 12)
-_CHUNK = 100_000  # entries of one matrix
 _WIDEST = 4.5  # strip of the inner rule
 
 
@@ -255,14 +254,13 @@ class AllocationBalls:
         theta, a, k = self._inner_plan(alpha, deep)
         # one geometric grid for both rules: h is `outer` times the logarithm of its ratio, and μk is `inner` times it
         mu_k = self.mu * k
-        inner, outer = (math.floor(mu_k / h), 1) if mu_k >= h else (1, math.floor(h / mu_k))
-        grid = _Grid(arb(h if outer == 1 else mu_k), inner, outer)
-        step = grid.ratio * outer
+        grid = _Grid(arb(min(h, mu_k)), max(math.floor(mu_k / h), 1), max(math.floor(h / mu_k), 1))
+        step = grid.ratio * grid.outer
         first, count = math.floor(u0 / float(step)), math.ceil((u1 - u0) / float(step)) + 2
         if count > _MOST_NODES:
             raise PrecisionError(f"the moments of an epoch at order {c:.3g} need too many nodes")
         places = [step * j for j in range(first, first + count)]
-        with precision(ctx.prec + round(theta**2)):
+        with precision(max(ctx.prec, round(1.5 * deep) + 40) + round(theta**2)):
             values = self._psi(alpha, theta, arb(a), grid, first, count, deep)
         growth = (2 * arb.pi() * arb(d) / step).exp() - 1
         margin = 1.0 + 2.0**-40  # of y, which the caller rounds
@@ -311,22 +309,22 @@ class AllocationBalls:
             table.append((ray * size).exp())
         error = (error + 4 * lift * negligible).upper()
         table += [acb(0)] * (stop - start + 1 - len(table))
-        weights = []
-        for j in range(-far, right + 1):
+        plain, tilted = [], []
+        for j in range(right, -far - 1, -1):
             g = k * j
-            weight = (acb(-g * g / 2, arb(theta) * g) + arb(theta) ** 2 / 2).exp() * k / (2 * arb.pi()).sqrt()
-            weights += [weight, weight * acb(mu * g - mu**2 / 2, -mu * arb(theta)).exp()]
-        columns = acb_mat(far + right + 1, 2, weights)
-        out: list[Any] = []
+            plain.append((acb(-g * g / 2, arb(theta) * g) + arb(theta) ** 2 / 2).exp() * k / (2 * arb.pi()).sqrt())
+            tilted.append(plain[-1] * acb(mu * g - mu**2 / 2, -mu * arb(theta)).exp())
         unknown = acb(arb(0, error), arb(0, error))
-        span, rows = (far + right) * grid.inner + 1, max(_CHUNK // (far + right + 1), 1)
-        for done in range(0, count, rows):
-            some = range(done, min(done + rows, count))
-            entries = [table[i * grid.outer + j] for i in some for j in range(0, span, grid.inner)]
-            both = acb_mat(len(some), far + right + 1, entries) * columns
-            for i in range(len(some)):
-                out.append((both[i, 0] + unknown) ** (self.bins - 1) * (both[i, 1] + unknown))
-        return out
+        sums = [_correlate(table, weights, grid, count) for weights in (plain, tilted)]
+        return [(one + unknown) ** (self.bins - 1) * (two + unknown) for one, two in zip(*sums, strict=True)]
+
+
+def _correlate(table: list[Any], weights: list[Any], grid: _Grid, count: int) -> list[Any]:
+    """Enclose Σ_j weights_{−1−j} table_{i·outer + j·inner} for i < count, by products of polynomials in C."""
+    factor, last = acb_poly(weights), len(weights) - 1
+    products = [acb_poly(table[start :: grid.inner]) * factor for start in range(min(grid.inner, count * grid.outer))]
+    places = (i * grid.outer for i in range(count))
+    return [products[place % grid.inner][place // grid.inner + last] for place in places]
 
 
 def _log_gamma(c: float, y: float) -> float:
