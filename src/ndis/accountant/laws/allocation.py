@@ -1,4 +1,4 @@
-"""Random allocation (balls and bins): each record goes to one of t batches of an epoch, chosen anew in every epoch.
+"""In random allocation (balls and bins) each record goes to one of t batches of an epoch, drawn anew in every epoch.
 
 With shift μ = 1/σ the worst pair of one epoch (thm:allocation) is P = (1/t) Σ N(μeᵢ, I) against Q = N(0, I). So
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -103,7 +103,8 @@ class _Epoch:
         inside = self.edges[(self.edges > low) & (self.edges < high)]
         ends = np.unique(np.concatenate([[max(low, self.edges[0])], inside, [min(high, self.edges[-1])]]))
         panel = np.clip(np.searchsorted(self.edges, 0.5 * (ends[1:] + ends[:-1])) - 1, 0, self.edges.size - 2)
-        change = np.ptp(self._log_density(panel, np.stack([ends[:-1], 0.5 * (ends[1:] + ends[:-1]), ends[1:]], 1)), axis=1)
+        looks = np.stack([ends[:-1], 0.5 * (ends[1:] + ends[:-1]), ends[1:]], axis=1)
+        change = np.ptp(self._log_density(panel, looks), axis=1)
         parts = np.ceil(np.maximum(change / _VARIATION, np.diff(ends) / width) + 1e-9).astype(int)
         if parts.sum() > _MOST_PIECES:
             raise PrecisionError("the density of an epoch needs too many pieces")
@@ -142,7 +143,7 @@ class Allocation:
 
     >>> law = Allocation(1.0, 10, "remove")
     >>> round(law.log_delta(0.5)[0], 9)
-    -3.2
+    -3.617476201
     """
 
     accuracy = 1e-9  # aim for the error of log δ, relative to 1 + |log δ|

@@ -39,14 +39,14 @@ import numpy as np
 import scipy
 from flint import acb, acb_poly, arb, ctx
 
-from ndis._balls import Ball, outward, precision
+from ndis._balls import Ball, precision
 from ndis._validate import Floats
 from ndis.accountant.laws import geometric
 from ndis.errors import PrecisionError
 
 __all__ = ["AllocationBalls"]
 
-_MOST_NODES = 20_000  # of one rule
+_MOST_NODES = 20_000  # one rule has no more
 _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than their sum
 _WAYS = 24  # angles tried for a ray, turns for a bound
 _STRIPS = np.geomspace(0.02, 1.0, 12)
@@ -131,7 +131,8 @@ class AllocationBalls:
         known = self._moments.get((c, ctx.prec))
         if known is None or known[0] < digits:
             ray = self._ray(c, 0.0, 0.0, digits)
-            total = sum((v.real * ((1 + arb(c)) * u).exp() for u, v in zip(ray.places, ray.values, strict=True)), arb(0))
+            pairs = zip(ray.places, ray.values, strict=True)
+            total = sum((v.real * ((1 + arb(c)) * u).exp() for u, v in pairs), arb(0))
             if not ray.strip < 0.5:
                 raise PrecisionError(f"the moment of an epoch at order {c:.3g} did not settle")
             share = arb(0, ray.strip.upper())
@@ -263,7 +264,7 @@ class AllocationBalls:
         with precision(max(ctx.prec, round(1.5 * deep) + 40) + round(theta**2)):
             values = self._psi(alpha, theta, arb(a), grid, first, count, deep)
         growth = (2 * arb.pi() * arb(d) / step).exp() - 1
-        margin = 1.0 + 2.0**-40  # of y, which the caller rounds
+        margin = 1.0 + 2.0**-40  # the caller rounds y
         strip = (self._bound(c, arb(alpha) + arb(d)) * (-arb(d) * low / margin).exp()) / growth
         strip += (self._bound(c, arb(alpha) - arb(d)) * (arb(d) * high * margin).exp()) / growth
         cut = arb(0)
