@@ -99,7 +99,7 @@ class _Epoch:
         self._levels: dict[float, tuple[Floats, Floats, Floats]] = {}
 
     def nodes(self, low: float, high: float, width: float) -> tuple[Floats, Floats, Floats]:
-        """Return ℓ, log of density times weight, and the relative error, for pieces between two ℓ of at most a width."""
+        """Return ℓ, log of density times weight, and its error, on pieces between two ℓ of at most this width."""
         inside = self.edges[(self.edges > low) & (self.edges < high)]
         ends = np.unique(np.concatenate([[max(low, self.edges[0])], inside, [min(high, self.edges[-1])]]))
         panel = np.clip(np.searchsorted(self.edges, 0.5 * (ends[1:] + ends[:-1])) - 1, 0, self.edges.size - 2)

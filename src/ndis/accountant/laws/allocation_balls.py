@@ -7,8 +7,8 @@ W is the mean of t independent X = e^{μg − μ²/2} with normal g, and M(s) = 
 
 over any ray z = e^{u + iα} on which ψ falls. It is a trapezoid rule in u: one table of ψ serves all s of a block.
 
-**A turn of all g (thm:allocation-factor).** Move every g to g − iβ/μ. W becomes W e^{−iβ}, and the normal densities have
-the modulus e^{tβ²/2μ²} times their own. So for every β with |α − β| < π/2
+**A turn of all g (thm:allocation-factor).** Move every g to g − iβ/μ. W becomes W e^{−iβ}, and the normal densities
+have the modulus e^{tβ²/2μ²} times their own. So for every β with |α − β| < π/2
 
     |ψ(re^{iα})| ≤ e^{tβ²/2μ²} E W e^{−r cos(α−β) W},
     ∫ |z^s ψ| du ≤ B(α, y) Γ(1+c) M(c),      B(α, y) = e^{−αy + tβ²/2μ²} cos(α−β)^{−1−c}      at s = c + iy.
