@@ -23,11 +23,6 @@ from typing import Any, NoReturn
 
 from ndis.errors import ParameterError
 
-__all__ = [
-    "check_file", "check_format", "check_new_folder", "loads", "only_keys", "read_bytes", "read_object", "write_file",
-    "write_folder",
-]  # fmt: skip
-
 _FILE = "be a file that can be written"
 _FOLDER = "be a new folder"
 

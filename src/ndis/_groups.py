@@ -22,14 +22,18 @@ from ndis._version import __version__
 from ndis.accountant.composition import Step
 from ndis.accountant.laws import Law, StepKind
 from ndis.accountant.laws.allocation import AllocationStep
-from ndis.accountant.laws.mixture import MixtureStep
+from ndis.accountant.laws.fixed_size import FixedSizeStep
+from ndis.accountant.laws.labelled import TruncatedStep
+from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
 Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
-STEP_KINDS: dict[str, type[StepKind]] = {step.kind: step for step in (AllocationStep, MixtureStep)}
+STEP_KINDS: dict[str, type[StepKind]] = {
+    step.kind: step for step in (AllocationStep, MixtureStep, SampledStep, FixedSizeStep, TruncatedStep)
+}
 _FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2, 3)
 _KEPT_PAIRS = 64  # noise multipliers whose pairs are kept
 _COMMON = ("format", "format_version", "ndis_version")
@@ -91,6 +95,15 @@ class Group:
         """Return `uncertainty` and `size` of the law: how far rounding may have moved a loss."""
         return self.pair(order).uncertainty, self.pair(order).form.mean
 
+    def exact_inputs(self) -> Any:
+        """Return what a certificate of one release starts from."""
+        return self.rates, self.remove.origins, self.add.origins
+
+    @property
+    def singular(self) -> bool:
+        """Say if the two laws without sampling have no output in common."""
+        return self.remove.mutually_singular
+
     def same_release(self, other: Group | StepGroup) -> bool:
         """Say if both groups make the same release: equal exact inputs and equal rates.
 
@@ -123,6 +136,7 @@ class StepGroup:
     count: int = 1
 
     sampled: ClassVar[bool] = True
+    singular: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", as_count("count", self.count))
@@ -135,6 +149,10 @@ class StepGroup:
         """Return `uncertainty` and `size` of the law, as for a `Group`."""
         law = self.law(order)
         return law.uncertainty, law.size
+
+    def exact_inputs(self) -> Any:
+        """Return the step, as for a `Group`."""
+        return self.step
 
     def pair(self, order: Order) -> GaussianPair:
         """Refuse: the step is no Gaussian pair."""
@@ -192,6 +210,25 @@ def as_rate(rate: float, *, name: str = "rate") -> float:
 def as_noise_multiplier(name: str, value: float) -> float:
     """Return the standard deviation of noise over the sensitivity, which must be positive."""
     return as_within(name, value, 400)
+
+
+def noise_multiplier_of(group: Group | StepGroup) -> float | None:
+    """Return the noise multiplier from which the pairs of a group were made; None if they were not made so."""
+    if isinstance(group, StepGroup) or len(origins := group.remove.origins) != 1 or origins[0].kind != "excess":
+        return None
+    shift = origins[0].arrays[1].ravel()[0]
+    sigma = float(1 / shift) if shift > 0 else 0.0
+    made = noise_pairs(sigma)[0] if sigma > 0.0 else None
+    return sigma if made is not None and group.remove.same_origins(made) else None
+
+
+def replaced_step(groups: tuple[Group | StepGroup, ...], rate: float) -> SampledStep | None:
+    """Return the step of a replaced record in a Poisson sample of one release; None if its worst pair is not known."""
+    first = groups[0]
+    if isinstance(first, StepGroup) and isinstance(first.step, SampledStep) and len(groups) == first.count == 1:
+        return replace(first.step, rates=(*first.step.rates, rate))
+    sigma = noise_multiplier_of(first) if len(groups) == 1 and not first.sampled else None
+    return None if sigma is None else SampledStep(2.0 * sigma, (rate,), adjacency="replace-one")
 
 
 @lru_cache(_KEPT_PAIRS)

@@ -16,8 +16,6 @@ import scipy
 from ndis._validate import Floats, as_probability, as_scalar
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 
-__all__ = ["budget", "first_safe_epsilon", "least_point", "least_type_two", "newton_epsilon", "smallest_safe"]
-
 _SETTLED = 2.0**-40  # relative width in x, or in δ, at which the float search stops
 _FIRST_STEP = 2.0**-44  # first step to the safe side of the float root, relatively
 _LAST_STEP = 2.0**-4

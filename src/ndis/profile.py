@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._attained import attained_delta
+from ndis._batches import BatchedProfile
 from ndis._exact import down, up
 from ndis._groups import (
     Choice,
@@ -24,6 +26,7 @@ from ndis._groups import (
     orders_of,
     profile_from_json,
     profile_to_json,
+    replaced_step,
     total_failure,
 )
 from ndis._search import least_type_two
@@ -32,7 +35,6 @@ from ndis._validate import (
     Floats,
     Order,
     as_adjacency,
-    as_choice,
     as_count,
     as_floats,
     as_one_probability,
@@ -45,14 +47,13 @@ from ndis._validate import (
     warn_caller,
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
-from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
 
-__all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
+__all__ = ["Choice", "Group", "Order", "PrivacyProfile", "StepGroup"]
 
 _MAX_EPSILON = 690.0  # e^ε is a float up to this ε
 _NEGLIGIBLE_DELTA = 1e-16  # a δ below it does not change a trade-off curve in floats
@@ -60,7 +61,7 @@ _LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class PrivacyProfile:
+class PrivacyProfile(BatchedProfile):
     """A profile says how private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters
@@ -125,7 +126,7 @@ class PrivacyProfile:
                 "adjacency",
                 "be 'add-remove' for Poisson samples",
                 "'replace-one'",
-                "a replaced record under Poisson sampling has no single worst pair",
+                "use from_noise_multiplier and subsampled, which know the worst pair of Gaussian noise",
             )
 
     @classmethod
@@ -141,7 +142,11 @@ class PrivacyProfile:
 
     @classmethod
     def from_groups(
-        cls, groups: Iterable[Group | StepGroup], *, adjacency: Adjacency = "add-remove", failure_probability: float = 0.0
+        cls,
+        groups: Iterable[Group | StepGroup],
+        *,
+        adjacency: Adjacency = "add-remove",
+        failure_probability: float = 0.0,
     ) -> PrivacyProfile:
         """Use `PrivacyProfile(groups=...)`; this name is deprecated and goes with the next version."""
         warn_caller("PrivacyProfile.from_groups is deprecated; use PrivacyProfile(groups=...)", DeprecationWarning)
@@ -160,39 +165,8 @@ class PrivacyProfile:
         return PrivacyProfile(*noise_pairs(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
 
     @classmethod
-    def from_allocation(
-        cls, *, noise_multiplier: float, bins: int, epochs: int = 1, assignment: Literal["fresh", "once"] = "fresh"
-    ) -> PrivacyProfile:
-        """Return the guarantee of epochs in which each record goes to one of several batches, drawn at random.
-
-        Every batch gets Gaussian noise of `noise_multiplier` times the sensitivity. The assignment stays secret, batch
-        sizes fall as they may, and sums are divided by public numbers only (thm:allocation). `ndis.allocation_batches`
-        draws such batches. Shuffled batches of a fixed size are another loop, and this number says nothing about them.
-
-        Parameters
-        ----------
-        noise_multiplier : float
-        bins : int
-            Number of batches of an epoch.
-        epochs : int
-        assignment : {"fresh", "once"}
-            Whether every epoch draws its own assignment, or all keep one. `repeat` always draws anew.
-
-        Examples
-        --------
-        >>> import ndis
-        >>> epoch = ndis.PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=1000)
-        >>> round(epoch.epsilon(1e-6), 7)
-        4.1060159
-        >>> ten = ndis.PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=1000, epochs=10)
-        >>> ten.epsilon(1e-6) == epoch.repeat(10).epsilon(1e-6)
-        True
-        """
-        times, once = as_count("epochs", epochs), as_choice("assignment", assignment, ("fresh", "once")) == "once"
-        if as_count("bins", bins) == 1:
-            return cls.from_noise_multiplier(noise_multiplier).repeat(times)
-        step = AllocationStep(noise_multiplier, bins, times if once else 1)
-        return PrivacyProfile(groups=(StepGroup(step, 1 if once else times),))
+    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
+        return PrivacyProfile(groups=groups, adjacency=groups[0].step.adjacency)
 
     # ------------------------------------------------------------------ its releases
 
@@ -202,7 +176,7 @@ class PrivacyProfile:
         if self.composed or isinstance(first, StepGroup):
             raise ParameterError(
                 "profile",
-                "be one release of a pair to have one pair per order",
+                "be one release to have one pair per order",
                 f"{sum(g.count for g in self.groups)} releases, some of them sampled",
                 "read its groups",
             )
@@ -238,7 +212,7 @@ class PrivacyProfile:
 
     @property
     def composed(self) -> bool:
-        """Say if there are several releases, some of them sampled, or a step without a pair: no pair per order exists."""
+        """Say if no pair per order exists: there are several releases, some of them sampled, or a step is no pair."""
         return len(self.groups) > 1 or self.groups[0].count > 1 or isinstance(self.groups[0], StepGroup)
 
     # ------------------------------------------------------------------ the guarantee
@@ -311,6 +285,8 @@ class PrivacyProfile:
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
+        if not self.attained:
+            lower = attained_delta(self.groups, x, width)
         if not self.failure_probability:
             return Enclosure(lower, upper)
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
@@ -402,8 +378,11 @@ class PrivacyProfile:
         """Return the guarantee if each record enters independently with probability `rate` (Poisson sampling), exactly.
 
         All releases of the profile see one sample. Sampling a sample multiplies the rates. A failure probability stays
-        unchanged, though sampling would make it smaller. Two cases are refused: releases that draw a sample each, and
-        "replace-one" neighbours.
+        unchanged, though sampling would make it smaller. Releases that draw a sample each are refused.
+
+        For "replace-one" neighbours the profile must come from `from_noise_multiplier`. The sensitivity is then the
+        diameter of the ball in which the contribution of a record lies, and a record outside the sample contributes its
+        centre, as with clipped sums (thm:replace-poisson).
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
@@ -413,6 +392,9 @@ class PrivacyProfile:
         q = as_rate(rate)
         if q == 1.0:
             return self
+        if self.adjacency == "replace-one" and (step := replaced_step(self.groups, q)):
+            failure = self.failure_probability
+            return PrivacyProfile(groups=[StepGroup(step)], adjacency=self.adjacency, failure_probability=failure)
         if self.composed:
             raise ParameterError(
                 "profile",

@@ -1,9 +1,9 @@
 """Evaluate δ(ε) of several releases in one order, of which some see a sample.
 
-A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose.
-`ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if the estimate is too
-large. Then `ndis.accountant.certify` encloses log δ to ten digits, in about a second, and the middle is taken. A
-certificate of the remove order comes from the add order if that loses few digits.
+A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose
+(thm:composition). `ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if
+the estimate is too large. Then `ndis.accountant.certify` encloses log δ to ten digits, in about a second, and the
+middle is taken. A certificate of the remove order comes from the add order if that loses few digits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from ndis.accountant.certify import Certifier, log_of
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law, Release
 from ndis.accountant.laws.allocation import Allocation
-from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.mixture import Mixture
+from ndis.accountant.laws.mixture_steps import sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.enclosure import Enclosure
@@ -44,6 +45,7 @@ _LEAST_LOG_SHARE = -600.0  # the same for epochs of allocation, which have no ot
 _GUESSES = 5  # a reflected certificate guesses the size of δ so often
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _MOVES = 120
+_ONE_STEP_BITS = 256
 _AIMS = 24  # certificates tried for one ε
 _TOO_LITTLE_NOISE = (
     "the composition is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add "
@@ -82,7 +84,7 @@ class Step:
                 f"the composition is not known: a sampling rate of {rate:.3g} is out of reach; rates from "
                 f"{_LEAST_RATE:g} on are accounted"
             )
-        return (MeanShift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
+        return (sampled_shift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
 
 
 class Composition:
@@ -97,8 +99,8 @@ class Composition:
     def __init__(self, releases: Sequence[Release], order: Order) -> None:
         self.order = order
         self.parts = [(release.law(order), release.count) for release in releases if release.count > 0]
-        shifts = [law for law, _ in self.parts if isinstance(law, MeanShift)]
-        if any(law.shift > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
+        shifts = [law for law, _ in self.parts if isinstance(law, Mixture)]
+        if any(law.up + law.down > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
             raise PrecisionError(_TOO_LITTLE_NOISE)
         self.floats = FloatComposition(self.parts, order)
 
@@ -109,8 +111,8 @@ class Composition:
 
     @cached_property
     def _same_pair(self) -> bool:
-        """True if every law has the same pair in both orders: a mean shift, or an epoch of allocation."""
-        return all(isinstance(law, MeanShift | Allocation) or _is_shift(law) for law, _ in self.parts)
+        """True if every law has the same pair in both orders: mean shifts, or an epoch of allocation."""
+        return all(isinstance(law, Mixture | Allocation) or _is_shift(law) for law, _ in self.parts)
 
     @cached_property
     def _has_epochs(self) -> bool:
@@ -168,6 +170,10 @@ class Composition:
 
     def certify(self, epsilon: float, relative_width: float) -> Enclosure:
         """Enclose δ(ε). The enclosure has this relative width if a sum of moments can have it, or is wider."""
+        if sum(n for _, n in self.parts) == 1:
+            with precision(_ONE_STEP_BITS), suppress(PrecisionError):
+                low, high = outward(self.parts[0][0].enclosed().delta(epsilon))
+                return Enclosure(max(low, 0.0), min(high, 1.0))
         with suppress(PrecisionError):
             if (place := self._place_below(epsilon, 1.1 * _ZERO)) and (
                 upper := self.certifier.upper(epsilon, place)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ndis._formulas import chernoff_factor
 from ndis.accountant.laws import BallLaw
+from ndis.errors import PrecisionError
 
 __all__ = ["Guess", "Plan", "Planner"]
 
@@ -102,7 +103,10 @@ class Planner:
         """
         if not epsilon > 0.0:
             return math.inf
-        spread = 2.0 * math.pi * sum(n * float(law.delta(0.0)) ** 2 for law, n in self.parts)
+        try:
+            spread = 2.0 * math.pi * sum(n * float(law.delta(0.0)) ** 2 for law, n in self.parts)
+        except PrecisionError:  # a law without a closed form
+            return math.inf
         if not spread > 0.0:
             return math.inf
         ways = epsilon * np.linspace(0.0, 1.0, _WAYS)

@@ -27,8 +27,9 @@ misses a smooth function by the square of the gap between its ends.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from flint import acb, arb
@@ -37,7 +38,7 @@ from ndis._balls import Ball, outward, precision
 from ndis.accountant.laws import BallLaw, geometric
 from ndis.errors import PrecisionError
 
-__all__ = ["Discrete", "Place", "dominated", "dominating", "profile"]
+__all__ = ["Discrete", "Place", "ProfileOnly", "dominated", "dominating", "profile"]
 
 _VISIBLE = 1e-9  # f − (1 − t) over its largest value: less is lost in the enclosures of f
 _BITS = 320
@@ -96,6 +97,27 @@ class Discrete:
         return sum((p * (-(arb(epsilon) - x).expm1()).nonnegative_part() for p, x in pairs), arb(0))
 
 
+class ProfileOnly:
+    """Enclose the profile of a law and the ends of its loss, for a law whose sum of moments is too long to build.
+
+    Its moments are refused, so that discrete stand-ins take its place.
+    """
+
+    limit = math.inf
+
+    def __init__(self, ends: tuple[Ball, Ball], delta: Callable[[float], Ball]) -> None:
+        self._ends, self.delta = ends, delta
+
+    def ends(self) -> tuple[Ball, Ball]:
+        """Return the least and the largest loss."""
+        return self._ends
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise PrecisionError("the law has no sum of moments")
+
+    log_moment = log_ceiling = moment = line = ceiling = _refuse
+
+
 class Place(NamedTuple):
     """Keep t = e^ε and an enclosure of f(t)."""
 
@@ -107,10 +129,9 @@ class Place(NamedTuple):
 def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
     """Enclose the profile of one step at about this many places, up to where it is about `mass`."""
     with precision(_BITS):
-        whole = law.delta(0.0)  # the total variation, of the size of a typical loss
-        if not whole > 0:
-            raise PrecisionError("a step that reveals nothing, or whose own profile is not known, has no stand-in")
-        scale = float(whole)
+        scale = float(law.delta(0.0))  # the total variation, of the size of a typical loss
+        if not scale > 0.0:
+            raise PrecisionError("a step that reveals nothing needs no stand-in")
         low, high = _range(law, scale, mass)
         bounded = law.ends()[1].is_finite()
         near = places // 3 if bounded else 0  # places that close in on the end of a bounded loss

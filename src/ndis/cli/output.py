@@ -16,8 +16,6 @@ from ndis._files import check_file
 from ndis.errors import ParameterError
 from ndis.pages.text import printable
 
-__all__ = ["as_json_text", "check_picture", "picture", "place_of", "print_rows", "print_values"]
-
 
 def as_json_text(values: Mapping[str, Any], *, ensure_ascii: bool = True) -> str:
     """Return one JSON object that starts with the version of the package."""

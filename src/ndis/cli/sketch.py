@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ndis.mechanisms.projection import SketchMechanism
     from ndis.mechanisms.releases import ProjectionRelease
 
-__all__ = ["calibrate", "sketch", "sketch_mechanism"]
-
 # The public numbers from which a projection is calibrated.
 _PUBLIC = (
     *BUDGET,

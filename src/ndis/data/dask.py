@@ -28,8 +28,6 @@ from ndis.errors import ParameterError
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
-__all__ = ["Partitions", "computed", "dask_table"]
-
 _FAN_IN = 8
 
 

@@ -27,11 +27,6 @@ from ndis.data.table import (
 )  # fmt: skip
 from ndis.errors import ParameterError
 
-__all__ = [
-    "check_lengths", "column_table", "is_vector", "memory_table", "pair_table", "pandas_cells", "pandas_kind",
-    "target_table",
-]  # fmt: skip
-
 _TEXT = {"U": "texts", "S": "texts", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
 _KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"} | _TEXT
 

@@ -18,8 +18,6 @@ from ndis.gram.device import DeviceProduct
 from ndis.gram.host import check_block, over_strips, strip_product
 from ndis.gram.rows import RowLayout
 
-__all__ = ["Gram", "GramAccumulator", "IntegerSum", "check_device", "checked_parts", "total"]
-
 
 @dataclass(frozen=True, eq=False)
 class Gram:

@@ -18,8 +18,6 @@ from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, layout_for
 if TYPE_CHECKING:
     from ndis.noise.bits import RandomBits
 
-__all__ = ["LEAST_RATE", "PoissonRows", "exact_gram"]
-
 
 def exact_gram(
     data: Any,

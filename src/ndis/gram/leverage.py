@@ -21,8 +21,6 @@ from ndis.gram.accumulator import Gram
 from ndis.gram.host import integer_tiles
 from ndis.gram.rows import RowLayout
 
-__all__ = ["WorstRow", "leverage", "worst_row", "worst_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class WorstRow:

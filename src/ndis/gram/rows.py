@@ -44,11 +44,6 @@ from ndis._exact import root_up
 from ndis.data.table import Rows
 from ndis.errors import ParameterError
 
-__all__ = [
-    "DEFAULT_FRACTIONAL_BITS", "ColumnGroup", "GroupRule", "RowLayout", "layout_for", "quantise_group",
-    "quantise_group_into",
-]  # fmt: skip
-
 # At k = 18 an exact float64 block holds 2¹⁷ rows, more than any cache tile, so exactness costs no extra flush,
 # and the grid is 4·10⁻⁶ of the bound: a thousand times finer than the sampling error of any practical sketch.
 DEFAULT_FRACTIONAL_BITS = 18

@@ -1,4 +1,4 @@
-"""Exact sums over records of terms that depend on one record and on public numbers only.
+"""Sum terms over records exactly; a term depends on one record and on public numbers only (thm:term-of-one-record).
 
 `RecordSums` opens the data once, by the readers and row rules of `exact_gram`, and then makes one pass per call:
 
@@ -40,8 +40,6 @@ from ndis.gram.device import DeviceProduct, import_torch
 from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 from ndis.gram.terms import BELOW, TermRule, gradient_rule, probabilities, residual_rule
-
-__all__ = ["RecordSums", "TermSums", "WeightedAccumulator", "halved"]
 
 _DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in float64
 

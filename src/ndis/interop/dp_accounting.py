@@ -65,7 +65,7 @@ def _profile(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
 def _together(profiles: list[PrivacyProfile | None]) -> PrivacyProfile | None:
     result = [p for p in profiles if p is not None]
     for p in result:
-        if p.groups[0].remove.mutually_singular:
+        if p.groups[0].singular:
             return p
     return result[0].compose(*result[1:]) if result else None
 
@@ -81,7 +81,7 @@ def _sampled(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
     inner = _profile(_with_less_noise(event.event), adjacency)
     if inner is None or rate == 0.0:
         return None
-    if rate == 1.0 or inner.groups[0].remove.mutually_singular:
+    if rate == 1.0 or inner.groups[0].singular:
         return inner  # without noise a sample is private at no ε: δ = 1 is above its true δ, the rate
     if adjacency != "add-remove":
         raise _UnsupportedError(event, "Poisson samples of replaced records have no single worst pair")
@@ -171,7 +171,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
             raise ParameterError("target_delta", "lie between 0 and 1", delta)
         if self._profile is None:
             return 0.0
-        if self._profile.groups[0].remove.mutually_singular:
+        if self._profile.groups[0].singular:
             return math.inf
         if delta == 1.0:
             return 0.0
@@ -181,7 +181,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
         """δ at an ε; infinity is allowed."""
         if self._profile is None:
             return 0.0 if target_epsilon >= 0 else -math.expm1(as_scalar("target_epsilon", target_epsilon))
-        if self._profile.groups[0].remove.mutually_singular:
+        if self._profile.groups[0].singular:
             return 1.0
         return 0.0 if target_epsilon == math.inf else float(self._profile.delta(target_epsilon))
 
@@ -237,9 +237,9 @@ def _upper_deltas(profile: PrivacyProfile, grid: Floats, order: Order) -> Floats
 
     An upper bound of one δ bounds every later one, since δ falls. So the smallest bound so far is taken.
     """
-    pairs = [(group.pair(order), group.count) for group in profile.groups]
-    u = 4.0 * max(pair.uncertainty for pair, _ in pairs)
-    r = u * (math.fsum(n * pair.form.mean for pair, n in pairs) + 4.0 * np.abs(grid))
+    blurs = [(*group.blur(order), group.count) for group in profile.groups]
+    u = 4.0 * max(uncertainty for uncertainty, _, _ in blurs)
+    r = u * (math.fsum(n * size for _, size, n in blurs) + 4.0 * np.abs(grid))
     deltas = np.maximum(profile.delta(grid - r, order=order), _LEAST_DELTA)
     width = SAMPLED_WIDTH if profile.composed else WIDTH
     rise = r + width + (2.0 * WIDTH + u) * (1.0 - np.log(deltas))

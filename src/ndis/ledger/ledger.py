@@ -16,15 +16,21 @@ from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
 from ndis.ledger.kinds import account_of, opening
 from ndis.ledger.plan import SlotPlan
-from ndis.ledger.renewal import after_renewal, link_to, total_of
 from ndis.ledger.report import LedgerReport, releases_of, report_of
 from ndis.ledger.store import Entry, Store, digest_of
-from ndis.ledger.verify import after_closing, after_request, digest_of_secret, no_requests, verify_entries
+from ndis.ledger.verify import (
+    after_closing,
+    after_renewal,
+    after_request,
+    digest_of_secret,
+    link_to,
+    no_requests,
+    total_of,
+    verify_entries,
+)
 from ndis.mechanisms.mechanism import CertifiedMechanism
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
-
-__all__ = ["Ledger", "pay"]
 
 T = TypeVar("T")
 

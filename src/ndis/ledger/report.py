@@ -13,8 +13,6 @@ from ndis._version import __version__
 from ndis.ledger.store import Entry
 from ndis.profile import Order, PrivacyProfile
 
-__all__ = ["LedgerReport", "curve_of", "releases_of", "report_of"]
-
 _SHOWN = 500  # releases on the page; JSON has all
 _POINTS = 81  # points of the curve
 STATES = {"commit": "released", "return": "given back, nothing was read"}

@@ -30,8 +30,6 @@ from typing import Any
 
 from ndis.errors import LedgerError, ParameterError
 
-__all__ = ["FORMAT_VERSION", "Entry", "Store", "digest_of"]
-
 FORMAT_VERSION = 1
 _APPLICATION = 0x6E646973  # "ndis", which tells a ledger from other SQLite files
 _WAIT = 60.0  # seconds to wait for another process that is writing

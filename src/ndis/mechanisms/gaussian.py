@@ -29,8 +29,6 @@ from ndis.noise.bits import random_bits
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["GaussianMechanism", "unit_noise"]
-
 _BITS = 200  # noise and sensitivity lie between 2^-200 and 2^200
 _LARGEST = 2.0**1000  # the largest entry: with its noise it is still a float
 

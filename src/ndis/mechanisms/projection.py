@@ -26,8 +26,6 @@ from ndis.mechanisms.sketch_law import ProjectionLaw, certified_delta, smallest_
 from ndis.noise.bits import RandomBits
 from ndis.profile import PrivacyProfile
 
-__all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism", "SketchSizes", "default_sketch_size"]
-
 _CALIBRATIONS = ("exact", "given", "paper", "lsv", "renyi")  # how a ridge was found; `ndis.paper` has the last three
 
 

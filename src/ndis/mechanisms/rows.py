@@ -24,8 +24,6 @@ from ndis.noise.bits import RandomBits, random_bits
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
-__all__ = ["RowMechanism", "bounds_of", "clipped_count", "encoded_rows", "row_bounds"]
-
 Released = TypeVar("Released")
 
 

@@ -27,8 +27,6 @@ from ndis.profile import PrivacyProfile
 if TYPE_CHECKING:
     from ndis.mechanisms.projection import SketchMechanism
 
-__all__ = ["Curves", "ProjectionLaw", "certified_delta", "mean_shift", "smallest_ridge"]
-
 _WIDTH = 1e-12  # relative width of the certificates: far below the 1e-6 in leverage that calibration promises
 
 

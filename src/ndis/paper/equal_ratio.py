@@ -18,8 +18,6 @@ from ndis._balls import Ball, climb
 from ndis._validate import Floats, as_floats
 from ndis.errors import ParameterError, PrecisionError
 
-__all__ = ["equal_ratio_delta", "equal_ratio_log_delta"]
-
 _LADDER = tuple(1 << k for k in range(7, 15))  # bits of working precision to try
 _ACCURACY = 60  # bits of δ that must be right
 

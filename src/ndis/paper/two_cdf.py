@@ -21,8 +21,6 @@ from ndis._validate import Floats, as_floats
 from ndis.chi_square import loss_laws
 from ndis.pair import GaussianPair
 
-__all__ = ["two_cdf_delta"]
-
 
 def two_cdf_delta(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
     """Compute Pr_p[L > ε] − e^ε Pr_q[L > ε] as a cross-check (thm:ndis-two-genchi2-cdf, eq:delta-two-cdf-cov).

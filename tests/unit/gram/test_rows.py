@@ -46,6 +46,7 @@ def integer_row(x: list[float], bound: float, k: int) -> list[int]:
 @example(x=np.array([[1.7e308, -1.7e308]]), bound=2.0**-400, k=24)
 @example(x=np.array([[5e-324], [1e-310]]), bound=2.0**400, k=18)
 @example(x=np.array([[1.0, 0.0], [0.6, 0.8], [1.0, 1e-9], [np.nextafter(1.0, 2), 0.0]]), bound=1.0, k=24)
+# Checks thm:exact-gram.
 def test_gram_equals_python_integers_and_norms_keep_the_bound(x: np.ndarray, bound: float, k: int) -> None:
     rows = [integer_row(row, bound, k) for row in x.tolist()]
     assert all(sum(v * v for v in row) <= 4**k for row in rows)

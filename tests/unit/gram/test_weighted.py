@@ -113,6 +113,7 @@ def test_two_classes_and_a_theta_are_needed():
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+# Checks thm:rounds-weighted.
 def test_no_two_records_are_farther_apart_than_the_joint_profile_says(adjacency):
     """All releases of a fit on one record against those on another, or on none: the shift in standard deviations."""
     budget = calibrated_gradients(epsilon=1.0, delta=1e-6, adjacency=adjacency, rounds=3, intervals=True)

@@ -33,7 +33,7 @@ from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
 from ndis.accountant.laws import BallLaw, Complexes
 from ndis.accountant.laws.allocation_balls import AllocationBalls
-from ndis.accountant.laws.mean_shift import complex_log1p, quiet
+from ndis.accountant.laws.mixture import complex_log1p, quiet
 from ndis.errors import ParameterError, PrecisionError
 
 __all__ = ["Allocation", "AllocationStep"]

@@ -17,8 +17,6 @@ import numpy as np
 from ndis.data.cells import MISSING, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
-__all__ = ["Boolean", "Category", "Column", "Date", "Number", "as_column", "as_name", "as_target"]
-
 PLACEHOLDER = "?"  # what the template of `ndis schema init` leaves to the user
 
 

@@ -37,8 +37,6 @@ from ndis.data.schema.template import quoted, toml_value
 from ndis.data.table import Table
 from ndis.errors import ParameterError
 
-__all__ = ["Schema", "SchemaTransformer"]
-
 
 @dataclass(frozen=True, init=False)
 class Schema:
