@@ -234,6 +234,7 @@ class Risks:
     delta: Any
     epsilon: Any
     certify: Any
+    _compositions: Any
 
     def _upper_deltas(self, epsilon: Floats, order: Any = "worst") -> Floats:
         """Return an upper bound of δ at each ε of a vector, in floats.
@@ -248,7 +249,8 @@ class Risks:
         u = 4.0 * max(uncertainty for (uncertainty, _), _ in blurs)
         r = u * (math.fsum(n * size for (_, size), n in blurs) + 4.0 * np.abs(epsilon)) if u > 0.0 else 0.0
         deltas = np.maximum(self.delta(epsilon - r, order=order), _LEAST_DELTA)
-        upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * WIDTH + u) * (1.0 - np.log(deltas))), 1.0)
+        digits = max([WIDTH, *(one.floats.accepted for one in self._compositions(order))])
+        upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * digits + u) * (1.0 - np.log(deltas))), 1.0)
         return upper
 
     @cached_property

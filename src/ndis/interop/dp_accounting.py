@@ -178,7 +178,7 @@ def _sampled(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None
     if rate == 1.0 or inner.groups[0].singular:
         return inner  # without noise a sample is private at no ε: δ = 1 is above its true δ, the rate
     if relation == NeighboringRelation.REPLACE_ONE and not isinstance(event.event, dp_accounting.GaussianDpEvent):
-        raise _UnsupportedError(event, "only one Gaussian release of a sample of replaced records has a known worst pair")
+        raise _UnsupportedError(event, "a sample of replaced records has a known worst pair for one Gaussian release only")
     if inner.composed:
         raise _UnsupportedError(event, "releases that draw their own samples from one sample have no exact profile")
     return inner.subsampled(rate)

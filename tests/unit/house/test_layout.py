@@ -28,7 +28,7 @@ LAYERS = (
     ("ndis.pair", "ndis.chi_square"),
     ("ndis.spectrum.batch",),
     ("ndis.plotting", "ndis._groups"),
-    ("ndis._attained", "ndis.risk"),
+    ("ndis._attained", "ndis._batches", "ndis.risk"),
     ("ndis.profile",),
     ("ndis.worst_case",),
     ("ndis.dominance",),
