@@ -89,6 +89,8 @@ def _mixture(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
     pairs = [(float(c), float(p)) for c, p in zip(event.sensitivities, event.sampling_probs, strict=True) if p > 0]
     if adjacency != "add-remove":
         raise _UnsupportedError(event, "MixtureOfGaussiansDpEvent is about records that are added or removed")
+    if not all(c >= 0.0 for c, _ in pairs):
+        raise _UnsupportedError(event, "sensitivities must not be negative")
     if all(c == 0.0 for c, _ in pairs):
         return None
     if event.standard_deviation == 0:
@@ -178,7 +180,7 @@ def _sampled(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None
     if rate == 1.0 or inner.groups[0].singular:
         return inner  # without noise a sample is private at no ε: δ = 1 is above its true δ, the rate
     if relation == NeighboringRelation.REPLACE_ONE and not isinstance(event.event, dp_accounting.GaussianDpEvent):
-        raise _UnsupportedError(event, "a sample of replaced records has a known worst pair for one Gaussian release only")
+        raise _UnsupportedError(event, "replaced records in a sample have a known worst pair for one Gaussian only")
     if inner.composed:
         raise _UnsupportedError(event, "releases that draw their own samples from one sample have no exact profile")
     return inner.subsampled(rate)

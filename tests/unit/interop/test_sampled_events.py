@@ -100,7 +100,7 @@ class TestTheirTests:
             RELATION.REPLACE_ONE,
             "only one Gaussian release of a sample of fixed size",
         ),
-        (MIXTURE(1.0, [0.0, -1.0], [0.5, 0.5]), RELATION.ADD_OR_REMOVE_ONE, "sensitivities must be"),
+        (MIXTURE(1.0, [0.0, -1.0], [0.5, 0.5]), RELATION.ADD_OR_REMOVE_ONE, "sensitivities must not be negative"),
     ],
 )
 def test_refused_by_name(event: Any, relation: Any, reason: str) -> None:
