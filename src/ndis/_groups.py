@@ -23,7 +23,7 @@ from ndis.accountant.composition import Step
 from ndis.accountant.laws import Law, StepKind
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
-from ndis.accountant.laws.mixture_steps import GroupStep, MixtureStep, ReplacedStep
+from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
@@ -31,7 +31,7 @@ Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
 STEP_KINDS: dict[str, type[StepKind]] = {
-    step.kind: step for step in (MixtureStep, GroupStep, ReplacedStep, FixedSizeStep, TruncatedStep)
+    step.kind: step for step in (MixtureStep, SampledStep, FixedSizeStep, TruncatedStep)
 }
 _FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2, 3)
 _KEPT_PAIRS = 64  # noise multipliers whose pairs are kept
@@ -94,6 +94,15 @@ class Group:
         """Return `uncertainty` and `size` of the law: how far rounding may have moved a loss."""
         return self.pair(order).uncertainty, self.pair(order).form.mean
 
+    def exact_inputs(self) -> Any:
+        """Return what a certificate of one release starts from."""
+        return self.rates, self.remove.origins, self.add.origins
+
+    @property
+    def singular(self) -> bool:
+        """Say if the two laws without sampling have no output in common."""
+        return self.remove.mutually_singular
+
     def same_release(self, other: Group | StepGroup) -> bool:
         """Say if both groups make the same release: equal exact inputs and equal rates.
 
@@ -126,6 +135,7 @@ class StepGroup:
     count: int = 1
 
     sampled: ClassVar[bool] = True
+    singular: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", as_count("count", self.count))
@@ -138,6 +148,10 @@ class StepGroup:
         """Return `uncertainty` and `size` of the law, as for a `Group`."""
         law = self.law(order)
         return law.uncertainty, law.size
+
+    def exact_inputs(self) -> Any:
+        """Return the step, as for a `Group`."""
+        return self.step
 
     def pair(self, order: Order) -> GaussianPair:
         """Refuse: the step is no Gaussian pair."""
@@ -207,13 +221,13 @@ def noise_multiplier_of(group: Group | StepGroup) -> float | None:
     return sigma if made is not None and group.remove.same_origins(made) else None
 
 
-def replaced_step(groups: tuple[Group | StepGroup, ...], rate: float) -> ReplacedStep | None:
+def replaced_step(groups: tuple[Group | StepGroup, ...], rate: float) -> SampledStep | None:
     """Return the step of a replaced record in a Poisson sample of one release; None if its worst pair is not known."""
     first = groups[0]
-    if isinstance(first, StepGroup) and isinstance(first.step, ReplacedStep) and len(groups) == first.count == 1:
+    if isinstance(first, StepGroup) and isinstance(first.step, SampledStep) and len(groups) == first.count == 1:
         return replace(first.step, rates=(*first.step.rates, rate))
     sigma = noise_multiplier_of(first) if len(groups) == 1 and not first.sampled else None
-    return None if sigma is None else ReplacedStep(2.0 * sigma, (rate,))
+    return None if sigma is None else SampledStep(2.0 * sigma, (rate,), adjacency="replace-one")
 
 
 @lru_cache(_KEPT_PAIRS)

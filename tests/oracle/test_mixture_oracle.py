@@ -12,7 +12,8 @@ import pytest
 
 import ndis
 from ndis.accountant.composition import Composition
-from ndis.accountant.laws.mixture import Mixture, mixture_law
+from ndis.accountant.laws.mixture import Mixture
+from ndis.accountant.laws.mixture_steps import mixture_law
 
 CASES = json.loads((Path(__file__).parent / "data" / "given_mixture_cases.json").read_text())
 

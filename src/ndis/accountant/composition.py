@@ -22,7 +22,8 @@ from ndis._validate import Floats, Order
 from ndis.accountant.certify import Certifier
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law, Release
-from ndis.accountant.laws.mixture import LineLaw, sampled_shift
+from ndis.accountant.laws.mixture import Mixture
+from ndis.accountant.laws.mixture_steps import sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.enclosure import Enclosure
@@ -41,6 +42,7 @@ _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # δ(ε) over e^ε δ'(−ε), for a certificate from the other order
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _MOVES = 120
+_ONE_STEP_BITS = 256
 _AIMS = 24  # certificates tried for one ε
 _TOO_LITTLE_NOISE = (
     "the composition is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add "
@@ -94,7 +96,7 @@ class Composition:
     def __init__(self, releases: Sequence[Release], order: Order) -> None:
         self.order = order
         self.parts = [(release.law(order), release.count) for release in releases if release.count > 0]
-        shifts = [law for law, _ in self.parts if isinstance(law, LineLaw)]
+        shifts = [law for law, _ in self.parts if isinstance(law, Mixture)]
         if any(law.up + law.down > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
             raise PrecisionError(_TOO_LITTLE_NOISE)
         self.floats = FloatComposition(self.parts, order)
@@ -107,7 +109,7 @@ class Composition:
     @cached_property
     def _same_pair(self) -> bool:
         """True if every law is a mixture of mean shifts, which is the same in both orders."""
-        return all(isinstance(law, LineLaw) or _is_shift(law) for law, _ in self.parts)
+        return all(isinstance(law, Mixture) or _is_shift(law) for law, _ in self.parts)
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> Floats:
         """Return log δ at each entry of a vector ε.
@@ -159,6 +161,10 @@ class Composition:
 
     def certify(self, epsilon: float, relative_width: float) -> Enclosure:
         """Enclose δ(ε). The enclosure has this relative width if a sum of moments can have it, or is wider."""
+        if sum(n for _, n in self.parts) == 1:
+            with precision(_ONE_STEP_BITS), suppress(PrecisionError):
+                low, high = outward(self.parts[0][0].enclosed().delta(epsilon))
+                return Enclosure(max(low, 0.0), min(high, 1.0))
         with suppress(PrecisionError):
             if (place := self._place_below(epsilon, 1.1 * _ZERO)) and (
                 upper := self.certifier.upper(epsilon, place)

@@ -38,7 +38,7 @@ from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums, Shape
 from ndis.accountant.few import few_steps, log_delta_shift, one_step
 from ndis.accountant.laws import Complexes, Law
-from ndis.accountant.laws.mixture import LineLaw, quiet
+from ndis.accountant.laws.mixture import Mixture, quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -81,7 +81,7 @@ class FloatComposition:
     """Evaluate the privacy loss of some laws, each with its number of steps, in one order. It keeps its tables.
 
     >>> import numpy as np
-    >>> from ndis.accountant.laws.mixture import sampled_shift
+    >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
     >>> step = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")
     >>> log_delta, _ = FloatComposition([(step, 1000)], "remove").log_delta(np.array([1.5]))
@@ -220,7 +220,7 @@ class FloatComposition:
         as there is comes from a normal law of the same variance, or from one step alone.
         """
         c, _, _, bound = saddle
-        steps = [(m, n) for m, n in self.parts if isinstance(m, LineLaw)]
+        steps = [(m, n) for m, n in self.parts if isinstance(m, Mixture)]
         if not any(0.0 < n * m.far_losses(c)[0] < _RARE for m, n in steps):
             return False
         rough = float(log_delta_shift(np.array([epsilon]), math.sqrt(self.variance))[0])
@@ -232,14 +232,14 @@ class FloatComposition:
     @cached_property
     def _shapes(self) -> tuple[tuple[Shape, int], ...]:
         """The steps have densities if all are sampled mean shifts of one order, and not too many; else nothing."""
-        laws = [(law, n) for law, n in self.parts if isinstance(law, LineLaw) and law.add == (self.order == "add")]
+        laws = [(law, n) for law, n in self.parts if isinstance(law, Mixture) and law.add == (self.order == "add")]
         steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson)
         return steps if len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else ()
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
-        cut = [(m, n) for m, n in self.parts if isinstance(m, LineLaw)]
+        cut = [(m, n) for m, n in self.parts if isinstance(m, Mixture)]
         if cut and float(np.nanmin(value, initial=0.0)) < _CUT_MATTERS_BELOW:
             # the probability left out, and the tilted one at the saddle
             places = (0.0, saddle[0])

@@ -9,7 +9,9 @@
 """
 
 from ndis.auditing.audit import audit
+from ndis.auditing.candidates.data_sets import Domain
 from ndis.auditing.candidates.edits import DataSet
+from ndis.auditing.candidates.laws import Gaussian
 from ndis.auditing.candidates.pairs import PairBatch
 from ndis.auditing.candidates.rules import (
     AddAdversarial,
@@ -34,8 +36,10 @@ __all__ = [
     "AuditReport",
     "Claim",
     "DataSet",
+    "Domain",
     "DrawnCurve",
     "Finding",
+    "Gaussian",
     "PairBatch",
     "ProjectionLaw",
     "Proof",

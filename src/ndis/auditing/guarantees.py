@@ -43,11 +43,11 @@ _THEOREMS = {  # by the name of a class of this package
 _ALWAYS = (
     "the published output is one release of this mechanism, and nothing else that is published depends on the data",
     "the random bits of the release are secret and were not chosen with random_state",
-    "one person contributes at most one record",
+    "one person contributes at most {records}",
 )
 _OWN = {
-    "DPSGD": "each record enters each batch on its own with the stated probability (Poisson sampling), its gradient is "
-    "clipped to the norm that the noise multiplier refers to, and the noisy sums are all that depends on the data",
+    "DPSGD": "batches are drawn with secret randomness ({loop}); the gradient of each record is clipped to the norm "
+    "that the noise multiplier refers to, and the noisy sums are all that depends on the data",
     "GaussianMechanism": "the query changes by at most the stated sensitivity between any two neighbours",
     "GaussianRounds": "no more rounds are released than the mechanism was made for",
     "LiftedMechanism": "the model's declared sensitivity holds, for its numbers as they are rounded too; "
@@ -78,9 +78,11 @@ def prove(mechanism: Any, claim: Claim) -> Proof | None:
         return None
     kind = type(mechanism).__name__
     own = (_OWN[kind],) if kind in _OWN else ()
+    loop, most = getattr(mechanism, "loop", ""), getattr(mechanism, "examples_per_user", 1)
+    words = {"loop": loop, "records": "one record" if most == 1 else f"{most} records"}
     points = "; ".join(f"{equation('ε', e)}, {equation('δ', d)}" for e, d in claim.points)
     statement = f"{described(mechanism)} gives differential privacy with {points} ({claim.adjacency}) on every data set"
-    return Proof(theorem, statement, (*own, *_ALWAYS))
+    return Proof(theorem, statement, tuple(text.format(**words) for text in (*own, *_ALWAYS)))
 
 
 def _theorem(mechanism: Any, claim: Claim) -> str | None:
@@ -88,7 +90,7 @@ def _theorem(mechanism: Any, claim: Claim) -> str | None:
     kind = type(mechanism)
     if kind.__name__ not in _THEOREMS or kind.__module__.partition(".")[0] != __name__.partition(".")[0]:
         return None
-    theorem = _THEOREMS[kind.__name__]
+    theorem = mechanism.theorem if isinstance(mechanism, DPSGD) else _THEOREMS[kind.__name__]
     if theorem == "thm:sketch-pair" and claim.adjacency == "replace-one":
         return "thm:sketch-replace-one"
     if not isinstance(mechanism, AddsNoise):
@@ -190,11 +192,11 @@ def _calibrated(mechanism: Any, claim: Claim) -> str | None:
             return f"raise noise_std from {old} to {noise}: {true} GaussianMechanism.calibrated finds this noise"
         if isinstance(mechanism, DPSGD) and len(mechanism.stages) == 1:
             (stage,) = mechanism.stages
-            public = {"sampling_rate": stage.sampling_rate, "steps": stage.steps}
+            public = {name: value for name, value in stage.arguments().items() if name != "noise_multiplier"}
             noise = at_most(max(DPSGD.calibrated(**one, **public).noise_multiplier for one in budgets))
             return (
                 f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {noise}, rounded up: with the "
-                f"same sampling rate and steps {true} DPSGD.calibrated finds this noise"
+                f"same sampling and steps {true} DPSGD.calibrated finds this noise"
             )
     except NdisError:
         pass
@@ -252,7 +254,8 @@ def _parameters(mechanism: Any) -> dict[str, Any]:
     """Return the fields by name; those of the only stage, if the mechanism is a schedule."""
     if isinstance(mechanism, DPSGD):
         stages = [_fields(stage) for stage in mechanism.stages]
-        return stages[0] if len(stages) == 1 else {"stages": tuple(tuple(stage.values()) for stage in stages)}
+        usual = all(len(stage) == 3 for stage in stages)
+        return stages[0] if len(stages) == 1 else {"stages": tuple(tuple(s.values()) if usual else s for s in stages)}
     return _fields(mechanism) if is_dataclass(mechanism) else {}
 
 

@@ -11,7 +11,7 @@ from ndis.dominance.curves import PairCurve, prove, refute
 from ndis.dominance.directions import ExactTable, table, without_common
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.profile import Group, Order, PrivacyProfile
+from ndis.profile import Group, Order, PrivacyProfile, StepGroup
 from ndis.worst_case.profile import EnvelopeProfile
 
 
@@ -101,6 +101,9 @@ def _of_the_curves(a: PrivacyProfile, b: PrivacyProfile, answer: Dominance) -> D
 
 
 def _one_order(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> Dominance:
+    steps = (group for group in b.groups if isinstance(group, StepGroup))
+    if any(not any(g.same_release(own) and g.count <= own.count for own in a.groups) for g in steps):
+        return Dominance(None, order, reason="the second profile has steps without a pair that the first does not have")
     mine, theirs = _plain(a, b, order)
     if theirs is None:
         return Dominance(True, order, reason="sampled releases, step by step")
@@ -155,10 +158,12 @@ def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[Gaussian
 
     A sampled release of b that none of a serves is taken without its sampling, which dominates it.
     """
-    supply = [group for group in a.groups if group.sampled]
+    supply = [group for group in a.groups if isinstance(group, Group) and group.sampled]
     left = [group.count for group in supply]
     unserved: list[GaussianPair] = [g.pair(order) for g in b.groups if not g.sampled]
-    for group in sorted((g for g in b.groups if g.sampled), key=lambda g: g.rate, reverse=True):
+    for group in sorted(
+        (g for g in b.groups if isinstance(g, Group) and g.sampled), key=lambda g: g.rate, reverse=True
+    ):
         need = group.count
         for i, one in enumerate(supply):
             if need and left[i] and _serves(one, group, order):

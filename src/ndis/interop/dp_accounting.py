@@ -64,7 +64,7 @@ def _profile(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
 def _together(profiles: list[PrivacyProfile | None]) -> PrivacyProfile | None:
     result = [p for p in profiles if p is not None]
     for p in result:
-        if p.groups[0].remove.mutually_singular:
+        if p.groups[0].singular:
             return p
     return result[0].compose(*result[1:]) if result else None
 
@@ -80,7 +80,7 @@ def _sampled(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
     inner = _profile(_with_less_noise(event.event), adjacency)
     if inner is None or rate == 0.0:
         return None
-    if rate == 1.0 or inner.groups[0].remove.mutually_singular:
+    if rate == 1.0 or inner.groups[0].singular:
         return inner  # without noise a sample is private at no ε: δ = 1 is above its true δ, the rate
     if adjacency != "add-remove":
         raise _UnsupportedError(event, "Poisson samples of replaced records have no single worst pair")
@@ -170,7 +170,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
             raise ParameterError("target_delta", "lie between 0 and 1", delta)
         if self._profile is None:
             return 0.0
-        if self._profile.groups[0].remove.mutually_singular:
+        if self._profile.groups[0].singular:
             return math.inf
         if delta == 1.0:
             return 0.0
@@ -180,7 +180,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
         """δ at an ε; infinity is allowed."""
         if self._profile is None:
             return 0.0 if target_epsilon >= 0 else -math.expm1(as_scalar("target_epsilon", target_epsilon))
-        if self._profile.groups[0].remove.mutually_singular:
+        if self._profile.groups[0].singular:
             return 1.0
         return 0.0 if target_epsilon == math.inf else float(self._profile.delta(target_epsilon))
 

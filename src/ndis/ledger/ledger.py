@@ -139,7 +139,7 @@ class Ledger:
         """
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
-        choice = {"plan": plan, "kind": kind, "order": order}
+        choice: dict[str, Any] = {"plan": plan, "kind": kind, "order": order}
         about, profiles = opening(epsilon, delta, data_name, adjacency=as_adjacency(adjacency), **choice)
         Store.create(path, about, profiles)
         return cls(path)
@@ -175,7 +175,7 @@ class Ledger:
         ...     second.total()
         {'periods': 2, 'epsilon': 1.5, 'delta': 2e-06, 'max_records': None}
         """
-        choice = {"plan": plan, "kind": kind, "order": order}
+        choice: dict[str, Any] = {"plan": plan, "kind": kind, "order": order}
         about, profiles = opening(epsilon, delta, self.data_name, adjacency=self.adjacency, **choice)
         Store.check_new(path)
         self.verify()

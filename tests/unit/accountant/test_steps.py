@@ -8,7 +8,7 @@ import pytest
 
 import ndis
 from ndis._groups import StepGroup
-from ndis.accountant.laws.mixture import MixtureStep
+from ndis.accountant.laws.mixture_steps import MixtureStep
 from ndis.errors import ParameterError
 
 STEP = MixtureStep(1.0, (0.0, 1.0, 2.0), (0.2, 0.6, 0.2))
@@ -26,7 +26,8 @@ def test_json_comes_back_in_a_new_format() -> None:
     text = profile.to_json()
     assert json.loads(text)["format_version"] == 3
     back = ndis.PrivacyProfile.from_json(text)
-    assert back.groups[1] == profile.groups[1] and back.to_json() == text
+    assert back.groups[1] == profile.groups[1]
+    assert back.to_json() == text
     assert json.loads(ndis.PrivacyProfile.from_noise_multiplier(2.0).to_json())["format_version"] == 2
 
 
