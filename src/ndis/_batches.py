@@ -42,11 +42,6 @@ class BatchedProfile(ABC):
     def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
         """Return the guarantee of some steps."""
 
-    @classmethod
-    @abstractmethod
-    def from_noise_multiplier(cls, sigma: float) -> PrivacyProfile:
-        """Return the guarantee of plain Gaussian noise."""
-
     @abstractmethod
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
         """Return the smallest safe ε for a δ."""
