@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types api bench sweep docs wheel ledger-race dominance ledger-bench clean
+.PHONY: demo test lint types api bench sweep docs theory wheel ledger-race dominance ledger-bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -68,6 +68,9 @@ dominance: $(VENV)/.dev  ## dominates on 10,000 pairs against dense grids
 
 docs: $(VENV)/.docs  ## the site, in docs/_site; a warning is an error
 	$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_site
+
+theory: docs $(VENV)/.browser  ## the theory as a paper, in out/theory.pdf
+	$(RUN) .ci/theory_pdf.py
 
 wheel: $(VENV)/.dev  ## the wheel and the source archive, checked in clean environments
 	rm -rf dist

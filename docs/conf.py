@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from pathlib import Path
+
+from numpydoc.xref import DEFAULT_LINKS
 
 import ndis
 
@@ -19,12 +23,14 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
     "mathml",
     "plain_docstrings",
+    "theorems",
 ]
-exclude_patterns = ["_site", "_build", "jupyter_execute", ".jupyter_cache"]
+exclude_patterns = ["_static", "_site", "_build", "jupyter_execute", ".jupyter_cache"]
 templates_path = ["_templates"]
 
 # Markdown
@@ -47,12 +53,21 @@ autosummary_generate = True
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "none"  # numpydoc shows the types that the docstrings name
 numpydoc_show_class_members = False
+numpydoc_xref_param_type = True  # a type in a docstring is a link, if it is one of ours
+numpydoc_xref_ignore = "all"
+REFERENCE = (Path(__file__).parent / "reference" / "index.md").read_text("utf-8")
+NAMES = re.findall(r"^   ([\w.]*\b[A-Z]\w+)$", REFERENCE, re.MULTILINE)
+# No other inventory is read, so the words of Python and NumPy are no links.
+numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS} | {name.split(".")[-1]: f"ndis.{name}" for name in NAMES}
 default_role = "code"
 add_module_names = False
+toc_object_entries_show_parents = "hide"  # the side column has room for "epsilon", not for "PrivacyProfile.epsilon"
 
 # Pages
 html_theme = "pydata_sphinx_theme"
-html_title = "ndis"
+html_title = f"ndis {version}"
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["ndis.css"]
 html_math_renderer = "mathml"
@@ -65,5 +80,12 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
+    "logo": {"text": f"ndis {version}"},
 }
+# Where the sources are hosted, if they are: links to the repository and to the source of each page.
+if repository := os.environ.get("NDIS_REPOSITORY"):  # https://host/owner/name
+    host, owner, name = repository.rsplit("/", 2)
+    html_context = {"github_url": host, "github_user": owner, "github_repo": name}
+    html_context |= {"github_version": "main", "doc_path": "docs"}
+    html_theme_options |= {"use_edit_page_button": True, "github_url": repository}

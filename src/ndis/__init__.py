@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ndis.auditing.claim import Claim
     from ndis.chi_square import GeneralizedChiSquare
     from ndis.data.schema import Schema
+    from ndis.describing.description import Description, describe
     from ndis.dpsgd import DPSGD
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
@@ -59,11 +60,12 @@ if TYPE_CHECKING:
     from ndis.spectrum.batch import delta_batch
 
 __all__ = [
-    "DPSGD", "BudgetError", "Claim", "Enclosure", "Gaussian", "GaussianMechanism", "GaussianPair",
+    "DPSGD", "BudgetError", "Claim", "Description", "Enclosure", "Gaussian", "GaussianMechanism", "GaussianPair",
     "GeneralizedChiSquare", "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError",
-    "NotPrivateWarning", "PTRProjection", "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile",
-    "RandomProjection", "Schema", "__version__", "audit", "auditing", "delta_batch", "exact_array", "interop", "learn",
-    "lift", "models", "plotting", "testing",
+    "NotPrivateWarning", "PTRProjection",
+    "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile", "RandomProjection", "Schema",
+    "__version__", "audit", "auditing", "delta_batch", "describe", "exact_array", "interop", "learn", "lift", "models",
+    "plotting", "testing",
 ]  # fmt: skip
 
 # Python imports these names when a program first asks for them, so that `import ndis` stays light. An interrupt then
@@ -71,6 +73,7 @@ __all__ = [
 _NAMES: dict[str, tuple[str, ...]] = {
     "ndis._exact": ("exact_array",),
     "ndis.dpsgd": ("DPSGD",),
+    "ndis.describing": ("Description", "describe"),
     "ndis.auditing": ("Claim", "Gaussian", "audit"),
     "ndis.enclosure": ("Enclosure",),
     "ndis.errors": (

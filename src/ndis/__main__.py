@@ -6,8 +6,6 @@ Nothing heavy is imported before `main` runs, so it answers an interrupt that co
 import os
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command; an interrupt ends it with one line and status 130."""

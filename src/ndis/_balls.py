@@ -13,8 +13,6 @@ from flint import arb, ctx, fmpq
 
 from ndis.enclosure import Enclosure
 
-__all__ = ["Ball", "cholesky", "climb", "exact_ball", "middle_of", "outward", "precision"]
-
 Ball = Any  # flint.arb carries no type information
 T = TypeVar("T")
 

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-__all__ = ["compiled"]
-
 _ONE_THREAD = threading.RLock()
 _SAID: list[str] = []  # the notice is written once per process
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 
-__all__ = ["ExactArray", "away_from_zero", "down", "exact_array", "plus_diagonal", "root_down", "root_up", "up"]
-
 
 @dataclass(frozen=True, eq=False)
 class ExactArray:

@@ -12,8 +12,6 @@ import numpy as np
 
 from ndis._validate import Floats
 
-__all__ = ["chernoff_factor", "chernoff_factor_ball", "log_mixture", "log_mixture_ball", "reverse", "reverse_shift"]
-
 _LARGE = 30.0  # a log-ratio above this is taken out of the logarithm, so that its exponential cannot overflow
 
 

@@ -1,8 +1,8 @@
 """A privacy profile consists of groups of equal releases; pairs and groups are written as JSON.
 
 JSON holds exact inputs, never numbers computed from them. So certificates survive. Python writes the shortest decimal
-that reads back as the same float, so every input comes back bit for bit. Rationals are written as text. Format 2 of a
-profile is written, and format 1 is still read.
+that reads back as the same float, so every input comes back bit for bit. Rationals are written as text. Format 3 of a
+profile has steps that are no pairs. It is written for those only, and formats 1 and 2 are still read.
 """
 
 from __future__ import annotations
@@ -10,23 +10,30 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from ndis._exact import up
 from ndis._files import check_format, loads, only_keys
 from ndis._validate import Order, as_choice, as_count, as_scalar, as_within
 from ndis._version import __version__
 from ndis.accountant.composition import Step
+from ndis.accountant.laws import Law, StepKind
+from ndis.accountant.laws.fixed_size import FixedSizeStep
+from ndis.accountant.laws.labelled import TruncatedStep
+from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
 Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
-_FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2)
+STEP_KINDS: dict[str, type[StepKind]] = {
+    step.kind: step for step in (MixtureStep, SampledStep, FixedSizeStep, TruncatedStep)
+}
+_FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2, 3)
 _KEPT_PAIRS = 64  # noise multipliers whose pairs are kept
 _COMMON = ("format", "format_version", "ndis_version")
 
@@ -79,11 +86,24 @@ class Group:
         """Return the pair of one order."""
         return self.remove if order == "remove" else self.add
 
-    def step(self, order: Order) -> Step:
-        """Return the group as the kernels take it."""
-        return Step(self.pair(order), self.rates, self.count)
+    def law(self, order: Order) -> Law:
+        """Return the law of one release."""
+        return Step(self.pair(order), self.rates, self.count).law(order)
 
-    def same_release(self, other: Group) -> bool:
+    def blur(self, order: Order) -> tuple[float, float]:
+        """Return `uncertainty` and `size` of the law: how far rounding may have moved a loss."""
+        return self.pair(order).uncertainty, self.pair(order).form.mean
+
+    def exact_inputs(self) -> Any:
+        """Return what a certificate of one release starts from."""
+        return self.rates, self.remove.origins, self.add.origins
+
+    @property
+    def singular(self) -> bool:
+        """Say if the two laws without sampling have no output in common."""
+        return self.remove.mutually_singular
+
+    def same_release(self, other: Group | StepGroup) -> bool:
         """Say if both groups make the same release: equal exact inputs and equal rates.
 
         >>> import ndis
@@ -92,10 +112,56 @@ class Group:
         True
         """
         return (
-            sorted(self.rates) == sorted(other.rates)
+            isinstance(other, Group)
+            and sorted(self.rates) == sorted(other.rates)
             and self.remove.same_origins(other.remove)
             and self.add.same_origins(other.add)
         )
+
+
+@dataclass(frozen=True)
+class StepGroup:
+    """A step group holds equal steps that are no Gaussian pairs, because of how their batches are drawn.
+
+    Parameters
+    ----------
+    step : StepKind
+        The step by its exact inputs, for example a `MixtureStep`.
+    count : int
+        Number of steps. Each draws its own batch.
+    """
+
+    step: StepKind
+    count: int = 1
+
+    sampled: ClassVar[bool] = True
+    singular: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", as_count("count", self.count))
+
+    def law(self, order: Order) -> Law:
+        """Return the law of one step."""
+        return self.step.law(order)
+
+    def blur(self, order: Order) -> tuple[float, float]:
+        """Return `uncertainty` and `size` of the law, as for a `Group`."""
+        law = self.law(order)
+        return law.uncertainty, law.size
+
+    def exact_inputs(self) -> Any:
+        """Return the step, as for a `Group`."""
+        return self.step
+
+    def pair(self, order: Order) -> GaussianPair:
+        """Refuse: the step is no Gaussian pair."""
+        raise ParameterError(
+            "profile", "consist of Gaussian pairs for this", f"a step of kind {self.step.kind!r}", "read its groups"
+        )
+
+    def same_release(self, other: Group | StepGroup) -> bool:
+        """Say if both groups make the same step, from equal exact inputs."""
+        return isinstance(other, StepGroup) and self.step == other.step
 
 
 def other_order(remove: GaussianPair, add: GaussianPair | None) -> GaussianPair:
@@ -106,14 +172,14 @@ def other_order(remove: GaussianPair, add: GaussianPair | None) -> GaussianPair:
     return remove.reversed() if add is None else add
 
 
-def canonical(groups: Iterable[Group]) -> tuple[Group, ...]:
+def canonical(groups: Iterable[Group | StepGroup]) -> tuple[Group | StepGroup, ...]:
     """Return the canonical list: one group for all releases without sampling, and equal sampled releases counted."""
     plain: list[Group] = []
-    sampled: list[Group] = []
+    sampled: list[Group | StepGroup] = []
     for group in groups:
-        if not isinstance(group, Group):
+        if not isinstance(group, Group | StepGroup):
             raise ParameterError("groups", "be Group values", type(group).__name__)
-        if not group.sampled:
+        if isinstance(group, Group) and not group.sampled:
             n = group.count
             plain.append(group if n == 1 else Group(group.remove.repeat(n), group.add.repeat(n)))
             continue
@@ -143,6 +209,25 @@ def as_rate(rate: float, *, name: str = "rate") -> float:
 def as_noise_multiplier(name: str, value: float) -> float:
     """Return the standard deviation of noise over the sensitivity, which must be positive."""
     return as_within(name, value, 400)
+
+
+def noise_multiplier_of(group: Group | StepGroup) -> float | None:
+    """Return the noise multiplier from which the pairs of a group were made; None if they were not made so."""
+    if isinstance(group, StepGroup) or len(origins := group.remove.origins) != 1 or origins[0].kind != "excess":
+        return None
+    shift = origins[0].arrays[1].ravel()[0]
+    sigma = float(1 / shift) if shift > 0 else 0.0
+    made = noise_pairs(sigma)[0] if sigma > 0.0 else None
+    return sigma if made is not None and group.remove.same_origins(made) else None
+
+
+def replaced_step(groups: tuple[Group | StepGroup, ...], rate: float) -> SampledStep | None:
+    """Return the step of a replaced record in a Poisson sample of one release; None if its worst pair is not known."""
+    first = groups[0]
+    if isinstance(first, StepGroup) and isinstance(first.step, SampledStep) and len(groups) == first.count == 1:
+        return replace(first.step, rates=(*first.step.rates, rate))
+    sigma = noise_multiplier_of(first) if len(groups) == 1 and not first.sampled else None
+    return None if sigma is None else SampledStep(2.0 * sigma, (rate,), adjacency="replace-one")
 
 
 @lru_cache(_KEPT_PAIRS)
@@ -248,11 +333,11 @@ def _rationals(name: str, result: Any) -> list[Fraction]:
     raise ParameterError(name, "be a list of rationals as text", f"{result!r:.80}")
 
 
-def profile_to_json(groups: Iterable[Group], adjacency: str, failure_probability: float) -> str:
+def profile_to_json(groups: tuple[Group | StepGroup, ...], adjacency: str, failure_probability: float) -> str:
     """Write the groups of a profile as JSON text."""
     result: dict[str, Any] = {
         "format": _FORMAT,
-        "format_version": _FORMAT_VERSIONS[-1],
+        "format_version": 3 if any(isinstance(group, StepGroup) for group in groups) else 2,
         "ndis_version": __version__,
         "adjacency": adjacency,
         "groups": [_group_to_dict(group) for group in groups],
@@ -283,7 +368,9 @@ def profile_from_json(text: str | bytes) -> dict[str, Any]:
     }
 
 
-def _group_to_dict(group: Group) -> dict[str, Any]:
+def _group_to_dict(group: Group | StepGroup) -> dict[str, Any]:
+    if isinstance(group, StepGroup):
+        return {"step": {"kind": group.step.kind, **asdict(group.step)}, "count": group.count}  # type: ignore[call-overload]
     result: dict[str, Any] = {"remove": pair_to_json(group.remove)}
     add = pair_to_json(group.add)
     if add != pair_to_json(group.remove.reversed()):
@@ -291,13 +378,26 @@ def _group_to_dict(group: Group) -> dict[str, Any]:
     return {**result, "rates": list(group.rates), "count": group.count}
 
 
-def _group_from_dict(result: Any) -> Group:
-    item = only_keys("group of the profile", result, ("remove", "rates", "count"), ("add",))
-    rates, count = item["rates"], item["count"]
-    if not isinstance(rates, list):
-        raise ParameterError("rates", "be a list of numbers", repr(rates))
+def _group_from_dict(result: Any) -> Group | StepGroup:
+    special = isinstance(result, dict) and "step" in result
+    keys = (("step", "count"), ()) if special else (("remove", "rates", "count"), ("add",))
+    item = only_keys("group of the profile", result, *keys)
+    count = item["count"]
     if type(count) is not int:
         raise ParameterError("count of a group", "be a whole number of at least 1", repr(count))
+    if special:
+        return StepGroup(_step_from_dict(item["step"]), count)
+    if not isinstance(rates := item["rates"], list):
+        raise ParameterError("rates", "be a list of numbers", repr(rates))
     remove = pair_from_json("remove", item["remove"])
     add = pair_from_json("add", item["add"]) if "add" in item else remove.reversed()
     return Group(remove, add, tuple(rates), count)
+
+
+def _step_from_dict(result: Any) -> StepKind:
+    kind = result.get("kind") if isinstance(result, dict) else None
+    if not (isinstance(kind, str) and kind in STEP_KINDS):
+        raise ParameterError("kind of a step", f"be one of {', '.join(STEP_KINDS)}", f"{kind!r:.80}")
+    names = tuple(field.name for field in fields(STEP_KINDS[kind]))  # type: ignore[arg-type]  # they are dataclasses
+    item = only_keys("step of the profile", result, ("kind", *names))
+    return STEP_KINDS[kind](**{name: item[name] for name in names})

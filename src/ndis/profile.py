@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndis._attained import attained_delta
+from ndis._batches import BatchedProfile
 from ndis._exact import down, up
 from ndis._groups import (
     Choice,
     Group,
+    StepGroup,
     as_noise_multiplier,
     as_rate,
     canonical,
@@ -23,9 +26,9 @@ from ndis._groups import (
     orders_of,
     profile_from_json,
     profile_to_json,
+    replaced_step,
     total_failure,
 )
-from ndis._search import least_type_two
 from ndis._validate import (
     Adjacency,
     Floats,
@@ -48,16 +51,15 @@ from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
+from ndis.risk import Risks
 
-__all__ = ["Choice", "Group", "Order", "PrivacyProfile"]
+__all__ = ["Choice", "Group", "Order", "PrivacyProfile", "StepGroup"]
 
-_MAX_EPSILON = 690.0  # e^ε is a float up to this ε
-_NEGLIGIBLE_DELTA = 1e-16  # a δ below it does not change a trade-off curve in floats
 _LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class PrivacyProfile:
+class PrivacyProfile(BatchedProfile, Risks):
     """A profile says how private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters
@@ -89,7 +91,7 @@ class PrivacyProfile:
     0.00...
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[Group | StepGroup, ...]
     adjacency: Adjacency
     failure_probability: float
 
@@ -101,7 +103,7 @@ class PrivacyProfile:
         failure_probability: float = 0.0,
         *,
         adjacency: Adjacency = "add-remove",
-        groups: Iterable[Group] | None = None,
+        groups: Iterable[Group | StepGroup] | None = None,
     ) -> None:
         if groups is None:
             groups = (Group(remove, add, sampling_rates),)  # type: ignore[arg-type]  # checked there
@@ -113,12 +115,16 @@ class PrivacyProfile:
         object.__setattr__(self, "groups", canonical(groups))
         object.__setattr__(self, "adjacency", as_adjacency(adjacency))
         object.__setattr__(self, "failure_probability", failure)
-        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups):
+        for step in (group.step for group in self.groups if isinstance(group, StepGroup)):
+            if step.adjacency != self.adjacency:
+                rule = f"be {step.adjacency!r} for a step of kind {step.kind!r}"
+                raise ParameterError("adjacency", rule, repr(self.adjacency))
+        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups if isinstance(group, Group)):
             raise ParameterError(
                 "adjacency",
                 "be 'add-remove' for Poisson samples",
                 "'replace-one'",
-                "a replaced record under Poisson sampling has no single worst pair",
+                "use from_noise_multiplier and subsampled, which know the worst pair of Gaussian noise",
             )
 
     @classmethod
@@ -134,7 +140,11 @@ class PrivacyProfile:
 
     @classmethod
     def from_groups(
-        cls, groups: Iterable[Group], *, adjacency: Adjacency = "add-remove", failure_probability: float = 0.0
+        cls,
+        groups: Iterable[Group | StepGroup],
+        *,
+        adjacency: Adjacency = "add-remove",
+        failure_probability: float = 0.0,
     ) -> PrivacyProfile:
         """Use `PrivacyProfile(groups=...)`; this name is deprecated and goes with the next version."""
         warn_caller("PrivacyProfile.from_groups is deprecated; use PrivacyProfile(groups=...)", DeprecationWarning)
@@ -152,18 +162,23 @@ class PrivacyProfile:
         """
         return PrivacyProfile(*noise_pairs(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
 
+    @classmethod
+    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
+        return PrivacyProfile(groups=groups, adjacency=groups[0].step.adjacency)
+
     # ------------------------------------------------------------------ its releases
 
     def _only(self) -> Group:
-        """Return the group of a profile that has one group with one release; others are refused."""
-        if self.composed:
+        """Return the group of a profile that has one pair per order; others are refused."""
+        first = self.groups[0]
+        if self.composed or isinstance(first, StepGroup):
             raise ParameterError(
                 "profile",
                 "be one release to have one pair per order",
                 f"{sum(g.count for g in self.groups)} releases, some of them sampled",
                 "read its groups",
             )
-        return self.groups[0]
+        return first
 
     @property
     def remove(self) -> GaussianPair:
@@ -195,8 +210,8 @@ class PrivacyProfile:
 
     @property
     def composed(self) -> bool:
-        """Say if there are several releases, some of them sampled. Then no single pair per order exists."""
-        return len(self.groups) > 1 or self.groups[0].count > 1
+        """Say if no pair per order exists: there are several releases, some of them sampled, or a step is no pair."""
+        return len(self.groups) > 1 or self.groups[0].count > 1 or isinstance(self.groups[0], StepGroup)
 
     # ------------------------------------------------------------------ the guarantee
 
@@ -268,6 +283,8 @@ class PrivacyProfile:
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
+        if not self.attained:
+            lower = attained_delta(self.groups, x, width)
         if not self.failure_probability:
             return Enclosure(lower, upper)
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
@@ -289,24 +306,6 @@ class PrivacyProfile:
         while math.isfinite(x) and not self.certify(x, relative_width=1e-13, order=order).upper <= target:
             x, step = start + step, 2.0 * step
         return x
-
-    @broadcasts
-    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
-        """Return the least type II error of a test between neighbours with type I error `alpha`. It broadcasts.
-
-        This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff). So it is
-        exact for compositions too. Every ε gives a lower bound, and the search returns the largest.
-
-        >>> import ndis
-        >>> profile = ndis.PrivacyProfile.from_noise_multiplier(1.0)
-        >>> round(profile.tradeoff(0.05), 9)  # Φ(Φ⁻¹(0.95) − 1)
-        0.740488977
-        """
-        level = as_floats("alpha", alpha)
-        if not ((level >= 0) & (level <= 1)).all():
-            raise ParameterError("alpha", "lie between 0 and 1", alpha)
-        end = replace(self, failure_probability=0.0).epsilon(_NEGLIGIBLE_DELTA)
-        return shaped(least_type_two(self.delta, level.ravel(), min(end, _MAX_EPSILON)), level.shape)
 
     # ------------------------------------------------------------------ new guarantees from old
 
@@ -359,8 +358,11 @@ class PrivacyProfile:
         """Return the guarantee if each record enters independently with probability `rate` (Poisson sampling), exactly.
 
         All releases of the profile see one sample. Sampling a sample multiplies the rates. A failure probability stays
-        unchanged, though sampling would make it smaller. Two cases are refused: releases that draw a sample each, and
-        "replace-one" neighbours.
+        unchanged, though sampling would make it smaller. Releases that draw a sample each are refused.
+
+        For "replace-one" neighbours the profile must come from `from_noise_multiplier`. The sensitivity is then the
+        diameter of the ball in which the contribution of a record lies, and a record outside the sample contributes its
+        centre, as with clipped sums (thm:replace-poisson).
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.0, shift=1.0))
@@ -370,6 +372,9 @@ class PrivacyProfile:
         q = as_rate(rate)
         if q == 1.0:
             return self
+        if self.adjacency == "replace-one" and (step := replaced_step(self.groups, q)):
+            failure = self.failure_probability
+            return PrivacyProfile(groups=[StepGroup(step)], adjacency=self.adjacency, failure_probability=failure)
         if self.composed:
             raise ParameterError(
                 "profile",
@@ -377,7 +382,7 @@ class PrivacyProfile:
                 f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
                 "sample each release before you compose",
             )
-        (group,) = self.groups
+        group = self._only()
         groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
         return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
 
@@ -434,13 +439,13 @@ class PrivacyProfile:
     def _evaluators(self) -> dict[Order, Composition | OneRelease]:
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
         if self.composed:
-            return {one: Composition([group.step(one) for group in self.groups], one) for one in orders_of("worst")}
-        (group,) = self.groups
+            return {one: Composition(self.groups, one) for one in orders_of("worst")}
+        group = self._only()
         return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is copied and pickled: no tables."""
-        return {name: value for name, value in self.__dict__.items() if name != "_evaluators"}
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def _compositions(self, order: Choice) -> list[Composition]:
         """Return the evaluators of a profile that composes releases."""

@@ -20,6 +20,7 @@ def random_pair(rng, low=-2.0, high=2.0, shifts=True):
 # --- Rényi
 
 
+# Checks bound:renyi.
 def test_renyi_bound_is_sound():
     """δ ≤ inf e^{K(s)−sε} sˢ/(1+s)^{1+s} on pairs of every kind and ε from −2 to far beyond the mean of the loss."""
     rng = np.random.default_rng(0)
@@ -128,6 +129,7 @@ def test_hard_order_has_negative_coefficients():
 # --- triangle and split
 
 
+# Checks thm:envelope-split.
 def test_triangle_inequality():
     """prop: triangle for DP divergence — three random normals, and every real split, not only non-negative ones."""
     rng = np.random.default_rng(2)

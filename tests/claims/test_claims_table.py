@@ -94,7 +94,7 @@ def stated():
     found = {row[0] for row in ROWS}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        found |= set(re.findall(r"^#+ ((?:thm|def|lem|cor|bound|rule|prop):[\w-]+)$", text, re.M))
+        found |= set(re.findall(r"^#+ ((?:thm|def|lem|cor|bound|rule|prop):[\w-]+)(?:: .+)?$", text, re.M))
         found |= set(re.findall(r"^\*\*((?:thm|def|lem|cor|bound|rule|prop):[\w-]+)\.?\*\*", text, re.M))
     return found
 

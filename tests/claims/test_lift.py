@@ -102,6 +102,7 @@ def test_whitening_is_all_that_counts():
         assert whitened.log_delta(1.0) == pytest.approx(pair.log_delta(1.0), rel=1e-9, abs=1e-9)
 
 
+# Checks thm:envelope-renyi.
 def test_every_bound_covers_the_loewner_envelope():
     """def:ndis-sensitivity-loewner, def: m,R tuple set — random members in both orders, under both sound bounds."""
     rng = np.random.default_rng(4)

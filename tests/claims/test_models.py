@@ -53,6 +53,7 @@ def test_logistic_ratio_is_attained_by_a_lone_record():
     assert profile.add.excess[0] == pytest.approx(LOGISTIC.sensitivity(v).ratio_bound, rel=1e-12)
 
 
+# Checks thm:logistic-record.
 def test_logistic_shift_and_ratio_come_from_one_record():
     """The two inequalities behind the pieces, over arbitrary Σ' ⪯ H⁻¹ ⪯ I/λ, not only those of data."""
     rng = np.random.default_rng(0)
@@ -116,6 +117,7 @@ def test_process_map_as_stated():
     assert covariance.to_float()[0, 0] == pytest.approx(1 - star @ np.linalg.solve(k, star), rel=1e-12)
 
 
+# Checks thm:process-pair.
 def test_process_change_is_aligned():
     """prop:gpr-ndis-sens, corrected: m² = (r²/s)·t, so shift and ratio are tied; the paper bounds them apart."""
     for v in (0.5, 8.0):

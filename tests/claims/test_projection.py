@@ -31,6 +31,7 @@ def printed_delta(epsilon: float, p: float, r: int) -> float:
 @pytest.mark.parametrize("delta", [1e-3, 1e-9, 1e-15])
 @pytest.mark.parametrize("sketch_size", [1, 100, 100_000])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+# Checks thm:sketch-pair.
 def test_calibration_is_tight(epsilon, delta, sketch_size, adjacency):
     """alg::RP mechanism, thm:RP-mech-DP — δ ≤ target with certainty, the target itself to 1e-6, and exceeded at a
     leverage larger by a millionth.
@@ -81,6 +82,7 @@ def test_a_sketch_is_a_product_with_gaussians():
         assert (pair.delta(1.0) >= (1 - 1e-9) * 1e-6) == (n == 0)
 
 
+# Checks thm:sketch-replace-one.
 def test_replacing_a_record_is_dominated_by_orthogonal_rows():
     """thm:RP-mech-DP for the other adjacency: all neighbours below the guarantee, orthogonal rows on it."""
     rng = np.random.default_rng(1)
@@ -157,6 +159,7 @@ def test_poisson_sampling_is_monotone_in_the_rate():
             assert (np.diff(found) >= 0).all()
 
 
+# Checks thm:ptr-joint.
 def test_ptr_joint_accounting():
     """alg:ptr-rp — l²/p* is 40.72 jointly and 64.02 with the paper's thirds."""
     joint = ndis.PTRProjection.calibrated(**PUBLIC, test_noise_std=10.0)

@@ -72,6 +72,7 @@ def misses(case, name, got, want, allowed):
 
 
 @each_case
+# Checks thm:contour.
 def test_values(case):
     pair, epsilon = pair_of(case), case["epsilon"]
     delta, log_delta, log_rest = (reference(case, name) for name in ("delta", "log_delta", "log_complement"))

@@ -40,6 +40,7 @@ VALUES = [(case, name) for case in CASES for name in NAMES if name in case]  # t
 
 
 @pytest.mark.parametrize(("case", "name"), VALUES, ids=[f"{case['id']}-{name}" for case, name in VALUES])
+# Checks thm:genchi2-contour.
 def test_value(case, name):
     law = ndis.GeneralizedChiSquare(
         case["weights"], case["dof"], case["noncentrality"], sigma=case["sigma"], shift=case["shift"]

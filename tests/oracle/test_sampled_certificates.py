@@ -15,7 +15,7 @@ from helpers.compositions import composition, in_balls, of_case, releases, shift
 from ndis._balls import outward, precision
 from ndis.accountant import certify as module
 from ndis.accountant.certify import Certifier
-from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
+from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 from ndis.accountant.laws.plain import PlainBalls
 from ndis.accountant.one_release import OneRelease
 from ndis.accountant.stand_ins import dominated, dominating, profile
@@ -49,6 +49,7 @@ def contains(box, log_delta: mp.mpf) -> bool:
 
 
 @pytest.mark.parametrize("case", MANY + [c for i, c in enumerate(FEW) if i != WRONG])
+# Checks thm:period-sum.
 def test_contains_the_reference(case):
     box = composition(of_case(case), case["order"]).certify(float(case["epsilon"]), 1e-6)
     two = sum(g["steps"] for g in case["groups"]) <= 2  # the sum for two steps may be too long
@@ -233,7 +234,7 @@ def test_out_of_reach_is_said():
 def test_moments_and_ceilings(rate, shift, c, y, remove):
     """The line, the moment and the ceiling against quadrature in mpmath."""
     with mp.workdps(30), precision(160):
-        step = MeanShiftBalls(arb(rate), arb(shift), remove=remove)
+        step = MixtureBalls(Sides.poisson(arb(rate), arb(shift), remove=remove))
         power = mp.mpc(1 + c, y) if remove else mp.mpc(-c, y)
         q, mu = mp.mpf(rate), mp.mpf(shift)
 
@@ -257,10 +258,11 @@ def test_moments_and_ceilings(rate, shift, c, y, remove):
 
 
 @pytest.mark.parametrize("order", ["remove", "add"])
+# Checks thm:stand-ins.
 def test_the_stand_ins_of_a_shift(order):
     """The profiles of the two discrete pairs are nowhere on the wrong side of the step's, and close to it."""
     with precision(320):
-        curve = profile(MeanShiftBalls(arb(0.05), arb(1), remove=order == "remove"), places=120, mass=1e-9)
+        curve = profile(MixtureBalls(Sides.poisson(arb(0.05), arb(1), remove=order == "remove")), places=120, mass=1e-9)
     above, infinite = dominating(curve)
     below = dominated(curve)
 
@@ -280,7 +282,8 @@ def test_the_stand_ins_of_a_shift(order):
 def test_many_steps_between_the_bounds(order):
     """Stand-ins of a shift in a composition, against the certificate that needs none."""
     with precision(320):
-        curve = profile(MeanShiftBalls(arb(0.05), arb(1), remove=order == "remove"), places=150, mass=1e-12)
+        step = MixtureBalls(Sides.poisson(arb(0.05), arb(1), remove=order == "remove"))
+        curve = profile(step, places=150, mass=1e-12)
     box = certify([shifts(0.05, 1.0, 100)], 1.0, order)
     above, infinite = dominating(curve)
     upper = Certifier(lambda: [(above, 100)]).certify(1.0, 1e-4).upper + 100 * float(infinite)

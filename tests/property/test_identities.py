@@ -44,6 +44,7 @@ def test_convex_in_the_exponential(pair: GaussianPair, epsilon: float, width: fl
 
 @quick
 @given(pairs, epsilons, st.integers(0, 3), st.floats(1.0001, 3))
+# Checks thm:monotone-shift.
 def test_monotone_in_every_shift(pair: GaussianPair, epsilon: float, index: int, factor: float) -> None:
     shift = pair.shift.copy()
     shift[index % shift.size] *= factor
@@ -53,6 +54,7 @@ def test_monotone_in_every_shift(pair: GaussianPair, epsilon: float, index: int,
 
 @quick
 @given(st.lists(st.tuples(ratios, st.integers(1, 40)), min_size=1, max_size=4), epsilons, st.floats(0, 1))
+# Checks thm:monotone-ratio.
 def test_moving_a_ratio_towards_one_helps_without_shift(
     rows: list[tuple[float, int]], epsilon: float, part: float
 ) -> None:
@@ -65,6 +67,7 @@ def test_moving_a_ratio_towards_one_helps_without_shift(
 
 @quick
 @given(pairs, epsilons, st.floats(1e-3, 1))
+# Checks cor:ray.
 def test_domination_along_rays(pair: GaussianPair, epsilon: float, a: float) -> None:
     # (a·m, a²·t) is (m, t) followed by fresh noise: dominated at every ε, in both orders
     inner = GaussianPair.from_ratios(1 + a * a * pair.excess, a * pair.shift, pair.copies)
@@ -74,6 +77,7 @@ def test_domination_along_rays(pair: GaussianPair, epsilon: float, a: float) -> 
 
 @quick
 @given(pairs, pairs, epsilons)
+# Checks thm:composition.
 def test_composition_is_concatenation(one: GaussianPair, two: GaussianPair, epsilon: float) -> None:
     both = GaussianPair.from_ratios(
         np.append(one.variance_ratio, two.variance_ratio),
@@ -93,6 +97,7 @@ def test_composition_is_concatenation(one: GaussianPair, two: GaussianPair, epsi
     st.floats(0.2, 3),
     epsilons,
 )
+# Checks def:invariants.
 def test_invariant_under_a_common_affine_map(d: int, seed: int, size: float, epsilon: float) -> None:
     rng = np.random.default_rng(seed)
 
@@ -148,6 +153,7 @@ def test_tradeoff_meets_its_supporting_lines(pair: GaussianPair, alpha: float) -
 
 
 @pytest.mark.parametrize("order", [0.3, 0.9, 1.0, 1.1, 2.0, 7.5])
+# Checks def:log-moment.
 def test_renyi_agrees_with_one_dimensional_integration(order: float) -> None:
     from scipy.integrate import quad
     from scipy.stats import norm

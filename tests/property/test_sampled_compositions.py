@@ -8,7 +8,7 @@ import pytest
 import ndis
 from helpers.compositions import in_floats, releases
 from helpers.compositions import shifts as shift
-from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.mixture_steps import sampled_shift
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.pair import GaussianPair
 
@@ -149,7 +149,7 @@ def test_epsilon_meets_its_delta():
 def test_both_ways_to_a_moment_agree_on_a_shift(order, s):
     """The trapezoid on a tilted line and the Mellin–Barnes integral."""
     pair = GaussianPair.from_ratios(1.0, shift=0.7)
-    line, barnes = MeanShift(pair, (0.05,), order), SampledPair(pair, (0.05,), order)
+    line, barnes = sampled_shift(pair, (0.05,), order), SampledPair(pair, (0.05,), order)
     point = np.array([s], dtype=complex)
     a, b = (m.centred(point)[0][0] + m.mean * s for m in (line, barnes))
     assert abs(a - b) <= 1e-12 * abs(a)

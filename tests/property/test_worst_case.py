@@ -83,6 +83,7 @@ def test_corners_beyond_the_modes(shift, ratio, further):
 
 @some
 @given(st.sampled_from([1.0, -1.0]), shifts, ratios, epsilons, st.integers(0, 2**32))
+# Checks thm:rank-one.
 def test_cells_are_covered(sign, reach, ratio, epsilon, seed):
     """The bound of a cell holds at random points of it, whichever of the three bounds it is."""
     rng = np.random.default_rng(seed)
@@ -106,6 +107,7 @@ def test_cells_are_covered(sign, reach, ratio, epsilon, seed):
 
 @some
 @given(shifts, ratios, epsilons, st.integers(0, 2**32))
+# Checks thm:envelope-pair.
 def test_one_pair_dominates_all(shift, ratio, epsilon, seed):
     """The pair that composition goes through, in both orders and at other ε than the one it was made for."""
     envelope = RankOneEnvelope(shift, ratio)

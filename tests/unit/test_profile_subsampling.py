@@ -79,6 +79,7 @@ SAMPLED = [
 
 class TestSubsampling:
     @pytest.mark.parametrize(("ratio", "shift", "rate", "epsilon", "order"), SAMPLED)
+    # Checks thm:poisson-sampling.
     def test_is_the_definition(self, ratio, shift, rate, epsilon, order):
         profile = PrivacyProfile(GaussianPair.from_ratios(ratio, shift=shift)).subsampled(rate)
         exact = mixture_delta(ratio, shift, rate, epsilon, order)

@@ -29,6 +29,7 @@ class TestTradeoff:
             with pytest.raises(ParameterError, match=r"^alpha must "):
                 profile.tradeoff(bad)
 
+    # Checks thm:tradeoff.
     def test_it_is_the_conjugate_of_the_profile(self):
         """Every line 1 − δ(ε) − e^ε α lies below it, and it touches δ: δ(ε) = 1 + sup of −e^ε α − f(α)."""
         profile = STEP.repeat(2000)

@@ -79,8 +79,8 @@ class Certifier:
 
     Examples
     --------
-    >>> from ndis.accountant.laws.mean_shift import MeanShiftBalls
-    >>> certifier = Certifier(lambda: [(MeanShiftBalls(arb(0.01), arb(1), remove=True), 1000)])
+    >>> from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
+    >>> certifier = Certifier(lambda: [(MixtureBalls(Sides.poisson(arb(0.01), arb(1), remove=True)), 1000)])
     >>> box = certifier.certify(1.0, 1e-6)  # 1000 steps of DP-SGD with noise multiplier 1
     >>> box.width <= 1e-6 * box.upper
     True

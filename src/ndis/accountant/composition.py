@@ -1,9 +1,9 @@
 """Evaluate δ(ε) of several releases in one order, of which some see a sample.
 
-A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose.
-`ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if the estimate is too
-large. Then `ndis.accountant.certify` encloses log δ to ten digits, in about a second, and the middle is taken. A
-certificate of the remove order comes from the add order if that loses few digits.
+A single release has a closed form (`ndis.accountant.one_release`). Several releases with a sample among them compose
+(thm:composition). `ndis.accountant.floats` evaluates their δ in milliseconds with an error estimate, and refuses if
+the estimate is too large. Then `ndis.accountant.certify` encloses log δ to ten digits, in about a second, and the
+middle is taken. A certificate of the remove order comes from the add order if that loses few digits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ndis._validate import Floats, Order
 from ndis.accountant.certify import Certifier
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law, Release
-from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.mixture import Mixture
+from ndis.accountant.laws.mixture_steps import sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.enclosure import Enclosure
@@ -41,6 +42,7 @@ _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # δ(ε) over e^ε δ'(−ε), for a certificate from the other order
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _MOVES = 120
+_ONE_STEP_BITS = 256
 _AIMS = 24  # certificates tried for one ε
 _TOO_LITTLE_NOISE = (
     "the composition is not known: many sampled steps with a noise multiplier below about 0.07 are out of reach; add "
@@ -79,7 +81,7 @@ class Step:
                 f"the composition is not known: a sampling rate of {rate:.3g} is out of reach; rates from "
                 f"{_LEAST_RATE:g} on are accounted"
             )
-        return (MeanShift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
+        return (sampled_shift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
 
 
 class Composition:
@@ -94,8 +96,8 @@ class Composition:
     def __init__(self, releases: Sequence[Release], order: Order) -> None:
         self.order = order
         self.parts = [(release.law(order), release.count) for release in releases if release.count > 0]
-        shifts = [law for law, _ in self.parts if isinstance(law, MeanShift)]
-        if any(law.shift > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
+        shifts = [law for law, _ in self.parts if isinstance(law, Mixture)]
+        if any(law.up + law.down > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
             raise PrecisionError(_TOO_LITTLE_NOISE)
         self.floats = FloatComposition(self.parts, order)
 
@@ -106,8 +108,8 @@ class Composition:
 
     @cached_property
     def _same_pair(self) -> bool:
-        """True if every law is a mean shift, which has the same pair in both orders."""
-        return all(isinstance(law, MeanShift) or _is_shift(law) for law, _ in self.parts)
+        """True if every law is a mixture of mean shifts, which is the same in both orders."""
+        return all(isinstance(law, Mixture) or _is_shift(law) for law, _ in self.parts)
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> Floats:
         """Return log δ at each entry of a vector ε.
@@ -159,6 +161,10 @@ class Composition:
 
     def certify(self, epsilon: float, relative_width: float) -> Enclosure:
         """Enclose δ(ε). The enclosure has this relative width if a sum of moments can have it, or is wider."""
+        if sum(n for _, n in self.parts) == 1:
+            with precision(_ONE_STEP_BITS), suppress(PrecisionError):
+                low, high = outward(self.parts[0][0].enclosed().delta(epsilon))
+                return Enclosure(max(low, 0.0), min(high, 1.0))
         with suppress(PrecisionError):
             if (place := self._place_below(epsilon, 1.1 * _ZERO)) and (
                 upper := self.certifier.upper(epsilon, place)
@@ -223,6 +229,16 @@ class Composition:
             if doubt == 0.0 or answer <= beyond:
                 return max(start, answer + moved)
             beyond, guess = 2.0 * answer, answer
+
+    def renyi(self, orders: Floats) -> Floats:
+        """Return the Rényi divergence K(s)/s of orders 1 + s ≥ 1, rounded up by its error; infinite if not known."""
+        floats, s = self.floats, orders - 1.0
+        values = np.where(s == 0.0, floats.mean, np.where(s == math.inf, floats.most, math.inf))
+        inside = (s > 0.0) & (s < floats.limit) & (s < math.inf)
+        k, error = floats.centred(s[inside].astype(np.complex128))
+        values[inside] = floats.mean + (k.real + 2.0 * error) / s[inside]
+        doubt = 8.0 * max((law.uncertainty for law, _ in self.parts), default=0.0) + 2.0**-50
+        return np.where(np.isnan(values), math.inf, values * (1.0 + doubt))
 
     def _beyond(self, goal: float) -> float:
         """Return an ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""

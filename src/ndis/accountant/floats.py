@@ -38,7 +38,7 @@ from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums, Shape
 from ndis.accountant.few import few_steps, log_delta_shift, one_step
 from ndis.accountant.laws import Complexes, Law
-from ndis.accountant.laws.mean_shift import MeanShift, quiet
+from ndis.accountant.laws.mixture import Mixture, quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -81,8 +81,9 @@ class FloatComposition:
     """Evaluate the privacy loss of some laws, each with its number of steps, in one order. It keeps its tables.
 
     >>> import numpy as np
+    >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
-    >>> step = MeanShift(GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")
+    >>> step = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")
     >>> log_delta, _ = FloatComposition([(step, 1000)], "remove").log_delta(np.array([1.5]))
     >>> round(float(log_delta[0]), 6)
     -9.121818
@@ -193,7 +194,8 @@ class FloatComposition:
                     v, s, e = result
                 if e[pivot] <= _TOLERANCE * (1.0 + abs(v[pivot])):
                     break
-            good = e <= 0.1 * _TOLERANCE * (1.0 + np.abs(v))
+            shared = min(max(0.1 * _TOLERANCE, 2.0 * float(e[pivot]) / (1.0 + abs(float(v[pivot])))), 2.0 * _TOLERANCE)
+            good = e <= shared * (1.0 + np.abs(v))  # a path of their own would hardly serve them better
             good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
@@ -218,24 +220,26 @@ class FloatComposition:
         as there is comes from a normal law of the same variance, or from one step alone.
         """
         c, _, _, bound = saddle
-        steps = [(m, n) for m, n in self.parts if isinstance(m, MeanShift)]
+        steps = [(m, n) for m, n in self.parts if isinstance(m, Mixture)]
         if not any(0.0 < n * m.far_losses(c)[0] < _RARE for m, n in steps):
             return False
         rough = float(log_delta_shift(np.array([epsilon]), math.sqrt(self.variance))[0])
         for m, n in steps:
-            rough = max(rough, one_step((m.rate, m.shift), epsilon, add=m.add)[0] + math.log(n))
+            if m.poisson:
+                rough = max(rough, one_step(m.poisson, epsilon, add=m.add)[0] + math.log(n))
         return rough < bound - _LOSS
 
     @cached_property
     def _shapes(self) -> tuple[tuple[Shape, int], ...]:
-        """The steps have densities if all of them are sampled mean shifts, and not too many; else nothing."""
-        steps = tuple((Shape(law.rate, law.shift), n) for law, n in self.parts if isinstance(law, MeanShift))
+        """The steps have densities if all are sampled mean shifts of one order, and not too many; else nothing."""
+        laws = [(law, n) for law, n in self.parts if isinstance(law, Mixture) and law.add == (self.order == "add")]
+        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson)
         return steps if len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else ()
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
-        cut = [(m, n) for m, n in self.parts if isinstance(m, MeanShift) and not m.add]
+        cut = [(m, n) for m, n in self.parts if isinstance(m, Mixture)]
         if cut and float(np.nanmin(value, initial=0.0)) < _CUT_MATTERS_BELOW:
             # the probability left out, and the tilted one at the saddle
             places = (0.0, saddle[0])

@@ -25,6 +25,7 @@ from ndis.auditing.candidates.rules import (
 from ndis.auditing.claim import Claim, Proof
 from ndis.auditing.report import AuditReport
 from ndis.auditing.sensitivity import check_sensitivity
+from ndis.auditing.training import Finding, TrainingLoop, TrainingReport, audit_training
 from ndis.auditing.witness import DrawnCurve, Witness
 from ndis.mechanisms.sketch_law import ProjectionLaw
 
@@ -37,6 +38,7 @@ __all__ = [
     "DataSet",
     "Domain",
     "DrawnCurve",
+    "Finding",
     "Gaussian",
     "PairBatch",
     "ProjectionLaw",
@@ -45,7 +47,10 @@ __all__ = [
     "ReplaceAdversarial",
     "ReplaceEach",
     "Search",
+    "TrainingLoop",
+    "TrainingReport",
     "Witness",
     "audit",
+    "audit_training",
     "check_sensitivity",
 ]

@@ -132,10 +132,10 @@ def screen(profile: PrivacyProfile, side: Side, epsilon: float, blur: float = 0.
     `blur` bounds how far the loss of the pair may be off. If floats cannot tell, the slack is infinite, and the judge
     asks for a certificate.
     """
-    pairs = [(group.pair(side), group.count) for group in profile.groups]
-    uncertainty = max(pair.uncertainty for pair, _ in pairs)
+    blurs = [(*group.blur(side), group.count) for group in profile.groups]
+    uncertainty = max(one for one, _, _ in blurs)
     # whitening in floats moved the loss by about this much of its own size
-    moved = blur + 4.0 * uncertainty * (math.fsum(n * pair.form.mean for pair, n in pairs) + math.fabs(epsilon))
+    moved = blur + 4.0 * uncertainty * (math.fsum(n * size for _, size, n in blurs) + math.fabs(epsilon))
     try:
         value = float(profile.log_delta(epsilon, order=side))
         if not math.isfinite(moved):
@@ -234,7 +234,7 @@ def largest_refuted_epsilon(profile: PrivacyProfile, side: Side, delta: float, *
     `profile.epsilon` lies above the edge. From there the search steps back until the certificate says yes.
     """
     sampled = profile.sampled
-    singular = any(group.pair(side).mutually_singular for group in profile.groups)
+    singular = any(group.singular for group in profile.groups)
     if singular and (side == "remove" or not sampled):  # δ is 1, or the rate, at all ε
         return math.inf if exceeds(profile, side, 0.0, delta) else known
     if delta == 0.0:
@@ -324,8 +324,8 @@ def _certified(above: list[Candidate], progress: bool | None) -> tuple[Candidate
     with counter(progress, "certificates") as advance:
         for candidate in above:
             profile = candidate.make()
-            pairs = [(g.rates, g.count, pair.origins) for g in profile.groups for pair in (g.remove, g.add)]
-            key = (pickle.dumps(pairs), candidate.side, candidate.epsilon, candidate.delta)
+            inputs = [(g.exact_inputs(), g.count) for g in profile.groups]
+            key = (pickle.dumps(inputs), candidate.side, candidate.epsilon, candidate.delta)
             if key not in answers:
                 answers[key] = _answer(candidate, profile)
             advance()

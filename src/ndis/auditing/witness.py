@@ -28,7 +28,7 @@ from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError, PrecisionError
 from ndis.pages.text import MINUS, few, subscript
 from ndis.pair import GaussianPair
-from ndis.profile import PrivacyProfile
+from ndis.profile import Group, PrivacyProfile
 
 __all__ = [
     "AS_GIVEN", "EXCHANGED", "SIDES", "WITH_RECORD", "DrawnCurve", "Side", "Witness", "best_event", "curve_of",
@@ -185,8 +185,7 @@ def _with_fractions(profile: PrivacyProfile, texts: Any) -> PrivacyProfile:
 
 def _with_pair(profile: PrivacyProfile, remove: GaussianPair) -> PrivacyProfile:
     """Give the profile another pair, used in both orders."""
-    (group,) = profile.groups
-    return replace(profile, groups=(replace(group, remove=remove, add=remove.reversed()),))
+    return replace(profile, groups=(Group(remove, remove.reversed(), profile.sampling_rates),))
 
 
 # ---------------------------------------------------------------------- the event

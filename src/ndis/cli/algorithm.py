@@ -20,8 +20,6 @@ from typing import Any
 from ndis.cli.output import place_of
 from ndis.errors import ParameterError
 
-__all__ = ["NamedAlgorithm", "load"]
-
 
 @dataclass(frozen=True)
 class NamedAlgorithm:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.releases import GaussianRelease
 
-__all__ = ["count"]
-
 
 @command(
     DATA,

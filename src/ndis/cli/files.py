@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
 
-__all__ = ["names_of", "numbers", "read_pair", "read_profile", "read_schema", "table_options"]
-
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; these commands cannot factor larger ones
 _BY_ORDER = "note: without --header every line of a CSV file is a record, and its columns are known by their order"
 _NOTES = {

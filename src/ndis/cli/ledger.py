@@ -17,8 +17,6 @@ from ndis.cli.sketch import sketch_mechanism
 from ndis.errors import LedgerError, ParameterError
 from ndis.pages.text import printable
 
-__all__ = ["ledger"]
-
 _LEDGER = argument("path", "LEDGER")
 _SHOWN = ("data_name", "kind", "target_epsilon", "target_delta", "adjacency", "max_records", "failure_probability")
 _WAYS = ("noise_multiplier", "profile", "sketch")

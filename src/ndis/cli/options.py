@@ -19,11 +19,6 @@ from ndis.cli.output import place_of
 from ndis.errors import NdisError, ParameterError, PrecisionError
 from ndis.pages.text import printable
 
-__all__ = [
-    "ADJACENCY", "BUDGET", "CERTIFY", "DATA", "HEADER", "JSON", "NULL_JSON", "READING", "ROW_BOUND", "SCHEMA",
-    "App", "Command", "Commands", "argument", "choice", "command", "flag", "option",
-]  # fmt: skip
-
 # Names of arguments of the library, and the parameters of commands that have another name.
 _OTHER_NAMES = {"targets": "target", "target": "targets", "rate": "sampling_rate"}
 BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED, NO_READER = 2, 3, 70, 130, 141

@@ -17,8 +17,6 @@ from ndis.errors import ParameterError
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
-__all__ = ["regress"]
-
 
 @command(
     DATA,

@@ -13,8 +13,6 @@ from ndis.cli.output import as_json_text
 from ndis.errors import ParameterError
 from ndis.pages.text import printable
 
-__all__ = ["schema"]
-
 _COLUMNS = option(
     "--columns", "Names of all columns of a CSV file without --header, in order.", str, multiple=True, metavar="NAMES"
 )

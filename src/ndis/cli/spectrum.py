@@ -15,8 +15,6 @@ from ndis.errors import ParameterError
 if TYPE_CHECKING:
     from ndis.profile import Choice, PrivacyProfile
 
-__all__ = ["curve", "delta", "epsilon"]
-
 _CHOICE: dict[str, Choice] = {"p-q": "remove", "q-p": "add", "worst": "worst"}
 _LISTS = {"kind": str, "multiple": True, "metavar": "NUMBERS"}
 
@@ -114,8 +112,11 @@ def _profile(file: Path | None, sampling_rate: float | None, **given: list[str])
 
 
 def _rate(profile: PrivacyProfile) -> float | list[float]:
-    """Return the sampling rate, or that of each group of a composition."""
-    return [group.rate for group in profile.groups] if profile.composed else profile.sampling_rate
+    """Return the sampling rate, or that of each group of pairs in a composition."""
+    from ndis.profile import Group
+
+    pairs = [group for group in profile.groups if isinstance(group, Group)]
+    return [group.rate for group in pairs] if profile.composed else profile.sampling_rate
 
 
 def _delta_row(profile: PrivacyProfile, epsilon: float, order: Choice, certify: bool) -> dict[str, float]:

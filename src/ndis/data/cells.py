@@ -27,11 +27,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "MISSING", "UNKNOWN", "Cells", "Coded", "Floats", "arrow_cells", "arrow_chunks", "arrow_kind", "day_number", "days",
-    "is_nested", "kind_of", "number", "numbers", "objects", "text_of", "truths", "words",
-]  # fmt: skip
-
 Floats = NDArray[np.float64]
 Cells = Any  # one column: an array of numbers, dates or objects, an Arrow array of text, or `Coded`
 

@@ -33,8 +33,6 @@ from ndis.data.cells import Cells, number
 from ndis.data.table import Wanted
 from ndis.errors import ParameterError
 
-__all__ = ["LONGEST", "first_line", "given_names", "header_names", "line_blocks", "line_cells"]
-
 LONGEST = 1 << 23  # bytes of a line that can be a row
 _BLOCK = 1 << 22  # bytes of one read
 _LF, _CR, _QUOTE, _COMMA = 10, 13, 34, 44

@@ -20,8 +20,6 @@ from ndis.data.paths import ahead, files_of, fixed_steps, kind_of_files, readabl
 from ndis.data.table import Table, Wanted, check_names, matrix_width, rows_per_read
 from ndis.errors import ParameterError
 
-__all__ = ["file_table"]
-
 _PAGES = 1 << 20  # bytes of a Parquet column that are read at a time
 _KIND = {"csv": "cells", "npy": "number"}
 Blocks = Iterator[tuple[list[Cells], float]]  # columns of cells, with the share of the file that is done

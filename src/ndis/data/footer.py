@@ -13,8 +13,6 @@ from typing import Any
 
 from ndis.data.cells import arrow_kind
 
-__all__ = ["text_footer"]
-
 _KEY = b"ARROW:schema"
 _MAGIC = b"PAR1"  # it opens and closes the file; four bytes before the last one hold the length of the footer
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 
-__all__ = ["NpyHeader", "npy_blocks", "npy_header", "npz_arrays"]
-
 _LONGEST_HEADER = 1 << 16
 
 # The errors of NumPy and zipfile on bytes that are no archive of arrays.

@@ -16,8 +16,6 @@ from ndis.errors import ParameterError
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
-__all__ = ["is_dask", "is_paths", "open_for", "open_rows", "open_table"]
-
 # It depends on the arguments only: the kind of the files, and the arguments that are missing.
 BY_ORDER = (
     "without header=True every line of a CSV file is a record, and its columns are known by their order; "

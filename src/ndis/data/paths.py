@@ -21,8 +21,6 @@ from typing import Any, TypeVar
 from ndis.errors import ParameterError
 from ndis.pages.text import printable
 
-__all__ = ["KINDS", "ahead", "files_of", "fixed_steps", "kind_of_files", "readable", "shown", "stamps", "unchanged"]
-
 T = TypeVar("T")
 
 KINDS = {

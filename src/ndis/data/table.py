@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from ndis.data.dask import Partitions
     from ndis.data.schema.core import Schema
 
-__all__ = [
-    "Groups", "Parts", "Rows", "Table", "Wanted", "check_names", "choose_columns", "matrix_width",
-    "pick", "rows_per_read", "side_by_side", "stacked", "together",
-]  # fmt: skip
-
 Groups = tuple[tuple[int, ...], ...]  # column numbers of the features, then of the targets if there are any
 Parts = tuple[Any, ...]  # one matrix per group
 Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its numbers suffice as float64

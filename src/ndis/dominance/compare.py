@@ -11,10 +11,8 @@ from ndis.dominance.curves import PairCurve, prove, refute
 from ndis.dominance.directions import ExactTable, table, without_common
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.profile import Group, Order, PrivacyProfile
+from ndis.profile import Group, Order, PrivacyProfile, StepGroup
 from ndis.worst_case.profile import EnvelopeProfile
-
-__all__ = ["Dominance", "compare", "dominates", "reachable"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def dominates(a: PrivacyProfile, b: PrivacyProfile, *, order: Literal["both", "r
     """Decide if δ_a(ε) ≥ δ_b(ε) at every real ε, order by order, with a proof for every yes and every no.
 
     Post-processing is tried first, over the rationals: equal pairs, dropped and merged coordinates, added noise, linear
-    maps (thm:matched-directions). Sampled releases are compared by rate, pair and number of steps
+    maps (thm:matched-directions, cor:ray). Sampled releases are compared by rate, pair and number of steps
     (thm:sampled-dominance). If none of this decides, two curves are compared with enclosures in balls
     (`ndis.dominance.curves`).
 
@@ -103,14 +101,14 @@ def _of_the_curves(a: PrivacyProfile, b: PrivacyProfile, answer: Dominance) -> D
 
 
 def _one_order(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> Dominance:
-    try:
-        mine, theirs = _plain(a, b, order)
-    except _NotComparableError as error:
-        return Dominance(None, order, reason=str(error))
+    steps = (group for group in b.groups if isinstance(group, StepGroup))
+    if any(not any(g.same_release(own) and g.count <= own.count for own in a.groups) for g in steps):
+        return Dominance(None, order, reason="the second profile has steps without a pair that the first does not have")
+    mine, theirs = _plain(a, b, order)
     if theirs is None:
         return Dominance(True, order, reason="sampled releases, step by step")
     if mine is None:
-        return Dominance(None, order, reason="no release is left to compare with")
+        return Dominance(None, order, reason="sampled releases that no release of the first profile serves")
     holds, witness, reason = compare(mine, theirs)
     if holds is False and (any(g.sampled for g in (*a.groups, *b.groups)) or a.failure_probability):
         return Dominance(None, order, reason="the plain releases do not compare; the sampled ones were not counted")
@@ -155,19 +153,17 @@ def _proved(a: GaussianPair, b: GaussianPair) -> bool:
 # ---------------------------------------------------------------------- sampled releases
 
 
-class _NotComparableError(Exception):
-    """The structure of two profiles does not allow a comparison."""
-
-
 def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[GaussianPair | None, GaussianPair | None]:
     """The rest to compare, as pairs, after sampled releases of a served those of b.
 
     A sampled release of b that none of a serves is taken without its sampling, which dominates it.
     """
-    supply = [group for group in a.groups if group.sampled]
+    supply = [group for group in a.groups if isinstance(group, Group) and group.sampled]
     left = [group.count for group in supply]
     unserved: list[GaussianPair] = [g.pair(order) for g in b.groups if not g.sampled]
-    for group in sorted((g for g in b.groups if g.sampled), key=lambda g: g.rate, reverse=True):
+    for group in sorted(
+        (g for g in b.groups if isinstance(g, Group) and g.sampled), key=lambda g: g.rate, reverse=True
+    ):
         need = group.count
         for i, one in enumerate(supply):
             if need and left[i] and _serves(one, group, order):
@@ -175,10 +171,7 @@ def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[Gaussian
                 need, left[i] = need - used, left[i] - used
         if need:
             unserved.append(group.pair(order).repeat(need))
-    mine = [g.pair(order) for g in a.groups if not g.sampled]
-    if unserved and not mine:
-        raise _NotComparableError("sampled releases that no release of the first profile serves")
-    return _together(mine), _together(unserved)
+    return _together([g.pair(order) for g in a.groups if not g.sampled]), _together(unserved)
 
 
 def _together(pairs: list[GaussianPair]) -> GaussianPair | None:
@@ -187,16 +180,8 @@ def _together(pairs: list[GaussianPair]) -> GaussianPair | None:
 
 def _serves(a: Group, b: Group, order: Order) -> bool:
     """Say if a sampled release of a dominates one of b (thm:sampled-dominance)."""
-    return _rate_at_most(b.rates, a.rates) and compare(a.pair(order), b.pair(order))[0] is True
-
-
-def _rate_at_most(small: tuple[float, ...], large: tuple[float, ...]) -> bool:
-    """Say if one product of rates is at most another, exactly."""
-    return _product(small) <= _product(large)
-
-
-def _product(rates: tuple[float, ...]) -> Fraction:
-    return prod((Fraction(rate) for rate in rates), start=Fraction(1))
+    small, large = (prod(map(Fraction, group.rates), start=Fraction(1)) for group in (b, a))
+    return small <= large and compare(a.pair(order), b.pair(order))[0] is True
 
 
 # ---------------------------------------------------------------------- post-processing, over the rationals

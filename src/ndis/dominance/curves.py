@@ -16,22 +16,22 @@ Write δ_A and δ_B for the curves of two pairs. Floats find a likely answer; wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb
 
-from ndis._balls import Ball
+from ndis._balls import Ball, precision
 from ndis._formulas import chernoff_factor, chernoff_factor_ball
 from ndis._validate import Floats
-from ndis.dominance.directions import LossDirections, certify_log, enclosed, precision
+from ndis.dominance.directions import enclosed
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
-
-__all__ = ["PairCurve", "Values", "cell_holds", "prove", "refute"]
+from ndis.spectrum.certified import certify_log
+from ndis.spectrum.invariants import Directions
 
 _WORK = 128  # bits
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1000.0, 120)])
@@ -58,7 +58,7 @@ class PairCurve:
         self._known: dict[tuple[float, float], Values] = {}
 
     @cached_property
-    def directions(self) -> LossDirections:
+    def directions(self) -> Directions:
         """Return the invariants in balls."""
         return enclosed(self.pair)
 
@@ -105,7 +105,7 @@ def _scan(a: PairCurve, b: PairCurve) -> _Scan:
     points = max(a.scale, b.scale) * _GRID
     for curve in (a, b):
         if curve.directions.bounded:
-            edge = float(curve.directions.highest())
+            edge = float(curve.directions.edge())
             points = np.append(points, edge * (1.0 - 0.5 ** np.arange(1, 12)))
     points = np.unique(points)
     scan = _Scan(points, a.logs(points), b.logs(points))
@@ -147,14 +147,14 @@ def refute(a: PairCurve, b: PairCurve) -> float | None:
     return _beyond_edge(a.directions, b.directions)
 
 
-def _beyond_edge(a: LossDirections, b: LossDirections) -> float | None:
+def _beyond_edge(a: Directions, b: Directions) -> float | None:
     """The end of A's loss, if it is bounded and B's loss goes further: there δ_A = 0 and δ_B > 0."""
     if not a.bounded or b.trivial:
         return None
     with precision(_WORK):
-        edge = a.highest()
+        edge = a.edge()
         end = _at_least(edge)
-        return end if b.mutually_singular or not b.bounded or b.highest() > arb(end) else None
+        return end if b.mutually_singular or not b.bounded or b.edge() > arb(end) else None
 
 
 def _at_least(value: Ball) -> float:
@@ -186,7 +186,7 @@ def prove(a: PairCurve, b: PairCurve) -> bool:
     try:
         with precision(_WORK):
             end = _end(a, b, scan)
-            return end is not None and _proved_up_to(a, b, scan, end)
+            return end is not None and _proved_up_to(a, b, end)
     except PrecisionError:
         return False
 
@@ -195,7 +195,7 @@ def _end(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
     """Find a point E with δ_A ≥ δ_B proved for all ε ≥ E."""
     mine, theirs = a.directions, b.directions
     if theirs.bounded:
-        return _at_least(theirs.highest())
+        return _at_least(theirs.edge())
     if any(t > 0 for t, _, _ in mine.curved):
         return _end_by_decay(a, b, scan)
     if all(t < 0 for t, _, _ in theirs.curved) and mine.flat > theirs.flat:
@@ -203,9 +203,9 @@ def _end(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
     return None
 
 
-def _end_by_shift(a: LossDirections, b: LossDirections) -> float | None:
+def _end_by_shift(a: Directions, b: Directions) -> float | None:
     """Compare the densities of the two shifts (lem:shift-tail), B's moved by the edge of its other directions."""
-    e, big, small = b.highest(), a.flat, b.flat
+    e, big, small = b.edge(), a.flat, b.flat
     if not small > 0:
         return None
     start = float((e * big / (big - small)).upper())
@@ -274,7 +274,7 @@ def _single(t: Ball, m: Ball, end: Ball, above: Ball) -> Ball:
         return outside(m * (1 + t) / t, (1 + t).sqrt()) - end.exp() * outside(m / t, arb(1))
 
 
-def _renyi_log(pair: LossDirections, s: Ball, end: Ball) -> Ball | None:
+def _renyi_log(pair: Directions, s: Ball, end: Ball) -> Ball | None:
     """Compute bound:renyi in logarithms."""
     moment = pair.log_moment(s)
     return None if moment is None else moment - s * end + chernoff_factor_ball(s)
@@ -294,18 +294,11 @@ def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tu
     return float(s[i]), float(value[i])
 
 
-def _proved_up_to(a: PairCurve, b: PairCurve, scan: _Scan, end: float) -> bool:
+def _proved_up_to(a: PairCurve, b: PairCurve, end: float) -> bool:
     """Prove δ_A ≥ δ_B on [0, E] cell by cell; a cell that fails is halved."""
-    points = [0.0]
-    while points[-1] < end:
-        step = next_step(scan.epsilon, scan.a, scan.b, points[-1], end)
-        if step is None or len(points) > _MOST_POINTS:
-            return False
-        points.append(min(points[-1] + step, end))
-    if len(points) == 1:
+    if end == 0.0:
         return bool(a.at(0.0).low >= b.at(0.0).high)
-    # one more point on each side for the lines
-    points = [points[0] - (points[1] - points[0]), *points, points[-1] + (points[-1] - points[-2])]
+    points = [-end, 0.0, end, 2.0 * end]  # one more point on each side for the lines
     i = 1
     while i < len(points) - 2:
         around = points[i - 1 : i + 3]
@@ -316,6 +309,7 @@ def _proved_up_to(a: PairCurve, b: PairCurve, scan: _Scan, end: float) -> bool:
         if len(points) > _MOST_POINTS or not around[1] < middle < around[2]:
             return False
         points.insert(i + 1, middle)
+        points[0], points[-1] = -points[2], 2.0 * points[-2] - points[-3]  # no farther than the cells at the ends
     return True
 
 
@@ -334,11 +328,7 @@ def cell_holds(points: Sequence[float], a: Sequence[Values], b: Sequence[Values]
     b : two Values
         δ_B at the points 1 and 2.
     """
-    return _holds([arb(x).exp() for x in points], a, b, lambda place: place.mid())
-
-
-def _holds(z: Any, a: Sequence[Values], b: Sequence[Values], point: Callable[[Any], Any]) -> bool:
-    """Work as `cell_holds` for z = e^ε in balls, or in floats for a rehearsal; `point` picks a point of a number."""
+    z = [arb(x).exp() for x in points]
     if not (a[1].low >= b[0].high and a[2].low >= b[1].high):
         return False
     if a[2].low >= b[0].high:  # both curves fall
@@ -351,38 +341,8 @@ def _holds(z: Any, a: Sequence[Values], b: Sequence[Values], point: Callable[[An
     gap = after - before
     if not gap > 0:
         return False
-    place = point(((a[1].low - a[2].low) + after * z[2] - before * z[1]) / gap)
+    place = (((a[1].low - a[2].low) + after * z[2] - before * z[1]) / gap).mid()
     if not (place >= z[1] and place <= z[2]):
         return False
     level = b[0].high + chord * (place - z[1])
     return bool(a[1].low + before * (place - z[1]) >= level and a[2].low + after * (place - z[2]) >= level)
-
-
-def next_step(grid: Floats, log_a: Floats, log_b: Floats, start: float, end: float) -> float | None:
-    """Suggest a cell width at `start` for which the float curves pass the test; None if no width does."""
-
-    @np.errstate(all="ignore")
-    def rehearsed(h: float) -> bool:
-        x = start + h * np.array([-1.0, 0.0, 1.0, 2.0])
-        level = float(np.interp(start, grid, log_a))
-        a, b = (
-            [Values(0.999 * value, 1.001 * value) for value in np.exp(_read(x, grid, logs) - level)]
-            for logs in (log_a, log_b)
-        )
-        return _holds(np.exp(h * np.array([-1.0, 0.0, 1.0, 2.0])), a, b[1:3], lambda place: place)
-
-    h = 2.0 * (end - start)
-    for _ in range(40):
-        if math.isfinite(h) and rehearsed(min(h, 20.0)):
-            return 0.85 * min(h, 20.0)
-        h *= 0.8
-    return None
-
-
-def _read(x: Floats, grid: Floats, logs: Floats) -> Floats:
-    """Interpolate log δ between the points of a grid by straight lines, also beyond its ends."""
-    inside = np.interp(x, grid, np.maximum(logs, -1e5))
-    first = (logs[1] - logs[0]) / (grid[1] - grid[0]) if grid.size > 1 else 0.0
-    last = (logs[-1] - logs[-2]) / (grid[-1] - grid[-2]) if grid.size > 1 else 0.0
-    inside = np.where(x < grid[0], logs[0] + first * (x - grid[0]), inside)
-    return np.asarray(np.where(x > grid[-1], np.maximum(logs[-1] + last * (x - grid[-1]), -1e5), inside))

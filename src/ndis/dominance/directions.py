@@ -5,58 +5,33 @@ This is the only module here that knows how a pair keeps its exact inputs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
-
-from flint import arb
 
 from ndis._balls import Ball, climb, middle_of, precision
 from ndis._formulas import reverse
 from ndis._groups import pair_from_json, pair_to_json
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
-from ndis.spectrum import invariants as kernel
-from ndis.spectrum.certified import certify_log
+from ndis.spectrum.invariants import Directions
 from ndis.spectrum.origins import enclose
-
-__all__ = ["ExactTable", "LossDirections", "certify_log", "enclosed", "precision", "table", "up", "without_common"]
 
 _BITS = (256, 512, 1024, 2048)
 
 ExactTable = dict[Fraction, tuple[int, Fraction]]
 
 
-@dataclass(frozen=True)
-class LossDirections(kernel.Directions):
-    """Holds the invariants of a pair in balls, and where its loss ends."""
-
-    @property
-    def trivial(self) -> bool:
-        """Say if the two laws are equal."""
-        return not self.mutually_singular and not self.curved and bool(self.flat == 0)
-
-    @property
-    def bounded(self) -> bool:
-        """Say if the loss is bounded above (thm:bounded-loss)."""
-        return not self.mutually_singular and bool(self.flat == 0) and all(t < 0 for t, _, _ in self.curved)
-
-    def highest(self) -> Ball:
-        """Compute Σ n[−½ log(1+t) − m²/(2t)] over the directions with t < 0: the most that they add to the loss."""
-        return kernel.Directions([one for one in self.curved if one[0] < 0], arb(0)).edge()
-
-
-def enclosed(pair: GaussianPair) -> LossDirections:
+def enclosed(pair: GaussianPair) -> Directions:
     """Enclose the invariants of a pair in balls of at least 200 good bits."""
     if not pair.origins:
         raise ParameterError("pair", "know its exact inputs", "none", "make it with one of the from_ constructors")
 
-    def attempt(bits: int) -> LossDirections | None:
+    def attempt(bits: int) -> Directions | None:
         balls = enclose(pair.origins, bits)
         if balls is None:
             return None
         fine = balls.mutually_singular or all(t.rel_accuracy_bits() >= 200 for t, _, _ in balls.curved)
-        return LossDirections(balls.curved, balls.flat, balls.mutually_singular) if fine else None
+        return balls if fine else None
 
     balls = climb(attempt, _BITS)
     if balls is None:

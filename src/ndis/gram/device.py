@@ -18,8 +18,6 @@ from ndis.errors import ParameterError
 from ndis.gram import host
 from ndis.gram.rows import GroupRule, RowLayout, quantise_group
 
-__all__ = ["DeviceProduct"]
-
 _BLOCK_ENTRIES = 1 << 24  # 128 MiB of float64: long enough to hide launches, short enough to keep several
 _RESIDENT_ENTRIES = 1 << 26  # rows that need no copying are taken in larger blocks
 _OUTPUT_TILE = 128  # the side of the output tile one multiprocessor works on in common float64 kernels

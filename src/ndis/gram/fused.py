@@ -15,8 +15,6 @@ from triton.language.extra import libdevice
 
 from ndis.gram.rows import GroupRule
 
-__all__ = ["MAX_COLUMNS", "quantise_into"]
-
 MAX_COLUMNS = 4096  # a row stays in the registers of one program
 _TILE = 4096  # entries one program works on
 

@@ -16,8 +16,6 @@ from ndis.data.cells import kind_of
 from ndis.errors import ParameterError
 from ndis.gram.rows import GroupRule, RowLayout, quantise_group_into
 
-__all__ = ["check_block", "integer_tiles", "over_strips", "own_tile_entries", "strip_product"]
-
 # Entries of a tile: large enough to feed a threaded BLAS, small enough to stay in the last-level cache.
 _TILE_ENTRIES = 1 << 21
 _OWN_TILE_ENTRIES = 1 << 17  # entries of a tile that one thread keeps to itself: a megabyte stays in its own cache

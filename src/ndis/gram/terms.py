@@ -44,10 +44,6 @@ from numpy.typing import NDArray
 from ndis.errors import ParameterError
 from ndis.gram.rows import RowLayout
 
-__all__ = [
-    "BELOW", "MOST_OUTPUTS", "TermRule", "clip_to", "exponential", "gradient_rule", "probabilities", "residual_rule",
-]  # fmt: skip
-
 MOST_OUTPUTS = 4096
 BELOW = 1.0 - 2.0**-40  # what rounding may take, many times over
 _TERM_BITS = 22  # a row at its bound, its term at the clip, has about 2²² units of v

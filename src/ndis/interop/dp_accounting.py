@@ -10,7 +10,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation, PrivacyAccountant
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-from ndis._validate import Adjacency, Floats, Order, as_one_probability, as_scalar
+from ndis._validate import Adjacency, Order, as_one_probability, as_scalar
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -20,7 +20,6 @@ __all__ = ["ExactAccountant", "from_event", "to_pld"]
 
 _MOST_POINTS = 10**7  # a grid of ε has at most this many
 _MOST_NOISE = 2.0**23  # a multiplier; ε of a sampled step with so much noise is far below any that matters
-_LEAST_DELTA = 2.0**-1022  # stands in for every smaller δ, also for 0; floats lose digits below it
 
 
 class _UnsupportedError(Exception):
@@ -65,7 +64,7 @@ def _profile(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
 def _together(profiles: list[PrivacyProfile | None]) -> PrivacyProfile | None:
     result = [p for p in profiles if p is not None]
     for p in result:
-        if p.groups[0].remove.mutually_singular:
+        if p.groups[0].singular:
             return p
     return result[0].compose(*result[1:]) if result else None
 
@@ -81,7 +80,7 @@ def _sampled(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
     inner = _profile(_with_less_noise(event.event), adjacency)
     if inner is None or rate == 0.0:
         return None
-    if rate == 1.0 or inner.groups[0].remove.mutually_singular:
+    if rate == 1.0 or inner.groups[0].singular:
         return inner  # without noise a sample is private at no ε: δ = 1 is above its true δ, the rate
     if adjacency != "add-remove":
         raise _UnsupportedError(event, "Poisson samples of replaced records have no single worst pair")
@@ -171,7 +170,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
             raise ParameterError("target_delta", "lie between 0 and 1", delta)
         if self._profile is None:
             return 0.0
-        if self._profile.groups[0].remove.mutually_singular:
+        if self._profile.groups[0].singular:
             return math.inf
         if delta == 1.0:
             return 0.0
@@ -181,7 +180,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
         """δ at an ε; infinity is allowed."""
         if self._profile is None:
             return 0.0 if target_epsilon >= 0 else -math.expm1(as_scalar("target_epsilon", target_epsilon))
-        if self._profile.groups[0].remove.mutually_singular:
+        if self._profile.groups[0].singular:
             return 1.0
         return 0.0 if target_epsilon == math.inf else float(self._profile.delta(target_epsilon))
 
@@ -218,30 +217,11 @@ def to_pld(profile: PrivacyProfile, *, discretization: float = 1e-3, tail: float
     ends = [float(profile.epsilon(least, order=order)) for order in orders]
     if not max(ends) <= _MOST_POINTS * h:
         raise ParameterError("discretization", f"give at most {_MOST_POINTS} points", h, "take a larger one")
-    pmfs = []
+    pmfs, width = [], 2.0 * (SAMPLED_WIDTH if profile.composed else WIDTH)
     for order, end, other in zip(orders, ends, reversed(ends), strict=True):
         low, high = math.floor(-other / h) - 1, math.ceil(end / h) + 1
-        deltas = _upper_deltas(profile, h * np.arange(low, high + 1, dtype=np.float64), order)
+        # A bound of one δ bounds every later one, since δ falls. None lies below the upper end of `certify`.
+        deltas = profile._upper_deltas(h * np.arange(low, high + 1, dtype=np.float64), order) * (1.0 + width)
+        deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
         pmfs.append(pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(h, low, high, deltas))
     return privacy_loss_distribution.PrivacyLossDistribution(*pmfs)
-
-
-def _upper_deltas(profile: PrivacyProfile, grid: Floats, order: Order) -> Floats:
-    """Return an upper bound of δ at each ε of a rising grid.
-
-    Rounding moved a loss x by at most u(mean + |x|), and four times the `uncertainty` is such a u. Let L be the loss in
-    floats and L* the exact one, and let L = x where L* = ε. Then L* − ε ≤ (1+u)(L − x). Since 1 − e^−y is concave in y
-    and 0 at 0, E[1 − e^(ε−L*)]₊ ≤ (1+u) E[1 − e^(x−L)]₊, which is (1+u) δ(x). Here x lies above ε − r for the r below.
-    `PrivacyProfile.epsilon` takes e^r δ(ε−r), and an r for up to four times its answer. This bound has both factors.
-    The digits of floats and the width of a certificate, both relative to δ, come on top.
-
-    An upper bound of one δ bounds every later one, since δ falls. So the smallest bound so far is taken.
-    """
-    pairs = [(group.pair(order), group.count) for group in profile.groups]
-    u = 4.0 * max(pair.uncertainty for pair, _ in pairs)
-    r = u * (math.fsum(n * pair.form.mean for pair, n in pairs) + 4.0 * np.abs(grid))
-    deltas = np.maximum(profile.delta(grid - r, order=order), _LEAST_DELTA)
-    width = SAMPLED_WIDTH if profile.composed else WIDTH
-    rise = r + width + (2.0 * WIDTH + u) * (1.0 - np.log(deltas))
-    upper: Floats = np.minimum.accumulate(np.minimum(deltas * np.exp(rise), 1.0))
-    return upper

@@ -1,4 +1,4 @@
-"""Define what all kinds of ledgers share: requests, accounts, and sums without rounding.
+"""Define what all kinds of ledgers share: requests, and sums without rounding.
 
 Sums are whole numbers of a fixed small unit, rounded to the safe side once per request. So no sum is ever rounded, and
 the order of requests does not matter. Each kind of account is sound if requests are chosen from earlier answers.
@@ -11,14 +11,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.ledger.store import digest_of
 from ndis.profile import PrivacyProfile
-
-__all__ = ["Account", "Request", "Totals", "minus", "plus", "smallest_upper", "units_down", "units_up"]
 
 Totals = dict[str, Any]
 
@@ -70,42 +68,6 @@ class Request:
         numbers = {name: value for name, value in stated.items() if isinstance(value, int | float)}
         details = {"mechanism": type(source).__name__, **numbers}
         return cls(digest_of(inputs), profile, text, promises[0] if promises else None, details)
-
-
-class Account(Protocol):
-    """An account is a kind of ledger: it knows the cost of a request and what is spent."""
-
-    kind: ClassVar[str]
-
-    def about(self) -> dict[str, Any]:
-        """Return the values that are fixed when the ledger is made."""
-
-    def start(self) -> Totals:
-        """Return the totals before the first request."""
-
-    def cost(self, slot: str | None, request: Request) -> dict[str, Any]:
-        """Return the cost of a request, whatever is left. A request that this kind cannot count is refused.
-
-        It may take a while, so it runs before the ledger is locked.
-        """
-
-    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
-        """Return the totals after a request of this cost, or raise BudgetError."""
-
-    def give_back(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
-        """Return the totals as they would be without a request of this cost, which was charged and never answered."""
-
-    def remaining(self, totals: Totals) -> dict[str, Any]:
-        """Say what is left of the budget, in words and numbers for people."""
-
-    def later(self, totals: Totals) -> float | None:
-        """Return ε, at the budget's δ, of all that may still be released, by itself; None if nothing is left."""
-
-    def whole(self) -> PrivacyProfile | None:
-        """Return the exact profile of the whole budget, if there is one."""
-
-    def certify(self) -> None:
-        """Check the guarantee of the whole budget again, or raise LedgerError."""
 
 
 def plus(a: str, b: str) -> str:

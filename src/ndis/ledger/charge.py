@@ -20,8 +20,6 @@ from ndis.mechanisms.receipt import Receipt
 if TYPE_CHECKING:
     from ndis.ledger.ledger import Ledger
 
-__all__ = ["Charge", "asking", "on_behalf"]
-
 T = TypeVar("T")
 
 SPENT = "the ledger had reserved this release, and what it reserved counts as spent"  # after an interrupt

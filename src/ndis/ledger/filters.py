@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from flint import arb
 
-from ndis._balls import exact_ball
+from ndis._balls import exact_ball, precision
 from ndis._exact import down, root_down, root_up
 from ndis._formulas import chernoff_factor_ball
 from ndis._search import smallest_safe
 from ndis._validate import as_scalar
-from ndis.accountant.laws import product
-from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
-from ndis.dominance.directions import enclosed, precision, up
+from ndis.accountant.laws import BallLaw, product
+from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
+from ndis.dominance.directions import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
 from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smallest_upper, units_down, units_up
 from ndis.pair import GaussianPair
-from ndis.profile import Group, Order, PrivacyProfile
-
-__all__ = ["Renyi", "Shifts", "certified_log_moment", "log_budget", "squared_shift"]
+from ndis.profile import Group, Order, PrivacyProfile, StepGroup
 
 _BITS = 320
 _DIGITS = 90.0  # the moment of a sampled step is meant to be known to e^-90
@@ -179,8 +177,8 @@ def squared_shift(profile: PrivacyProfile) -> Fraction:
     """
     total = Fraction(0)
     for group in profile.groups:
-        both = [enclosed(pair) for pair in (group.remove, group.add)]
-        if group.sampled or any(one.curved or one.mutually_singular for one in both):
+        both = [] if group.sampled else [enclosed(group.pair(way)) for way in ("remove", "add")]
+        if not both or any(one.curved or one.mutually_singular for one in both):
             raise ParameterError(
                 "request",
                 "be a Gaussian mean shift without sampling",
@@ -244,7 +242,7 @@ def log_budget(order: float, epsilon: float, delta: float) -> Fraction:
         return -up(chernoff_factor_ball(s) - arb(delta).log() - s * arb(epsilon))
 
 
-def _unsampled(group: Group, way: Order, order: float) -> Fraction:
+def _unsampled(group: Group | StepGroup, way: Order, order: float) -> Fraction:
     pair = enclosed(group.pair(way))
     with precision(_BITS):
         value = None if pair.mutually_singular else pair.log_moment(exact_ball(Fraction(order) - 1))
@@ -253,8 +251,10 @@ def _unsampled(group: Group, way: Order, order: float) -> Fraction:
         return max(up(value), Fraction(0))
 
 
-def _sampled(group: Group, way: Order, order: float) -> Fraction:
-    """Bound K(s) of one sampled mean shift (`laws.mean_shift_balls`); other sampled pairs are refused."""
+def _sampled(group: Group | StepGroup, way: Order, order: float) -> Fraction:
+    """Bound K(s) of one sampled mean shift (`laws.mixture_balls`), or of a step of its kind; others are refused."""
+    if isinstance(group, StepGroup):
+        return _bound(group.law(way).enclosed, order)
     pair = enclosed(group.pair(way))
     if pair.mutually_singular:
         raise _infinite(way, order)
@@ -267,9 +267,14 @@ def _sampled(group: Group, way: Order, order: float) -> Fraction:
         )
     if pair.trivial:
         return Fraction(0)
+    sides = Sides.poisson
+    return _bound(lambda: MixtureBalls(sides(product(group.rates), pair.flat.sqrt(), remove=way == "remove")), order)
+
+
+def _bound(make: Callable[[], BallLaw], order: float) -> Fraction:
+    """Bound K(s) of a law that encloses its moments."""
     with precision(_BITS):
-        step = MeanShiftBalls(product(group.rates), pair.flat.sqrt(), remove=way == "remove")
-        value = step.moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
+        value = make().moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
         if not value.is_finite():
             raise PrecisionError(f"the Rényi divergence of order {order!r} of a sampled release could not be enclosed")
         return max(up(value), Fraction(0))

@@ -8,11 +8,13 @@ from typing import Any
 from ndis._search import budget
 from ndis._validate import Adjacency
 from ndis.errors import LedgerError, ParameterError
-from ndis.ledger.accounts import Account, Request
+from ndis.ledger.accounts import Request
 from ndis.ledger.filters import Renyi, Shifts
 from ndis.ledger.plan import Slot, SlotPlan
 
-__all__ = ["account_of", "new_account", "opening"]
+# An account knows the cost of a request and what is spent. `start`, `charge` and `give_back` move its totals, `cost`
+# refuses what its kind cannot count, `remaining` and `later` say what is left, and `certify` checks the whole again.
+Account = SlotPlan | Shifts | Renyi
 
 
 def account_of(about: Mapping[str, Any], read: Callable[[str], Request]) -> Account:
@@ -28,10 +30,17 @@ def account_of(about: Mapping[str, Any], read: Callable[[str], Request]) -> Acco
     raise LedgerError(f"the ledger has an unknown kind, {kind!r}")
 
 
-def new_account(
-    epsilon: float, delta: float, *, plan: Any, kind: str | None, order: float | None, adjacency: Adjacency
-) -> Account:
-    """Make the account of a new ledger."""
+def opening(
+    epsilon: float,
+    delta: float,
+    data_name: str,
+    *,
+    adjacency: Adjacency,
+    plan: Any,
+    kind: str | None,
+    order: float | None,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Certify a budget, and return what its ledger is made with: public values, and the profiles of slots."""
     kinds = (SlotPlan.kind, Shifts.kind, Renyi.kind)
     chosen = kind or (None if plan is None else SlotPlan.kind)
     if chosen not in kinds:
@@ -40,16 +49,12 @@ def new_account(
         raise ParameterError("plan", "be given for a ledger of kind 'plan', and only then", f"kind {chosen!r}")
     if order is not None and chosen != Renyi.kind:
         raise ParameterError("order", "be given only for a ledger of kind 'renyi'", order)
+    target, profiles = budget(epsilon, delta), {}
     if chosen == SlotPlan.kind:
-        return SlotPlan.of(epsilon, delta, plan, adjacency)
-    return Shifts.of(epsilon, delta) if chosen == Shifts.kind else Renyi.of(epsilon, delta, order)
-
-
-def opening(
-    epsilon: float, delta: float, data_name: str, *, adjacency: Adjacency, **choice: Any
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Certify a budget, and return what its ledger is made with: public values, and the profiles of slots."""
-    account = new_account(*budget(epsilon, delta), adjacency=adjacency, **choice)
-    about = {"kind": account.kind, "epsilon": float(epsilon), "delta": float(delta), "adjacency": adjacency}
-    slots = account.slots.values() if isinstance(account, SlotPlan) else ()
-    return {**about, "data_name": data_name, **account.about()}, {one.digest: one.declared.text for one in slots}
+        slots = SlotPlan.of(*target, plan, adjacency)
+        account: Account = slots
+        profiles = {slot.digest: slot.declared.text for slot in slots.slots.values()}
+    else:
+        account = Shifts.of(*target) if chosen == Shifts.kind else Renyi.of(*target, order)
+    about = {"kind": chosen, "epsilon": float(epsilon), "delta": float(delta), "adjacency": adjacency}
+    return {**about, "data_name": data_name, **account.about()}, profiles

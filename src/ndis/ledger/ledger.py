@@ -16,15 +16,21 @@ from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
 from ndis.ledger.kinds import account_of, opening
 from ndis.ledger.plan import SlotPlan
-from ndis.ledger.renewal import after_renewal, link_to, total_of
 from ndis.ledger.report import LedgerReport, releases_of, report_of
 from ndis.ledger.store import Entry, Store, digest_of
-from ndis.ledger.verify import after_closing, after_request, digest_of_secret, no_requests, verify_entries
+from ndis.ledger.verify import (
+    after_closing,
+    after_renewal,
+    after_request,
+    digest_of_secret,
+    link_to,
+    no_requests,
+    total_of,
+    verify_entries,
+)
 from ndis.mechanisms.mechanism import CertifiedMechanism
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
-
-__all__ = ["Ledger", "pay"]
 
 T = TypeVar("T")
 
@@ -133,7 +139,7 @@ class Ledger:
         """
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
-        choice = {"plan": plan, "kind": kind, "order": order}
+        choice: dict[str, Any] = {"plan": plan, "kind": kind, "order": order}
         about, profiles = opening(epsilon, delta, data_name, adjacency=as_adjacency(adjacency), **choice)
         Store.create(path, about, profiles)
         return cls(path)
@@ -169,7 +175,7 @@ class Ledger:
         ...     second.total()
         {'periods': 2, 'epsilon': 1.5, 'delta': 2e-06, 'max_records': None}
         """
-        choice = {"plan": plan, "kind": kind, "order": order}
+        choice: dict[str, Any] = {"plan": plan, "kind": kind, "order": order}
         about, profiles = opening(epsilon, delta, self.data_name, adjacency=self.adjacency, **choice)
         Store.check_new(path)
         self.verify()

@@ -12,8 +12,6 @@ from ndis.ledger.accounts import Request
 from ndis.mechanisms.mechanism import listening
 from ndis.profile import PrivacyProfile
 
-__all__ = ["Odometer", "odometer"]
-
 _LABEL = "valid only if sizes did not depend on answers"
 _LIMITS = (
     "Scores and best_params_ of a search on private data are not private, and are not counted here.",

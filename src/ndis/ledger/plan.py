@@ -15,8 +15,6 @@ from ndis.errors import BudgetError, ParameterError
 from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, minus, plus, smallest_upper, units_up
 from ndis.profile import Order, PrivacyProfile
 
-__all__ = ["Slot", "SlotPlan"]
-
 
 @dataclass(frozen=True)
 class Slot:

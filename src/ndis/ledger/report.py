@@ -13,11 +13,14 @@ from ndis._version import __version__
 from ndis.ledger.store import Entry
 from ndis.profile import Order, PrivacyProfile
 
-__all__ = ["LedgerReport", "curve_of", "releases_of", "report_of"]
-
 _SHOWN = 500  # releases on the page; JSON has all
 _POINTS = 81  # points of the curve
-STATES = {"commit": "released", "return": "given back, nothing was read"}
+STATES = {
+    "reserve": "reserved, counts as spent",
+    "read": "reading, counts as spent",
+    "commit": "released",
+    "return": "given back, nothing was read",
+}
 PEOPLE = ("by", "purpose", "user", "host")  # who asked, and what for
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
@@ -115,7 +118,7 @@ def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
                 "profile": entry.content["profile"],
                 "digest": entry.digest,
                 **{name: details.get(name) for name in PEOPLE},
-                "state": "reserved, counts as spent",
+                "state": STATES["reserve" if entry.content.get("owner") else "read"],
             }
         elif entry.content.get("reservation") in rows:  # a renewal has none
             rows[entry.content["reservation"]]["state"] = STATES[entry.action]

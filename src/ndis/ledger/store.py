@@ -28,9 +28,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ndis._files import check_room
 from ndis.errors import LedgerError, ParameterError
-
-__all__ = ["FORMAT_VERSION", "Entry", "Store", "digest_of"]
 
 FORMAT_VERSION = 1
 _APPLICATION = 0x6E646973  # "ndis", which tells a ledger from other SQLite files
@@ -211,6 +210,8 @@ class Store:
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is a read-only file")
         if not os.access(self.path.resolve().parent, os.W_OK):
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: its folder is read-only")
+        if action == "reserve" and (problem := check_room(self.path.resolve().parent)):
+            raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is on {problem}")
         _refuse_network(self.path)
         with self._connection() as connection:
             connection.execute("PRAGMA journal_mode = DELETE")  # a file of an earlier version may have a log

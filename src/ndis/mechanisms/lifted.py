@@ -28,9 +28,6 @@ from ndis.profile import PrivacyProfile
 from ndis.worst_case.envelopes import Envelope, LoewnerEnvelope, as_envelope
 from ndis.worst_case.profile import Bound, as_bound, certified_worst_delta, envelope_profile, worst_log_delta
 
-__all__ = ["GaussianOutput", "LiftedMechanism", "lift", "noisy_pair"]
-
-
 _NO_NOISE = 2.0**-200  # for a model that needs no noise: it only sets a public grid for the draw
 
 

@@ -15,18 +15,6 @@ from ndis._validate import Adjacency, warn_caller
 from ndis.errors import ParameterError
 from ndis.profile import PrivacyProfile
 
-__all__ = [
-    "Attained",
-    "CertifiedMechanism",
-    "Mechanism",
-    "announce",
-    "check_budget",
-    "listening",
-    "paid_by_argument",
-    "payable",
-    "settle",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from ndis._search import budget, first_safe_epsilon
 from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram import Gram
-from ndis.gram.engine import LEAST_RATE, PoissonRows
+from ndis.gram.accumulator import LEAST_RATE, PoissonRows
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.mechanism import Attained, settle
@@ -25,8 +25,6 @@ from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.mechanisms.sketch_law import ProjectionLaw, certified_delta, smallest_ridge
 from ndis.noise.bits import RandomBits
 from ndis.profile import PrivacyProfile
-
-__all__ = ["PoissonProjection", "RandomProjection", "SketchMechanism", "SketchSizes", "default_sketch_size"]
 
 _CALIBRATIONS = ("exact", "given", "paper", "lsv", "renyi")  # how a ridge was found; `ndis.paper` has the last three
 

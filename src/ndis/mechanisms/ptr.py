@@ -48,8 +48,6 @@ from ndis.noise.bits import RandomBits
 from ndis.noise.gaussian import positive_definite
 from ndis.profile import PrivacyProfile
 
-__all__ = ["PTRProjection", "least_eigenvalue_floor"]
-
 _STEPS = 1 << 12  # steps of the eigenvalue's grid in l²
 _LEAST_RIDGE = Fraction(1, 1 << 10)  # in l²: keeps every covariance positive definite, whatever the test said
 _NOISE_BITS = 400  # the noise of the test lies between 2^-400 and 2^400

@@ -17,8 +17,6 @@ from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError
 from ndis.mechanisms.mechanism import CertifiedMechanism
 
-__all__ = ["ARITHMETICS", "Receipt", "mechanism_of", "receipt_of"]
-
 ARITHMETICS = ("exact", "exact draw, law computed in floats")
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ndis.mechanisms.projection import SketchMechanism
     from ndis.mechanisms.rows import RowMechanism
 
-__all__ = ["GaussianRelease", "MomentEstimates", "ProjectionRelease", "check_columns", "draw_release", "loadable"]
-
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
 _ARRAYS = {"sketch", "ridge", "targets", "names"}
 _LARGE_DRAW = 1 << 18  # normals: some seconds

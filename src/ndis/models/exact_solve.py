@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
 
-__all__ = ["Release", "covariance_before_noise", "exact_inverse", "posterior", "posterior_mean"]
-
-
 Release = Literal["draw", "mean"]  # a draw from the posterior plus noise, or its mean plus noise
 
 

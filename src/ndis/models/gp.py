@@ -32,8 +32,6 @@ from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.worst_case.envelopes import LARGEST, DominatingPairs, mean_envelope
 
-__all__ = ["GaussianProcess", "kernel_value"]
-
 _BITS = 128
 _GRID_BITS = 44  # kernel values lie on a grid of 2⁻⁴⁴ of the bound, labels on one of 2⁻⁴⁰ of theirs
 _LABEL_BITS = 40

@@ -1,7 +1,8 @@
 """Bound how far one record can move a Gaussian process, and how far its kernel in floats is from an exact one.
 
-Given N others, take a record of variance at most L. Let ω be its variance before its label, s = ω + σ², r its residual,
-and γ its covariances with the query points. There is a number w (thm:process-record) with
+The pair of one record is that of thm:process-pair. Given N others, take a record of variance at most L. Let ω be its
+variance before its label, s = ω + σ², r its residual, and γ its covariances with the query
+points. There is a number w (thm:process-record) with
 
     max(ω/L, σ²/(NL + σ²)) ≤ w ≤ 1,    |r| ≤ B(1 + √(Nω(1−w))/σ),    ‖γ‖² ≤ Λωw,    γᵀ(Σ'+vI)⁻¹γ ≤ ω·Λw/(Λw + v).
 
@@ -36,8 +37,6 @@ from ndis._balls import exact_ball, outward, precision
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.noise.gaussian import positive_definite
-
-__all__ = ["derived_tolerance", "kernel_error", "largest_eigenvalue", "mean_leverage", "ratios_and_leverages"]
 
 _BITS = 128
 _SETTLED = 2.0**-16  # how far, relatively, a bound may lie above the supremum

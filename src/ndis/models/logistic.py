@@ -4,7 +4,7 @@
 
 One record changes Σ⁻¹ by ¼xxᵀ, of rank one, and μ by at most ‖x‖/λ. Both come from the same x. The covariance changes
 most in a direction in which it is wide, and there the same shift counts for less. The model releases a draw from
-N(μ, Σ) plus noise, or μ plus noise. The proofs are in docs/models.md.
+N(μ, Σ) plus noise, or μ plus noise. The proofs are in docs/theory.md (thm:logistic-record).
 
 **If the number of records is promised**, it is at most n, each of norm at most l. The minimiser μ satisfies
 λμ = Σ σ(−mᵢ)zᵢ with mᵢ = zᵢᵀμ. So λ‖μ‖² = Σ mᵢσ(−mᵢ). Here mσ(−m) is at most W(1/e) = 0.27846…, and at most m/2 for
@@ -41,8 +41,6 @@ from ndis.models.newton import minimise
 from ndis.models.records import read_records
 from ndis.profile import PrivacyProfile
 from ndis.worst_case.envelopes import DominatingPairs, RankOneEnvelope, mean_envelope
-
-__all__ = ["BohningLogistic", "Margins", "hessian_leverage", "margins"]
 
 _BITS = 128
 _EVEN, _TOP = 32, 14  # pieces of the range of t: even ones, and ones that shrink towards its end

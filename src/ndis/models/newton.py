@@ -30,8 +30,6 @@ from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.gram.terms import probabilities
 
-__all__ = ["gradient_bound", "minimise"]
-
 _UNIT = 2.0**-53
 _SIGMOID_ERROR = 2.0**-46
 _BLOCK = 512

@@ -16,8 +16,6 @@ from ndis.data.cells import Coded, Floats, each_cell, objects
 from ndis.data.memory import column_table, is_vector
 from ndis.errors import ParameterError
 
-__all__ = ["column_of_cells", "read_records"]
-
 
 def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]:
     """Return the first `max_records` rows and labels as float64. No error shows how many there were.

@@ -21,8 +21,6 @@ from ndis._balls import precision
 from ndis._validate import warn_caller
 from ndis.errors import NotPrivateWarning, ParameterError
 
-__all__ = ["LazyNormals", "RandomBits", "SeededBits", "SystemBits", "nearest_integer", "random_bits"]
-
 _MORE_BITS = 64
 _GUARD_BITS = 12
 _UNIT_BALL = arb(0, 1)

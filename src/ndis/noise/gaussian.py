@@ -27,11 +27,6 @@ from ndis._exact import ExactArray, exact_array
 from ndis.errors import ParameterError
 from ndis.noise.bits import LazyNormals, RandomBits, nearest_integer, random_bits
 
-__all__ = [
-    "CovarianceRoot", "ExactSample", "draw_rounded", "exact_gaussian", "exact_normal", "exact_symmetric", "grid_for",
-    "positive_definite",
-]  # fmt: skip
-
 _GRID_BITS = 20  # the default grid is 2⁻²⁰ of the noise
 _MARGIN_BITS = 40  # the first enclosure is 2⁻⁴⁰ of the grid: one entry in 2³⁹ needs a second look
 _MORE_BITS = 64

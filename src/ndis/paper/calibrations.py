@@ -13,8 +13,6 @@ from ndis.mechanisms.projection import RandomProjection, SketchMechanism
 from ndis.mechanisms.sketch_law import Curves, ProjectionLaw, mean_shift, smallest_ridge
 from ndis.spectrum.bounds import renyi_bound
 
-__all__ = ["calibrated_projection"]
-
 
 def calibrated_projection(
     calibration: str, kind: type[SketchMechanism] = RandomProjection, *, epsilon: float, delta: float, **public: Any

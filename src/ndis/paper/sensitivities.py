@@ -27,8 +27,6 @@ from ndis.models.logistic import BohningLogistic
 from ndis.spectrum.closed_forms import mean_shift_delta
 from ndis.worst_case.envelopes import LoewnerEnvelope, mean_shift
 
-__all__ = ["AsInPaper", "paper_sensitivity", "printed_bound_not_private"]
-
 _BITS = 128
 _HOPELESS = 2.0**20  # a shift that no ε of interest hides
 

@@ -18,8 +18,6 @@ from ndis.pair import GaussianPair
 from ndis.spectrum.bounds import ULP, Curve, chernoff, over, round_up
 from ndis.spectrum.closed_forms import mean_shift_delta
 
-__all__ = ["covariance_bound", "split_bound", "triangle_bound"]
-
 
 def covariance_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
     """The covariance lemma in the order in which it is proved: p the *narrower* law (lem:ndis-cov-analytic-form).

@@ -15,8 +15,6 @@ from ndis.spectrum.evaluate import NEAR_ONE, log_delta_at, log_one_minus_exp, lo
 from ndis.spectrum.loss import half_excess_log
 from ndis.spectrum.origins import ExcessOrigin, Origin, RatioOrigin
 
-__all__ = ["checked_rows", "delta_batch", "log_delta_batch"]
-
 # Near the end of a bounded loss, δ is as sensitive to that end as edge/gap. Beyond this bound the row is computed from
 # its exact inputs.
 _EDGE_LOSS = 64.0

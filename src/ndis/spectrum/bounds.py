@@ -18,8 +18,6 @@ from ndis._search import least_point
 from ndis._validate import Floats, as_floats, shaped
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["ULP", "Curve", "best_exponent", "chernoff", "over", "renyi_bound", "renyi_log_bound", "round_up"]
-
 Curve = Callable[[float], float]
 ULP = 2.0**-52
 

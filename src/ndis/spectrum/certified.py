@@ -60,8 +60,6 @@ from ndis.spectrum.contour import DELTA, LOOK, path, strip
 from ndis.spectrum.invariants import Directions, Invariants
 from ndis.spectrum.origins import enclose
 
-__all__ = ["certify", "certify_log", "exceeds"]
-
 _ATTEMPTS = 6
 _CLOSED_ATTEMPTS = 4  # attempts in which the closed form decides, for two laws that differ in their means
 _STRIPS = (1.1, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.2, 0.12, 0.06, 0.03)

@@ -5,7 +5,7 @@ Close to the end of a support bounded on one side the leading term
     Pr[|W − shift| ≤ y] = y^{N/2}/Γ(N/2+1) · Π |t|^{−ν/2} · e^{−½Σncp} · (1 + O(y)),        N = Σν
 
 is exact to the last bit, and is used there. Elsewhere tails and density are contour integrals
-(`ndis.spectrum.contour`).
+(`ndis.spectrum.contour`, thm:genchi2-contour).
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from ndis.spectrum.contour import CDF, PDF, SF
 from ndis.spectrum.evaluate import NEAR_ONE, contour_tail, log_one_minus_exp, quantile
 from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.whitening import scaling, semidefinite_spectrum
-
-__all__ = ["FLATTEST", "ChiSquareLaw", "canonical", "double_sum", "exact_products", "quadratic_form", "weighted_sum"]
 
 _NEGLIGIBLE = 2.0**-56  # relative size of the first term that the expansion at the end of the support leaves out
 FLATTEST = 2.0**-500  # smallest weight, relative to the largest scale; its square is still a float

@@ -21,8 +21,6 @@ from numpy.typing import ArrayLike
 from ndis._validate import Floats, as_floats, exponential, shaped
 from ndis.errors import ParameterError
 
-__all__ = ["mean_shift_ball", "mean_shift_delta", "mean_shift_log_delta", "mean_shift_tail"]
-
 _NODES, _WEIGHTS = leggauss(12)
 _ROUNDING = 2.0**-50  # rounding of a closed form, relative to 1 + |log δ| + |ε/μ|
 

@@ -1,6 +1,6 @@
 """Compute tail integrals of quadratic forms in Gaussians, in float64, to full relative accuracy.
 
-One integral serves the whole package (lemma: ndis, thm:ndis-two-genchi2-cdf):
+One integral serves the whole package (thm:contour; lemma: ndis, thm:ndis-two-genchi2-cdf):
 
     I = (1/2πi) ∫ e^{K(s) − s x} g(s) ds,      g(s) = 1/(s(s+1)),  1/s  or  1
 

@@ -38,8 +38,6 @@ from ndis.errors import ParameterError
 from ndis.spectrum.invariants import Directions
 from ndis.spectrum.verified_eigen import Diagonal, diagonalise
 
-__all__ = ["Rational", "independent_rows", "rational", "restrict", "whiten_in_balls"]
-
 Rational = Any  # flint.fmpq_mat carries no type information
 
 

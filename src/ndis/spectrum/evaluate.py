@@ -20,8 +20,6 @@ from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, derivatives, 
 from ndis.spectrum.invariants import Invariants
 from ndis.spectrum.loss import LogMoment
 
-__all__ = ["contour_tail", "excess_over", "log_delta_at", "quantile", "smallest_epsilon", "spectrum", "type_two_error"]
-
 _LOG_HALF = math.log(0.5)
 _TOLERANCE = 1e-11  # relative to 1 + |log I|; no number with a larger error is returned
 NEAR_ONE = math.log(0.9)  # above this, 1 − δ has its own integral; below, 1 − δ has lost less than a digit

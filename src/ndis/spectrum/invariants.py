@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ndis.spectrum.loss import LogMoment
     from ndis.spectrum.origins import Origin
 
-__all__ = ["LEAST_SHIFT", "Direction", "Directions", "Invariants", "reverse_direction"]
-
 LEAST_SHIFT = 1e-140  # a smaller shift has no square among the floats
 
 
@@ -75,6 +73,16 @@ class Directions:
         if self.flat != 0:
             return 0
         return -int(all(t < 0 for t, _, _ in self.curved)) + int(all(t > 0 for t, _, _ in self.curved))
+
+    @property
+    def trivial(self) -> bool:
+        """Say if the two laws are equal."""
+        return not self.mutually_singular and not self.curved and bool(self.flat == 0)
+
+    @property
+    def bounded(self) -> bool:
+        """Say if the loss is bounded above (thm:bounded-loss)."""
+        return not self.mutually_singular and bool(self.flat == 0) and all(t < 0 for t, _, _ in self.curved)
 
     def edge(self) -> Ball:
         """Σ n [ −½ log(1+t) − m²/(2t) ], the end of the support of a loss that is bounded on one side."""

@@ -24,8 +24,6 @@ from ndis._validate import Floats
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.origins import Origin, exact_edge
 
-__all__ = ["LogMoment", "canonical_form", "half_excess_log", "log_moment", "supremum"]
-
 
 @dataclass(frozen=True, eq=False)
 class LogMoment:

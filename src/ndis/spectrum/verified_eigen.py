@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 
 from ndis._balls import Ball
 
-__all__ = ["Diagonal", "diagonalise"]
-
 _ROUNDS = 12
 _CLOSE = 1e-9  # relative to the spread: closer values form a cluster
 

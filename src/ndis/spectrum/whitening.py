@@ -13,14 +13,6 @@ from ndis._validate import Floats
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.origins import EXACT_SIZE, DenseOrigin, DiagonalOrigin, LowRankOrigin, Rounded
 
-__all__ = [
-    "invariants_of_diagonal",
-    "invariants_of_low_rank",
-    "invariants_of_moments",
-    "scaling",
-    "semidefinite_spectrum",
-]
-
 _SMALL = 24  # up to this size a rank-deficient factor is examined exactly
 _DIGITS = 2.0**-50  # rounding of one step of whitening, with room
 

@@ -50,8 +50,6 @@ from ndis.spectrum.closed_forms import mean_shift_log_delta
 from ndis.spectrum.origins import enclose
 from ndis.worst_case.envelopes import LARGEST, DominatingPairs, Envelope, LoewnerEnvelope, RankOneEnvelope, pieces_of
 
-__all__ = ["certified_renyi", "certified_split", "extreme_pairs", "renyi_log_delta", "split_log_delta"]
-
 _BITS = (128, 256, 512, 1024)
 _LEAST_DELTA = 1e-290  # a smaller δ cannot be certified to many digits, because floats end there
 _SPLITS, _EXPONENTS, _ZOOMS = 161, 241, 3

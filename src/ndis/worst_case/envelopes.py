@@ -22,8 +22,6 @@ from ndis._validate import as_count, as_not_negative
 from ndis.errors import ParameterError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 
-__all__ = ["DominatingPairs", "LoewnerEnvelope", "RankOneEnvelope", "as_envelope", "as_loewner", "mean_envelope"]
-
 _UP = 1.0 + 2.0**-48  # past the rounding of a few operations
 LARGEST = 1e60  # if a shift or a ratio is beyond it, δ counts as 1
 

@@ -26,8 +26,6 @@ from ndis.worst_case.bounds import certified_renyi, certified_split, renyi_log_d
 from ndis.worst_case.envelopes import DominatingPairs, Envelope, LoewnerEnvelope, RankOneEnvelope, as_loewner
 from ndis.worst_case.rank_one import certified_rank_one, rank_one_search
 
-__all__ = ["EnvelopeProfile", "certified_worst_delta", "dominating_pair", "envelope_profile", "worst_log_delta"]
-
 Bound = Literal["exact", "renyi", "paper"]
 BOUNDS: tuple[Bound, ...] = ("exact", "renyi", "paper")
 

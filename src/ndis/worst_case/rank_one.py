@@ -4,43 +4,13 @@ A pair of the envelope is {(t, Δ²c), (0, Δ²(1−c))}. One ratio 1 + t is not
 between the mean shift and its direction. ‖m‖ = Δ is enough, because δ never decreases in any m² (thm:monotone-shift).
 *Wide* means 0 ≤ t ≤ T, and *narrow* means −T/(1+T) ≤ t ≤ 0. In both cases |t| = q.
 
-**A pair that dominates a cell** q₀ ≤ q ≤ q₁, c₀ ≤ c ≤ c₁. By thm:post-processing, (m, A) dominates (Bm, BABᵀ) for
-‖B‖ ≤ 1, at every ε. There are three bounds:
-
-- If q₀ > 0, take B = diag(√(q/q₁), 1). Then (±q₁, Δ²c·q₁/q) dominates (t, Δ²c). So
-  {(±q₁, Δ²c₁·q₁/q₀), (0, Δ²(1−c₀))} dominates the cell.
-- If q₀ = 0, then {(±q₁/b², 0), (0, Δ²/a²)} dominates the cell for every a² + b² = 1. Let u be the unit vector of the
-  changed direction and B = (b√(q/q₁)·u, (a/Δ)·m). Then ‖Bx‖ ≤ b|x₁| + a|x₂| ≤ ‖x‖, B(0, Δ/a) = m and BABᵀ = ±q·uuᵀ.
-- For any q₀, the second law is N(0, I) on the whole cell. So δ changes by at most the total variation distance of the
-  first laws. Let (t̂, θ̂) be the centre of the cell, c = cos²θ, and 1 + x ≥ 1 the ratio of 1+t and 1+t̂. Then
-  δ ≤ δ(centre) + x/√8 + ½|t̂| sin|θ − θ̂|/√(1+t̂). Proof by Pinsker, TV² ≤ ½KL: the ratios have
-  KL = ½(x − log(1+x)) ≤ x²/4, and the turn has KL = t̂² sin²(θ − θ̂)/(2(1+t̂)). This bound wins if δ is not small.
-
-**Signs of derivatives.** Differentiate the integral of thm:contour under the sign. Let L be the loss under the first
-law, and E, E' independent Exp(1) variables. Let f₃ and f₅ be the densities of W₃ = L + tE and W₅ = L + t(E + E'). Then
-
-    ∂δ/∂c = −½ Δ² t f₃'(ε),      ∂δ/∂t = ½ [ t/(1+t) f₃(ε) − cΔ² f₅'(ε) ].
-
-1. f₃ and f₅ are log-concave, hence unimodal. L is a constant, plus a Gaussian, plus ½t χ'²₁(λ) with λ = Δ²c(1+t)/t².
-   Adding tE or t(E+E') turns ½t χ'²₁(λ) into ½t χ'²₃(λ) or ½t χ'²₅(λ). The density of χ'²ₖ at x is proportional to
-   e^{−x/2} x^{k/4−1/2} I_{k/2−1}(√(λx)). For k = 3 this is e^{−x/2} sinh √(λx) up to a factor. Its logarithm has the
-   derivative −½ + (√λ/2) coth(√(λx))/√x, which decreases. For k = 5, χ'²₅ = χ'²₃ + χ²₂ is a sum of independent
-   log-concave variables. Such sums stay log-concave.
-2. Their means are μ₃ = κ + t and μ₅ = κ + 2t with κ = ½(t − log(1+t)) + ½Δ². The variance of W₃ is
-   ½t² + Δ²(1+ct) + t², and W₅ has 2t² in place of the last t². Every unimodal law has
-   |mode − mean| ≤ √3·(standard deviation).
-3. For t > 0 moreover mode ≤ mean. W is infinitely divisible, with a Gaussian part σ² and a Lévy measure on x > 0 only:
-   (w − μ) f(w) = −σ² f'(w) + ∫ x [f(w−x) − f(w)] ν(dx). Suppose the mode is above μ. Then f grows up to it, the
-   integral at w = μ is not positive, and f'(μ) ≤ 0. This contradicts log-concavity. (σ² = 0 is a limit.) For t < 0,
-   mode ≥ mean.
-
-So let ε be beyond the modes. On the wide side δ grows with c and t. On the narrow side it falls with c, and at c = 0 it
-grows with |t|. The worst pairs are {(T, Δ²)} and {(−T/(1+T), 0), (0, Δ²)}. This holds at every ε with
+The theorem has a pair that dominates a cell q₀ ≤ q ≤ q₁, c₀ ≤ c ≤ c₁, in two ways, and a bound by the total variation
+distance to the centre of the cell. It also says from which ε on the worst pair is a corner,
 
     ε ≥ ½Δ² + max( ½(T − log(1+T)) + 2T,  ½(log(1+T) − p) + √(3(3p²/2 + Δ²)) ),   p = T/(1+T),
 
-that is at every budget with a small δ. One evaluation of each pair is then the exact worst case. Below all modes c = 0
-and c = 1 exchange their roles. In between, the search splits cells.
+that is at every budget with a small δ. One evaluation of each corner is then the exact worst case. At smaller ε the
+search splits cells. docs/theory.md has the proof.
 """
 
 from __future__ import annotations
@@ -62,8 +32,6 @@ from ndis.spectrum.batch import log_delta_batch
 from ndis.worst_case.envelopes import LARGEST, RankOneEnvelope
 
 Mask = NDArray[np.bool_]
-
-__all__ = ["Leaf", "RankOneSearch", "certified_rank_one", "rank_one_search"]
 
 _UP = 1.0 + 2.0**-46  # past the rounding of a few operations
 _WIDEST = 2.0**50  # if T is beyond it, δ counts as 1 too: 1 ± |t| runs out of digits

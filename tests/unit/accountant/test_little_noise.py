@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.mixture_steps import sampled_shift
 from ndis.errors import PrecisionError
 
 
 @pytest.mark.parametrize("add", [False, True])
 def test_a_point_that_is_not_finite_has_no_moment(add):
-    law = MeanShift(ndis.GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "add" if add else "remove")
+    law = sampled_shift(ndis.GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "add" if add else "remove")
     s = np.array([0.5, np.nan, np.inf, 1e308, 1.0 + 1j * np.inf, 0.5], dtype=np.complex128)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

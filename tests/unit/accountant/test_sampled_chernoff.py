@@ -8,7 +8,7 @@ from flint import arb
 
 import ndis
 from ndis.accountant.certify import Certifier
-from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
+from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 
 PLACES = np.geomspace(0.25, 32.0, 15).tolist()
 
@@ -42,7 +42,7 @@ def test_it_is_above_delta(groups, epsilon, order):
 @pytest.mark.parametrize("c", [1, 2, 5])
 def test_whole_moments_of_a_mean_shift(c):
     """At c = 1, M = 1 + q²(e^{μ²} − 1)."""
-    law = Certifier(lambda: [(MeanShiftBalls(arb(0.5), arb(1), remove=True), 1)])
+    law = Certifier(lambda: [(MixtureBalls(Sides.poisson(arb(0.5), arb(1), remove=True)), 1)])
     moment = sum(math.comb(c + 1, j) * 0.5 ** (c + 1) * math.exp(j * (j - 1) / 2) for j in range(c + 2))
     want = c * math.log(c) - (c + 1) * math.log(c + 1) + math.log(moment) - 20.0 * c
     assert math.log(law.upper(20.0, float(c))) == pytest.approx(want, abs=1e-3)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.accountant.laws.mean_shift import MeanShift
+from ndis.accountant.laws.mixture_steps import sampled_shift
 from ndis.profile import Group
 
 
 def shift_law(rate, shift, *, add):
-    return MeanShift(ndis.GaussianPair.from_ratios(1.0, shift=shift), (rate,), "add" if add else "remove")
+    return sampled_shift(ndis.GaussianPair.from_ratios(1.0, shift=shift), (rate,), "add" if add else "remove")
 
 
 def centred_moment(rate, shift, add, s):

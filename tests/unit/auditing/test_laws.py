@@ -68,6 +68,7 @@ def test_rounding_of_a_sum_convicts_nobody(count):
         assert any("taken as exact, up to the rounding" in note for note in report.notes)
 
 
+# Checks rule:audit.
 def test_a_conviction_of_floats_is_clear_of_their_rounding():
     """δ a ten-millionth above the claim may be rounding; a hundred-thousandth above is not."""
     counted = lambda variance: lambda d: (np.array([float(len(d))]), np.array([variance]))  # noqa: E731

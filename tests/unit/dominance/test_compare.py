@@ -48,6 +48,7 @@ def profile(*rows, **options) -> ndis.PrivacyProfile:
         (ndis.GaussianPair.from_diagonal([1.0], [4.0], [0.0], [2.0]), pair(1.5, 0.4)),
     ],
 )
+# Checks thm:post-processing.
 def test_post_processing_is_seen_over_the_rationals(a, b):
     for one, other in ((a, b), (a.reversed(), b.reversed())):
         holds, _, reason = compare(one, other)
@@ -72,6 +73,7 @@ def test_reachable_never_grows_a_shift_with_its_ratio():
     assert not reachable(a, {-t / 2: (1, Fraction(0))})
 
 
+# Checks thm:matched-directions.
 def test_a_shift_inside_a_group_serves_one_group_only():
     one = Fraction(1)
     a = {one: (2, one)}
@@ -83,6 +85,7 @@ def test_a_shift_inside_a_group_serves_one_group_only():
 # ---------------------------------------------------------------------- curves
 
 
+# Checks lem:slow-decay.
 def test_curves_decide_what_post_processing_does_not():
     a, b = pair([1.5, 1.4], [0.6, 0.3], [4, 5]), pair([1.45, 1.42], [0.5, 0.3], [4, 4])
     holds, witness, reason = compare(a, b)
@@ -104,6 +107,7 @@ def test_a_sketch_and_a_shift_cross():
             assert other.lower > one.upper
 
 
+# Checks thm:bounded-loss.
 def test_bounded_losses_are_compared_by_their_edges():
     narrow, wide = pair(0.5, copies=2), pair(0.4)
     assert compare(narrow, wide)[0] is False  # the edges are log 2 and ½ log 2.5, and the other order decides
@@ -148,6 +152,7 @@ def test_dense_pairs_are_compared_by_their_curves():
     assert compare(b, a)[0] is False
 
 
+# Checks lem:cells.
 def test_a_cell_is_not_passed_on_its_ends_only():
     """B is above A between two points at which A is above B: a straight line against a bent one."""
     from flint import arb
@@ -174,6 +179,7 @@ def test_prove_says_yes_only_if_the_curve_is_above():
         assert not prove(PairCurve(a), PairCurve(b))
 
 
+# Checks lem:shift-tail.
 def test_no_wrong_answer_on_random_and_touching_pairs():
     """A short form of `make dominance`, which takes 10,000 pairs."""
     found = sweep(250, seed=11)
@@ -193,6 +199,7 @@ def test_both_orders_are_asked_one_by_one():
     assert ndis.dominance.dominates(a, a).order == "both"
 
 
+# Checks thm:sampled-dominance.
 def test_sampled_releases_compare_rate_pair_and_steps():
     base = profile(1.0, 1.0)
     slot = base.subsampled(0.1).repeat(100)

@@ -46,6 +46,7 @@ def integer_row(x: list[float], bound: float, k: int) -> list[int]:
 @example(x=np.array([[1.7e308, -1.7e308]]), bound=2.0**-400, k=24)
 @example(x=np.array([[5e-324], [1e-310]]), bound=2.0**400, k=18)
 @example(x=np.array([[1.0, 0.0], [0.6, 0.8], [1.0, 1e-9], [np.nextafter(1.0, 2), 0.0]]), bound=1.0, k=24)
+# Checks thm:exact-gram.
 def test_gram_equals_python_integers_and_norms_keep_the_bound(x: np.ndarray, bound: float, k: int) -> None:
     rows = [integer_row(row, bound, k) for row in x.tolist()]
     assert all(sum(v * v for v in row) <= 4**k for row in rows)
@@ -142,8 +143,8 @@ def test_joint_bound_is_the_smallest_safe_float(bounds: list[float]) -> None:
     ("options", "message"),
     [
         ({"row_norm_bound": 0.0}, "row_norm_bound must be positive"),
-        ({"row_norm_bound": math.nan}, "row_norm_bound must be positive"),
-        ({"row_norm_bound": "1"}, "row_norm_bound must be a number; got str"),
+        ({"row_norm_bound": math.nan}, "row_norm_bound must be finite"),
+        ({"row_norm_bound": "1"}, "row_norm_bound must be a real number; got '1'"),
         ({"row_norm_bound": 1.0, "fractional_bits": 25}, "fractional_bits must be an integer from 8 to 24; got 25"),
         ({"row_norm_bound": 1.0, "targets": [0]}, "target_bound must be given with targets"),
         ({"row_norm_bound": 1.0, "target_bound": 1.0}, "target_bound must come with targets"),

@@ -254,6 +254,7 @@ def test_no_gradient_is_longer_than_the_clip_in_exact_arithmetic(classes):
 
 
 @pytest.mark.parametrize("several", [1, 3])
+# Checks thm:term-of-one-record.
 def test_a_sum_without_a_record_differs_by_its_term_and_nothing_else(several):
     """One record must not move the rounded terms of others: exactly its own term is missing."""
     x, y = records(700)

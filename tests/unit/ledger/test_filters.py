@@ -13,6 +13,7 @@ from ndis.errors import BudgetError, ParameterError
 from ndis.ledger.filters import certified_log_moment, log_budget
 
 
+# Checks thm:shift-filter.
 def test_shifts_are_a_filter_in_the_sum_of_squares(tmp_path):
     ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=1.0, delta=1e-6, kind="shifts")
     whole = ledger.remaining()["largest_shift"]
@@ -103,6 +104,7 @@ def test_other_sampled_requests_are_refused_in_words_by_the_renyi_filter(tmp_pat
     assert not ledger.history()
 
 
+# Checks thm:renyi-filter.
 def test_renyi_numbers_are_on_the_safe_side():
     rng = np.random.default_rng(0)
     for _ in range(40):

@@ -28,6 +28,7 @@ def test_a_plan_beyond_the_budget_is_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+# Checks thm:plan.
 def test_a_request_must_be_dominated_by_its_slot_in_each_order(plan):
     with pytest.raises(BudgetError, match="exceeds it in the order 'remove' at epsilon"):
         plan.reserve("a", shift(0.26))

@@ -30,6 +30,7 @@ def test_the_next_ledger_holds_the_head_and_the_totals_of_the_last(plan, tmp_pat
 
 
 @pytest.mark.parametrize("used", [0, 1, 2])
+# Checks thm:periods.
 def test_budgets_add_in_full_whatever_was_used(plan, tmp_path, used):
     for _ in range(used):
         plan.reserve("a", shift(0.25))

@@ -46,6 +46,7 @@ def difference(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.linalg.norm(np.outer(x, x) - np.outer(y, y)))
 
 
+# Checks thm:gram-mechanism.
 def test_no_two_rows_are_further_apart_than_the_sensitivity():
     rng = np.random.default_rng(0)
     mechanism, replaced = made(), made(adjacency="replace-one")
@@ -216,6 +217,7 @@ SHARES = {"gram_share": 0.25, "sum_shares": [0.2] * 3, "count_shares": [0.05] * 
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+# Checks thm:rounds.
 def test_rounds_are_certified_and_waste_little(adjacency):
     rounds = GaussianRounds.calibrated(**BUDGET, **SHARES, adjacency=adjacency)
     assert isinstance(rounds, Mechanism)
@@ -239,6 +241,7 @@ def test_noise_is_the_sensitivity_over_the_share_rounded_up(adjacency):
         assert reach <= Fraction(noise) ** 2 * Fraction(share) * squared < reach * (1 + Fraction(1, 10**15))
 
 
+# Checks thm:rounds-replace-one.
 def test_a_replaced_record_never_exceeds_the_exposure():
     """Two records at any angle, of any length, against the formula; the worst comes near it."""
     rng = np.random.default_rng(4)

@@ -231,6 +231,7 @@ def test_the_mean_is_released_with_the_noise_of_its_sensitivity():
     assert paper.noise_variance >= noise * (1 - 1e-9)
 
 
+# Checks thm:process-mean.
 def test_the_mean_of_optimised_records_stays_within_its_sensitivity():
     """Climbs on the records of two kernels; the linear one comes close."""
     rng = np.random.default_rng(0)

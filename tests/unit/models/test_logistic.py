@@ -212,6 +212,7 @@ def test_even_pieces_need_less_noise(epsilon, delta, before, noise):
 # ---------------------------------------------------------------------- the mean
 
 
+# Checks thm:logistic-mean.
 def test_the_mean_needs_the_noise_of_the_gaussian_mechanism():
     model = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5, release="mean")
     x, y = cloud(20, 4)
@@ -288,6 +289,7 @@ def test_the_hessian_leverage_holds_for_arbitrary_matrices():
 
 
 @pytest.mark.parametrize(("penalty", "records"), [(30.0, 40), (5.0, 12), (0.5, 3)])
+# Checks thm:logistic-records.
 def test_minimisers_and_margins_stay_within_the_promise(penalty, records):
     rng = np.random.default_rng(records)
     model = BohningLogistic(l2_penalty=penalty, row_norm_bound=1.5, max_records=records)

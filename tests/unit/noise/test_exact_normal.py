@@ -72,6 +72,7 @@ def test_a_straddling_entry_resolves_to_the_truth_at_1000_bits(seed: int, side: 
     assert bits.taken[0] > 128  # it did need more digits
 
 
+# Checks thm:exact-draw.
 def test_a_whole_vector_matches_the_truth_at_1000_bits() -> None:
     """Three columns from N(μ, Σ) with a grid so fine that every digit of the first enclosure counts."""
     d, count, exponent = 4, 3, -70

@@ -30,22 +30,26 @@ line refuses in `log_moment`, and its stand-ins take its place.
 
 **Joining a composition.** `ndis.accountant.composition.Composition` takes objects with the two members of `Release`. It
 asks them for their law in one order and composes whatever laws it gets.
+
+**Joining a profile.** A step that is no Gaussian pair is a frozen dataclass in the file of its law, a `StepKind`. Its
+fields are the exact inputs, as JSON can hold them, and `__post_init__` checks them. `ndis._groups.STEP_KINDS` lists the
+classes. Then profiles count equal steps, compose them with all others, and write them as JSON.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from flint import acb, acb_mat, arb
 from numpy.typing import NDArray
 
 from ndis._balls import Ball
-from ndis._validate import Floats, Order
+from ndis._validate import Adjacency, Floats, Order
 from ndis.errors import PrecisionError
 
-__all__ = ["BallLaw", "Complexes", "Law", "Release", "geometric", "product", "sampled_view"]
+__all__ = ["BallLaw", "Complexes", "Law", "Release", "StepKind", "geometric", "product", "sampled_view"]
 
 Complexes = NDArray[np.complex128]
 
@@ -131,6 +135,31 @@ class Release(Protocol):
 
     def law(self, order: Order) -> Law:
         """Return the law of one release in one order."""
+
+
+class StepKind(Protocol):
+    """Describe one step that is no Gaussian pair, by its exact inputs; equal steps have equal inputs.
+
+    Attributes
+    ----------
+    kind : str
+        The name of the step in JSON.
+    adjacency : str
+        The relation between data sets for which the law is worst.
+    attained : bool
+        Whether some neighbours have this very law. If not, the law is only an upper bound: nobody may be convicted by
+        it, and it dominates nothing.
+    """
+
+    kind: ClassVar[str]
+    attained: ClassVar[bool]
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Return the relation between data sets."""
+
+    def law(self, order: Order) -> Law:
+        """Return the law of one step in one order."""
 
 
 def product(rates: tuple[float, ...]) -> Ball:

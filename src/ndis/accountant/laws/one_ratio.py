@@ -9,7 +9,7 @@ and R is a noncentral chi-square variable, with noncentrality λ = |m|²/t² wit
     f(R) = e^{−λ/2} R^{d/2−1} e^{−R/2} ₀F₁(d/2; λR/4) / (2^{d/2} Γ(d/2)).
 
 The moment is M(s) = ∫ g(R)^e f(R) dR with g = 1 − q + q e^{A+βR}, and e = 1 + s (remove order) or e = −s (add order).
-So take e = r + iy with y ≥ 0, r = 1 + c or r = −c, as in `ndis.accountant.laws.mean_shift_balls`.
+So take e = r + iy with y ≥ 0, r = 1 + c or r = −c, as in `ndis.accountant.laws.mixture_balls`.
 
 Theorem thm:curved-line (docs/theory.md) moves the integral to R = k log(1 + e^{u ± iα}), u real. The sign is that of t.
 There 0 ≤ arg g ≤ |β|kα, so |g^{iy}| ≤ 1 for every y ≥ 0 at once. The theorem has the error of the trapezoid rule in u

@@ -81,8 +81,8 @@ def _one_by_one(pairs: Iterable[Any], claim: Claim) -> Iterator[Tested]:
         if not isinstance(value, GaussianPair | PrivacyProfile):
             raise ParameterError("pairs", "hold GaussianPair or PrivacyProfile values", type(value).__name__)
         profile = value if isinstance(value, PrivacyProfile) else PrivacyProfile(value)
-        if profile.sampled and claim.adjacency != "add-remove":
-            rule = "be 'add-remove' for profiles of Poisson samples, which exist only for it"
+        if profile.sampled and claim.adjacency != profile.adjacency:
+            rule = f"be {profile.adjacency!r}, like that of the profile of a sample"
             raise ParameterError("adjacency of the claim", rule, repr(claim.adjacency))
         known = profile is value and claim.adjacency == "add-remove"
         yield 1, both_orders(f"pair {number} of those given", WITH_RECORD if known else AS_GIVEN, profile, claim)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ndis.data.schema.core import Schema
 
-__all__ = ["CORNER", "changed_rows", "is_listed", "row_norms"]
-
 CORNER = 1.0 + 1e-9  # rounding may put a corner of the box beyond the bound
 
 

@@ -29,15 +29,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis._files import write_file
+from ndis._validate import as_scalar
 from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
-from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target, finite
+from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target
 from ndis.data.schema.preview import Preview, preview
 from ndis.data.schema.template import quoted, toml_value
 from ndis.data.table import Table
 from ndis.errors import ParameterError
-
-__all__ = ["Schema", "SchemaTransformer"]
 
 
 @dataclass(frozen=True, init=False)
@@ -90,7 +89,7 @@ class Schema:
         if len(set(labels)) < len(labels):
             raise ParameterError("columns", "give different names to the encoded columns", repr(sorted(labels)))
         box = math.sqrt(len(read))
-        bound = box if row_norm_bound is None else finite("row_norm_bound", row_norm_bound)
+        bound = box if row_norm_bound is None else as_scalar("row_norm_bound", row_norm_bound)
         if not 0 < bound <= box:
             raise ParameterError("row_norm_bound", f"be positive and at most {box!r}, the norm of the box", bound)
         for field, value in (

@@ -15,8 +15,6 @@ from ndis.pages.text import html_table, text_table
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
-__all__ = ["ColumnPreview", "Preview", "preview"]
-
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 _HEAD = ("column", "clipped", "unlisted", "missing")
 

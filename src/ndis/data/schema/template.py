@@ -9,8 +9,6 @@ from typing import Any
 from ndis.data.opening import open_table
 from ndis.errors import ParameterError
 
-__all__ = ["quoted", "template", "toml_value"]
-
 _LINES = {
     "number": '{ low = "?", high = "?" }',
     "boolean": '{ type = "boolean" }',

@@ -1,16 +1,21 @@
-"""One Poisson-sampled mean shift, the step of DP-SGD, has a log-moment function that this module computes in floats.
+"""Mixtures of Gaussians on a line have a log-moment function that this module computes in floats.
 
-Let x be standard normal under Q₀, w = e^{μx − μ²/2} the likelihood ratio dP₀/dQ₀, u = q(w − 1) and ℓ = log(1 + u). The
-loss L of a step is ℓ under P = (1−q)Q₀ + qP₀ in the remove order, and −ℓ under P = Q₀ in the add order. With the mean
-κ = E_P L, this module computes
+The two laws of a step are P = Σ aᵢ N(αᵢ, 1) and Q = Σ bⱼ N(−βⱼ, 1), all αᵢ, βⱼ ≥ 0. Against the standard normal law
+they have the densities
+
+    A(x) = Σ aᵢ e^{αᵢx − αᵢ²/2},      B(x) = Σ bⱼ e^{−βⱼx − βⱼ²/2},
+
+so the loss L = log A − log B rises with x. A Poisson-sampled mean shift μ, the step of DP-SGD, has A = 1 − q + q w with
+w = e^{μx − μ²/2}, and B = 1 in the remove order. The add order swaps A and B, and x is −x. With the mean κ = E_P L,
+this module computes
 
     log M(s) − κs,      M(s) = E_P e^{sL} = 1 + κs + E_P[e^{sL} − 1 − sL],
 
-so that nothing of the size of 1 or of q is subtracted where M is near 1: κ is a mean of terms of one sign, and
-e^z − 1 − z is summed as its series for small z.
+so that nothing of the size of 1 or of q is subtracted where M is near 1. The mean is κ = E_P[e^{−L} − 1 + L], whose
+terms are positive, and e^z − 1 − z is summed as its series for small z.
 
-The mean over x is a trapezoid sum on a line x + iθ. On the real line the integrand turns like (1+u)^{iy}, y = Im s. A
-line raised towards the branch points, at the height π/μ, turns the phase into a decay. Among some lines the code takes
+The mean over x is a trapezoid sum on a line x + iθ. On the real line the integrand turns like e^{iyL}, y = Im s. A
+line raised towards the branch points of log A and log B turns the phase into a decay. Among some lines the code takes
 the one on which the largest term is smallest. It halves the step until the sum settles. The rule converges at least
 geometrically in 1/step, so that the changes D₁, D₂ of two halvings leave an error of about D₂ (D₂/D₁)². The estimate
 is more careful: D₂ times 10 (D₂/D₁)^{3/2}, and never less than D₂/10⁴.
@@ -22,21 +27,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from ndis._compile import compiled
-from ndis._formulas import log_mixture
-from ndis._validate import Floats, Order
-from ndis.accountant.laws import Complexes, product
-from ndis.accountant.laws.mean_shift_balls import MeanShiftBalls
-from ndis.accountant.laws.plain import ExactPair
-from ndis.errors import PrecisionError
-from ndis.spectrum.invariants import Invariants
-
-__all__ = ["MeanShift", "quiet"]
+from ndis._validate import Floats
+from ndis.accountant.laws import Complexes
+from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,9 +54,9 @@ _ROOT = math.sqrt(2.0 * math.pi)
 _SETTLED = -1  # a place that is no line: the kernel has come to the end
 _CUT = 46.0  # terms below e^-46 of the largest are left out
 _SCAN = 128  # intervals of the scan for the places where terms count
-_FAR, _FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
-_LARGE = 30.0  # log w above which the ratio is taken out of the logarithm
-_LEAST_SHIFT = 1e-8
+FAR, FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
+_LARGE = 30.0  # the exponent of a term above which only its logarithm is taken
+_SMALL = 0.2  # a loss below this has a series for e^−L − 1 + L
 
 
 def quiet(function: Callable[P, R]) -> Callable[P, R]:
@@ -72,7 +71,7 @@ def quiet(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @compiled(error_model="numpy", patience=0.8)
-def _log_moments(done, s, width, mean, sign, heights, slope, nodes, filled, value, error):
+def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, error):
     """Compute log M(s) − κs and its estimated absolute error, for points s with Im s ≥ 0, from the place `done` on.
 
     `nodes[line, node]` has the loss L, the log weight and the weight as complex numbers, in the order in which halvings
@@ -95,9 +94,8 @@ def _log_moments(done, s, width, mean, sign, heights, slope, nodes, filled, valu
                 break
             for j in range(_FIRST + 1):
                 if nodes[k, j, 1].real + a * nodes[k, j, 0].real - b * nodes[k, j, 0].imag > top - _CUT:
-                    power = a if sign < 0.0 else 1.0 + a
-                    phase = power * slope[k, j].imag + b * slope[k, j].real
-                    turn = max(turn, abs(sign * phase - heights[k]))
+                    phase = slope[k, j, 0].imag + a * slope[k, j, 1].imag + b * slope[k, j, 1].real
+                    turn = max(turn, abs(phase))
             needed, angle = 1, turn * width / _FIRST
             while needed <= _MAX_LEVEL and not angle <= 2.0:
                 needed, angle = needed + 1, 0.5 * angle
@@ -185,108 +183,184 @@ def _log_moments(done, s, width, mean, sign, heights, slope, nodes, filled, valu
 class _NodeTable:
     """Keep the nodes on all lines for one range of Re s; `filled` counts the halvings done on each line."""
 
-    def __init__(self, law: MeanShift, bucket: int) -> None:
-        ends = np.array([0.0, 0.125 * 2.0**bucket, 0.25 * 2.0**bucket])
+    def __init__(self, law: Mixture, bucket: int) -> None:
         self.law = law
-        self.low, self.high = _terms_range(ends, law.rate, law.shift, law.add)
+        self.low, self.high = law.terms_range(np.array([0.0, 0.125 * 2.0**bucket, 0.25 * 2.0**bucket]))
         lines = law.heights.size
         self.nodes = np.empty((lines, (_FIRST << _START_LEVEL) + 1, 3), dtype=np.complex128)
-        self.slope = np.empty((lines, _FIRST + 1), dtype=np.complex128)
+        self.slope = np.empty((lines, _FIRST + 1, 2), dtype=np.complex128)
         self.filled = np.full(lines, -1)
 
-    def _places(self, shares: Floats) -> Floats:
-        return self.low + (self.high - self.low) * shares
-
-    def _fill(self, line: int, where: slice, x: Complexes) -> Any:
-        """Write loss, log weight and weight at complex x; return the slope of log(1 + u)."""
-        law = self.law
-        ratio, slope = _log_ratio(x, law.rate, law.shift)
-        weight = -0.5 * x * x
-        if not law.add:
-            weight += ratio + _log_window(x, law.shift)
-        self.nodes[line, where] = np.stack([-ratio if law.add else ratio, weight, np.exp(weight)], axis=-1)
-        return slope
+    def _fill(self, line: int, where: slice, shares: Floats) -> Any:
+        """Write loss, log weight and weight at some shares of the way; return the slopes of the last two."""
+        place = self.low + (self.high - self.low) * shares
+        weight, loss, slopes = self.law.at(place, float(self.law.heights[line]))
+        self.nodes[line, where] = np.stack([loss, weight, np.exp(weight)], axis=-1)
+        return slopes
 
     def halve(self, line: int) -> None:
         """Add the first nodes of a line, or those between the nodes that it has."""
         level = int(self.filled[line]) + 1
         self.filled[line] = level
         if level == 0:
-            x = self._places(np.arange(_FIRST + 1) / _FIRST) + 1j * self.law.heights[line]
-            self.slope[line] = self._fill(line, slice(0, _FIRST + 1), x)
+            self.slope[line] = self._fill(line, slice(0, _FIRST + 1), np.arange(_FIRST + 1) / _FIRST)
             return
         start, count = (_FIRST << (level - 1)) + 1, _FIRST << (level - 1)
         if start + count > self.nodes.shape[1]:
             more = np.empty((self.nodes.shape[0], start + count, 3), dtype=np.complex128)
             more[:, : self.nodes.shape[1]] = self.nodes
             self.nodes = more
-        x = self._places((np.arange(count) + 0.5) / count) + 1j * self.law.heights[line]
-        self._fill(line, slice(start, start + count), x)
+        self._fill(line, slice(start, start + count), (np.arange(count) + 0.5) / count)
 
 
-class MeanShift:
-    """Evaluate the moments of one mean shift μ that is released on a Poisson sample at the rate q.
+class Mixture:
+    """Evaluate the moments of one mixture of Gaussians against another.
 
-    It keeps its tables between calls. In the remove order the far tail of x is cut off. The mass lost is below e^-350
-    per step, and δ changes by no more than that. Without the cut, M(s) explodes from events that no δ above e^-300 has.
+    It keeps its tables between calls. If losses are unbounded, the far tail of x is cut off. The mass lost is below
+    e^-350 per step, and δ changes by no more than that. Without the cut, M(s) explodes from events that no δ above
+    e^-300 has.
 
+    Parameters
+    ----------
+    sides : Sides of arrays
+        The weights aᵢ and shifts αᵢ of P, and bⱼ and βⱼ of Q.
+    exact : callable
+        Returns the same in balls, at the working precision.
+    uncertainty : float
+        See `Law`.
+
+    Examples
+    --------
+    >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
-    >>> law = MeanShift(GaussianPair.from_ratios(1.0, shift=1.0), (0.5,), "remove")
+    >>> law = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.5,), "remove")
     >>> round(law.mean, 6), law.limit
     (0.138579, inf)
     """
 
-    def __init__(self, pair: Invariants, rates: tuple[float, ...], order: Order) -> None:
-        self.shift = shift = math.sqrt(math.fsum((pair.copies * pair.shift**2).tolist()))
-        if shift < _LEAST_SHIFT:
-            raise PrecisionError(
-                f"the composition is not known: a noise multiplier above {1.0 / _LEAST_SHIFT:g} is out of reach; take "
-                "less noise"
-            )
-        self.pair, self.rates = pair, rates
-        self.rate, self.add = rate, add = math.prod(rates), order == "add"
-        stay = math.log1p(-rate)
-        self.ends = (-math.inf, -stay) if add else (stay, math.inf)
-        self.uncertainty, self.size = pair.uncertainty, 0.5 * shift * shift  # the mean loss without sampling
-        self.mean, self.limit = _mean_loss(rate, shift, add), math.inf
-        # the window leaves no x far above its place; in the add order a loss is at most −log(1−q)
-        far = shift * (_FAR + 20.0 * _FAR_WIDTH) - math.log1p(-rate) + math.log(rate)
-        self.largest = -math.log1p(-rate) if add else float(np.logaddexp(0.0, far))
-        highest = min(_HIGHEST * math.pi / shift, math.inf if add else _WINDOW_POLE * _FAR_WIDTH)
-        spacing = min(0.4, highest / 6.0)
-        count = int(min(_LINES, 1 + highest / spacing))
-        self.heights: Floats = np.arange(float(count)) * (-spacing if self.add else spacing)
+    def __init__(self, sides: Sides, exact: Callable[[], Sides], uncertainty: float = 2.0**-50) -> None:
+        self.sides, self._exact, self.uncertainty = sides, exact, uncertainty
         self._tables: dict[int, _NodeTable] = {}
+        self._a, self._b = (sides.a, sides.alpha), (sides.b, sides.beta)
+        self.up, self.down = up, down = float(sides.alpha.max()), float(sides.beta.max())
+        self.size, self.limit = 0.5 * (up + down) ** 2, math.inf  # the mean loss without sampling
+        self.ends = -_log_least(*self._a, bounded=down == 0.0), _log_least(*self._b, bounded=up == 0.0)
+        self._far = math.inf if self.ends[1] < math.inf else FAR + up  # the place of the window
+        weights, shifts = self._b if up == 0.0 else self._a
+        sampled = 0.0 in (up, down) and shifts.size == 2 and shifts[0] == 0.0
+        self.poisson: tuple[float, float] | None = (float(weights[1]), float(shifts[1])) if sampled else None
+        self.mean = self._mean_loss()
+        # the window leaves no x far above its place
+        far = (
+            self.ends[1] if self._far == math.inf else float(self._real(np.array([self._far + 20.0 * FAR_WIDTH]))[1][0])
+        )
+        self.largest = far - max(self.ends[0], -far) if self._far < math.inf else far
+        highest = min(
+            _HIGHEST * math.pi / max(up, down), _WINDOW_POLE * FAR_WIDTH if self._far < math.inf else math.inf
+        )
+        spacing = min(0.4, highest / 6.0)
+        self.heights: Floats = np.arange(float(int(min(_LINES, 1 + highest / spacing)))) * spacing
 
-    @cached_property
-    def _exact(self) -> ExactPair:
-        return ExactPair(self.pair)
+    @property
+    def add(self) -> bool:
+        """Return whether P is one Gaussian, as in the add order of a sampled step."""
+        return self.up == 0.0
 
-    def reversed(self) -> MeanShift:
+    @staticmethod
+    def from_balls(exact: Callable[[], Sides]) -> Mixture:
+        """Return the law whose exact inputs are these, at the working precision and in floats."""
+        return Mixture(Sides(*(np.array([float(ball) for ball in side]) for side in exact())), exact)
+
+    def reversed(self) -> Mixture:
         """Return the law of the other order."""
-        return MeanShift(self.pair, self.rates, "remove" if self.add else "add")
+        return Mixture(self.sides.swapped(), lambda: self._exact().swapped(), self.uncertainty)
 
-    def enclosed(self) -> MeanShiftBalls:
+    def enclosed(self) -> MixtureBalls:
         """Return the law in balls."""
-        directions = self._exact.directions()
-        if directions.curved or not directions.flat > 0:
-            raise PrecisionError("a pair of the composition is a mean shift in floats, and perhaps not exactly")
-        return MeanShiftBalls(product(self.rates), directions.flat.sqrt(), remove=not self.add)
+        return MixtureBalls(self._exact())
 
+    def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
+        """Return log weight and loss at places of a line, and the slopes of both."""
+        x = place + 1j * height
+        (above, rise), (below, fall) = log_side(x, *self._a), log_side(-x, *self._b)
+        weight = -0.5 * x * x + above
+        if self._far < math.inf:
+            weight = weight + log_window(x, self._far)
+        return weight, above - below, np.stack([rise - x, rise + fall], axis=-1)
+
+    def _real(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return log weight and loss of the mixture at real x."""
+        weight, loss, _ = Mixture.at(self, x, 0.0)
+        return weight.real, loss.real
+
+    @quiet
+    def _mean_loss(self) -> float:
+        """Return κ = E_P[e^{−L} − 1 + L]; every term of it is positive."""
+        step = 0.5 * min(0.2, 0.45 / max(self.up, self.down))
+        bells = np.concatenate([self._a[1], -self._b[1]])[:, None]
+        x = (
+            step * np.unique(np.round(bells / step) + np.arange(-math.ceil(10.0 / step), math.ceil(10.0 / step) + 1))
+            + 0.0j
+        )
+        above, below = log_side(x, *self._a)[0].real, log_side(-x, *self._b)[0].real
+        loss = above - below
+        y, series = np.where(np.abs(loss) < _SMALL, -loss, 0.0), np.zeros(x.size)
+        for c in _SERIES:
+            series = series * y + c
+        term = np.where(
+            np.abs(loss) < _SMALL, np.exp(above) * series * y * y, np.exp(below) + np.exp(above) * (loss - 1.0)
+        )
+        return float((np.exp(-0.5 * x.real**2) * term).sum()) * step / _ROOT
+
+    @quiet
+    def terms_range(self, s: Floats) -> tuple[float, float]:
+        """Return the places between which terms count. A loss near 0 adds to M − 1 only about its square."""
+        scale = sum(float((w * np.minimum(m, 1.0)).sum()) for w, m in (self._a, self._b))
+        most, cut = float(s[-1]), _CUT - 2.0 * math.log(min(scale, 1.0))
+        width = math.sqrt(2.0 * cut) + 1.0
+        weight, shift = min(zip(*self._b, strict=True), key=lambda pair: float(pair[1]))
+        right = width + self.up * (2.0 + most) + most * float(shift) + math.sqrt(-2.0 * most * math.log(weight))
+        right = min(right, self._far + 40.0 * FAR_WIDTH)
+        left = -width - self.down
+        x, pad = np.linspace(left, right, _SCAN + 1), (right - left) / _SCAN
+        density, loss = self._real(x)
+        terms = density + s[:, None] * loss
+        counts = np.flatnonzero((terms >= terms.max(axis=1, keepdims=True) - cut).any(axis=0))
+        if not counts.size:
+            return right, left
+        return float(x[counts[0]]) - pad, float(x[counts[-1]]) + pad
+
+    @quiet
     def far_losses(self, s: float) -> tuple[float, float]:
         """Return share and spread of large losses under the law tilted by s, if they are apart; else 0, 0."""
-        return (0.0, 0.0) if self.add else _far_losses(s, self.rate, self.shift)
+        if self._far == math.inf:
+            return 0.0, 0.0
+        x = np.linspace(-8.0, (1.0 + s) * self.up + s * self.down + 4.0, 1024)
+        density, loss = self._real(x)
+        f = density + s * loss
+        valleys = 1 + np.flatnonzero((f[:-2] >= f[1:-1]) & (f[1:-1] < f[2:]))
+        if not valleys.size:
+            return 0.0, 0.0
+        mass = np.exp(f - f.max())
+        far = slice(valleys[np.argmin(f[valleys])], None)
+        share = float(mass[far].sum())
+        if not share > 0.0:
+            return 0.0, 0.0
+        mean = float((mass[far] * loss[far]).sum()) / share
+        return share / float(mass.sum()), math.sqrt(float((mass[far] * (loss[far] - mean) ** 2).sum()) / share)
 
     @quiet
     def left_out(self, c: float) -> float:
         """Return log of the share that the window leaves out, under the law tilted by e^{cL}; up to 60 deviations."""
-        x = np.linspace(0.0, 60.0 + self.shift, 2048)
-        ratio = log_mixture(self.rate, self.shift * x - 0.5 * self.shift**2)
-        t = (x - _FAR - self.shift) / _FAR_WIDTH
+        if self._far == math.inf:
+            return -math.inf
+        x = np.linspace(0.0, 60.0 + self.up, 2048)
+        above, below = log_side(x + 0.0j, *self._a)[0].real, log_side(-x + 0.0j, *self._b)[0].real
+        t = (x - self._far) / FAR_WIDTH
         gone = np.log(-np.expm1(-np.logaddexp(0.0, t * (1.0 + t * t / 12.0)) - 1e-300))
         step = math.log(float(x[1]) / _ROOT)
         log_moment = float(self.centred(np.array([c], dtype=np.complex128))[0][0].real) + self.mean * c if c else 0.0
-        return float(np.logaddexp.reduce((1.0 + c) * ratio - 0.5 * x * x + gone)) + step - log_moment
+        return float(np.logaddexp.reduce((1.0 + c) * above - c * below - 0.5 * x * x + gone)) + step - log_moment
 
     @quiet
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
@@ -310,9 +384,9 @@ class MeanShift:
 
     def _in_table(self, table: _NodeTable, s: Complexes) -> tuple[Complexes, Floats]:
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
-        done, line, sign = 0, _SETTLED, -1.0 if self.add else 1.0
+        done, line = 0, _SETTLED
         while done < s.size:
-            shape = table.high - table.low, self.mean, sign, self.heights, table.slope, table.nodes, table.filled
+            shape = table.high - table.low, self.mean, self.heights, table.slope, table.nodes, table.filled
             done, line = _log_moments(done, s, *shape, value, error)
             if line != _SETTLED:
                 table.halve(line)
@@ -333,98 +407,43 @@ def _log1p(z: Any) -> Any:
     return size + 1j * np.arctan2(z.imag, 1.0 + z.real)
 
 
-def _log_ratio(x: Any, q: float, mu: float) -> tuple[Any, Any]:
-    """Return ℓ = log(1 − q + q e^{μx − μ²/2}) at complex x with |μ Im x| < π, and its slope.
+def log_side(x: Any, weights: Floats, shifts: Floats) -> tuple[Any, Any]:
+    """Return log Σ wᵢ e^{mᵢx − mᵢ²/2} at complex x with |mᵢ Im x| < π, and its slope.
 
-    The branch is the one that is real for real x.
+    The branch is the one that is real for real x. A value near 0 has full relative accuracy.
     """
-    a, angle = mu * x.real - 0.5 * mu * mu, mu * x.imag
-    turn = -2.0 * np.sin(0.5 * angle) ** 2 + 1j * np.sin(angle)  # e^{iμ Im x} − 1
-    grown = np.expm1(np.minimum(a, _LARGE))
-    ratio = (1.0 + grown) * turn  # e^{μx − μ²/2} − 1 in two terms, without cancellation
-    u = q * (grown + ratio)
-    # for a large ratio: the ratio itself, and the other term as a small addition
-    back = (1.0 - q) / q * np.exp(-np.maximum(a, _LARGE)) * (1.0 + np.conj(turn))
-    large = a > _LARGE
-    sampled = q * np.exp(np.minimum(a, _LARGE)) * (1.0 + turn)
-    # near −1 the sum 1 + u cancels if q is near 1; 1 − q is then exact
-    mixed = np.where(u.real < -0.5, (1.0 - q) + sampled, 1.0 + u)
-    near = np.where(u.real < -0.5, np.log(mixed), _log1p(np.where(large, back, u)))
-    ell = np.where(large, math.log(q) + a + 1j * angle, 0.0) + near
-    return ell, mu * np.where(large, 1.0 / (1.0 + back), sampled / mixed)
+    if shifts.size == 1 and shifts[0] == 0.0:
+        return np.zeros_like(x), np.zeros_like(x)
+    moves = shifts > 0.0
+    m, w, still = shifts[moves, None], weights[moves, None], float(weights[~moves].sum())
+    size, angle = m * x.real - 0.5 * m * m, m * x.imag
+    turn = -2.0 * np.sin(0.5 * angle) ** 2 + 1j * np.sin(angle)  # e^{i angle} − 1
+    # e^{mx − m²/2} − 1 in two terms, without cancellation
+    grown = np.expm1(np.minimum(size, _LARGE))
+    both = grown + (1.0 + grown) * turn
+    u = (w * both).sum(axis=0)
+    value, slope = _log1p(u), (m * w * (1.0 + both)).sum(axis=0) / (1.0 + u)
+    far = ~(np.abs(u) < 0.5) | (size > _LARGE).any(axis=0)
+    if far.any():
+        size, turn = size[:, far] + np.log(w), turn[:, far]
+        top = np.maximum(size.max(axis=0), math.log(still) if still > 0.0 else -math.inf)
+        terms = np.exp(size - top) * (1.0 + turn)
+        total = still * np.exp(-top) + terms.sum(axis=0)
+        value[far], slope[far] = top + np.log(total), (m * terms).sum(axis=0) / total
+    return value, slope
 
 
-@quiet
-def _mean_loss(q: float, mu: float, add: bool) -> float:
-    """Return κ = E_P L ≥ 0, every term of it positive: E[(1+u)ℓ − u], or E[u − ℓ] in the add order, under Q₀."""
-    low, high = -9.5, 9.5 + mu * (1.0 if add else 2.0)
-    step = min(0.2, 0.45 / mu) * 0.5
-    x = low + step * np.arange(int((high - low) / step) + 2)
-    u, ell = q * np.expm1(mu * x - 0.5 * mu * mu), log_mixture(q, mu * x - 0.5 * mu * mu)
-    excess = _log_excess(u, ell)  # ℓ − u
-    # (1+u)ℓ − u = ℓ − u + uℓ; for small u the two terms are −u²/2 and u²
-    term = -excess if add else excess + u * ell
-    return float((np.exp(-0.5 * x * x) * term).sum()) * step / math.sqrt(2.0 * math.pi)
+def _log_least(weights: Floats, shifts: Floats, *, bounded: bool) -> float:
+    """Return −log of the least value of Σ wᵢ e^{mᵢx − mᵢ²/2}, if the other law leaves the loss bounded there."""
+    moving = shifts > 0.0
+    return -math.log1p(-float(weights[moving].sum())) if bounded and not moving.all() else math.inf
 
 
-def _log_excess(u: Floats, ell: Floats) -> Floats:
-    """Return ℓ − u with ℓ = log(1+u) for real u > −1, to nearly full relative accuracy."""
-    y = np.where(np.abs(u) < 0.2, u, 0.0)
-    series = np.zeros_like(u)
-    for k in range(22, 1, -1):
-        series = series * -y + 1.0 / k
-    return np.where(np.abs(u) < 0.2, -y * y * series, ell - u)
-
-
-def _log_window(x: Any, mu: float) -> Any:
+def log_window(x: Any, place: float) -> Any:
     """Return log of the window that cuts off large x, a logistic function of a cubic."""
-    t = (x - _FAR - mu) / _FAR_WIDTH
+    t = (x - place) / FAR_WIDTH
     g = -t * (1.0 + t * t / 12.0)
     if g.real.min() > 80.0:
         return 0.0
     side = np.where(g.real > 0.0, -1.0, 1.0)
     return np.where(g.real > 0.0, 0.0, g) - _log1p(np.exp(side * g))
-
-
-def _log_densities(x: Floats, q: float, mu: float, add: bool) -> tuple[Floats, Floats]:
-    """Return at real x the logarithm of the density under P, but for a constant and with the window, and the loss."""
-    ratio = log_mixture(q, mu * x - 0.5 * mu * mu)
-    if add:
-        return -0.5 * x * x, -ratio
-    return -0.5 * x * x + ratio + np.real(_log_window(x + 0.0j, mu)), ratio
-
-
-@quiet
-def _terms_range(s: Floats, q: float, mu: float, add: bool) -> tuple[float, float]:
-    """Return where the terms at some rising real s count. A loss near 0 adds to M − 1 only about (qμ)²."""
-    most, cut = float(s[-1]), _CUT - 2.0 * math.log(q * min(mu, 1.0))
-    width = math.sqrt(2.0 * cut) + 1.0
-    right = width + mu * (1.0 if add else 2.0 + most)
-    if not add:
-        right = min(right, _FAR + mu + 40.0 * _FAR_WIDTH)
-    left = -width - (math.sqrt(-2.0 * most * math.log1p(-q)) if add else 0.0)
-    x, pad = np.linspace(left, right, _SCAN + 1), (right - left) / _SCAN
-    density, loss = _log_densities(x, q, mu, add)
-    terms = density + s[:, None] * loss
-    counts = np.flatnonzero((terms >= terms.max(axis=1, keepdims=True) - cut).any(axis=0))
-    if not counts.size:
-        return right, left
-    return float(x[counts[0]]) - pad, float(x[counts[-1]]) + pad
-
-
-@quiet
-def _far_losses(s: float, q: float, mu: float) -> tuple[float, float]:
-    """Return share and spread of large losses under the law of the remove order tilted by s; 0, 0 if none is apart."""
-    x = np.linspace(-8.0, (1.0 + s) * mu + 4.0, 1024)
-    density, loss = _log_densities(x, q, mu, False)
-    f = density + s * loss
-    valleys = 1 + np.flatnonzero((f[:-2] >= f[1:-1]) & (f[1:-1] < f[2:]))
-    if not valleys.size:
-        return 0.0, 0.0
-    mass = np.exp(f - f.max())
-    far = slice(valleys[np.argmin(f[valleys])], None)
-    share = float(mass[far].sum())
-    if not share > 0.0:
-        return 0.0, 0.0
-    mean = float((mass[far] * loss[far]).sum()) / share
-    return share / float(mass.sum()), math.sqrt(float((mass[far] * (loss[far] - mean) ** 2).sum()) / share)

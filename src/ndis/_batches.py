@@ -1,0 +1,164 @@
+"""Guarantees by how batches are drawn; `ndis.PrivacyProfile` has these constructors and methods."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ndis._attained import attained_epsilon
+from ndis._groups import Group, StepGroup, noise_multiplier_of
+from ndis._validate import as_one_probability, as_size
+from ndis.accountant.laws.fixed_size import FixedSizeStep
+from ndis.accountant.laws.labelled import TruncatedStep
+from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
+from ndis.enclosure import Enclosure
+from ndis.errors import ParameterError
+
+if TYPE_CHECKING:
+    from ndis.profile import PrivacyProfile
+
+
+class BatchedProfile(ABC):
+    """Make profiles of steps, by the way in which their batches are drawn. `repeat` makes many steps of one."""
+
+    groups: tuple[Group | StepGroup, ...]
+    failure_probability: float
+
+    @classmethod
+    @abstractmethod
+    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
+        """Return the guarantee of some steps."""
+
+    @abstractmethod
+    def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
+        """Return the smallest safe ε for a δ."""
+
+    @classmethod
+    def from_mixture(
+        cls, *, noise_multiplier: float, sensitivities: Sequence[float], probabilities: Sequence[float]
+    ) -> PrivacyProfile:
+        """Return the guarantee of Gaussian noise on a sum that one record moves by a random amount, exactly.
+
+        The record moves it by at most cᵢ with probability pᵢ, in any directions (thm:mixtures). Neighbours are
+        "add-remove".
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise.
+        sensitivities, probabilities : sequence of float
+            cᵢ ≥ 0 and pᵢ > 0. Probabilities are taken relative to their sum, which must be 1 up to rounding.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_mixture(
+        ...     noise_multiplier=1.0, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.2, 0.6, 0.2]
+        ... )
+        >>> round(step.repeat(3).epsilon(1e-6), 6)
+        14.550958
+        """
+        step = MixtureStep(noise_multiplier, sensitivities, probabilities)  # type: ignore[arg-type]  # made tuples there
+        return cls._of_steps([StepGroup(step)])
+
+    @classmethod
+    def from_fixed_size(cls, *, noise_multiplier: float, batch_size: int, records: int) -> PrivacyProfile:
+        """Return an upper bound for Gaussian noise on a batch of fixed size, drawn without replacement.
+
+        Neighbours are "replace-one": a replaced record moves the sum by up to twice the clipping norm. The profile is
+        exact for one step; for several it is an upper bound (thm:fixed-size), and `bounds` says how close it is.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise over the clipping norm.
+        batch_size, records : int
+            Records in a batch and in the data; both are public.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_fixed_size(noise_multiplier=1.0, batch_size=16, records=1000)
+        >>> [round(end, 3) for end in step.repeat(128).bounds(1e-6)]
+        [10.858, 11.25]
+        """
+        step = FixedSizeStep(noise_multiplier, batch_size, records)
+        return cls._of_steps([StepGroup(step)])
+
+    @classmethod
+    def from_truncated_poisson(
+        cls, *, noise_multiplier: float, sampling_rate: float, max_batch_size: int, records: int
+    ) -> PrivacyProfile:
+        """Return an upper bound for Gaussian noise on a Poisson sample that is cut down to a size at random.
+
+        Neighbours are "add-remove" (thm:truncated). Chua et al. (arXiv 2411.04205) and arXiv 2508.15089 describe the
+        sampler.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise over the clipping norm.
+        sampling_rate : float
+            Rate of the Poisson sample.
+        max_batch_size : int
+            Larger samples lose records at random until so many are left.
+        records : int
+            Records in the larger one of two neighbours; it is public.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_truncated_poisson(
+        ...     noise_multiplier=1.0, sampling_rate=0.01, max_batch_size=128, records=10_000
+        ... )
+        >>> round(step.repeat(1000).epsilon(1e-6), 6)
+        2.1...
+        """
+        step = TruncatedStep(noise_multiplier, sampling_rate, max_batch_size, records)
+        return cls._of_steps([StepGroup(step)])
+
+    @property
+    def attained(self) -> bool:
+        """Say if some neighbours have the losses of this profile. If not, it is only an upper bound."""
+        return all(group.step.attained for group in self.groups if isinstance(group, StepGroup))
+
+    def bounds(self, delta: float) -> Enclosure:
+        """Return ends between which the smallest ε for `delta` lies, in floats.
+
+        The upper end is `epsilon(delta)`, the guarantee. Some profiles are upper bounds only, and then the lower end is
+        an ε that some neighbours really need: with batches of a fixed size, the worst of many ways to choose the
+        gradients of the other records in turn. It is 0 if none is known. The ends of any other profile agree.
+
+        >>> import ndis
+        >>> ends = ndis.PrivacyProfile.from_noise_multiplier(2.0).bounds(1e-6)
+        >>> ends.lower == ends.upper
+        True
+        """
+        target = as_one_probability("delta", delta)
+        upper = self._smallest_epsilon(target, "worst")
+        return Enclosure(upper if self.attained else attained_epsilon(self.groups, target, upper), upper)
+
+    def group(self, size: int) -> PrivacyProfile:
+        """Return the guarantee for one user with up to `size` examples, all of them added or all removed, exactly.
+
+        Each example enters each batch on its own, and the number that enter is binomial (thm:mixtures). Every release
+        must be Gaussian noise on a Poisson sample, made by `from_noise_multiplier` and `subsampled`; other profiles are
+        refused. So is a failure probability, which says nothing about several examples.
+
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
+        >>> [round(step.repeat(100).group(k).epsilon(1e-6), 6) for k in (1, 2, 4)]
+        [0.954217, 1.970757, 3.993018]
+        """
+        k = as_size("size", size)
+        if k == 1:
+            return self  # type: ignore[return-value]  # it is a profile
+        groups = []
+        for g in self.groups:
+            noise = noise_multiplier_of(g) if g.sampled else None
+            if not isinstance(g, Group) or noise is None or self.failure_probability:
+                rule = "consist of Gaussian noise on Poisson samples, from from_noise_multiplier and subsampled"
+                raise ParameterError("profile", rule, "other releases")
+            groups.append(StepGroup(SampledStep(noise, g.rates, k), g.count))
+        return self._of_steps(groups)
