@@ -22,8 +22,6 @@ from ndis.mechanisms.sketch_law import smallest_ridge
 from ndis.pages.text import at_least, at_most, equation, plain
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
-__all__ = ["advice", "call_of", "described", "prove"]
-
 Texts = tuple[str, ...]
 _PLAIN = (bool, int, float, str, type(None))
 # the claim has its own, and the page shows these

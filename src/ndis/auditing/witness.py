@@ -30,11 +30,6 @@ from ndis.pages.text import MINUS, few, subscript
 from ndis.pair import GaussianPair
 from ndis.profile import Group, PrivacyProfile
 
-__all__ = [
-    "AS_GIVEN", "EXCHANGED", "SIDES", "WITH_RECORD", "DrawnCurve", "Side", "Witness", "best_event", "curve_of",
-    "outcome_words",
-]  # fmt: skip
-
 Side = Literal["remove", "add"]
 Point = tuple[float, float]  # (ε, δ)
 Odds = tuple[float, float] | None  # probabilities of the event under p and q; None if floats do not give them
