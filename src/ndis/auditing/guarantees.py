@@ -45,8 +45,8 @@ _ALWAYS = (
     "one person contributes at most {records}: count the records of each person, or join them before the release",
 )
 _PUBLIC_BOUNDS = (
-    "the bounds of the mechanism are public, and were stated without looking at the data: ask who stated them, and from "
-    "what (a questionnaire, a code book, a law)"
+    "the bounds of the mechanism are public, and were stated without looking at the data: ask who stated them, and "
+    "from what (a questionnaire, a code book, a law)"
 )
 # Mechanisms of this package whose releases are drawn exactly, as docs/proof-of-exactness.md proves.
 _EXACTLY_DRAWN = ("GaussianMechanism", "GramMechanism", "PTRProjection", "PoissonProjection", "RandomProjection")
@@ -139,8 +139,8 @@ def advice(claim: Claim, judgement: Judgement, *, given_only: bool, mechanism: A
     steps = []
     if given_only:
         steps.append(
-            "look for worse records and data sets: state the domain of the rows, DataSet(data, domain=Domain(…)), or at "
-            "the shell row_norm_bound or low and high"
+            "look for worse records and data sets: state the domain of the rows, DataSet(data, domain=Domain(…)), or "
+            "at the shell row_norm_bound or low and high"
         )
     if epsilon_refuted is not None:
         steps.append(

@@ -66,7 +66,8 @@ def _environment() -> Environment:
         exact=lambda x: number(plain(x)), minute=minute, several=several, sentence=sentence, unbroken=unbroken
     )
     style, *_ = loader.get_source(environment, "page.css")
-    environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, few=few, number=number, plain=plain)
+    environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, few=few)
+    environment.globals.update(number=number, plain=plain)
     environment.globals["page_head"] = functools.partial(_HEAD.format, style=Markup(style))
     return environment
 
