@@ -29,8 +29,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis._files import write_file
-from ndis._validate import warn_caller
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, warn_caller
 from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
 from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target
