@@ -54,6 +54,7 @@ _UNIT = 2.0**-53
 _TOLERANCE = 1e-11  # aim for the error of log δ, relative to 1 + |log δ|
 _ACCEPTED = 5.0  # the largest error that is returned, over this aim
 _DEAD = -41.0  # e^-41: below the rounding of the sum
+_SLOWLY_DEAD = -32.0  # likewise, if a loss of 0 makes the integrand fall like a power only
 _DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
 _LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
 _CHUNK = 8
@@ -66,6 +67,7 @@ _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
 _FIRST_DEPTH = 50.0  # −log of the mass of large losses that epochs leave out at first
 _MOST_DEPTH = 105.0
+_SMALL_SLOPES = (0.02, 0.01, 0.004, 0.001)  # for integrands that fall like a power
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
 _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
@@ -103,6 +105,7 @@ class FloatComposition:
         self.largest = max((law.largest for law, _ in self.parts), default=0.0) or 1e-300
         self.tolerance = max((getattr(law, "accuracy", _TOLERANCE) for law, _ in self.parts), default=_TOLERANCE)
         self.accepted = _ACCEPTED * self.tolerance  # largest error of log δ that is returned, relative to 1 + |log δ|
+        self.atom = math.prod(getattr(law, "atom", 0.0) ** n for law, n in self.parts) if self.parts else 0.0
         self._sums: LossSums | None = None
 
     @cached_property
@@ -127,12 +130,15 @@ class FloatComposition:
         return FloatComposition([(law.reversed(), n) for law, n in self.parts], other)
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """Return K(s) − s·mean and its error."""
+        """Return K(s) − s·mean and its error, without the probability of the loss 0, which δ(ε) at ε ≥ 0 does not see."""
         value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
         for m, n in self.parts:
             v, e = m.centred(s)
             value += n * v
             error += n * e
+        if self.atom > 0.0:
+            left = 1.0 - self.atom * np.exp(-value - self.mean * s)
+            value, error = value + np.log(left), (error + _UNIT) / np.abs(left)
         return value, error
 
     def log_delta(self, epsilon: Floats, *, densities: bool = True) -> tuple[Floats, Floats]:
@@ -194,7 +200,7 @@ class FloatComposition:
                     ways.reverse()
             if self.order == "remove" and any(isinstance(law, Allocation) for law, _ in self.parts):
                 ways = [partial(self._without_large_losses, epsilon[some], pivot)]
-            if self.order == "remove" and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
+            if self.order == "remove" and self.atom == 0.0 and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
                 ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
                 result = way()
@@ -347,7 +353,7 @@ def _nodes(path: Path, first: float, step: float, count: int) -> tuple[Complexes
     return c + bend * (cosh - w) + 1j * sinh, bend * sinh + 1j * cosh
 
 
-def _dying(dead: int, values: _Values, lin: float, base: float, growth: float) -> tuple[int, int]:
+def _dying(dead: int, values: _Values, lin: float, base: float, growth: float, end: float) -> tuple[int, int]:
     """Return the number of values until they are dead for good, 0 if they go on, −1 if they grow or are in doubt.
 
     The second result is the number of dead values at the end.
@@ -358,8 +364,8 @@ def _dying(dead: int, values: _Values, lin: float, base: float, growth: float) -
     for j, (height, doubt) in enumerate(zip(heights.tolist(), doubts.tolist(), strict=True)):
         if not (height < growth and doubt < _DOUBT + max(growth, 0.0)):
             return -1, 0
-        dead = dead + 1 if max(height, doubt) < _DEAD else 0
-        if dead == 3 or (dead == 2 and max(height, doubt) < 2.0 * _DEAD):
+        dead = dead + 1 if max(height, doubt) < end else 0
+        if dead == 3 or (dead == 2 and max(height, doubt) < 2.0 * end):
             return j + 1, dead
     return 0, dead
 
@@ -438,7 +444,7 @@ def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: i
         if not parts:
             base = float(v[0].real) + lin * c + math.log(w) - math.log(c) - math.log1p(c)
         parts.append((s, ds, v, e))
-        count, dead = _dying(dead, parts[-1], lin, base, growth)
+        count, dead = _dying(dead, parts[-1], lin, base, growth, _SLOWLY_DEAD if law.atom > 0.0 else _DEAD)
         if count < 0:
             return None
         if count > 0:
@@ -461,7 +467,7 @@ def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle
     for growth, limit, slopes in (
         (2.0, 16, (min(max(bend, -0.5), 0.5),)),
         (2.0, _MAX_LOOK, _SLOPES),
-        (8.0, _MAX_LOOK, _SLOPES),
+        (8.0, _MAX_LOOK, _SLOPES if law.atom == 0.0 else _SMALL_SLOPES),
     ):
         seen = []
         for slope in slopes:
