@@ -64,9 +64,11 @@ _EARLY = 3  # halvings after which the rounding is known well enough to give up
 _HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
 _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
-_LOWER = (0.85, 0.7, 0.55, 0.4)  # lines left of the saddle, over the saddle
+_FIRST_DEPTH = 50.0  # −log of the mass of large losses that epochs leave out at first
+_MOST_DEPTH = 105.0
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
+_MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
 _FEW = 256  # steps
 _CUT_MATTERS_BELOW = -300.0  # log δ; there the x that the moments leave out may change δ
 _FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
@@ -190,9 +192,8 @@ class FloatComposition:
                 ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
                 if self.few and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()
-            if any(isinstance(law, Allocation) for law, _ in self.parts):  # left of a wall, at the price of digits
-                lower = [(f * saddle[0], saddle[1], 0.0, saddle[3]) for f in _LOWER]
-                ways += [partial(self._by_contour, epsilon[some], pivot, line) for line in lower]
+            if self.order == "remove" and any(isinstance(law, Allocation) for law, _ in self.parts):
+                ways = [partial(self._without_large_losses, epsilon[some], pivot)]
             if self.order == "remove" and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
                 ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
@@ -240,7 +241,7 @@ class FloatComposition:
     def _shapes(self) -> tuple[tuple[Shape, int], ...]:
         """The steps have densities if all are sampled mean shifts of one order, and not too many; else nothing."""
         laws = [(law, n) for law, n in self.parts if isinstance(law, Mixture) and law.add == (self.order == "add")]
-        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson)
+        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson and law.poisson[1] < _MOST_SHIFT)
         return steps if len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else ()
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
@@ -269,6 +270,22 @@ class FloatComposition:
         error = share * (result[2] + 2.0**-51 * (1.0 + np.abs(whole)))
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
         return value, np.exp(epsilon - value) - share * (1.0 + result[1]), np.where(np.isnan(value), np.inf, error)
+
+    def _without_large_losses(self, epsilon: Floats, pivot: int) -> _Found:
+        """Integrate for epochs of allocation without their largest losses, whose mass counts as an error."""
+        depth, best = _FIRST_DEPTH, (np.full(epsilon.size, math.nan),) * 2 + (np.full(epsilon.size, math.inf),)
+        while True:
+            parts = [(law.without(-depth) if isinstance(law, Allocation) else law, n) for law, n in self.parts]
+            other = FloatComposition(parts, self.order)
+            lost = math.fsum(n * law.lost for law, n in parts if isinstance(law, Allocation))
+            saddle = other._resolved(find_saddle(other, other.mean - float(epsilon[pivot])))
+            value, slope, error = other._by_contour(epsilon, pivot, saddle)
+            error = error + lost * np.exp(np.minimum(-value, 600.0))
+            if not error[pivot] >= best[2][pivot]:
+                best = value, slope, error
+            if best[2][pivot] <= self.tolerance * (1.0 + abs(best[0][pivot])) or depth == _MOST_DEPTH:
+                return best
+            depth = min(max(1.4 * depth, 40.0 - float(np.nan_to_num(value[pivot]))), _MOST_DEPTH)
 
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
         """Compute δ from the density of the loss, with the tables made for another ε if they suffice."""

@@ -38,6 +38,7 @@ LAYERS = (
     ("ndis.mechanisms",),
     ("ndis._stages", "ndis._run_search"),
     ("ndis.dpsgd", "ndis.models", "ndis.ledger"),
+    ("ndis.describing",),
     ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
     ("ndis.paper",),
     ("ndis",),

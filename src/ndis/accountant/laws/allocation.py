@@ -50,9 +50,9 @@ _VARIATION = 10.0  # log units by which the density may change on one piece
 _TURN = 4.0  # radians by which e^{sL} may turn on one half of a piece
 _MOST_PIECES = 4096
 _GONE = 45.0  # e^−45 of M(c) is below the rounding of a sum
-_NEAR = 0.5  # |sL| below this loses digits in e^{sL} − 1 − sL
 _CHUNK = 200_000  # entries of one matrix of exponentials
-_APART = 3.0  # log units by which the tilted density falls between losses that lie apart
+_CLOSING = 0.1  # a window closes over this part of its last loss
+_CLOSED = 400.0  # −log of a window that hides everything
 
 
 class _Lognormals(SumTables):
@@ -146,6 +146,7 @@ class Allocation:
     -3.617476201
     """
 
+    lost = 0.0  # the mass that the law leaves out
     accuracy = 1e-9  # aim for the error of log δ, relative to 1 + |log δ|
 
     def __init__(self, shift: float, bins: int, order: Order, step: AllocationStep | None = None) -> None:
@@ -154,18 +155,46 @@ class Allocation:
                 f"the epoch is not known: a noise multiplier of {1.0 / shift:.3g} is out of reach; take one between "
                 f"{1.0 / _SHIFTS[1]:g} and {1.0 / _SHIFTS[0]:g}"
             )
-        self.shift, self.bins, self.order, self.step = shift, bins, order, step
-        self.remove = order == "remove"
+        self.shift, self.bins, self.step, self.remove = shift, bins, step, order == "remove"
         self.limit, self.ends, self.uncertainty, self.size = math.inf, (-math.inf, math.inf), 0.0, 0.0
-        self._epoch = _epoch(shift, bins)
-        ell, log_p, _ = self._tilted(1.0)
-        self.mean = float((np.exp(log_p) * ell).sum())
-        self.largest = float(np.abs(ell).max())
+        self._epoch, self._last = _epoch(shift, bins), math.inf
+        self._centre()
+
+    def _centre(self) -> None:
+        loss, log_p, _ = self._tilted(1.0)
+        p = np.exp(log_p)
+        self.mean, self.largest = float((p * loss).sum() / p.sum()), float(np.abs(loss).max())
+
+    def without(self, log_mass: float) -> Allocation:
+        """Return the law without its largest losses, of about this mass; `lost` is that mass.
+
+        δ changes by no more. The moments of such losses explode, and hide all others.
+        """
+        small = Allocation(self.shift, self.bins, "remove", self.step)
+        loss, log_p, _ = small._tilted(1.0)
+        beyond = np.logaddexp.accumulate(log_p[::-1])[::-1]
+        small._last = float(loss[max(int(np.searchsorted(-beyond, -log_mass)) - 1, 0)])
+        small._centre()
+        small.lost = float((np.exp(log_p) * -np.expm1(-small._window(loss))).sum())
+        return small
+
+    def _window(self, loss: Floats) -> Floats:
+        """Return −log of a smooth window that closes near the last loss."""
+        t = (loss - self._last) / (_CLOSING * self._last)
+        return np.logaddexp(0.0, t * (1.0 + t * t / 12.0))
 
     def _tilted(self, width: float) -> tuple[Floats, Floats, Floats]:
         """Return the losses at the nodes, the logarithms of their masses and the relative errors of those."""
-        ell, log_f, doubt = self._epoch.level(width)
-        return (ell, log_f + ell, doubt) if self.remove else (-ell, log_f, doubt)
+        if self._last < math.inf:
+            width = min(width, 4.0 * _CLOSING * self._last)
+        loss, log_f, doubt = self._epoch.level(width)
+        if not self.remove:
+            return -loss, log_f, doubt
+        if self._last == math.inf:
+            return loss, log_f + loss, doubt
+        closed = self._window(loss)
+        live = closed < _CLOSED
+        return loss[live], (log_f + loss - closed)[live], doubt[live]
 
     def reversed(self) -> Allocation:
         """Return the law of the other order."""
@@ -179,12 +208,11 @@ class Allocation:
         return AllocationBalls(exact, self.bins, self._log_moment, remove=self.remove)
 
     def _log_moment(self, c: float) -> float:
-        ell, log_p, _ = self._tilted(1.0)
-        terms = log_p + c * ell
-        top = float(terms.max())
-        if max(terms[0], terms[-1]) > top - 10.0:  # the table ends too early; W is at least the geometric mean of the X
+        loss, log_p, _ = self._tilted(1.0)
+        terms = log_p + c * loss
+        if max(terms[0], terms[-1]) > terms.max() - 10.0:  # the table ends too early; take a bound
             return 0.5 * c * self.shift**2 * (1.0 + c / self.bins)
-        return top + math.log(float(np.exp(terms - top).sum()))
+        return float(np.logaddexp.reduce(terms))
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Return log δ(ε) of the epoch alone and its error, from an integral of positive terms."""
@@ -202,18 +230,8 @@ class Allocation:
         return value, error + math.exp(min(2.0 - _DEPTH - value, 100.0))
 
     def far_losses(self, s: float) -> tuple[float, float]:
-        """Return share and spread of large losses under the law tilted by s, if they lie apart; else 0, 0."""
-        ell, log_p, _ = self._tilted(1.0)
-        height = log_p - np.log(np.gradient(ell)) + s * ell if self.remove else np.zeros(1)
-        mode = int(height.argmax())
-        rises = height[mode:] - np.minimum.accumulate(height[mode:])
-        if not rises.max() > _APART:
-            return 0.0, 0.0
-        valley = mode + int(height[mode : mode + int(rises.argmax()) + 1].argmin())
-        weight = np.exp(log_p + s * ell - (log_p + s * ell).max())
-        far, far_ell = weight[valley:], ell[valley:]
-        centre = float((far * far_ell).sum() / far.sum())
-        return float(far.sum() / weight.sum()), math.sqrt(float((far * (far_ell - centre) ** 2).sum() / far.sum()))
+        """Return 0, 0: compositions leave large losses out instead."""
+        return 0.0, 0.0
 
     @quiet
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
@@ -223,39 +241,23 @@ class Allocation:
         high = ~(fall < _GONE)
         points = np.where(high, s.real, s)
         try:
-            ell, log_p, doubt = self._tilted(2.0 * _TURN / max(float(points.imag.max(initial=0.0)), 1e-300))
+            loss, log_p, doubt = self._tilted(2.0 * _TURN / max(float(points.imag.max(initial=0.0)), 1e-300))
         except PrecisionError:
             return value, error
-        size = max(_CHUNK // ell.size, 1)
-        for start in range(0, s.size, size):
-            some = slice(start, start + size)
-            value[some], error[some] = self._moments(points[some], ell, log_p, doubt)
-        value[high] -= (fall + 1j * self.mean * s.imag)[high]
+        p, size = np.exp(log_p), max(_CHUNK // loss.size, 1)
+        for some in (slice(start, start + size) for start in range(0, s.size, size)):
+            z = np.outer(points[some], loss - self.mean)
+            terms = p * (np.expm1(z) - z)
+            excess = terms.sum(axis=1) + (p.sum() - 1.0 if self._last < math.inf else 0.0)
+            # an exponential is as wrong, relatively, as its exponent is absolutely
+            wrong = (np.abs(terms) + p * np.abs(z)) * (doubt + _UNIT * (2.0 + np.abs(z)))
+            # beyond an end of the table there is less than on its last piece, or nothing is known
+            ends = np.abs(terms[:, : RULE[0].size]).sum(axis=1) + np.abs(terms[:, -RULE[0].size :]).sum(axis=1)
+            value[some] = complex_log1p(excess)
+            error[some] = (wrong.sum(axis=1) + 10.0 * ends) / np.abs(1.0 + excess) + 4.0 * _UNIT * np.abs(value[some])
+        value[high] -= fall[high]
         error[high] = 2.0  # the value is only a bound
         return value, np.where(np.isfinite(value), error, math.inf)
-
-    def _moments(self, s: Complexes, ell: Floats, log_p: Floats, doubt: Floats) -> tuple[Complexes, Floats]:
-        z, p = np.outer(s, ell), np.exp(log_p)
-        exponent = log_p + z
-        top = exponent.real.max(axis=1)
-        whole = np.exp(exponent - top[:, None])
-        small = np.abs(z) < _NEAR
-        second = np.where(top[:, None] < 600.0, whole * np.exp(np.minimum(top, 600.0))[:, None], np.inf) - p * (1.0 + z)
-        rows, columns = np.nonzero(small)
-        w = z[rows, columns]
-        second[rows, columns] = p[columns] * (np.expm1(w) - w)
-        excess = second.sum(axis=1)
-        near = excess + self.mean * s  # M − 1
-        modulus, sizes = np.abs(whole), np.abs(second)
-        total = whole.sum(axis=1)
-        close = np.abs(near) < 0.5
-        value = np.where(close, excess + (complex_log1p(near) - near), top + np.log(total) - self.mean * s)
-        rounding = _UNIT * (2.0 + 0.25 * np.abs(z) + 0.25 * np.abs(log_p))
-        wrong_near = ((sizes + p * np.abs(z)) * (doubt + rounding)).sum(axis=1) / np.abs(1.0 + near)
-        wrong_far = (modulus * (doubt + rounding)).sum(axis=1) / np.abs(total)
-        # beyond an end of the table there is less than on its last piece, or nothing is known
-        ends = 10.0 * (modulus[:, : RULE[0].size] + modulus[:, -RULE[0].size :]).sum(axis=1) / np.abs(total)
-        return value, np.where(close, wrong_near, wrong_far) + ends + 4.0 * _UNIT * np.abs(value)
 
 
 @dataclass(frozen=True)
