@@ -38,7 +38,6 @@ _THEOREMS = {  # by the name of a class of this package
     "PoissonProjection": "thm:poisson-sampling",
     "ProjectionLaw": "thm:sketch-pair",
     "RandomProjection": "thm:sketch-pair",
-    "TrainingLoop": "thm:loop-guarantee",
 }
 _ALWAYS = (
     "the published output is one release of this mechanism, and nothing else that is published depends on the data",
@@ -52,7 +51,6 @@ _OWN = {
     "GaussianRounds": "no more rounds are released than the mechanism was made for",
     "LiftedMechanism": "the model's declared sensitivity holds, for its numbers as they are rounded too; "
     "ndis.auditing.sensitivity.check_sensitivity can look for a violation",
-    "TrainingLoop": "the loop does what is stated here, and the noisy sums are all that depends on the data",
     "ProjectionLaw": "the system draws an ideal Gaussian sketch with this ridge and clips rows to the stated bounds",
 }
 
