@@ -320,8 +320,9 @@ class TrainingLoop:
     def _scale(self, n: int) -> tuple[Fraction, str, PrivacyProfile] | None:
         """Compare n records with n + 1: the ratio of the divisors, words, and the two laws; None if they are equal."""
         divisors = [self._divisor(m) for m in (n, n + 1)]
-        counts = [self._batches(m) or 1 for m in (n, n + 1)] if self.normaliser == "opacus" else [1]
-        steps = self.steps * min(*counts, self.batches or 1) // (self.batches or 1) if self.batches else self.steps
+        least, steps = min(self._batches(m) or self.steps + 1 for m in (n, n + 1)), self.steps
+        if steps >= least:  # the loop goes through the data, and a pass of the neighbour may be shorter
+            steps = steps // (self.batches or 1) * least
         if n < 1 or steps < 1 or 0 in divisors or divisors[0] == divisors[1]:
             return None
         ratio = Fraction(divisors[0], divisors[1])

@@ -9,10 +9,12 @@ import click
 from ndis._files import check_file, read_object, write_file
 from ndis.cli.files import read_profile
 from ndis.cli.options import JSON, argument, command, option
-from ndis.cli.output import check_picture, picture
+from ndis.cli.output import picture
 from ndis.errors import ParameterError
 
 __all__ = ["risk"]
+
+_ENDINGS = (".html", ".json", ".png", ".svg", ".pdf")
 
 
 @command(
@@ -49,7 +51,9 @@ def risk(
         raise ParameterError("input", "be FILE or --noise-multiplier", "neither" if file is None else "both")
     page = output is not None and output.suffix.lower() in (".html", ".json")
     if output is not None:
-        check_file(output) if page else check_picture(output)
+        if output.suffix.lower() not in _ENDINGS:
+            raise ParameterError("output", f"end in {', '.join(_ENDINGS)}", repr(output.suffix))
+        check_file(output)
     if noise_multiplier is not None:
         run = DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps)
         profile = run.profile()

@@ -103,7 +103,7 @@ def test_records_as_the_divisor():
     for normaliser in ("records", "batch"):
         report = audit_training(TrainingLoop(**loop, normaliser=normaliser, parameters=10**6), Claim(1.0, 1e-5))
         assert report.verdict == "refuted"
-        pair = ndis.GaussianPair.from_excess((1000 / 1001) ** 2 - 1, copies=10**6)
+        pair = ndis.GaussianPair.from_excess((999 / 1000) ** 2 - 1, copies=10**6)
         assert report.epsilon_refuted == pytest.approx(ndis.PrivacyProfile(pair).epsilon(1e-5), rel=1e-6)
     assert verdict(Claim(2.0, 1e-5), **loop) == "sound"
 
