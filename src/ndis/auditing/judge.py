@@ -24,11 +24,6 @@ from ndis.profile import PrivacyProfile
 from ndis.spectrum import certified
 from ndis.spectrum.origins import enclose as enclose_origins
 
-__all__ = [
-    "SCREEN_MARGIN", "Candidate", "Candidates", "Seen", "Tested", "both_orders", "counter", "exceeds", "judge",
-    "screen",
-]  # fmt: skip
-
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
 _SAME_RANK = 9  # decimals of log δ; a smaller difference does not put one candidate before another

@@ -39,8 +39,6 @@ from ndis.pages.text import several
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["THREADS_NOTE", "from_algorithm"]
-
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 _FEW_OTHERS = "all other data sets and their neighbours: a search tries few of them, and no test tries all"
@@ -111,7 +109,8 @@ def from_algorithm(
                 random = np.random.default_rng([search.random_state, len(rules)])
                 yield from _Elsewhere(algorithm, claim, seen).tested(others, random, search.seconds)
 
-    how = tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
+    how = () if about.data is not None else (f"no data were given; {name}, drawn in the domain, stand for them",)
+    how += tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
     missing = _ALL_OTHERS if others is None else _FEW_OTHERS
     given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
     return Candidates(run(), how, (missing,), seen, given_only and domain is None)
@@ -170,7 +169,8 @@ class _Elsewhere:
                 warnings.simplefilter("ignore")
                 return run()
         except Exception as error:  # noqa: BLE001 - it refutes no claim, and the report says how often it happened
-            self._errors[type(error.__cause__ or error).__name__] += 1
+            cause = error.__cause__ or error
+            self._errors["no finite Gaussian" if isinstance(cause, ParameterError) else type(cause).__name__] += 1
             return None
 
     def _law_on(self, data: Any) -> OutputLaw | None:

@@ -32,8 +32,6 @@ from ndis.pages.text import plain, several, subscript
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
-__all__ = ["DataSets", "Domain", "Row", "data_words", "group_delta"]
-
 Row = tuple[Any, ...]  # the parts of one row: (x,) or (x, y)
 Tour = Generator[tuple[Any, list[Edit]], list[float], None]
 Path = Callable[[int], Any]  # the data set after this many steps

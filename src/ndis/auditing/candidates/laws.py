@@ -41,11 +41,6 @@ from ndis.errors import NdisError, ParameterError
 from ndis.pair import GaussianPair
 from ndis.spectrum.origins import DenseOrigin
 
-__all__ = [
-    "AGREE", "Algorithm", "Gaussian", "OutputLaw", "bar", "certified_pair", "law_of", "like", "same", "same_noise",
-    "screening_pair",
-]  # fmt: skip
-
 Algorithm = Callable[[Any], Any]
 
 AGREE = 2.0**-40  # numbers of an algorithm that are closer than this, relative to their scale, are equal
