@@ -38,7 +38,7 @@ from ndis.gram.accumulator import IntegerSum
 from ndis.mechanisms.receipt import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["COUNT_WEIGHT", "Plan", "Releases", "squared_reach", "tail"]
+__all__ = ["COUNT_WEIGHT", "Plan", "Releases", "squared_reach", "summed", "tail"]
 
 COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # a record and a square count so much next to a sum
 SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
@@ -56,7 +56,7 @@ _CELLS = 1000  # a grouping by default has at most this many cells
 _IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
 _WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
 Codes = dict[str, NDArray[np.intp]]
-Job = tuple[Callable[[], list[Any]], Callable[[list[Any], Floats, Codes], None]]  # makes sums, and adds records to them
+Job = tuple[Callable[[], list[Any]], Callable[..., None]]  # makes sums, and adds records to them
 
 
 @dataclass(frozen=True)
@@ -212,32 +212,28 @@ class Releases:
     def _second_pass(self) -> None:
         """Release histograms of the numbers, and of the norms of centred and scaled rows."""
         edges, norms = self.values["edges"], self.values["norm edges"]
+        D, sizes = len(edges), [*[_BINS] * len(edges), len(norms) + 1]
 
         def count(sums: list[Any], z: Floats, codes: Codes) -> None:
-            for i, (inner, column) in enumerate(zip(edges, z.T, strict=True)):
+            columns = [*z.T, row_norms(self._scaled(z, codes))]
+            for total, inner, column in zip(sums, [*edges, norms], columns, strict=True):
                 place = np.searchsorted(inner, column[~np.isnan(column)], side="right")
-                sums[i].add(np.bincount(place, minlength=_BINS), len(z))
+                total.add(np.bincount(place, minlength=len(inner) + 1), len(z))
 
-        def measure(sums: list[Any], z: Floats, codes: Codes) -> None:
-            length = row_norms(self._scaled(z, codes))
-            place = np.searchsorted(norms, length[~np.isnan(length)])
-            sums[0].add(np.bincount(place, minlength=len(norms) + 1), len(z))
-
-        jobs: dict[str, Job] = {
-            "quantiles": (lambda: [IntegerSum(_BINS, 1) for _ in edges], count),
-            "norms": (lambda: [IntegerSum(len(norms) + 1, 1)], measure),
-        }
-        held = [name for name in jobs if name in self._parts]
-        for name, sums in zip(held, self._passed(*(jobs[name] for name in held)), strict=True):
-            self._release(name, ExactArray(np.stack([one.integers().astype(object) for one in sums])))
+        (sums,) = self._passed((lambda: [IntegerSum(size, 1) for size in sizes], count))
+        counts = [one.integers().astype(object) for one in sums]
+        if self._plan.quantiles:
+            self._release("quantiles", ExactArray(np.stack(counts[:D])))
+        if self._plan.matrix:
+            self._release("norms", ExactArray(counts[D]))
 
     def _last_pass(self) -> None:
         """Release the sums of the groupings, each number in a window, and the Gram matrix with fourth powers."""
         grouped = list(range(1, len(self._plan.groupings)))
         self.values["window"] = self._window()
-        jobs = [self._sums_of(grouped, *self.values["window"])]
+        grouping = self._sums_of(grouped, *self.values["window"])
         if not self._plan.matrix:
-            self._release_sums(grouped, self._passed(*jobs)[0])
+            self._release_sums(grouped, self._passed(grouping)[0])
             return
         layout, weight = self._layout()
         hot = [(name, len(one.values)) for name, one in self._plan.hot.items()]
@@ -248,8 +244,8 @@ class Releases:
             sums[0].update(rows, np.concatenate(blocks, axis=1) if blocks else None, threads=1)
             sums[1].add(_fourth_powers(rows / layout.row_norm_bound).sum(axis=0).astype(np.int64), len(z))
 
-        jobs.append((lambda: [GramAccumulator(layout), IntegerSum(layout.features, _POWER_BITS)], add))
-        sums, (gram, fourth) = self._passed(*jobs)
+        both = (lambda: [GramAccumulator(layout), IntegerSum(layout.features, _POWER_BITS)], add)
+        sums, (gram, fourth) = self._passed(grouping, both)
         self._release_sums(grouped, sums)
         sample = self._budget.release_gram(gram.finish(), random_state=self._bits)
         self._note("gram", sample, self._budget.gram_noise(layout.joint_norm_bound_squared))
@@ -309,7 +305,7 @@ class Releases:
         The clip of the numbers has the least sum of squared noise and squared bias of the matrix.
         """
         count, unit = len(self._plan.hot), self._budget.gram_noise(Fraction(1))
-        norms = self.values["norm edges"], self.values["norms"][0], self.noise["norms"]
+        norms = self.values["norm edges"], self.values["norms"], self.noise["norms"]
         squares, rows = tail(*norms, caution=0.5)
         tried = np.concatenate([norms[0], norms[0] * 2.0**-0.25])
         lost = [float(np.maximum(squares - r * r, 0.0) @ rows) for r in tried.tolist()]
@@ -323,26 +319,8 @@ class Releases:
     # ------------------------------------------------------------------ inside
 
     def _passed(self, *jobs: Job) -> list[list[Any]]:
-        """Feed the values of all records to the sums of these jobs, where the records live, and merge the sums."""
-        wanted, columns = self._wanted, self._plan.columns
-
-        def each(opened: Table) -> list[list[Any]]:
-            sums = [make() for make, _ in jobs]
-            for cells in opened.cells(wanted):
-                for start in range(0, len(cells[0]), _ROWS):
-                    values = _values(columns, [one[start : start + _ROWS] for one in cells])
-                    for total, (_, add) in zip(sums, jobs, strict=True):
-                        add(total, *values)
-            return sums
-
-        def join(several: list[list[list[Any]]]) -> list[list[Any]]:
-            whole = [make() for make, _ in jobs]
-            for sums in several:
-                for total, one in zip(itertools.chain(*whole), itertools.chain(*sums), strict=True):
-                    total.merge(one)
-            return whole
-
-        return list(self._table.reduced(each, join))
+        columns = self._plan.columns
+        return summed(self._table, self._wanted, lambda cells: _values(columns, cells), *jobs)
 
     def _scaled(self, z: Floats, codes: Codes) -> Floats:
         """Return centred and scaled rows; NaN in a row that misses a category, so that it counts as a zero row."""
@@ -361,6 +339,28 @@ class Releases:
         self.values[name] = np.asarray(sample.values, dtype=np.float64)
         self.noise[name] = noise
         self.private = self.private and sample.private
+
+
+def summed(table: Table, wanted: Any, read: Callable[[list[Cells]], tuple[Any, ...]], *jobs: Job) -> list[list[Any]]:
+    """Feed what `read` makes of all records to the sums of these jobs, where the records live, and merge the sums."""
+
+    def each(opened: Table) -> list[list[Any]]:
+        sums = [make() for make, _ in jobs]
+        for cells in opened.cells(wanted):
+            for start in range(0, len(cells[0]), _ROWS):
+                values = read([one[start : start + _ROWS] for one in cells])
+                for total, (_, add) in zip(sums, jobs, strict=True):
+                    add(total, *values)
+        return sums
+
+    def join(several: list[list[list[Any]]]) -> list[list[Any]]:
+        whole = [make() for make, _ in jobs]
+        for sums in several:
+            for total, one in zip(itertools.chain(*whole), itertools.chain(*sums), strict=True):
+                total.merge(one)
+        return whole
+
+    return list(table.reduced(each, join))
 
 
 def _values(columns: Mapping[str, Any], cells: Sequence[Cells]) -> tuple[Floats, Codes]:
