@@ -266,7 +266,7 @@ class Description:
         values = np.append(beta * units, centre[y] + moments.mean[y] * scale[y] - beta @ (middle * units))
         full = A @ errors @ A.T
         left = float(residual[:-1] @ V @ residual[:-1]) / V[k, k]
-        notes = [f"R² {1.0 - left:.3f}; errors assume residuals of equal variance", *self._complete]
+        notes = [f"R² {min(1.0 - left, 1.0):.3f}; errors assume residuals of equal variance", *self._complete]
         if against is not None:
             extra = [i for i, (name, _, _) in enumerate(terms) if name not in against]
             if not extra:

@@ -23,7 +23,7 @@ __all__ = ["LinearModel", "SavedModel"]
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """This model predicts from released coefficients in original units. `ndis regress -o fit.json` writes one too.
+    """Hold released coefficients in original units, and predict with them. `ndis regress -o fit.json` writes one too.
 
     Parameters
     ----------
