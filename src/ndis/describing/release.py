@@ -49,7 +49,7 @@ _POWER_BITS = 20  # a fourth power lies on the grid 2⁻²⁰
 _BELOW = 1.0 - 2.0**-30  # more than the roundings of a row's norm and powers can add, for up to 2¹² columns
 _ROWS = 1 << 20  # rows of one block: sums of integers up to 2³⁰ are then exact in float64
 _CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
-_BINS = 40  # per histogram of a number: half of them equal, half of them near its centre
+_FEWEST, _MOST = 20, 400  # bins of a number's histogram
 _LEAST_SPREAD = 2.0**-10  # in half ranges: a column is not stretched further
 _MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
@@ -203,8 +203,13 @@ class Releases:
         variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + error
         spread = np.clip(np.sqrt(variance), _LEAST_SPREAD, 1.0)
         self.values |= {"centre": centre, "spread": spread}
-        # Bins of the numbers; norms from half √D up to the farthest corner, each √2 times the last.
-        self.values["edges"] = np.array([_edges(*each) for each in zip(centre, spread, strict=True)])
+        # Bins whose width and noise cost about the same in a quantile.
+        bins = _FEWEST
+        if self._plan.quantiles:
+            size = max(float(totals[0]), 1.0) / self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)
+            bins = min(max(round(size ** (2 / 3)), _FEWEST), _MOST)
+        self.values["edges"] = np.array([_edges(c, u, bins) for c, u in zip(centre, spread, strict=True)])
+        # Norms from half √D up to the farthest corner, each √2 times the last.
         first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm((1.0 + np.abs(centre)) / spread))
         steps = max(math.ceil(2.0 * math.log2(max(farthest, first) / first)), 1)
         self.values["norm edges"] = np.asarray(first * 2.0 ** (0.5 * np.arange(steps + 1)), dtype=np.float64)
@@ -212,7 +217,7 @@ class Releases:
     def _second_pass(self) -> None:
         """Release histograms of the numbers, and of the norms of centred and scaled rows."""
         edges, norms = self.values["edges"], self.values["norm edges"]
-        D, sizes = len(edges), [*[_BINS] * len(edges), len(norms) + 1]
+        D, sizes = len(edges), [len(inner) + 1 for inner in [*edges, norms]]
 
         def count(sums: list[Any], z: Floats, codes: Codes) -> None:
             columns = [*z.T, row_norms(self._scaled(z, codes))]
@@ -393,10 +398,10 @@ def _fourth_powers(rows: Floats) -> Floats:
     return np.where(np.isnan(length)[:, None], 0.0, powers)
 
 
-def _edges(centre: float, spread: float) -> Floats:
-    """Return the inner edges of a number's bins: half of them equal, half of them near its centre."""
-    near = np.clip(centre + 2.5 * spread * np.linspace(-1.0, 1.0, _BINS // 2), -1.0, 1.0)
-    return np.sort(np.concatenate([np.linspace(-1.0, 1.0, _BINS - _BINS // 2 + 1)[1:-1], near]))
+def _edges(centre: float, spread: float, bins: int) -> Floats:
+    """Return the inner edges of a number's bins: a quarter of them equal, the others near its centre."""
+    near = np.clip(centre + 2.5 * spread * np.linspace(-1.0, 1.0, 3 * bins // 4), -1.0, 1.0)
+    return np.sort(np.concatenate([np.linspace(-1.0, 1.0, bins - len(near) + 1)[1:-1], near]))
 
 
 def tail(edges: Floats, counts: Floats, noise: float, *, caution: float) -> tuple[Floats, Floats]:
