@@ -327,7 +327,7 @@ class PrivateEstimator(SavedModel):
         There is one row of slopes per output. With `one` the only output has no dimension.
         """
         matrix, shift = units
-        weights, features = matrix @ theta + shift[:, None], self.n_features_in_
+        weights, features = matrix @ theta + shift.reshape(len(shift), -1), self.n_features_in_
         offsets = weights[features] if len(weights) > features else np.zeros(theta.shape[1])
         slopes = np.asarray(weights[:features].T)
         return (slopes[0], float(offsets[0])) if one else (slopes, np.asarray(offsets))
