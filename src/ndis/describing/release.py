@@ -47,7 +47,7 @@ _NORMS, _FOURTH = 0.25, 0.08  # parts of the matrix's share, for its histogram o
 _BITS = 15  # a number lies on the grid 2⁻¹⁵ of half its range
 _POWER_BITS = 20  # a fourth power lies on the grid 2⁻²⁰
 _BELOW = 1.0 - 2.0**-30  # more than the roundings of a row's norm and powers can add, for up to 2¹² columns
-_ROWS = 1 << 20  # rows of one block: sums of integers up to 2³⁰ are then exact in float64
+_ROWS = 1 << 16  # rows of one block: sums of integers up to 2³⁰ are exact in float64, and memory does not grow
 _CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
 _FEWEST, _MOST = 20, 400  # bins of a number's histogram
 _LEAST_SPREAD = 2.0**-10  # in half ranges: a column is not stretched further
@@ -199,15 +199,15 @@ class Releases:
         (totals,), noise = self.values["sums 0"], self.noise["sums 0"]
         records = np.maximum(totals[0] - totals[1 : 1 + D], 2.0 * noise / float(COUNT_WEIGHT))
         centre = np.clip(totals[1 + D : 1 + 2 * D] / records, -1.0, 1.0)
-        error = noise / records * np.sqrt(float(SQUARE_WEIGHT) ** -2 + 4.0 * centre**2)
-        variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + error
+        wide = noise / records * np.sqrt(float(SQUARE_WEIGHT) ** -2 + 4.0 * centre**2)
+        variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + wide
         spread = np.clip(np.sqrt(variance), _LEAST_SPREAD, 1.0)
         self.values |= {"centre": centre, "spread": spread}
         # Bins whose width and noise cost about the same in a quantile.
         bins = _FEWEST
         if self._plan.quantiles:
-            size = max(float(totals[0]), 1.0) / self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)
-            bins = min(max(round(size ** (2 / 3)), _FEWEST), _MOST)
+            error = self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)
+            bins = min(max(round((max(float(totals[0]), 1.0) / error) ** (2 / 3)), _FEWEST), _MOST)
         self.values["edges"] = np.array([_edges(c, u, bins) for c, u in zip(centre, spread, strict=True)])
         # Norms from half √D up to the farthest corner, each √2 times the last.
         first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm((1.0 + np.abs(centre)) / spread))
