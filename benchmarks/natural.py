@@ -1,4 +1,4 @@
-"""Standard errors, coverage and finite intervals of private regression on tables with natural public ranges.
+"""Measure standard errors, coverage and finite intervals of private regression on tables with natural ranges.
 
 python -m benchmarks.natural [--draws 20] [--tables patients trips ...] [--epsilon 1] [--jobs 1] [--wide]
 
@@ -233,8 +233,8 @@ def main(arguments: list[str] | None = None) -> None:
     how: dict[str, Any] = {"jobs": given.jobs, "errors": given.errors}
     for name, epsilon in ((name, epsilon) for name in given.tables for epsilon in given.epsilon):
         table, records = TABLES[name]
-        found = measure(name, given.draws, epsilon=epsilon, **how)
-        finite = np.isfinite(found[:, 0])
+        values = measure(name, given.draws, epsilon=epsilon, **how)
+        finite = np.isfinite(values[:, 0])
         print(
             f"\n{name}, n = {records}, epsilon = {epsilon:g}, {given.draws} draws: every interval finite in "
             f"{finite.all(axis=1).mean():.0%} of fits"
@@ -242,7 +242,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{'':<16} {'errors / HC3':>12} {'finite':>7} {'covered':>8} {'by HC3':>7} {'bias/SE':>8} {'rms z':>6}")
         names = design(table, table.make(10, np.random.default_rng(0)))[0]
         for j, each in enumerate(names):
-            ratio, covered, plain, z = found[:, :, j].T
+            ratio, covered, plain, z = values[:, :, j].T
             print(
                 f"{each:<16} {np.median(ratio):>12.2f} {finite[:, j].mean():>7.0%} {covered.mean():>8.3f} "
                 f"{plain.mean():>7.3f} {z.mean():>8.2f} {np.sqrt((z**2).mean()):>6.2f}",

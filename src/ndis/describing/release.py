@@ -292,7 +292,7 @@ class Releases:
         """
         wide = _WINDOW
         if not self._plan.quantiles:
-            wide = max(wide, math.sqrt(max(float(self.values["sums 0"][0, 0]), 1.0)) / 12.0)
+            wide = max(wide, math.sqrt(max(float(self.values["sums 0"][0, 0]), 1.0)) / 20.0)
         low, high = (self.values["centre"] + side * wide * self.values["spread"] for side in (-1, 1))
         for i, counts in enumerate(self.values.get("quantiles", ())):
             held = np.flatnonzero(counts > _CLEAR * self.noise["quantiles"])

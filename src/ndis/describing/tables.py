@@ -15,6 +15,7 @@ from ndis._files import write_file
 from ndis._validate import Floats
 from ndis.describing.statistics import quantile_of
 from ndis.errors import ParameterError
+from ndis.mechanisms.receipt import Receipt
 from ndis.pages.text import html_table, text_table
 
 __all__ = ["FREE", "StatisticTable"]
@@ -41,6 +42,8 @@ class StatisticTable:
     notes : tuple of str
     symmetric : bool
         The two parts of a name may be exchanged.
+    receipt : Receipt, optional
+        If the table is a release of its own.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class StatisticTable:
     level: float = 0.95
     notes: tuple[str, ...] = ()
     symmetric: bool = False
+    receipt: Receipt | None = None
 
     @classmethod
     def of(
@@ -123,11 +127,14 @@ class StatisticTable:
                 line.append((shown, *place) if math.isfinite(error) else ("", 0.0, 0.0))
         return columns, list(lines.items())
 
+    def _after(self) -> tuple[str, ...]:
+        return self.notes if self.receipt is not None else (*self.notes, FREE)
+
     def __repr__(self) -> str:
-        return text_table(self.title, self.cells(), (*self.notes, FREE))
+        return text_table(self.title, self.cells(), self._after())
 
     def _repr_html_(self) -> str:
-        return html_table(self.title, self.cells(), (*self.notes, FREE))
+        return html_table(self.title, self.cells(), self._after())
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with the columns estimate, standard_error, low and high."""

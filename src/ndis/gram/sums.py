@@ -154,7 +154,7 @@ class RecordSums:
         target : (centre, scale), optional
             Targets become (y − centre)/scale.
         **bounds
-            `target_bound` of the new targets, and `intercept`, the constant beside z.
+            `target_bound` of the new targets, and `intercept`, the constant next to z.
 
         >>> sums = RecordSums(np.array([[3.0], [5.0]]), row_norm_bound=8.0)
         >>> sums.in_coordinates([[0.5]], [4.0], row_norm_bound=1.0).gram().to_float().round(4)
@@ -246,7 +246,7 @@ class RecordSums:
         [0.3125]
         """
         weights = self._public(theta, self.targets)
-        clip = _positive("clip", clip)
+        clip = as_one_positive("clip", clip)
         rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=None, edges=())
         bits = self.layout.fractional_bits
         terms = RowLayout(self.layout.width, clip, fractional_bits=bits)
@@ -481,7 +481,7 @@ class TermGramAccumulator(_RuleAccumulator):
         super().__init__(tile, rule, device)
         self._grams = [GramAccumulator(layout, device=device) for _ in range(outputs)]
         self._factor = 2.0**layout.fractional_bits / rule.limit * BELOW
-        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # of the constant's step to the features'
+        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over that of the features
 
     def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
         """Add the rows of a block."""
@@ -509,7 +509,7 @@ class TermGramAccumulator(_RuleAccumulator):
 
 @dataclass(frozen=True, eq=False)
 class ValueCounts:
-    """Counts of one pass. **Private.**
+    """Hold the counts of one pass. **Private.**
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ class PublicRanges:
 
     Attributes
     ----------
-    reach : float
+    farthest : float
         No feature is further from 0.
     row_bound : float
         No row is longer.
@@ -52,7 +52,7 @@ class PublicRanges:
         There is an intercept, so columns are centred.
     """
 
-    reach: float
+    farthest: float
     row_bound: float
     target_bound: float
     origin: Floats
@@ -130,12 +130,12 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
     records = float(histograms.sum()) / len(histograms)
     if not records > _RECORDS * noise:
         return None
-    centre, scale = public.origin.copy(), np.full(features, public.reach)
+    centre, scale = public.origin.copy(), np.full(features, public.farthest)
     for j, values in enumerate(public.values):
         place = _seen(histograms[j], noise, records)
         if place is None:
             continue
-        middle, spread = place[0] * public.reach, place[1] * public.reach
+        middle, spread = place[0] * public.farthest, place[1] * public.farthest
         if values is not None:
             low, high = values
             rare = min(0.5, _FEWEST * noise / records)

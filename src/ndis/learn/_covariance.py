@@ -234,7 +234,8 @@ def released_errors(estimator: Any) -> NoisyMoments:
     check_is_fitted(estimator)
     release = estimator.release_
     if not isinstance(release, GramRelease) or release.mechanism.intercept is None:
-        raise ParameterError("method", "be 'gram', with a mean that is estimated, for standard errors", estimator.method)
+        rule = "be 'gram', with a mean that is estimated, for standard errors"
+        raise ParameterError("method", rule, estimator.method)
     how = {"noise": release.mechanism.noise_std, "constant": release.mechanism.intercept}
     return NoisyMoments.of(release.gram(), **how, records=estimator.records_)
 

@@ -35,7 +35,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ndis._validate import Floats, as_one_probability, as_scalar

@@ -1,9 +1,9 @@
 """Linear regression learns from noisy Gram matrices and rounds of noisy residual products, in spreads of the columns.
 
-Histograms of the columns and a first Gram matrix choose coordinates (`ndis.learn._coordinates`). Then the Gram matrix in
-these and rounds of clipped residual products at the solution so far are released. A histogram of the lengths of the
-terms comes with every round but the last, and chooses the next clip. The last round hardly clips, and Σ ttᵀ of its terms
-comes with it, for robust errors. Noise is proportional to the clip, so the shift of every round is fixed in advance
+Histograms of the columns and a first Gram matrix choose coordinates (`ndis.learn._coordinates`). Then the Gram matrix
+in these and rounds of clipped residual products at the solution so far are released. A histogram of the lengths of the
+terms comes with every round but the last, and chooses the next clip. The last round hardly clips, and Σ ttᵀ of its
+terms comes with it, for robust errors. Noise is proportional to the clip, so the shift of every round is fixed in advance
 (`ndis.mechanisms.rounds`).
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from numbers import Real
 from typing import Any, NamedTuple, Self
@@ -65,8 +65,9 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
 
     Noisy histograms of the columns and a noisy Gram matrix are released first: rows are then measured in spreads, along
     the directions of the data, and not in public ranges. Then, in a few rounds, sums of clipped residual products at
-    the solution so far are released. The clip follows the residuals as they get smaller, and so does the noise. All rounds are combined by empirical
-    Bayes: the ridge penalty is chosen from released values. If the data show no signal, predictions are the centre.
+    the solution so far are released. The clip follows the residuals as they get smaller, and so does the noise. All
+    rounds are combined by empirical Bayes: the ridge penalty is chosen from released values. If the data show no
+    signal, predictions are the centre.
 
     `fit_data` reads files, folders, frames or dask collections five times and once per round. A list as its
     `target` names several targets.
@@ -311,11 +312,11 @@ def _numbers(weights: Any) -> Floats:
 # ---------------------------------------------------------------------- the rounds: order and budget of the releases
 
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
-GRAM_SHARES = (0.06, 0.15)  # of the matrix that finds directions, and of that along them
-TERM_SHARE = 0.05  # of Σ ttᵀ, which robust errors need
-LAST_SHARE = 0.34  # of the last round, which intervals need
-HISTOGRAM_SHARE = 0.01  # of the histogram of a round
-FINE_SHARE = 0.05  # of the one that chooses the last clip
+GRAM_SHARES = (0.06, 0.15)  # the matrix that finds directions, and the one along them
+TERM_SHARE = 0.05  # Σ ttᵀ, which robust errors need
+LAST_SHARE = 0.34  # the last round, which intervals need
+HISTOGRAM_SHARE = 0.01  # the histogram of a round
+FINE_SHARE = 0.05  # the histogram that chooses the last clip
 CLIPPED_SHARE = 0.01  # for the count of clipped rows, if it is asked for: a few dozen rows of noise at epsilon 1
 BIAS_WEIGHT = 0.15
 _PACE = 2.0  # the clip may change by this factor per round: histograms are noisy
@@ -404,7 +405,7 @@ def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> Lin
     total, noise, terms, term_noise = data.last(rounds - 1, theta, clip=clip)
     done.append(Round(theta, total, noise))
     last = Round(theta, total, noise, taken * data.longest / math.sqrt(total.size))
-    own = {"noise": s, "terms": terms, "term_noise": term_noise, "records": data.records()}
+    own: dict[str, Any] = {"noise": s, "terms": terms, "term_noise": term_noise, "records": data.records()}
     return LinearFit(posterior_mean(done, matrix), unshrunk(last, gram, robust=robust, **own))
 
 

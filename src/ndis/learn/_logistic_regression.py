@@ -43,7 +43,7 @@ __all__ = ["GradientReleases", "PrivateLogisticRegression", "calibrated_gradient
 METHODS = ("rounds", "mean", "posterior")
 
 # Chosen on breast cancer and digits; accuracies change by less than a point within a factor of 1.5.
-GRAM_SHARES = (0.08, 0.2)  # of the matrix that finds directions, and of that along them
+GRAM_SHARES = (0.08, 0.2)  # the matrix that finds directions, and the one along them
 COUNT_SHARE = 0.1  # the histogram takes this share of a round
 BIAS_WEIGHT = 0.3
 INTERVAL_GRAM_SHARES = (0.06, 0.08)  # if intervals are asked for: the Hessian then serves for half of the rounds

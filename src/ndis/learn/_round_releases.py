@@ -21,10 +21,10 @@ from ndis.mechanisms.rounds import GaussianRounds
 
 __all__ = ["EDGES", "FINE_EDGES", "FIRST_CLIP", "PLACE_SHARES", "RoundReleases", "last_clip", "next_clip", "tail"]
 
-PLACE_SHARES = (0.02, 0.01)  # of the squared shift, for the histograms of columns and of norms
-_COUNTING = 0.35  # the constant beside rows in spreads over their bound, where it only counts and centres
+PLACE_SHARES = (0.02, 0.01)  # the squared shift has these shares for the histograms of columns and of norms
+_COUNTING = 0.35  # the constant over the bound of rows in spreads, where it only counts and centres
 _AFFORDED = 0.35  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
-_COLUMN = 1.0  # the constant beside rows whose directions spread by about 1
+_COLUMN = 1.0  # the constant next to rows whose directions spread by about 1
 
 
 class RoundReleases:
@@ -50,7 +50,7 @@ class RoundReleases:
     budget, bits, constant
     here : Coordinates
     column : float or None
-        The value of the constant beside the rows.
+        The value of the constant next to the rows.
     longest : float
         The norm at which rows were clipped in the Gram matrix, the constant included: the unit of clips.
     private : bool
@@ -81,7 +81,7 @@ class RoundReleases:
     # ------------------------------------------------------------------ coordinates
 
     def settle(self) -> tuple[Floats, float]:
-        """Choose coordinates, and release the Gram matrix in them; with the standard deviation of its diagonal's noise."""
+        """Choose coordinates, and release the Gram matrix in them; with the noise of its diagonal."""
         spreads = None if self._fixed else self._spreads()
         if spreads is None:
             return self._stay()
@@ -116,9 +116,10 @@ class RoundReleases:
         """Release histograms of all columns; one record is in one bin of each."""
         public = self._public
         features, targets = len(public.origin), len(public.target_origin)
-        unit = Coordinates(np.eye(features) / public.reach, np.zeros(features), np.zeros(targets), public.target_bound)
+        far, zeros = public.farthest, np.zeros(features)
+        unit = Coordinates(np.eye(features) / far, zeros, np.zeros(targets), public.target_bound)
         edges = np.linspace(-1.0, 1.0, BINS + 1)[1:-1].tolist()
-        counts = self._mapped(public.row_bound / public.reach, None, unit).value_counts(edges)
+        counts = self._mapped(public.row_bound / far, None, unit).value_counts(edges)
         squared = (features + targets) * self._replaced
         values = counts.histograms()[: features + targets]
         released, noise = self._counts(0, values, squared_reach=squared, name="histograms of columns")
@@ -213,7 +214,7 @@ class RoundReleases:
 # It is chosen from the noisy histogram of the lengths of the terms, in units of the longest row.
 
 EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-7, 3))  # upper ends of the bins; beyond the last is one more
-FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # of the histogram for the last clip
+FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # the last clip has a finer histogram
 FIRST_CLIP = 0.25  # before anything is known
 _MIDDLES: Floats = 0.75 * np.array([*EDGES, 2 * EDGES[-1]])
 _FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])

@@ -26,8 +26,8 @@ from ndis.profile import PrivacyProfile
 __all__ = ["RoundsEstimator"]
 
 _NO_ROWS = (
-    "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was read: check "
-    "the header, text columns and missing cells (schema.preview, ndis schema check)"
+    "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was "
+    "read: check the header, text columns and missing cells (schema.preview, ndis schema check)"
 )
 _LEAST_RECORDS = 3.0  # below this many standard deviations of its noise, the number of records may be zero
 _NAMED = 10  # the number of columns that a note names

@@ -39,11 +39,6 @@ class LedgerReport:
 
     values: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> LedgerReport:
-        """Make the report of these values, with the version of the package."""
-        return cls({"version": __version__, **values})
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return dict(self.values)
@@ -77,8 +72,9 @@ def report_of(ledger: Any, about: Mapping[str, Any], whole: PrivacyProfile | Non
     smallest, total = ledger.max_records, ledger.total()
     neighbours = {"add-remove": "present or absent", "replace-one": "exchanged"}[ledger.adjacency]
     condition = f"The guarantee holds for tables with at most {smallest} records." if smallest is not None else ""
-    return LedgerReport.of(
+    return LedgerReport(
         {
+            "version": __version__,
             "data_name": ledger.data_name,
             "kind": ledger.kind,
             "order": about.get("order"),

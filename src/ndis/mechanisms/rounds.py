@@ -20,8 +20,8 @@ shares G, S, N of the three kinds the squared shift over μ₀² is at most
 the largest value over c (docs/proof-of-exactness.md, thm:rounds-replace-one). The angle belongs to the two records, so
 it is the same in every round, and adaptivity changes nothing.
 
-Further matrices Σ zzᵀ have rows of their own: of norm at most l/2 in the Hessian of a logistic loss, in coordinates that
-earlier outputs chose (thm:centred-rows), or clipped terms. A row of norm at most b moves a matrix by b², or by √2·b² if
+Further matrices Σ zzᵀ have rows of their own: of norm at most l/2 in the Hessian of a logistic loss, in coordinates
+that earlier outputs chose (thm:centred-rows), or clipped terms. A row of norm at most b moves a matrix by b², or by √2·b² if
 a record is replaced. Their shares count whole, as those of counts do: an upper bound that needs no angle
 (thm:rounds-weighted).
 

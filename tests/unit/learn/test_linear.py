@@ -307,7 +307,8 @@ class TestIntervals:
         low, high = fitted.coef_interval().T
         assert np.isfinite(high).all()
         assert ((high - low)[[0, 3]] > 5 * (high - low)[[1, 2]].max()).all()
-        assert (low[0] < 0.5 < high[0]) and (low[3] < 0.5 < high[3])
+        assert low[0] < 0.5 < high[0]
+        assert low[3] < 0.5 < high[3]
         assert "the noise hides 1 of 5 directions of the columns" in repr(fitted.summary())
         half = np.diff(fitted.predict_interval(np.array([[1.0, 0, 0, 1.0], [1.0, 0, 0, -1.0]])))[:, 0]
         assert half[1] > 5 * half[0]  # along the difference of the two, and not along their sum
