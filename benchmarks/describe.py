@@ -33,7 +33,8 @@ def patients(n: int, rng: np.random.Generator) -> Rows:
     pressure = np.clip(rng.normal(118 + 0.3 * (age - 50), 14, n), 70, 220).round()
     stay = np.clip(rng.gamma(1.4, 2.6, n) + (ward == "oncology") * 2, 0, 60).round(1)
     life = 92 - 0.29 * (age - 18) - 3.7 * smoker - 0.63 * stay - 7.0 * (ward == "oncology") + rng.normal(0, 8, n)
-    return dict(age=age, ward=ward, smoker=smoker, pressure=pressure, stay=stay, life=np.clip(life, 0, 100))
+    life = np.clip(life, 0, 100)
+    return {"age": age, "ward": ward, "smoker": smoker, "pressure": pressure, "stay": stay, "life": life}
 
 
 def costs(n: int, rng: np.random.Generator) -> Rows:
@@ -42,7 +43,7 @@ def costs(n: int, rng: np.random.Generator) -> Rows:
     chronic = rng.random(n) < 0.2
     error = (300 + 8 * (age - 18)) * (rng.lognormal(0, 1.0, n) - np.exp(0.5))
     cost = 400 + 12 * (age - 18) + 900 * chronic + error
-    return dict(age=age, chronic=chronic, cost=np.clip(cost, -20_000, 50_000))
+    return {"age": age, "chronic": chronic, "cost": np.clip(cost, -20_000, 50_000)}
 
 
 def survey(n: int, rng: np.random.Generator) -> Rows:
@@ -58,7 +59,7 @@ def shops(n: int, rng: np.random.Generator) -> Rows:
     weights = 1.0 / (1.0 + np.arange(50))
     shop = rng.choice(50, n, p=weights / weights.sum())
     spend = np.clip(rng.gamma(2.0, 12.0, n) + shop * 0.4, 0, 200)
-    return dict(shop=np.array([f"s{i}" for i in range(50)])[shop], spend=spend)
+    return {"shop": np.array([f"s{i}" for i in range(50)])[shop], "spend": spend}
 
 
 def wages(n: int, rng: np.random.Generator) -> Rows:
@@ -68,7 +69,7 @@ def wages(n: int, rng: np.random.Generator) -> Rows:
     female = rng.random(n) < 0.48
     log = 1.1 + 0.09 * school + 0.03 * years - 0.0005 * years**2 - 0.2 * female + rng.normal(0, 0.45, n)
     region = rng.choice(["N", "S", "E", "W"], n, p=[0.4, 0.3, 0.2, 0.1])
-    return dict(school=school, years=years, female=female, wage=np.clip(np.exp(log), 0, 250), region=region)
+    return {"school": school, "years": years, "female": female, "wage": np.clip(np.exp(log), 0, 250), "region": region}
 
 
 TABLES: dict[str, tuple[Callable[..., Rows], int, dict[str, Any], str, list[str]]] = {
@@ -87,11 +88,17 @@ TABLES: dict[str, tuple[Callable[..., Rows], int, dict[str, Any], str, list[str]
         "wage", ["school", "female"],
     ),
 }  # fmt: skip
+PAIRS = (
+    ("patients", "ward", "stay"), ("patients", "ward", "life"), ("shops", "shop", "spend"), ("wages", "region", "wage"),
+)  # fmt: skip
 Key = tuple[str, ...]
 Interval = tuple[float, float]
 
 
-def statistics(rows: Rows, target: str, on: list[str], spec: dict[str, Any]) -> Iterator[tuple[str, Key, float, Interval]]:
+Statistic = tuple[str, Key, float, Interval]
+
+
+def statistics(rows: Rows, target: str, on: list[str], spec: dict[str, Any]) -> Iterator[Statistic]:
     """Kind, name, value and 95 % interval of every statistic, without privacy."""
     numbers = {k: v.astype(float) for k, v in rows.items() if not isinstance(spec[k], list)}
     names, n = list(numbers), len(next(iter(rows.values())))
@@ -104,7 +111,8 @@ def statistics(rows: Rows, target: str, on: list[str], spec: dict[str, Any]) -> 
             ordered = np.sort(x)
             for p in (0.25, 0.5, 0.75):
                 low, high = stats.binom.ppf([0.025, 0.975], n, p).astype(int)
-                yield f"quantiles", (name, f"{100 * p:g}%"), ordered[int(n * p)], (ordered[low], ordered[min(high, n - 1)])
+                ends = ordered[low], ordered[min(high, n - 1)]
+                yield "quantiles", (name, f"{100 * p:g}%"), ordered[int(n * p)], ends
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             r = float(np.corrcoef(numbers[a], numbers[b])[0, 1])
@@ -120,8 +128,8 @@ def statistics(rows: Rows, target: str, on: list[str], spec: dict[str, Any]) -> 
             first = numbers[target][groups[0]]
             for value, group in list(zip(values, groups, strict=True))[1:6]:
                 x = numbers[target][group]
-                value_of, half = x.mean() - first.mean(), 1.96 * np.hypot(x.std() / np.sqrt(len(x)), first.std() / np.sqrt(len(first)))
-                yield "differences", (by, value), value_of, (value_of - half, value_of + half)
+                apart, half = x.mean() - first.mean(), 1.96 * np.sqrt(x.var() / len(x) + first.var() / len(first))
+                yield "differences", (by, value), apart, (apart - half, apart + half)
     if on:
         x = np.stack([*(numbers[name] for name in on), np.ones(n)], axis=1)
         inverse = np.linalg.inv(x.T @ x)
@@ -157,9 +165,6 @@ def private(d: ndis.Description, target: str, on: list[str], spec: dict[str, Any
     for by, values in spec.items():
         if isinstance(values, list):
             take("groups", d.groups(by), (by,))
-            for name, value in list(made.items()):
-                if name[0] == "groups" and len(name[1]) == 3 and name[1][2] in ("count", "share"):
-                    del made[name]
             table = d.compare(target, by=by)
             for label, (value, _, low, high) in zip(table.index, table.rows(), strict=True):
                 made["differences", (by, label[0].partition(" \u2212 ")[0])] = value, (low, high)
@@ -170,7 +175,8 @@ def coverage(table: str, draws: int, epsilon: float) -> None:
     """Print coverage and median length of every kind."""
     make, n, spec, target, on = TABLES[table]
     schema = ndis.Schema(spec)
-    truth = {(kind, name): value for kind, name, value, _ in statistics(make(TRUTH, np.random.default_rng(99)), target, on, spec)}
+    many = make(TRUTH, np.random.default_rng(99))
+    truth = {(kind, name): value for kind, name, value, _ in statistics(many, target, on, spec)}
     hits: dict[str, list[tuple[bool, bool, float, float]]] = defaultdict(list)
     each: dict[tuple[str, Key], list[bool]] = defaultdict(list)
     for seed in range(draws):
@@ -193,7 +199,7 @@ def coverage(table: str, draws: int, epsilon: float) -> None:
 
 def group_means(draws: int, epsilon: float) -> None:
     """Print the error of means of one number in one grouping, over that of Laplace noise with public sizes."""
-    for table, by, name in (("patients", "ward", "stay"), ("patients", "ward", "life"), ("shops", "shop", "spend"), ("wages", "region", "wage")):
+    for table, by, name in PAIRS:
         make, n, spec, _, _ = TABLES[table]
         schema = ndis.Schema({by: spec[by], name: spec[name]})
         ours, laplace = [], []

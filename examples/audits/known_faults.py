@@ -224,7 +224,8 @@ FAULTS = (
     Fault("range", "noise from the sample's own range", INTERVAL, from_range, total),
     Fault("count", "noise from the number of rows, which is private", INTERVAL, from_count, mean_and_count),
     Fault("eigenvalue", "noise from the largest eigenvalue", BALL, from_eigenvalue, total),
-    Fault("norm", "largest entry instead of Euclidean norm", ANSWERS, wrong_norm, lambda r: total(r, UNIT * math.sqrt(5.0))),
+    Fault("norm", "largest entry instead of Euclidean norm", ANSWERS, wrong_norm,
+          lambda r: total(r, UNIT * math.sqrt(5.0))),
     Fault("mean-for-sum", "sensitivity of the mean, noise on the sum", INTERVAL, mean_for_sum, total),
     Fault("intercept", "a sketch whose bound forgets the intercept", BALL, lambda r: sketch(r, ridge=SHORT_RIDGE),
           lambda r: sketch(r, ridge=FULL_RIDGE)),
@@ -275,7 +276,8 @@ def main() -> None:
         assert report.witness is not None
         epsilon = "every ε" if report.epsilon_refuted == math.inf else f"{report.epsilon_refuted:.3g}"
         verdict = "refuted" if twin.refuted else "not refuted"
-        print(f"| `{fault.name}` | {fault.words} | {epsilon if report.refuted else 'NOT'} | {report.witness.neighbours} | {verdict} |", flush=True)
+        cells = (f"`{fault.name}`", fault.words, epsilon if report.refuted else "not refuted")
+        print("|", " | ".join([*cells, report.witness.neighbours, verdict]), "|", flush=True)
 
 
 if __name__ == "__main__":

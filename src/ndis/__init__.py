@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.lifted import LiftedMechanism, lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
+    from ndis.noise.batches import allocation_batches
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
     from ndis.spectrum.batch import delta_batch
@@ -64,7 +65,8 @@ __all__ = [
     "GeneralizedChiSquare", "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError",
     "NotPrivateWarning", "PTRProjection",
     "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile", "RandomProjection", "Schema",
-    "__version__", "audit", "auditing", "delta_batch", "describe", "exact_array", "interop", "learn", "lift", "models",
+    "__version__", "allocation_batches", "audit", "auditing", "delta_batch", "describe", "exact_array", "interop",
+    "learn", "lift", "models",
     "plotting", "testing",
 ]  # fmt: skip
 
@@ -86,6 +88,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "ndis.mechanisms.lifted": ("LiftedMechanism", "lift"),
     "ndis.mechanisms.projection": ("PoissonProjection", "RandomProjection"),
     "ndis.mechanisms.ptr": ("PTRProjection",),
+    "ndis.noise.batches": ("allocation_batches",),
     "ndis.pair": ("GaussianPair",),
     "ndis.profile": ("PrivacyProfile",),
     "ndis.schema": ("Schema",),

@@ -21,9 +21,10 @@ from ndis._validate import Order, as_choice, as_count, as_scalar, as_within
 from ndis._version import __version__
 from ndis.accountant.composition import Step
 from ndis.accountant.laws import Law, StepKind
+from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
-from ndis.accountant.laws.mixture_steps import GroupStep, MixtureStep, ReplacedStep
+from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
@@ -31,7 +32,7 @@ Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
 STEP_KINDS: dict[str, type[StepKind]] = {
-    step.kind: step for step in (MixtureStep, GroupStep, ReplacedStep, FixedSizeStep, TruncatedStep)
+    step.kind: step for step in (AllocationStep, MixtureStep, SampledStep, FixedSizeStep, TruncatedStep)
 }
 _FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2, 3)
 _KEPT_PAIRS = 64  # noise multipliers whose pairs are kept
@@ -221,13 +222,13 @@ def noise_multiplier_of(group: Group | StepGroup) -> float | None:
     return sigma if made is not None and group.remove.same_origins(made) else None
 
 
-def replaced_step(groups: tuple[Group | StepGroup, ...], rate: float) -> ReplacedStep | None:
+def replaced_step(groups: tuple[Group | StepGroup, ...], rate: float) -> SampledStep | None:
     """Return the step of a replaced record in a Poisson sample of one release; None if its worst pair is not known."""
     first = groups[0]
-    if isinstance(first, StepGroup) and isinstance(first.step, ReplacedStep) and len(groups) == first.count == 1:
+    if isinstance(first, StepGroup) and isinstance(first.step, SampledStep) and len(groups) == first.count == 1:
         return replace(first.step, rates=(*first.step.rates, rate))
     sigma = noise_multiplier_of(first) if len(groups) == 1 and not first.sampled else None
-    return None if sigma is None else ReplacedStep(2.0 * sigma, (rate,))
+    return None if sigma is None else SampledStep(2.0 * sigma, (rate,), adjacency="replace-one")
 
 
 @lru_cache(_KEPT_PAIRS)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import scipy
+
+from ndis._exact import down
 from ndis._groups import Group, StepGroup, as_noise_multiplier, as_rate
 from ndis._validate import Adjacency, as_choice, as_count
 from ndis.errors import ParameterError
@@ -15,6 +18,7 @@ from ndis.profile import PrivacyProfile
 
 Sampling = Literal["poisson", "allocation", "fixed-size", "truncated"]
 
+_CDF_DOWN, _LEAST_WHOLE = 1.0 - 1e-9, 1e-12  # a binomial probability in floats is moved to the safe side
 USUAL = ("noise_multiplier", "sampling_rate", "steps")  # of a stage with Poisson sampling
 
 
@@ -31,6 +35,10 @@ class Sampler(NamedTuple):
         Returns the expected share of the records in a batch.
     profile : callable
         Returns the guarantee of one step or one epoch.
+    attained : callable
+        Returns a profile of one step or one epoch that some neighbours have, for audits.
+    theorem : str
+        The label of the theorem that the guarantee rests on.
     loop : str
         Says what the training loop does.
     """
@@ -39,6 +47,8 @@ class Sampler(NamedTuple):
     adjacency: Adjacency
     rate: Callable[[Stage], Fraction]
     profile: Callable[[Stage], PrivacyProfile]
+    attained: Callable[[Stage], PrivacyProfile]
+    theorem: str
     loop: str
 
 
@@ -109,6 +119,15 @@ class Stage:
         who = "one record" if k == 1 else f"one user with up to {k} records"
         return f"{sampler.loop}; neighbours differ in {who}, {_CHANGES[sampler.adjacency]}"
 
+    @property
+    def theorem(self) -> str:
+        """Return the label of the theorem that the guarantee rests on."""
+        return "thm:mixtures" if self.examples_per_user > 1 else SAMPLERS[self.sampling].theorem
+
+    def attained(self) -> PrivacyProfile:
+        """Return a profile of all steps that some neighbours have."""
+        return SAMPLERS[self.sampling].attained(self).repeat(self._draws(self.steps))
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that make the stage; those that have their usual value are left out."""
         names = ("noise_multiplier", "sampling", *SAMPLERS[self.sampling].needs, "examples_per_user")
@@ -139,6 +158,22 @@ def _poisson(stage: Stage) -> PrivacyProfile:
     return PrivacyProfile.from_noise_multiplier(stage.noise_multiplier).subsampled(stage.sampling_rate).group(k)
 
 
+def _allocation(stage: Stage) -> PrivacyProfile:
+    return PrivacyProfile.from_allocation(**_numbers(stage, "bins"))
+
+
+def _sampled(noise: float, rate: Fraction) -> PrivacyProfile:
+    """Return a step at a rate, rounded down."""
+    return PrivacyProfile.from_noise_multiplier(noise).subsampled(down(rate))
+
+
+def _surely_kept(stage: Stage) -> PrivacyProfile:
+    """Return what happens if only one record has a gradient, and it counts only in samples that are not cut."""
+    others, places = (stage.records or 1) - 1, (stage.max_batch_size or 1) - 1
+    whole = float(scipy.special.bdtr(places, others, stage.sampling_rate)) * _CDF_DOWN
+    return _sampled(stage.noise_multiplier, Fraction(stage.sampling_rate) * Fraction(max(whole, _LEAST_WHOLE)))
+
+
 def _numbers(stage: Stage, *names: str) -> dict[str, Any]:
     return {name: getattr(stage, name) for name in ("noise_multiplier", *names)}
 
@@ -149,13 +184,17 @@ SAMPLERS: dict[str, Sampler] = {
         "add-remove",
         lambda stage: Fraction(stage.sampling_rate),
         _poisson,
+        _poisson,
+        "thm:sampled-moment",
         "Poisson sampling, in which each record enters each batch on its own",
     ),
     "allocation": Sampler(
         ("bins", "epochs"),
         "add-remove",
         lambda stage: Fraction(1, stage.batches),
-        lambda stage: PrivacyProfile.from_allocation(**_numbers(stage, "bins")),
+        _allocation,
+        _allocation,
+        "thm:allocation",
         "random allocation, in which each record goes to one batch of each epoch, drawn anew",
     ),
     "fixed-size": Sampler(
@@ -163,6 +202,8 @@ SAMPLERS: dict[str, Sampler] = {
         "replace-one",
         lambda stage: Fraction(stage.batch_size or 0, stage.records or 1),
         lambda stage: PrivacyProfile.from_fixed_size(**_numbers(stage, "batch_size", "records")),
+        lambda stage: _sampled(stage.noise_multiplier / 2.0, Fraction(stage.batch_size or 0, stage.records or 1)),
+        "thm:fixed-size",
         "batches of a fixed size, each drawn without replacement from all records",
     ),
     "truncated": Sampler(
@@ -172,6 +213,8 @@ SAMPLERS: dict[str, Sampler] = {
         lambda stage: PrivacyProfile.from_truncated_poisson(
             **_numbers(stage, "sampling_rate", "max_batch_size", "records")
         ),
+        _surely_kept,
+        "thm:truncated",
         "Poisson sampling, in which batches above a maximum are cut at random",
     ),
 }

@@ -340,7 +340,7 @@ class GeneralizedChiSquare:
 def loss_laws(pair: Invariants) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
     """Return the laws of the privacy loss of a pair under p and under q (thm:ndis-two-genchi2-cdf).
 
-    The formula stands in `ndis.paper.two_cdf`, which takes δ from the two laws.
+    The formula stands in `ndis.paper.exact_forms`, which takes δ from the two laws.
     """
     flat = pair.excess == 0
     t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import accumulate
@@ -14,23 +14,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._files import check_format, loads, only_keys
-from ndis._search import budget, smallest_safe
+from ndis._run_search import NEARLY_ALL, RunSearch
+from ndis._search import budget
 from ndis._stages import SAMPLERS, USUAL, Sampling, Stage, as_plan, as_stage, missing
 from ndis._validate import Adjacency, Floats, as_count, as_counts, as_floats, as_one_probability, broadcasts, shaped
 from ndis._version import __version__
-from ndis.accountant.composition import SAMPLED_WIDTH
-from ndis.accountant.few import shift_for
-from ndis.errors import BudgetError, ParameterError, PrecisionError
+from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile
 
-__all__ = ["DPSGD", "EpochRow", "Stage"]
+__all__ = ["DPSGD", "SAMPLERS", "ComparisonRow", "EpochRow", "Sampling", "Stage"]
 
 _FORMAT = "ndis.DPSGD"  # format 1 has Poisson sampling only
-_MOST_STEPS, _MOST_BINS = 10**9, 10**6  # looked at by `calibrated`
 _FINDABLE = ("noise_multiplier", "sampling_rate", "batch_size", "bins", "steps", "epochs")
-_INSIDE = math.log1p(-2.0 * SAMPLED_WIDTH)  # the float search aims below δ by the width of the certificate
 _NEAR = 6  # answers that a guess interpolates
 _WHOLE = 1 - Fraction(1, 2**40)  # a sum of rates that rounding keeps below a whole number of epochs still ends it
 
@@ -270,10 +267,21 @@ class DPSGD:
             before = after
         return sorted({*ends, self.steps})
 
+    @property
+    def theorem(self) -> str:
+        """Return the label of the theorem that the guarantee rests on."""
+        theorems = {stage.theorem for stage in self.stages}
+        return theorems.pop() if len(theorems) == 1 else "thm:composition"
+
+    @property
+    def examples_per_user(self) -> int:
+        """Return the largest number of records in which neighbours differ."""
+        return self.stages[0].examples_per_user
+
     def attained(self) -> tuple[Attained, ...]:
         """Data on which the guarantee is met: only one record has a gradient, as long as the clipping norm, always.
 
-        None are known to meet an upper bound, that of "fixed-size" or "truncated".
+        Numbers for batches of a fixed size and for truncated batches are upper bounds. Their data come near.
 
         >>> import ndis
         >>> training = ndis.DPSGD(noise_multiplier=1.0, sampling_rate=0.01, steps=1000)
@@ -281,8 +289,12 @@ class DPSGD:
         True
         """
         text = "data on which one record has a gradient as long as the clipping norm, the same one in every step"
-        profile = self.profile()
-        return (Attained(text, profile),) if profile.attained else ()
+        if self.adjacency == "replace-one":
+            text += ", and all others, like the record that replaces it, have the opposite one"
+        if self.examples_per_user > 1:
+            text = text.replace("one record has", "the records of one user have")
+        first, *others = (stage.attained() for stage in self.stages)
+        return (Attained(text, first.compose(*others)),)
 
     # ------------------------------------------------------------------ the other way round
 
@@ -324,10 +336,12 @@ class DPSGD:
         def at(x: float) -> DPSGD:
             return cls.from_schedule([*plans[:i], {**plans[i], name: x}, *plans[i + 1 :]])
 
-        search = _Search(at, epsilon, delta)
+        search = RunSearch(at, epsilon, delta)
         if name == "noise_multiplier":
             return search.least(i)
-        return search.largest_rate() if name == "sampling_rate" else search.most(name, plans[i].get("records"))
+        if name == "sampling_rate":
+            return search.largest_rate(1.0 if plans[i].get("sampling") != "truncated" else NEARLY_ALL)
+        return search.most(name, plans[i].get("records"))
 
     @classmethod
     def longest(cls, *, epsilon: float, delta: float, noise_multiplier: float, **numbers: Any) -> DPSGD:
@@ -360,7 +374,7 @@ class DPSGD:
         size, count, passes = as_count("batch_size", batch_size), as_count("records", records), Fraction(epochs)
         if not size <= count:
             raise ParameterError("batch_size", "be at most records", size)
-        rate, most = size / count, min(math.ceil(size + 6.0 * math.sqrt(size)), count)
+        rate, most = size / count, min(math.ceil(size + 6.0 * math.sqrt(size)), max(count - 1, 1))
         steps, bins = math.ceil(passes * count / size), max(count // size, 1)
         numbers: dict[Sampling, dict[str, float]] = {
             "poisson": {"sampling_rate": rate, "steps": steps},
@@ -405,78 +419,6 @@ class DPSGD:
             raise ParameterError("stages", "be a list", f"{result['stages']!r:.80}")
         keys = (USUAL, ()) if version == 1 else ((), tuple(field.name for field in fields(Stage)))
         return cls.from_schedule(only_keys("stage", item, *keys) for item in result["stages"])
-
-
-class _Search:
-    """Find one number of a run that meets a budget; the last point is certified."""
-
-    def __init__(self, at: Callable[[float], DPSGD], epsilon: float, delta: float) -> None:
-        self.at, self.epsilon, self.delta = at, epsilon, delta
-
-    def _log(self, x: float, floor: float) -> float:
-        return float(self.at(x).profile()._logs(self.epsilon, "worst", floor))
-
-    def _upper(self, x: float) -> float:
-        return self.at(x).profile().certify(self.epsilon).upper
-
-    def _smallest(self, number: Callable[[float], float], start: float) -> float:
-        floor = 2.0 * math.log(self.delta) - 10.0
-        return smallest_safe(
-            lambda x: self._log(number(x), floor) - _INSIDE,
-            lambda x: self._upper(number(x)),
-            delta=self.delta,
-            start=start,
-            settled=0.1 * SAMPLED_WIDTH,
-            step=0.06,
-        )
-
-    def least(self, i: int) -> DPSGD:
-        """Return the run with the smallest noise in stage i."""
-        run = self.at(1.0)
-        stage, k = run.stages[i], run.stages[i].examples_per_user
-        chance = -math.expm1(stage.steps * k * math.log1p(-stage.sampling_rate)) if stage.sampling_rate < 1.0 else 1.0
-        if len(run.stages) == 1 and stage.batches == 1 and chance <= self.delta:
-            raise BudgetError("every noise multiplier meets the budget: a record enters a batch with a chance below δ")
-        # by the central limit theorem the steps are nearly one Gaussian with shift q √(n (e^{1/σ²} − 1))
-        shift = shift_for(self.epsilon, math.log(self.delta)) / (stage.sampling_rate * math.sqrt(stage.steps))
-        return self.at(self._smallest(lambda x: x, 1.0 / math.sqrt(math.log1p(shift * shift))))
-
-    def largest_rate(self) -> DPSGD:
-        """Return the run with the largest sampling rate."""
-        if self._upper(1.0) <= self.delta:
-            return self.at(1.0)
-        return self.at(1.0 / self._smallest(lambda x: 1.0 / max(x, 1.0), 100.0))
-
-    def most(self, name: str, records: int | None) -> DPSGD:
-        """Return the run with the most steps, epochs or records in a batch, or with the fewest bins."""
-        goal, few = math.log(self.delta), name == "bins"
-        most = records if name == "batch_size" and records else _MOST_BINS if few else _MOST_STEPS
-
-        def safe(n: int) -> bool:
-            return self._log(n, goal - 1.0) <= goal
-
-        good, bad = 1, 2
-        if few and not safe(1):
-            good, bad = 2, 1
-            while good < most and not safe(good):
-                good, bad = 2 * good, good
-        elif not few:
-            if not self._upper(1) <= self.delta:
-                raise BudgetError("not even one step meets the budget; add noise, or sample at a smaller rate")
-            while bad <= most and safe(bad):
-                good, bad = bad, 2 * bad
-            if bad > most and name != "batch_size":
-                raise PrecisionError(f"more than {good} steps meet the budget; longer schedules are out of reach")
-            bad = min(bad, most + 1)
-        while abs(bad - good) > 1:
-            middle = (good + bad) // 2
-            good, bad = (middle, bad) if safe(middle) else (good, middle)
-        back = 0  # the certificate is a little wider than the floats
-        while not self._upper(n := max(good + back if few else good - back, 1)) <= self.delta:
-            if few and n > most:
-                raise BudgetError(f"not even {most} bins meet the budget; add noise")
-            back = 2 * back + 1
-        return self.at(n)
 
 
 def _interpolated(places: Floats, values: list[float], x: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._attained import attained_delta, attained_epsilon
+from ndis._attained import attained_delta
+from ndis._batches import BatchedProfile
 from ndis._exact import down, up
 from ndis._groups import (
     Choice,
@@ -21,7 +22,6 @@ from ndis._groups import (
     as_noise_multiplier,
     as_rate,
     canonical,
-    noise_multiplier_of,
     noise_pairs,
     orders_of,
     profile_from_json,
@@ -39,7 +39,6 @@ from ndis._validate import (
     as_one_probability,
     as_probability,
     as_scalar,
-    as_size,
     broadcasts,
     exponential,
     shaped,
@@ -47,9 +46,6 @@ from ndis._validate import (
     warn_caller,
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
-from ndis.accountant.laws.fixed_size import FixedSizeStep
-from ndis.accountant.laws.labelled import TruncatedStep
-from ndis.accountant.laws.mixture_steps import GroupStep, MixtureStep
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
@@ -63,7 +59,7 @@ _LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class PrivacyProfile(Risks):
+class PrivacyProfile(BatchedProfile, Risks):
     """A profile says how private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters
@@ -128,8 +124,7 @@ class PrivacyProfile(Risks):
                 "adjacency",
                 "be 'add-remove' for Poisson samples",
                 "'replace-one'",
-                "a replaced record under Poisson sampling has a worst pair for Gaussian noise; use from_noise_multiplier "
-                "and subsampled",
+                "use from_noise_multiplier and subsampled, which know the worst pair of Gaussian noise",
             )
 
     @classmethod
@@ -168,88 +163,8 @@ class PrivacyProfile(Risks):
         return PrivacyProfile(*noise_pairs(as_noise_multiplier("sigma", sigma)), adjacency=adjacency)
 
     @classmethod
-    def from_mixture(
-        cls, *, noise_multiplier: float, sensitivities: Sequence[float], probabilities: Sequence[float]
-    ) -> PrivacyProfile:
-        """Return the guarantee of Gaussian noise on a sum that one record moves by a random amount, exactly.
-
-        The record moves it by at most cᵢ with probability pᵢ, in any directions (thm:mixtures). Neighbours are
-        "add-remove".
-
-        Parameters
-        ----------
-        noise_multiplier : float
-            Standard deviation of the noise.
-        sensitivities, probabilities : sequence of float
-            cᵢ ≥ 0 and pᵢ > 0. Probabilities are taken relative to their sum, which must be 1 up to rounding.
-
-        Examples
-        --------
-        >>> import ndis
-        >>> step = ndis.PrivacyProfile.from_mixture(
-        ...     noise_multiplier=1.0, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.2, 0.6, 0.2]
-        ... )
-        >>> round(step.repeat(3).epsilon(1e-6), 6)
-        14.550958
-        """
-        step = MixtureStep(noise_multiplier, sensitivities, probabilities)  # type: ignore[arg-type]  # made tuples there
-        return PrivacyProfile(groups=[StepGroup(step)])
-
-    @classmethod
-    def from_fixed_size(cls, *, noise_multiplier: float, batch_size: int, records: int) -> PrivacyProfile:
-        """Return an upper bound for Gaussian noise on a batch of fixed size, drawn without replacement.
-
-        Neighbours are "replace-one": a replaced record moves the sum by up to twice the clipping norm. The profile is
-        exact for one step; for several it is an upper bound (thm:fixed-size), and `bounds` says how close it is.
-
-        Parameters
-        ----------
-        noise_multiplier : float
-            Standard deviation of the noise over the clipping norm.
-        batch_size, records : int
-            Records in a batch and in the data; both are public.
-
-        Examples
-        --------
-        >>> import ndis
-        >>> step = ndis.PrivacyProfile.from_fixed_size(noise_multiplier=1.0, batch_size=16, records=1000)
-        >>> [round(end, 3) for end in step.repeat(128).bounds(1e-6)]
-        [10.858, 11.25]
-        """
-        step = FixedSizeStep(noise_multiplier, batch_size, records)
-        return PrivacyProfile(groups=[StepGroup(step)], adjacency=step.adjacency)
-
-    @classmethod
-    def from_truncated_poisson(
-        cls, *, noise_multiplier: float, sampling_rate: float, max_batch_size: int, records: int
-    ) -> PrivacyProfile:
-        """Return an upper bound for Gaussian noise on a Poisson sample that is cut down to a size at random.
-
-        Neighbours are "add-remove" (thm:truncated). Chua et al. (arXiv 2411.04205) and arXiv 2508.15089 describe the
-        sampler.
-
-        Parameters
-        ----------
-        noise_multiplier : float
-            Standard deviation of the noise over the clipping norm.
-        sampling_rate : float
-            Rate of the Poisson sample.
-        max_batch_size : int
-            Larger samples lose records at random until so many are left.
-        records : int
-            Records in the larger one of two neighbours; it is public.
-
-        Examples
-        --------
-        >>> import ndis
-        >>> step = ndis.PrivacyProfile.from_truncated_poisson(
-        ...     noise_multiplier=1.0, sampling_rate=0.01, max_batch_size=128, records=10_000
-        ... )
-        >>> round(step.repeat(1000).epsilon(1e-6), 6)
-        2.1...
-        """
-        step = TruncatedStep(noise_multiplier, sampling_rate, max_batch_size, records)
-        return PrivacyProfile(groups=[StepGroup(step)])
+    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
+        return PrivacyProfile(groups=groups, adjacency=groups[0].step.adjacency)
 
     # ------------------------------------------------------------------ its releases
 
@@ -295,13 +210,8 @@ class PrivacyProfile(Risks):
 
     @property
     def composed(self) -> bool:
-        """Say if there are several releases, some of them sampled, or a step without a pair: no pair per order exists."""
+        """Say if no pair per order exists: there are several releases, some of them sampled, or a step is no pair."""
         return len(self.groups) > 1 or self.groups[0].count > 1 or isinstance(self.groups[0], StepGroup)
-
-    @property
-    def attained(self) -> bool:
-        """Say if some neighbours have the losses of this profile. If not, it is only an upper bound."""
-        return all(group.step.attained for group in self.groups if isinstance(group, StepGroup))
 
     # ------------------------------------------------------------------ the guarantee
 
@@ -378,22 +288,6 @@ class PrivacyProfile(Risks):
         if not self.failure_probability:
             return Enclosure(lower, upper)
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
-
-    def bounds(self, delta: float) -> Enclosure:
-        """Return ends between which the smallest ε for `delta` lies, in floats.
-
-        The upper end is `epsilon(delta)`, the guarantee. Some profiles are upper bounds only, and then the lower end is
-        an ε that some neighbours really need: with batches of a fixed size, the worst of many ways to choose the
-        gradients of the other records in turn. It is 0 if none is known. The ends of any other profile agree.
-
-        >>> import ndis
-        >>> ends = ndis.PrivacyProfile.from_noise_multiplier(2.0).bounds(1e-6)
-        >>> ends.lower == ends.upper
-        True
-        """
-        target = as_one_probability("delta", delta)
-        upper = self._smallest_epsilon(target, "worst")
-        return Enclosure(upper if self.attained else attained_epsilon(self.groups, target, upper), upper)
 
     def certified_epsilon(self, delta: float, *, order: Choice = "worst") -> float:
         """Return an ε whose certified δ(ε) is at most `delta`: `epsilon(delta)`, moved up in its last digits if needed.
@@ -491,32 +385,6 @@ class PrivacyProfile(Risks):
         group = self._only()
         groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
         return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
-
-    def group(self, size: int) -> PrivacyProfile:
-        """Return the guarantee for one user with up to `size` examples, all of them added or all removed, exactly.
-
-        Each example enters each batch on its own, and the number that enter is binomial (thm:mixtures). Every release
-        must be Gaussian noise on a Poisson sample, made by `from_noise_multiplier` and `subsampled`; other profiles are
-        refused. So is a failure probability, which says nothing about several examples.
-
-        >>> import ndis
-        >>> step = ndis.PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
-        >>> [round(step.repeat(100).group(k).epsilon(1e-6), 6) for k in (1, 2, 4)]
-        [0.954217, 1.970757, 3.993018]
-        """
-        k = as_size("size", size)
-        if k == 1:
-            return self
-        noises = [noise_multiplier_of(g) if isinstance(g, Group) and g.sampled else None for g in self.groups]
-        if None in noises or self.adjacency != "add-remove" or self.failure_probability:
-            rule = "consist of Gaussian noise on Poisson samples, from from_noise_multiplier and subsampled"
-            raise ParameterError("profile", rule, "other releases", "add or remove the examples one by one")
-        groups = [
-            StepGroup(GroupStep(noise, group.rates, k), group.count)
-            for noise, group in zip(noises, self.groups, strict=True)
-            if noise is not None and isinstance(group, Group)
-        ]
-        return PrivacyProfile(groups=groups)
 
     # ------------------------------------------------------------------ out and in
 

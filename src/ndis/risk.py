@@ -234,6 +234,7 @@ class Risks:
     delta: Any
     epsilon: Any
     certify: Any
+    _compositions: Any
 
     def _upper_deltas(self, epsilon: Floats, order: Any = "worst") -> Floats:
         """Return an upper bound of δ at each ε of a vector, in floats.
@@ -248,7 +249,8 @@ class Risks:
         u = 4.0 * max(uncertainty for (uncertainty, _), _ in blurs)
         r = u * (math.fsum(n * size for (_, size), n in blurs) + 4.0 * np.abs(epsilon)) if u > 0.0 else 0.0
         deltas = np.maximum(self.delta(epsilon - r, order=order), _LEAST_DELTA)
-        upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * WIDTH + u) * (1.0 - np.log(deltas))), 1.0)
+        digits = max([WIDTH, *(one.floats.accepted for one in self._compositions(order))])
+        upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * digits + u) * (1.0 - np.log(deltas))), 1.0)
         return upper
 
     @cached_property
@@ -333,7 +335,7 @@ class Risks:
         if not (orders >= 1).all():
             raise ParameterError("order", "be at least 1", order)
         values = np.full(orders.size, math.inf)
-        if not self.failure_probability and not any(map(_singular, self.groups)):
+        if not self.failure_probability and not any(group.singular for group in self.groups):
             both = [Composition(self.groups, one) for one in _ORDERS]
             values = np.maximum(*(one.renyi(orders.ravel()) for one in both))
         return shaped(values, orders.shape)
@@ -353,7 +355,7 @@ class Risks:
         if not 0 <= given < 1:
             raise ParameterError("slack", "be at least 0 and below 1", given)
         failure = Fraction(self.failure_probability)
-        if given < failure or any(map(_singular, self.groups)):
+        if given < failure or any(group.singular for group in self.groups):
             return CertifiedMu(math.inf, given)
         tails = _dominating_shift(self.groups)
         if given == failure or (tails < math.inf and not any(group.sampled for group in self.groups)):
@@ -369,10 +371,6 @@ class Risks:
             given,
         )
         return CertifiedMu(min(mu, tails), given)
-
-
-def _singular(group: Group | StepGroup) -> bool:
-    return isinstance(group, Group) and group.remove.mutually_singular
 
 
 def _dominating_shift(groups: tuple[Group | StepGroup, ...]) -> float:

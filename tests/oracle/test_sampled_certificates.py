@@ -282,7 +282,8 @@ def test_the_stand_ins_of_a_shift(order):
 def test_many_steps_between_the_bounds(order):
     """Stand-ins of a shift in a composition, against the certificate that needs none."""
     with precision(320):
-        curve = profile(MixtureBalls(Sides.poisson(arb(0.05), arb(1), remove=order == "remove")), places=150, mass=1e-12)
+        step = MixtureBalls(Sides.poisson(arb(0.05), arb(1), remove=order == "remove"))
+        curve = profile(step, places=150, mass=1e-12)
     box = certify([shifts(0.05, 1.0, 100)], 1.0, order)
     above, infinite = dominating(curve)
     upper = Certifier(lambda: [(above, 100)]).certify(1.0, 1e-4).upper + 100 * float(infinite)

@@ -23,7 +23,8 @@ from ndis._balls import outward, precision
 from ndis._formulas import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import Law
-from ndis.accountant.laws.mixture import LineLaw
+from ndis.accountant.laws.allocation import Allocation
+from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.spectrum.contour import DELTA, PDF
@@ -47,12 +48,14 @@ _SCALES = np.array([-0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.
 def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float], tuple[float, float]] | None:
     """Return the function that gives log δ(ε) of one or two steps and its error; None if there is none."""
     laws, add = [law for law, n in parts for _ in range(n)], order == "add"
+    if len(laws) == 1 and isinstance(laws[0], Allocation):
+        return laws[0].log_delta
     shifts = [shift for shift in (_as_shift(law, add) for law in laws) if shift]
     if len(shifts) == len(laws):
         if len(laws) == 1:
             return partial(one_step, shifts[0], add=add)
         return partial(two_steps, shifts[0], shifts[1], add=add)
-    if len(laws) == 1 and isinstance(laws[0], LineLaw):
+    if len(laws) == 1 and isinstance(laws[0], Mixture):
         return partial(_enclosed_step, laws[0])
     pairs = [pair for pair in (_as_pair(law, order) for law in laws) if pair]
     return partial(two_pairs, pairs[0], pairs[1], add=add) if len(pairs) == 2 else None  # the contour serves one step
@@ -70,7 +73,7 @@ def _enclosed_step(law: Law, e: float) -> tuple[float, float]:
 
 def _as_shift(law: Law, add: bool) -> tuple[float, float] | None:
     """Return rate and shift of a mean shift, sampled or not; None for any other law, and for one of the other order."""
-    if isinstance(law, LineLaw):
+    if isinstance(law, Mixture):
         return law.poisson if law.add == add else None
     if isinstance(law, Plain) and (law.pair.excess == 0.0).all():
         return 1.0, math.sqrt(math.fsum((law.pair.copies * law.pair.shift**2).tolist()))
@@ -82,7 +85,7 @@ def _as_pair(law: Law, order: Order) -> PairStep | None:
     if isinstance(law, Plain | SampledPair):
         pair = law.pair if order == "remove" else law.pair.reversed()
         return PairStep(1.0 if isinstance(law, Plain) else law.rate, pair.excess, pair.shift, pair.copies)
-    if isinstance(law, LineLaw) and (step := _as_shift(law, order == "add")):
+    if isinstance(law, Mixture) and (step := _as_shift(law, order == "add")):
         return PairStep(step[0], np.zeros(1), np.array(step[1:]), np.ones(1))
     return None
 

@@ -21,7 +21,7 @@ Two steps have an integral of positive terms (`ndis.accountant.few`). Where rare
     δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
 
 whose two parts are positive. Every value carries an error estimate, and none is returned if the estimate is above
-5e-11 (1 + |log δ|).
+5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random allocation among the laws.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums, Shape
 from ndis.accountant.few import few_steps, log_delta_shift, one_step
 from ndis.accountant.laws import Complexes, Law
-from ndis.accountant.laws.mixture import LineLaw, quiet
+from ndis.accountant.laws.allocation import Allocation
+from ndis.accountant.laws.mixture import Mixture, quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -51,7 +52,7 @@ _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 
 _UNIT = 2.0**-53
 _TOLERANCE = 1e-11  # aim for the error of log δ, relative to 1 + |log δ|
-_ACCEPTED = 5e-11  # largest error of log δ that is returned, likewise
+_ACCEPTED = 5.0  # the largest error that is returned, over this aim
 _DEAD = -41.0  # e^-41: below the rounding of the sum
 _DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
 _LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
@@ -63,8 +64,11 @@ _EARLY = 3  # halvings after which the rounding is known well enough to give up
 _HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
 _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
+_FIRST_DEPTH = 50.0  # −log of the mass of large losses that epochs leave out at first
+_MOST_DEPTH = 105.0
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
+_MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
 _FEW = 256  # steps
 _CUT_MATTERS_BELOW = -300.0  # log δ; there the x that the moments leave out may change δ
 _FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
@@ -97,6 +101,8 @@ class FloatComposition:
         self.mean = math.fsum(n * law.mean for law, n in self.parts)
         self.limit = min((law.limit for law, _ in self.parts), default=math.inf)
         self.largest = max((law.largest for law, _ in self.parts), default=0.0) or 1e-300
+        self.tolerance = max((getattr(law, "accuracy", _TOLERANCE) for law, _ in self.parts), default=_TOLERANCE)
+        self.accepted = _ACCEPTED * self.tolerance  # largest error of log δ that is returned, relative to 1 + |log δ|
         self._sums: LossSums | None = None
 
     @cached_property
@@ -135,7 +141,7 @@ class FloatComposition:
         Without `densities` only closed forms and the contour are tried.
         """
         value, _, error = self._evaluate(epsilon, densities)
-        bad = ~(error <= _ACCEPTED * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
+        bad = ~(error <= self.accepted * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
         if bad.any():
             i = int(np.argmax(bad))
             raise PrecisionError(
@@ -166,13 +172,13 @@ class FloatComposition:
                 # δ is smooth and falls: a difference is enough for the slope, which only steers a search
                 near = 1e-6 * (1.0 + float(epsilon[i]))
                 slope[i] = (value[i] - self._few(float(epsilon[i]) + near)[0]) / near
-            todo = todo[~(error[todo] <= _TOLERANCE * (1.0 + np.abs(value[todo])))]
+            todo = todo[~(error[todo] <= self.tolerance * (1.0 + np.abs(value[todo])))]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:
             if self._sums is not None:  # tables that another ε needed may serve these too
                 for i in todo.tolist():
                     value[i], slope[i], error[i] = self._sums.log_delta(float(epsilon[i]))
-                todo = todo[~(error[todo] <= _TOLERANCE * (1.0 + np.abs(value[todo])))]
+                todo = todo[~(error[todo] <= self.tolerance * (1.0 + np.abs(value[todo])))]
                 if not todo.size:
                     break
             place = max(0, todo.size // 2 - _TOGETHER // 2) if todo.size > _TOGETHER else 0
@@ -186,16 +192,18 @@ class FloatComposition:
                 ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
                 if self.few and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()
+            if self.order == "remove" and any(isinstance(law, Allocation) for law, _ in self.parts):
+                ways = [partial(self._without_large_losses, epsilon[some], pivot)]
             if self.order == "remove" and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
                 ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
                 result = way()
                 if not e[pivot] <= result[2][pivot]:  # true for NaN
                     v, s, e = result
-                if e[pivot] <= _TOLERANCE * (1.0 + abs(v[pivot])):
+                if e[pivot] <= self.tolerance * (1.0 + abs(v[pivot])):
                     break
-            shared = min(max(0.1 * _TOLERANCE, 2.0 * float(e[pivot]) / (1.0 + abs(float(v[pivot])))), 2.0 * _TOLERANCE)
-            good = e <= shared * (1.0 + np.abs(v))  # a path of their own would hardly serve them better
+            own = 2.0 * float(e[pivot]) / (1.0 + abs(float(v[pivot])))  # a path of their own would hardly be better
+            good = e <= min(max(0.1 * self.tolerance, own), 2.0 * self.tolerance) * (1.0 + np.abs(v))
             good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
@@ -220,7 +228,7 @@ class FloatComposition:
         as there is comes from a normal law of the same variance, or from one step alone.
         """
         c, _, _, bound = saddle
-        steps = [(m, n) for m, n in self.parts if isinstance(m, LineLaw)]
+        steps = [(m, n) for m, n in self.parts if isinstance(m, Mixture)]
         if not any(0.0 < n * m.far_losses(c)[0] < _RARE for m, n in steps):
             return False
         rough = float(log_delta_shift(np.array([epsilon]), math.sqrt(self.variance))[0])
@@ -232,14 +240,14 @@ class FloatComposition:
     @cached_property
     def _shapes(self) -> tuple[tuple[Shape, int], ...]:
         """The steps have densities if all are sampled mean shifts of one order, and not too many; else nothing."""
-        laws = [(law, n) for law, n in self.parts if isinstance(law, LineLaw) and law.add == (self.order == "add")]
-        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson)
+        laws = [(law, n) for law, n in self.parts if isinstance(law, Mixture) and law.add == (self.order == "add")]
+        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson and law.poisson[1] < _MOST_SHIFT)
         return steps if len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else ()
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
-        cut = [(m, n) for m, n in self.parts if isinstance(m, LineLaw)]
+        cut = [(m, n) for m, n in self.parts if isinstance(m, Mixture)]
         if cut and float(np.nanmin(value, initial=0.0)) < _CUT_MATTERS_BELOW:
             # the probability left out, and the tilted one at the saddle
             places = (0.0, saddle[0])
@@ -263,11 +271,27 @@ class FloatComposition:
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
         return value, np.exp(epsilon - value) - share * (1.0 + result[1]), np.where(np.isnan(value), np.inf, error)
 
+    def _without_large_losses(self, epsilon: Floats, pivot: int) -> _Found:
+        """Integrate for epochs of allocation without their largest losses, whose mass counts as an error."""
+        depth, best = _FIRST_DEPTH, (np.full(epsilon.size, math.nan),) * 2 + (np.full(epsilon.size, math.inf),)
+        while True:
+            parts = [(law.without(-depth) if isinstance(law, Allocation) else law, n) for law, n in self.parts]
+            other = FloatComposition(parts, self.order)
+            lost = math.fsum(n * law.lost for law, n in parts if isinstance(law, Allocation))
+            saddle = other._resolved(find_saddle(other, other.mean - float(epsilon[pivot])))
+            value, slope, error = other._by_contour(epsilon, pivot, saddle)
+            error = error + lost * np.exp(np.minimum(-value, 600.0))
+            if not error[pivot] >= best[2][pivot]:
+                best = value, slope, error
+            if best[2][pivot] <= self.tolerance * (1.0 + abs(best[0][pivot])) or depth == _MOST_DEPTH:
+                return best
+            depth = min(max(1.4 * depth, 40.0 - float(np.nan_to_num(value[pivot]))), _MOST_DEPTH)
+
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
         """Compute δ from the density of the loss, with the tables made for another ε if they suffice."""
         if self._sums is not None:
             got = self._sums.log_delta(epsilon)
-            if got[2] <= _TOLERANCE * (1.0 + abs(got[0])):
+            if got[2] <= self.tolerance * (1.0 + abs(got[0])):
                 return got
         try:
             self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
@@ -284,7 +308,7 @@ class FloatComposition:
             value, slope, error = (float(a[0]) for a in self._evaluate(np.array([e])))
             if value == -math.inf:
                 return -math.inf, 0.0, slope
-            if not error <= _ACCEPTED * (1.0 + abs(value)):
+            if not error <= self.accepted * (1.0 + abs(value)):
                 if e >= self.most * (1.0 - _LAST):  # δ falls to 0 between two floats
                     return 1.0, 0.0, 0.0
                 if find_saddle(self, self.mean - e, goal - 1.0)[3] < goal - 1.0:  # far below, whatever it is
@@ -450,7 +474,7 @@ def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle
             got = _along(law, epsilon, pivot, (c, w, slope), nodes)
             if not got[2][pivot] >= best[2][pivot]:
                 best = got
-            if best[2][pivot] <= 0.1 * _TOLERANCE * (1.0 + abs(best[0][pivot])):
+            if best[2][pivot] <= 0.1 * law.tolerance * (1.0 + abs(best[0][pivot])):
                 return best
     return best
 

@@ -27,8 +27,9 @@ misses a smooth function by the square of the gap between its ends.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from flint import acb, arb
@@ -37,7 +38,7 @@ from ndis._balls import Ball, outward, precision
 from ndis.accountant.laws import BallLaw, geometric
 from ndis.errors import PrecisionError
 
-__all__ = ["Discrete", "Place", "dominated", "dominating", "profile"]
+__all__ = ["Discrete", "Place", "ProfileOnly", "dominated", "dominating", "profile"]
 
 _VISIBLE = 1e-9  # f − (1 − t) over its largest value: less is lost in the enclosures of f
 _BITS = 320
@@ -94,6 +95,27 @@ class Discrete:
         """Enclose Σ p_i (1 − e^{ε−x_i})₊."""
         pairs = zip(self.masses, self.losses, strict=True)
         return sum((p * (-(arb(epsilon) - x).expm1()).nonnegative_part() for p, x in pairs), arb(0))
+
+
+class ProfileOnly:
+    """Enclose the profile of a law and the ends of its loss, for a law whose sum of moments is too long to build.
+
+    Its moments are refused, so that discrete stand-ins take its place.
+    """
+
+    limit = math.inf
+
+    def __init__(self, ends: tuple[Ball, Ball], delta: Callable[[float], Ball]) -> None:
+        self._ends, self.delta = ends, delta
+
+    def ends(self) -> tuple[Ball, Ball]:
+        """Return the least and the largest loss."""
+        return self._ends
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise PrecisionError("the law has no sum of moments")
+
+    log_moment = log_ceiling = moment = line = ceiling = _refuse
 
 
 class Place(NamedTuple):

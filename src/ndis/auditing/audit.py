@@ -13,7 +13,7 @@ from ndis.auditing.candidates.mechanism import from_mechanism
 from ndis.auditing.candidates.pairs import from_pairs
 from ndis.auditing.candidates.rules import Search
 from ndis.auditing.claim import Claim
-from ndis.auditing.guarantees import advice, call_of, described, prove
+from ndis.auditing.guarantees import advice, call_of, described, exactly_drawn, prove
 from ndis.auditing.judge import judge, shortlist
 from ndis.auditing.report import AuditReport
 from ndis.errors import ParameterError
@@ -22,12 +22,16 @@ from ndis.pages.text import several
 __all__ = ["audit"]
 
 _FLOATS = "attacks on the floating-point numbers of an implementation: the laws are taken as exact Gaussians"
+_EXACT = (
+    "what a system leaks next to its output, such as time; the release itself is drawn exactly, so that its bytes keep "
+    "the guarantee, last digits included"
+)
 _DISAGREE = (
     "the mechanism's own bound is within the claim, but the pair shown is above it: one of the assumptions of the "
     "mechanism is false on these data"
 )
 _REMOVALS = Search()
-_CHECK = "check the assumptions above; the proof holds only if all of them do"
+_CHECK = "go through the checklist below; the proof holds only if every line of it does"
 
 
 def audit(
@@ -89,8 +93,8 @@ def audit(
     >>> noisy_mean = lambda data: (data.mean(axis=0), np.full(2, 0.01))  # 0.01 is a variance
     >>> rows = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.2, 0.1]])
     >>> report = audit(Claim(epsilon=1.0, delta=1e-6), algorithm=noisy_mean, data=rows, title="Noisy mean")
-    >>> report.refuted, report.witness.neighbours
-    (True, 'the data, and the data without row 0')
+    >>> report.refuted, report.witness.neighbours  # other data sets are tried too, and this one is worse
+    (True, '1 row: 1 × [0., 1.], and the same with the row [1., 0.] added')
     """
     if not isinstance(claim, Claim):
         raise ParameterError("claim", "be a Claim", type(claim).__name__, "write ndis.Claim(epsilon=…, delta=…)")
@@ -123,6 +127,8 @@ def audit(
     refuted, witness = judgement.refuted, judgement.witness
     proof = None if mechanism is None else prove(mechanism, claim)
     notes = (*judgement.notes, *candidates.seen.notes, *((_DISAGREE,) if refuted and proof is not None else ()))
+    exact = mechanism is not None and exactly_drawn(mechanism)
+    missing = (*(candidates.missing if refuted or proof is None else ()), _EXACT if exact else _FLOATS)
     steps = advice(claim, judgement, given_only=candidates.given_only, mechanism=mechanism)
     return AuditReport(
         claim,
@@ -132,18 +138,19 @@ def audit(
         witness.enclosure.lower,
         tried,
         candidates.how or _given(tried),
-        (*candidates.missing, _FLOATS),
+        missing,
         _reproduce(claim, kind, value, table, rows, search.random_state),
         notes,
         judgement.undecided,
         title=title,
         data_name=data_name or ("" if table is None else table.file_name),
-        date=datetime.now(UTC).date().isoformat(),
+        date=datetime.now(UTC).isoformat(timespec="minutes"),
         given_only=candidates.given_only,
         mechanism="" if mechanism is None else described(mechanism),
         proof=None if refuted else proof,
         next_steps=steps if refuted or proof is None else (_CHECK,),
         noise_depends=candidates.seen.noise_depends,
+        data_used="" if pairs is not None else "no" if table is None or table.data is None else "yes",
     )
 
 

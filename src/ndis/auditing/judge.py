@@ -24,12 +24,9 @@ from ndis.profile import PrivacyProfile
 from ndis.spectrum import certified
 from ndis.spectrum.origins import enclose as enclose_origins
 
-__all__ = [
-    "SCREEN_MARGIN", "Candidate", "Candidates", "Seen", "Tested", "both_orders", "counter", "exceeds", "judge", "screen",
-]  # fmt: skip
-
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
+_SAME_RANK = 9  # decimals of log δ; a smaller difference does not put one candidate before another
 _KEPT = 64  # candidates clearly below the claim that are kept, only for the report
 _WIDTHS = (1e-12, 1e-8, 1e-3)  # relative widths of a certificate, tried in this order; the first that succeeds counts
 _COMPOSED_WIDTHS = (1e-9, 1e-6, 1e-3)  # the same for compositions of sampled releases
@@ -77,7 +74,7 @@ Tested = tuple[int, Iterable[Candidate]]  # the number of pairs that were tried,
 
 @dataclass(eq=False)
 class Seen:
-    """What a producer saw while it worked: notes for the reader, and if the noise depends on the data."""
+    """A producer notes what it sees while it works: sentences for the reader, and if the noise depends on the data."""
 
     notes: list[str] = field(default_factory=list)
     noise_depends: bool = False
@@ -186,7 +183,8 @@ def shortlist(tested: Iterable[Tested]) -> tuple[int, list[Candidate]]:
             put = heapq.heappush if len(below) < _KEPT else heapq.heappushpop
             put(below, (candidate.rank, number, candidate))
     ordered = [c for _, _, c in sorted(below, key=lambda e: e[:2], reverse=True)]
-    return tried, sorted([*above, *ordered], key=lambda c: c.rank, reverse=True)
+    # among pairs that floats do not tell apart the first one stays first: a pair of the data before one of other data
+    return tried, sorted([*above, *ordered], key=lambda c: tuple(round(x, _SAME_RANK) for x in c.rank), reverse=True)
 
 
 # ---------------------------------------------------------------------- one pair against one claimed point

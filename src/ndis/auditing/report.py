@@ -26,7 +26,7 @@ from ndis._files import check_format, loads, only_keys, read_bytes, write_file
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
-from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, DrawnCurve, Witness, curve_of
+from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, DrawnCurve, Witness, curve_of, outcome_words
 from ndis.errors import ParameterError
 from ndis.pages.html import chart, framed, number, render, sentence
 from ndis.pages.text import equation, few, plain, unbroken
@@ -37,7 +37,7 @@ __all__ = ["AuditReport"]
 _FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 2
 # The types of fields by their annotations.
 _KINDS: dict[Any, type[Any]] = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": tuple}
-_OPTIONAL = ("mechanism", "noise_depends")  # some reports lack it
+_OPTIONAL = ("mechanism", "noise_depends", "data_used")  # some reports lack it
 # order of the witness → (what a reader of the output can tell, where p is, where q is)
 _SIDES = {
     WITH_RECORD[0]: ("whether a person took part", "if the person took part", "if not"),
@@ -82,7 +82,7 @@ class AuditReport:
     version : str
         Version of the package.
     title, data_name, date : str
-        Names of the audited system and of the data, and the day of the audit.
+        Names of the audited system and of the data, and the time of the audit.
     given_only : bool
         True if only rows or pairs were tried that the user gave, so that nothing looked for worse ones.
     next_steps : tuple of str
@@ -96,6 +96,8 @@ class AuditReport:
     noise_depends : bool
         True if the covariance of the output was seen to depend on the data. No test then stands for a bound over all
         data sets.
+    data_used : str
+        "yes" if numbers of the report come from data, "no" if none do; empty if only the user knows, as for pairs.
     computed_curve : DrawnCurve or None
         The curve, if it is already known; `drawn` computes it otherwise.
 
@@ -131,6 +133,7 @@ class AuditReport:
     command: str = ""
     mechanism: str = ""
     noise_depends: bool = False
+    data_used: str = ""
     computed_curve: DrawnCurve | None = None
 
     def __post_init__(self) -> None:
@@ -306,6 +309,7 @@ class AuditReport:
             "statement": _statement(self),
             "claimed": _claimed(self),
             "tells": None if self.witness is None else _tells(self.witness, refuted=self.refuted),
+            "outcome": "" if self.witness is None else outcome_words(self.witness),
             "svg": _picture(self),
             "json": base64.b64encode(content).decode("ascii"),
             "digest": hashlib.sha256(content).hexdigest(),

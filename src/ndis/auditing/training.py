@@ -13,12 +13,14 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from flint import arb
+
+from ndis._balls import exact_ball, outward, precision
 from ndis._exact import down, root_down, root_up
 from ndis._groups import as_rate
 from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within
 from ndis.auditing.audit import audit
-from ndis.auditing.claim import Claim, claim_to_dict
-from ndis.auditing.guarantees import prove
+from ndis.auditing.claim import Claim, Proof, claim_to_dict
 from ndis.auditing.report import AuditReport
 from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError, ParameterError, PrecisionError
@@ -40,7 +42,11 @@ _EQUAL_BATCHES = ("shuffled", "fixed-size", "sequential", "full-batch")  # the n
 _IN_PASSES = ("shuffled", "sequential", "allocation")  # each record takes part once in every pass
 _WITHOUT_THEOREM = ("with-replacement", "weighted", "unknown")
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
+_CLOSE = 1.02  # an ε above its own by this factor has a certificate that is wide enough
 _FAR = 7.0  # a log δ that lies this far below the claimed one is not certified, as it cannot convict
+_MOST_DRAWS = 4096  # draws of a batch with replacement whose numbers of copies are told apart
+_LEAST_CHANCE = 1e-30  # rarer numbers of copies of one record are left out
+_BITS = 192  # of the balls that hold these chances
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
 _CHECKS = {
     **dict.fromkeys(("noise_multiplier", "noise_std", "clipping_norm"), partial(as_within, exponent=200)),
@@ -53,6 +59,12 @@ _ALONE = "data on which one record has a gradient as long as the clipping norm, 
 _AGAINST = "data on which all gradients are equal and as long as the clipping norm, and one record turns it round"
 _UNBOUNDED = (
     f"data on which one record has a gradient {1 / _UNCLIPPED:,.0f} times as long as the noise is wide, seen once"
+)
+_ASSUMPTIONS = (
+    "the loop does what is stated here: it samples, clips, adds noise and divides in this way",
+    "the noisy sums are all that depends on the data, and the random bits of samples and noise are secret",
+    "what is stated as public was chosen, or may be known, without regard to any one record",
+    "one person contributes at most one record",
 )
 _SAMPLER_FAULTS = {  # why the Poisson accountant is not about the sampler, and what to do
     "shuffled": (
@@ -204,14 +216,16 @@ class TrainingLoop:
         square = ((max(own) if above else min(own)) / moves) ** 2 * self.micro_batches / times
         return root_up(square) if above else root_down(square)
 
-    def _sampled(self, moves: int, *, above: bool) -> PrivacyProfile:
+    def _sampled(self, moves: int, adjacency: Adjacency, *, above: bool) -> PrivacyProfile:
         """Return the law of Poisson sampling, stage by stage."""
         rows = self.schedule or ((None, self.rate, self.steps),)
         stages = [self if noise is None else replace(self, schedule=((noise, rate, n),)) for noise, rate, n in rows]
         noises = [stage.noise(moves=moves, above=above) for stage in stages]
-        return DPSGD.from_schedule(
-            [(noise, rate, n) for noise, (_, rate, n) in zip(noises, rows, strict=True)]
-        ).profile()
+        first, *others = (
+            PrivacyProfile.from_noise_multiplier(noise, adjacency=adjacency).subsampled(rate).repeat(n)
+            for noise, (_, rate, n) in zip(noises, rows, strict=True)
+        )
+        return first.compose(*others)
 
     @property
     def rate(self) -> float:
@@ -257,8 +271,12 @@ class TrainingLoop:
         if lawless or self.private_scale or self.private_rate:
             raise ParameterError("loop", "have a guarantee that is known", "none", "see the findings of the audit")
         moves = 2 if self.adjacency == "replace-one" or self.clipping == "batch" else 1
-        if self.sampler == "poisson" and self.adjacency == "add-remove" and not self.random_scale:
-            return self._sampled(moves, above=False)
+        clipped_sum = self.adjacency == "replace-one" and self.clipping == "batch"
+        if self.sampler == "poisson" and not (self.random_scale or clipped_sum):
+            return self._sampled(moves, self.adjacency, above=False)
+        if self.sampler == "fixed-size" and self.adjacency == "replace-one":
+            sizes = {"batch_size": min(self.batch_size or 1, self.records or 1), "records": self.records or 1}
+            return PrivacyProfile.from_fixed_size(noise_multiplier=self.noise(), **sizes).repeat(self.steps)
         if not (self.fixed_records or self.sampler == "full-batch"):
             raise ParameterError("records", "be public for these batches", "private", "see the findings of the audit")
         noise = self.noise(moves=moves, times=self._times(most=True))
@@ -277,18 +295,39 @@ class TrainingLoop:
         full = self.sampler == "full-batch" or (self.sampler == "poisson" and self.rate == 1.0)
         crowded = not self.fixed_records and (self.sampler == "fixed-size" or (self.drop_last and not full))
         clipped_sum = self.clipping == "batch" and (self.batch_size or self.records or 2) > 1
-        two = (full or self.sampler in _EQUAL_BATCHES) and (self.adjacency == "replace-one" or crowded or clipped_sum)
+        equal = full or self.sampler in _EQUAL_BATCHES
+        two = equal and (self.adjacency == "replace-one" or crowded or clipped_sum)
         moves, words = (2, _AGAINST) if two else (1, _ALONE)
         words, times = _UNBOUNDED if self.clipping == "none" else words, self._times(most=False)
-        if times == 0 or self.sampler in _WITHOUT_THEOREM or self.clipping == "adaptive":
+        if self.sampler in ("with-replacement", "weighted"):
+            return self._drawn_again()
+        if times == 0 or self.sampler == "unknown" or self.clipping == "adaptive":
             return []
         if full or self.sampler == "sequential":
             noise = self.noise(moves=moves, times=times, above=True)
             return [Attained(words, PrivacyProfile.from_noise_multiplier(noise))]
         if self.sampler == "poisson" and self.clipping != "none":
-            return [Attained(words, self._sampled(moves, above=True))]
+            return [
+                Attained(words, self._sampled(moves, "add-remove", above=True))
+            ]  # it turns into one without gradient
         step = PrivacyProfile.from_noise_multiplier(self.noise(moves=moves, above=True)).subsampled(self._share())
         return [Attained(words, step.repeat(1 if self.clipping == "none" else times))]  # one batch is enough there
+
+    def _drawn_again(self) -> list[Attained]:
+        """Return the law of one record that a batch may draw several times, while no other has a gradient."""
+        share = Fraction(self.largest_share or 0) if self.sampler == "weighted" else Fraction(1, self.records or 1)
+        size = self.batch_size or 0
+        if not 0 < share < 1 or not 0 < size <= _MOST_DRAWS or self.clipping != "record":
+            return []
+        with precision(_BITS):
+            p = exact_ball(share)
+            chances = [outward(arb.bin_uiui(size, k) * p**k * (1 - p) ** (size - k))[0] for k in range(size + 1)]
+        # rounded down: δ grows with each chance above 0 (thm:loop-pairs)
+        kept = {k: chance for k, chance in enumerate(chances) if k > 0 and chance > _LEAST_CHANCE}
+        shifts, weights = [0.0, *map(float, kept)], [down(1 - sum(map(Fraction, kept.values()))), *kept.values()]
+        noise = self.noise(above=True)
+        step = PrivacyProfile.from_mixture(noise_multiplier=noise, sensitivities=shifts, probabilities=weights)
+        return [Attained(_ALONE, step.repeat(self.steps))]
 
     def _share(self) -> float:
         """Return the chance of a record to be in the first batch of a pass, rounded down."""
@@ -432,7 +471,7 @@ class TrainingReport:
     verdict : str
         "refuted" (with a certificate in `audit`), "sound" (a theorem proves the claim), or "no guarantee known".
     epsilon_guaranteed : float or None
-        The ε that a theorem proves at the largest claimed δ, rounded up; None if no theorem does.
+        The ε that holds for all data at the largest claimed δ, on the safe side; None if no theorem gives one.
     findings : tuple of Finding
     audit : AuditReport or None
         The certificate, which can be saved and checked again; None if no data with a known law come near the claim.
@@ -458,7 +497,7 @@ class TrainingReport:
             lines.append(f"true ε at δ = {plain(self.audit.witness.delta)}: at least {known}")
             lines.append(f"on {self.audit.witness.neighbours}")
         if self.epsilon_guaranteed is not None:
-            lines.append(f"proved for all data: ε = {at_most(self.epsilon_guaranteed)} at δ = {delta}")
+            lines.append(f"holds for all data: ε = {at_most(self.epsilon_guaranteed)} at δ = {delta}")
         for one in self.findings:
             lines += [f"{one.name}: {one.why} [{one.verdict}]", f"  repair: {one.repair}"]
         return "\n".join(lines)
@@ -503,7 +542,7 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
     verdict: refuted
     true ε at δ = 10⁻⁵: at least 13.3...
     on data on which one record has a gradient as long as the clipping norm, and all others have none
-    proved for all data: ε = 13.3... at δ = 10⁻⁵
+    holds for all data: ε = 13.3... at δ = 10⁻⁵
     noise: the noise of a batch is 0.5 clipping norms wide, and the accountant was given 1 [refuted]
       repair: add noise of 1 × clipping norm to the sum of a batch
     """
@@ -512,17 +551,42 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
             raise ParameterError("claim", "be given without a history", None)
         claim = Claim(DPSGD.from_schedule(loop.history).certified_epsilon(delta), delta)
     loop = replace(loop, adjacency=claim.adjacency)
-    faults = _faults(loop)
+    faults, profile = _faults(loop), _profile(loop)
     report = audit(claim, mechanism=loop, progress=False) if _near(loop, claim) else None
-    proved = report.proved if report is not None else prove(loop, claim) is not None
-    verdict = REFUTED if report is not None and report.refuted else SOUND if proved else UNKNOWN
+    verdict = REFUTED if report and report.refuted else SOUND if profile and _proves(profile, claim) else UNKNOWN
     # data that show the normaliser show nothing else, and the other way round
-    shown = [
-        verdict if verdict != REFUTED or (fault[0] == "normaliser") == loop.private_scale else UNKNOWN
-        for fault in faults
-    ]
-    findings = tuple(Finding(*fault, one) for fault, one in zip(faults, shown, strict=True))
-    return TrainingReport(loop, claim, verdict, _guaranteed(loop, claim), findings, report)
+    apart = [verdict == REFUTED and (fault[0] == "normaliser") != loop.private_scale for fault in faults]
+    findings = tuple(Finding(*fault, UNKNOWN if out else verdict) for fault, out in zip(faults, apart, strict=True))
+    if report is not None:
+        proof = (
+            Proof("thm:loop-guarantee", f"the training loop keeps {claim}", _ASSUMPTIONS) if verdict == SOUND else None
+        )
+        steps = ("check the assumptions above; the proof holds only if all of them do",) if proof else report.next_steps
+        report = replace(report, proof=proof, next_steps=(*(f"{one.name}: {one.repair}" for one in findings), *steps))
+    guaranteed = None if profile is None else float(profile.epsilon(max(delta for _, delta in claim.points)))
+    return TrainingReport(loop, claim, verdict, guaranteed, findings, report)
+
+
+def _profile(loop: TrainingLoop) -> PrivacyProfile | None:
+    try:
+        return loop.profile()
+    except NdisError:
+        return None
+
+
+def _proves(profile: PrivacyProfile, claim: Claim) -> bool:
+    """Say if a certificate puts δ within the claim at every point. δ falls, so a smaller ε may take its place.
+
+    Far above its own ε a profile has a tiny δ, whose certificate takes long.
+    """
+    for epsilon, delta in claim.points:
+        if not delta > 0.0:
+            return False
+        own = float(profile.epsilon(delta))
+        near = min(epsilon, _CLOSE * own)
+        if not own <= epsilon or not any(profile.certify(x).upper <= delta for x in sorted({near, epsilon})):
+            return False
+    return True
 
 
 def _near(loop: TrainingLoop, claim: Claim) -> bool:
@@ -533,11 +597,3 @@ def _near(loop: TrainingLoop, claim: Claim) -> bool:
         return any(one._logs(epsilon, "worst", floor) > floor for one in profiles for epsilon, floor in floors)
     except PrecisionError:
         return True
-
-
-def _guaranteed(loop: TrainingLoop, claim: Claim) -> float | None:
-    """Return the ε that a theorem proves at the largest claimed δ; None if no theorem does."""
-    try:
-        return loop.profile().certified_epsilon(max(delta for _, delta in claim.points))
-    except NdisError:
-        return None

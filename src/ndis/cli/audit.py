@@ -185,14 +185,12 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
         arguments["mechanism"] = load("mechanism", *request["mechanism"])
     how = {key: request[key] for key in ("columns", "targets", "header", "schema") if key in request}
     rows = _rows("data", request["data"]) if "data" in request else None
-    if rows is None:
-        table = {"schema": read_schema(how.get("schema"))}
-    else:
-        table = table_options(rows, **how, note=False)
+    table = {"schema": read_schema(how.get("schema"))} if rows is None else table_options(rows, **how, note=False)
     domain = _domain(request, table.get("schema"))
-    if rows is None and (how.keys() - {"schema"} or ("algorithm" not in request and (how or domain is not None))):
+    alone = "algorithm" in request and not arguments.keys() & {"pairs", "mechanism"}
+    if rows is None and (how.keys() - {"schema"} or (not alone and (how or domain is not None))):
         raise ParameterError(" and ".join(how) or "a domain", "come with data", "none")
-    if rows is not None or "algorithm" in request:
+    if rows is not None or alone:
         arguments["data"] = DataSet(rows, **table, domain=domain, min_rows=request.get("min_rows"))
         arguments["search"] = _search(request, claim, table, domain)
     return arguments

@@ -48,8 +48,9 @@ def describe(
     if output is not None:
         made.to_html(output, title=title)
     if as_json:
-        tables = {one.title: [dict(zip(("name", "estimate", "standard_error", "low", "high"), (list(name), *row)))
-                  for name, row in zip(one.index, one.rows(), strict=True)] for one in made.tables()}  # fmt: skip
+        keys = ("name", "estimate", "standard_error", "low", "high")
+        rows = {one.title: zip(one.index, one.rows(), strict=True) for one in made.tables()}
+        tables = {title: [dict(zip(keys, (list(n), *r), strict=True)) for n, r in each] for title, each in rows.items()}
         click.echo(as_json_text({"tables": tables, "receipt": made.receipt.to_dict()}))
     else:
         click.echo("\n\n".join(map(repr, made.tables())))

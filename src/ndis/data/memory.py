@@ -192,11 +192,7 @@ def _sparse(x: Any) -> Table:
         for start in range(0, csr.shape[0], step):
             yield from _array(csr[start : start + step].toarray()).cells(wanted)
 
-    def rows(groups: Groups) -> Iterator[Parts]:
-        for start in range(0, csr.shape[0], step):
-            yield from _array(csr[start : start + step].toarray()).read(groups)
-
-    return Table(dense.kinds, cells, rows)
+    return Table(dense.kinds, cells)
 
 
 def _in_stored_order(x: Any) -> Any:

@@ -18,7 +18,7 @@ from ndis._validate import Adjacency, Floats, as_adjacency
 from ndis._version import __version__
 from ndis.data.opening import open_for
 from ndis.data.schema import Boolean, Schema
-from ndis.describing.release import CLIPPING, COUNT_WEIGHT, Plan, Releases, clipped, tail
+from ndis.describing.release import COUNT_WEIGHT, Plan, Releases, tail
 from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
 from ndis.describing.tables import FREE, StatisticTable
 from ndis.errors import ParameterError
@@ -30,6 +30,7 @@ from ndis.pages.html import render
 
 __all__ = ["Description", "describe"]
 
+_CLIPPED = 0.5  # the standard error counts this share of what clipping may have taken from a column's squares
 _PRIOR = 3.0  # standard deviation of an excess kurtosis before its noisy estimate is seen
 _COUNT = 1.0 / float(COUNT_WEIGHT)  # noise of a count, in that of a sum
 _HIDDEN = "unknown: the noise hides these columns together; fewer columns, a larger epsilon or more records show them"
@@ -128,7 +129,7 @@ class Description:
         values = np.append(self._totals[0], [self._totals[1 + i] for i, _ in missing])
         errors = self._noise["sums 0"] * np.append(_COUNT, np.ones(len(missing)))
         index = [("records",), *((f"missing: {name}",) for _, name in missing)]
-        return StatisticTable.normal("Records", ("name",), index, values, errors, level, ends=_NOT_NEGATIVE)
+        return StatisticTable.normal("Records", ("name",), index, (values, errors), level, ends=_NOT_NEGATIVE)
 
     def means(self, level: float = 0.95) -> StatisticTable:
         """Return the mean of every number, over the cells that are there; of a boolean, the share of true."""
@@ -145,7 +146,7 @@ class Description:
         index: list[tuple[str, ...]] = []
         rows: list[Any] = []
         for label, sums in zip(self.plan.labels(by), self.values[f"sums {place}"], strict=True):
-            named = not any(part in ("(other)", "(missing)") for part in label) or sums[0] > 2 * z * error
+            named = not {"(other)", "(missing)"} & set(label) or sums[0] > 2 * z * error
             if not named and len(by) > 1:
                 continue  # a crossing has many cells of other or missing values
             numbers = [other for other in self.plan.numbers if other not in by and named]
@@ -170,14 +171,14 @@ class Description:
                 index = [label[::step] for label in self.plan.labels(names[::step])]
                 values = self.values[f"sums {place}"][:, 0]
                 errors = np.full(len(index), self._noise[f"sums {place}"] * _COUNT)
-                return StatisticTable.normal(title, names, index, values, errors, level, ends=_NOT_NEGATIVE)
+                return StatisticTable.normal(title, names, index, (values, errors), level, ends=_NOT_NEGATIVE)
         left, right = self._indicators(rows), self._indicators(columns)
         index = [(a, b) for a in left for b in right]
         pairs = [(left[a], right[b]) for a, b in index]
         values = np.array([one @ self.values["gram"] @ other for one, other in pairs])
         errors = self._noise["gram"] * np.array([np.linalg.norm(paired(a[None], b, 1.0)[0]) for a, b in pairs])
         notes = ("records without a missing cell",)
-        return StatisticTable.normal(title, names, index, values, errors, level, notes, _NOT_NEGATIVE)
+        return StatisticTable.normal(title, names, index, (values, errors), level, notes, _NOT_NEGATIVE)
 
     def compare(self, name: str, *, by: str, level: float = 0.95) -> StatisticTable:
         """Return the differences of group means from the first group, and test that all means are equal.
@@ -198,8 +199,8 @@ class Description:
         notes += [f"hidden by the noise: {label}" for label in means if label not in known]
         first, *others = known
         index = [(f"{label} \u2212 {first}",) for label in others]
-        title, spread = f"{name} by {by}", np.hypot(errors[1:], errors[0])
-        return StatisticTable.normal(title, ("difference",), index, values[1:] - values[0], spread, level, notes)
+        apart = values[1:] - values[0], np.hypot(errors[1:], errors[0])
+        return StatisticTable.normal(f"{name} by {by}", ("difference",), index, apart, level, notes)
 
     # ------------------------------------------------------------------ second moments
 
@@ -207,14 +208,14 @@ class Description:
         """Return the variance of every number."""
         index, pairs = [(name,) for name in self.plan.numbers], [(i, i) for i in range(len(self.plan.numbers))]
         rows, notes = self._products(pairs), self._complete
-        return StatisticTable.normal("Variances", ("name",), index, *rows, level, notes, _NOT_NEGATIVE)
+        return StatisticTable.normal("Variances", ("name",), index, rows, level, notes, _NOT_NEGATIVE)
 
     def covariance(self, level: float = 0.95) -> StatisticTable:
         """Return the covariance of every pair of numbers."""
         names, levels = list(self.plan.numbers), ("row", "column")
         pairs = [(i, j) for i in range(len(names)) for j in range(i, len(names))]
         index, rows = [(names[i], names[j]) for i, j in pairs], self._products(pairs)
-        return StatisticTable.normal("Covariances", levels, index, *rows, level, self._complete, symmetric=True)
+        return StatisticTable.normal("Covariances", levels, index, rows, level, self._complete, symmetric=True)
 
     def correlation(self, level: float = 0.95) -> StatisticTable:
         """Return the correlation of every pair of numbers; intervals are Fisher's, with the noise counted."""
@@ -250,7 +251,7 @@ class Description:
         labels = [*((label,) for _, label, _ in terms), ("(intercept)",)]
         if not moments.clear(index):
             hidden = np.array([[math.nan], [math.inf]]) * np.ones(k + 1)
-            return StatisticTable.normal(target, ("name",), labels, *hidden, level, (_HIDDEN,))
+            return StatisticTable.normal(target, ("name",), labels, hidden, level, (_HIDDEN,))
         V = moments.covariance[np.ix_([*index, y], [*index, y])]
         inverse = np.linalg.inv(V[:k, :k])
         beta = inverse @ V[:k, k]
@@ -275,20 +276,20 @@ class Description:
             chance = fdtrc(len(extra), freedom, test)
             without = ", ".join(name for name in chosen if name not in against)
             notes.append(f"without {without}: F {test:.4g} on {len(extra)} and {freedom:.0f} degrees, p = {chance:.3g}")
-        return StatisticTable.normal(target, ("name",), labels, values, np.sqrt(np.diagonal(full)), level, notes)
+        return StatisticTable.normal(target, ("name",), labels, (values, np.sqrt(np.diagonal(full))), level, notes)
 
     def pca(self, components: int, level: float = 0.95) -> StatisticTable:
         """Return variances and loadings of the first principal components of the numbers, each in its spread."""
         names, moments = list(self.plan.numbers), self._moments
         if not (isinstance(components, int) and 1 <= components <= len(names)):
             raise ParameterError("components", f"be a whole number from 1 to {len(names)}", components)
-        variances, loadings, errors, negative = moments.components(list(range(len(names))))
-        values = np.concatenate([variances[:, None], loadings], axis=1)[:components].ravel()
+        variances, loadings, errors, negative = moments.components(list(range(len(names))), components)
+        values = np.concatenate([variances[:, None], loadings], axis=1).ravel()
         index = [(f"component {i + 1}", each) for i in range(components) for each in ("variance", *names)]
         notes = ["columns are in units of their released spreads", *self._complete]
         notes += [f"{negative} eigenvalues below zero were set to zero: the noise hides them"] if negative else []
-        levels = ("component", "name")
-        return StatisticTable.normal("Components", levels, index, values, errors[:components].ravel(), level, notes)
+        both = values, errors.ravel()
+        return StatisticTable.normal("Components", ("component", "name"), index, both, level, notes)
 
     # ------------------------------------------------------------------ quantiles
 
@@ -330,8 +331,8 @@ class Description:
         shown = [self.records(), self.means(), *(self.groups(*by) for by in self.plan.groupings if by)]
         if self.plan.matrix and len(self.plan.numbers) > 1:
             shown.append(self.correlation())
-        names = [name for name, one in self.plan.numbers.items() if self.plan.quantiles and not isinstance(one, Boolean)]
-        each = {name: self.quantiles(name) for name in names}
+        names = [name for name, one in self.plan.numbers.items() if not isinstance(one, Boolean)]
+        each = {name: self.quantiles(name) for name in names if self.plan.quantiles}
         index = [(name, *quantile) for name, one in each.items() for quantile in one.index]
         rows = [row for one in each.values() for row in one.rows()]
         return [*shown, *([StatisticTable.of("Quantiles", ("name", "quantile"), index, rows, 0.95)] if rows else [])]
@@ -352,7 +353,7 @@ class Description:
 
     @property
     def _totals(self) -> Floats:
-        return self.values["sums 0"][0]
+        return np.asarray(self.values["sums 0"][0])
 
     @property
     def _noise(self) -> Mapping[str, float]:
@@ -385,7 +386,7 @@ class Description:
         """Return covariances of numbers, and their standard errors, in original units."""
         moments, scale = self._moments, self._units[1]
         rows = [(moments.covariance[i, j], moments.covariance_error(i, j)) for i, j in pairs]
-        return np.array(rows).T * [scale[i] * scale[j] for i, j in pairs]
+        return np.asarray(np.array(rows).T * [scale[i] * scale[j] for i, j in pairs])
 
     @cached_property
     def _moments(self) -> NoisyMoments:
@@ -394,14 +395,18 @@ class Description:
         (bound, constant, weight), D = self.values["matrix"].tolist(), len(self.plan.numbers)
         plain = NoisyMoments.of(self.values["gram"], noise=self._noise["gram"], constant=constant)
         variances = np.maximum(np.diagonal(plain.covariance), 1e-3)
-        excess = weight**2 / variances - 6.0  # of a column of zeros and ones
-        norms = self.values["norm edges"], self.values["norms"][0], self._noise["norms"]
-        squares, rows = tail(*norms)
+        excess = weight**2 / variances - 6.0  # if a column holds zeros and ones
+        squares, rows = tail(self.values["norm edges"], self.values["norms"][0], self._noise["norms"], caution=1.0)
         long = float((np.minimum(squares, bound**2) ** 2 * (squares > 4.0 * D)) @ rows) / (2.0 * plain.records)
         size = bound**4 / (plain.records * variances[:D] ** 2)
         known = (_PRIOR**2 + long**2) / (_PRIOR**2 + long**2 + (size * self._noise["fourth"]) ** 2)
         excess[:D] = known * (size * self.values["fourth"] - 3.0) + (1.0 - known) * long
-        return plain.with_tails(np.maximum(excess / 3.0, -2.0 / 3.0), CLIPPING * clipped(*norms, bound))
+        # A clipped row loses at most what is beyond the bound, and in one column at most its farthest square.
+        beyond = np.maximum(squares - bound**2, 0.0)
+        ends = (1.0 + np.abs(self.values["centre"])) / self.values["spread"]
+        lost = np.zeros(len(variances))
+        lost[:D] = _CLIPPED * np.minimum(beyond @ rows, (beyond > 0) @ rows * ends**2)
+        return plain.with_tails(np.maximum(excess / 3.0, -2.0 / 3.0), lost)
 
     @cached_property
     def _complete(self) -> tuple[str, ...]:

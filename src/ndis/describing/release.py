@@ -38,9 +38,9 @@ from ndis.gram.accumulator import IntegerSum
 from ndis.mechanisms.receipt import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["CLIPPING", "COUNT_WEIGHT", "Plan", "Releases", "clipped", "squared_reach", "tail"]
+__all__ = ["COUNT_WEIGHT", "Plan", "Releases", "squared_reach", "tail"]
 
-COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # of a record and of a square beside a sum
+COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # a record and a square count so much next to a sum
 SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
 GROUPED = {**SHARES, "means": 0.08, "groups": 0.92}  # without the matrix
 _NORMS, _FOURTH = 0.25, 0.08  # parts of the matrix's share, for its histogram of norms and for the fourth powers
@@ -48,11 +48,10 @@ _BITS = 15  # a number lies on the grid 2⁻¹⁵ of half its range
 _POWER_BITS = 20  # a fourth power lies on the grid 2⁻²⁰
 _BELOW = 1.0 - 2.0**-30  # more than the roundings of a row's norm and powers can add, for up to 2¹² columns
 _ROWS = 1 << 20  # rows of one block: sums of integers up to 2³⁰ are then exact in float64
-CLIPPING = 0.5  # of all that clipping took from the squared norms, the part that one statistic may miss
 _CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
-_BINS = 40  # of a number's histogram: half of them equal, half of them near its centre
-_LEAST_SPREAD = 2.0**-10  # of half a range: a column is not stretched further
-_MOST_CELLS = 1 << 20  # of a grouping
+_BINS = 40  # per histogram of a number: half of them equal, half of them near its centre
+_LEAST_SPREAD = 2.0**-10  # in half ranges: a column is not stretched further
+_MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
 _IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
 _WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
@@ -144,15 +143,15 @@ class Plan:
         return GaussianRounds.calibrated(gram_share=gram, count_shares=list(parts.values()), **how), list(parts)
 
 
-def squared_reach(part: str, numbers: int, adjacency: Adjacency, *, cells: int = 2) -> Fraction:
+def squared_reach(kind: str, numbers: int, adjacency: Adjacency, *, cells: int = 2) -> Fraction:
     """Bound the squared norm by which one record moves a part (thm:describe).
 
     >>> [str(squared_reach("sums", 2, adjacency)) for adjacency in ("add-remove", "replace-one")]
     ['49/16', '8']
     """
     replaced = adjacency == "replace-one"
-    if part != "sums":
-        return Fraction(numbers if part == "quantiles" else 1) * (2 if replaced else 1)
+    if kind != "sums":
+        return Fraction(numbers if kind == "quantiles" else 1) * (2 if replaced else 1)
     alone = COUNT_WEIGHT**2 + numbers * (1 + SQUARE_WEIGHT**2)
     same = Fraction(max(4 * numbers, 1))  # 1 keeps the noise positive if there is no number: then nothing moves
     return alone if not replaced else same if cells == 1 else max(same, 2 * alone)
@@ -186,10 +185,10 @@ class Releases:
         if plan.matrix or len(plan.groupings) > 1:
             self._last_pass()
         parameters = budget.to_dict()
-        guarantee = [parameters.pop(name) for name in ("epsilon", "delta", "adjacency")]
+        guarantee: Any = {name: parameters.pop(name) for name in ("epsilon", "delta", "adjacency")}
         options = {"quantiles": plan.quantiles, "matrix": plan.matrix, "shares": dict(plan.shares)}
         parameters |= {"groups": [list(one) for one in plan.groupings if one], **options, "noise": self.noise}
-        return Receipt("describe", {**parameters, "schema": plan.schema.to_toml()}, *guarantee, private=self.private)
+        return Receipt("describe", {**parameters, "schema": plan.schema.to_toml()}, **guarantee, private=self.private)
 
     # ------------------------------------------------------------------ the passes
 
@@ -208,7 +207,7 @@ class Releases:
         self.values["edges"] = np.array([_edges(*each) for each in zip(centre, spread, strict=True)])
         first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm((1.0 + np.abs(centre)) / spread))
         steps = max(math.ceil(2.0 * math.log2(max(farthest, first) / first)), 1)
-        self.values["norm edges"] = first * 2.0 ** (0.5 * np.arange(steps + 1))
+        self.values["norm edges"] = np.asarray(first * 2.0 ** (0.5 * np.arange(steps + 1)), dtype=np.float64)
 
     def _second_pass(self) -> None:
         """Release histograms of the numbers, and of the norms of centred and scaled rows."""
@@ -293,7 +292,7 @@ class Releases:
         """
         wide = _WINDOW
         if not self._plan.quantiles:
-            wide = max(wide, math.sqrt(max(float(self.values["sums 0"][0, 0]), 1.0)) / 12.0)
+            wide = max(wide, math.sqrt(max(float(self.values["sums 0"][0, 0]), 1.0)) / 20.0)
         low, high = (self.values["centre"] + side * wide * self.values["spread"] for side in (-1, 1))
         for i, counts in enumerate(self.values.get("quantiles", ())):
             held = np.flatnonzero(counts > _CLEAR * self.noise["quantiles"])
@@ -305,15 +304,16 @@ class Releases:
         return np.stack([np.where(whole, 0.0, (low + high) / 2), np.where(whole, 1.0, (high - low) / 2)])
 
     def _layout(self) -> tuple[RowLayout, float]:
-        """Return the bounds of a row of the Gram matrix, and the weight of a category beside the numbers.
+        """Return the bounds of a row of the Gram matrix, and the weight of a category next to the numbers.
 
         The clip of the numbers has the least sum of squared noise and squared bias of the matrix.
         """
         count, unit = len(self._plan.hot), self._budget.gram_noise(Fraction(1))
         norms = self.values["norm edges"], self.values["norms"][0], self.noise["norms"]
+        squares, rows = tail(*norms, caution=0.5)
         tried = np.concatenate([norms[0], norms[0] * 2.0**-0.25])
-        cost = [(unit * (1.1 * r * r + count)) ** 2 + (CLIPPING * clipped(*norms, r)) ** 2 for r in tried.tolist()]
-        bound = float(tried[int(np.argmin(cost))])
+        lost = [float(np.maximum(squares - r * r, 0.0) @ rows) for r in tried.tolist()]
+        bound = float(tried[np.argmin((unit * (1.1 * tried**2 + count)) ** 2 + np.square(lost) / 4)])
         weight = min(max(bound / math.sqrt(2.0 * max(count, 1)), 1.0), 2.0)
         width = sum(len(one.values) for one in self._plan.hot.values())
         hot: dict[str, Any] = {"targets": width, "target_bound": weight * math.sqrt(count)} if count else {}
@@ -352,10 +352,10 @@ class Releases:
         return rows
 
     def _release(self, name: str, sums: ExactArray, *, cells: int = 2) -> None:
-        part, index = name.partition(" ")[0], self._parts.index(name)
-        reach = squared_reach(part, len(self._plan.numbers), self._budget.adjacency, cells=cells)
-        sample = self._budget.release_count(index, sums, squared_reach=reach, random_state=self._bits)
-        self._note(name, sample, self._budget.count_noise(index, squared_reach=reach))
+        kind, index = name.partition(" ")[0], self._parts.index(name)
+        bound = squared_reach(kind, len(self._plan.numbers), self._budget.adjacency, cells=cells)
+        sample = self._budget.release_count(index, sums, squared_reach=bound, random_state=self._bits)
+        self._note(name, sample, self._budget.count_noise(index, squared_reach=bound))
 
     def _note(self, name: str, sample: Any, noise: float) -> None:
         self.values[name] = np.asarray(sample.values, dtype=np.float64)
@@ -399,29 +399,23 @@ def _edges(centre: float, spread: float) -> Floats:
     return np.sort(np.concatenate([np.linspace(-1.0, 1.0, _BINS - _BINS // 2 + 1)[1:-1], near]))
 
 
-def clipped(edges: Floats, counts: Floats, noise: float, bound: float) -> float:
-    """Estimate Σ (‖z‖² − bound²)⁺ over all rows from the noisy histogram of norms.
-
-    >>> clipped(np.array([1.0, 2.0]), np.array([0.0, 10.0, 0.0]), 0.1, 1.0)
-    22.5
-    """
-    squares, rows = tail(edges, counts, noise)
-    return float(np.maximum(squares - bound**2, 0.0) @ rows)
-
-
-def tail(edges: Floats, counts: Floats, noise: float) -> tuple[Floats, Floats]:
-    """Return the squared norm of every bin, and how many rows it holds, with the noise smoothed.
+def tail(edges: Floats, counts: Floats, noise: float, *, caution: float) -> tuple[Floats, Floats]:
+    """Return the squared norm of every bin of norms, and how many rows it holds, with the noise smoothed.
 
     Counts beyond the largest one are taken to fall, and beyond the last one that is clear of its noise at a constant
-    rate, which their sum gives.
+    rate, which their sum gives, with `caution` standard deviations of its noise added.
+
+    >>> squares, rows = tail(np.array([1.0, 2.0]), np.array([0.0, 10.0, 0.0]), 0.1, caution=1.0)
+    >>> squares.round(2).tolist(), rows.tolist()
+    ([0.75, 3.0, 6.0], [0.0, 10.0, 0.5])
     """
     mode = int(np.argmax(counts))
     falling = isotonic_regression(counts[mode:], increasing=False)
     positive = np.maximum(np.concatenate([counts[:mode], falling]), 0.0)
     last = int(np.flatnonzero(positive > _CLEAR * noise)[-1:].sum())
     after = np.arange(len(counts)) - last
-    beyond = counts[last + 1 :].sum() + noise * math.sqrt(len(counts) - last - 1)
+    beyond = counts[last + 1 :].sum() + caution * noise * math.sqrt(len(counts) - last - 1)
     relative = max(float(beyond), 0.0) / max(float(positive[last]), 1.0)
-    rate = min(max(relative / (1.0 + relative), 0.05), 0.5)
+    rate = min(max(relative / (1.0 + relative), 0.05), 0.2 + 0.3 * caution)
     rows = np.where(after > 0, positive[last] * rate ** np.maximum(after, 0), positive)
     return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, rows

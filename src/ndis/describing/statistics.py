@@ -1,12 +1,12 @@
 """Errors of statistics of noisy sums: a ratio of two sums by Fieller's interval, the others by the delta method.
 
-A statistic of the moments has a gradient A: a small change E of the sums Σ(x − μ)(x − μ)ᵀ, with a constant 1 beside x,
+A statistic of the moments has a gradient A: a small change E of the sums Σ(x − μ)(x − μ)ᵀ, with a constant 1 next to x,
 changes it by ⟨A, E⟩. Then its variance is the sum of
 
 - the noise of privacy: s²·‖TᵀAT‖_F² for symmetric noise of scale s, where T centres the released rows;
 - sampling: n·Var(xᵀAx), which is 2n·tr((AΣ)²) for normal rows; for others (1 + κ) times that and κ·n·tr(AΣ)² more, as
   for elliptical rows with the excess kurtosis 3κ of the columns;
-- the square of a bound of what clipping took: ⟨A, B⟩ ≤ ‖A‖·tr(B) for the positive matrix B of what is missing.
+- the square of what clipping may have taken: ⟨A, B⟩ ≤ Σ|Aᵢⱼ|·√(BᵢᵢBⱼⱼ) for the positive matrix B of what is missing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from scipy.special import ndtri
 from ndis._validate import Floats, as_one_probability, as_scalar
 
 __all__ = ["NoisyMoments", "paired", "quantile_of", "ratio"]
+
+_CROSSED = 0.3  # share of the largest product of two columns that clipping takes: a long row is long in one, as a rule
 
 
 def quantile_of(level: float) -> float:
@@ -68,8 +70,8 @@ class NoisyMoments:
         The value of the constant column.
     excess : (columns,) array
         κ, a third of the excess kurtosis.
-    clipped : float
-        A bound of Σ(‖x‖² − bound²)⁺ over the rows that were clipped.
+    clipped : (columns,) array
+        What clipping may have taken from the sum of squares of every column.
     """
 
     records: float
@@ -78,7 +80,7 @@ class NoisyMoments:
     noise: float
     constant: float
     excess: Floats
-    clipped: float = 0.0
+    clipped: Floats
 
     @classmethod
     def of(cls, gram: Floats, *, noise: float, constant: float, records: float | None = None) -> NoisyMoments:
@@ -91,10 +93,10 @@ class NoisyMoments:
         count = max(float(gram[-1, -1]), noise, constant**2) / constant**2 if records is None else records
         mean = gram[:-1, -1] / (constant * count)
         covariance = gram[:-1, :-1] / count - np.outer(mean, mean)
-        return cls(count, mean, covariance, noise, constant, np.zeros(len(mean)))
+        return cls(count, mean, covariance, noise, constant, np.zeros(len(mean)), np.zeros(len(mean)))
 
-    def with_tails(self, excess: Floats, clipped: float) -> NoisyMoments:
-        """Return the moments with the kurtosis of the columns, and a bound of what clipping took."""
+    def with_tails(self, excess: Floats, clipped: Floats) -> NoisyMoments:
+        """Return the moments with the kurtosis of the columns, and what clipping may have taken."""
         return replace(self, excess=excess, clipped=clipped)
 
     def error(self, gradients: Any, index: Any, *, kurtosis: bool = True) -> Floats:
@@ -120,7 +122,8 @@ class NoisyMoments:
         sampling = 2.0 * np.einsum("aij,bji->ab", product, product) * np.outer(grown, grown)
         sampling += np.diag(kappa * np.trace(product, axis1=1, axis2=2) ** 2)
         np.fill_diagonal(sampling, np.maximum(np.diagonal(sampling), 0.0))
-        bias = self.clipped * np.linalg.norm(A[:, :m, :m], 2, axis=(1, 2))
+        taken = np.sqrt(self.clipped[chosen])
+        bias = (np.abs(A[:, :m, :m]) * (_CROSSED + (1.0 - _CROSSED) * np.eye(m))) @ taken @ taken
         return np.asarray(self.noise**2 * released @ released.T + self.records * sampling + np.diag(bias**2))
 
     def covariance_error(self, i: int, j: int) -> float:
@@ -144,8 +147,8 @@ class NoisyMoments:
         low, high = np.clip(ends, -1.0, 1.0).tolist()
         return r, error, low, high
 
-    def components(self, index: Any) -> tuple[Floats, Floats, Floats, int]:
-        """Return variances and loadings of principal components, the standard errors of both, and repaired variances.
+    def components(self, index: Any, count: int) -> tuple[Floats, Floats, Floats, int]:
+        """Return variances and loadings of components, standard errors of both, and how many variances are negative.
 
         A variance below zero, which only noise makes, is set to zero. Loadings are rows, the largest entry positive.
         """
@@ -154,14 +157,14 @@ class NoisyMoments:
         values, vectors = values[::-1], vectors[:, ::-1].T
         vectors = vectors * np.sign(vectors[np.arange(len(values)), np.argmax(np.abs(vectors), axis=1)])[:, None]
         errors = []
-        for i, v in enumerate(vectors):
+        for i, v in enumerate(vectors[:count]):
             with np.errstate(divide="ignore"):
                 gaps = np.where(np.arange(len(values)) == i, 0.0, 1.0 / (values[i] - values))
             rows = np.pad(np.vstack([v, (vectors.T * gaps) @ vectors]), ((0, 0), (0, 1)))
             gradients = paired(rows, np.append(v, 0.0), self.records)
             gradients[0, -1, -1] = -values[i] / self.records
             errors.append(np.sqrt(np.diagonal(self.error(gradients, index))))
-        return np.maximum(values, 0.0), vectors, np.array(errors), int((values < 0).sum())
+        return np.maximum(values[:count], 0.0), vectors[:count], np.array(errors), int((values < 0).sum())
 
     def clear(self, index: Any) -> bool:
         """Return whether the noise leaves every direction of these columns visible."""

@@ -15,6 +15,7 @@ from ndis._files import write_file
 from ndis._validate import Floats
 from ndis.describing.statistics import quantile_of
 from ndis.errors import ParameterError
+from ndis.mechanisms.receipt import Receipt
 from ndis.pages.text import html_table, text_table
 
 __all__ = ["FREE", "StatisticTable"]
@@ -41,6 +42,8 @@ class StatisticTable:
     notes : tuple of str
     symmetric : bool
         The two parts of a name may be exchanged.
+    receipt : Receipt, optional
+        If the table is a release of its own.
 
     Examples
     --------
@@ -62,21 +65,26 @@ class StatisticTable:
     level: float = 0.95
     notes: tuple[str, ...] = ()
     symmetric: bool = False
+    receipt: Receipt | None = None
 
     @classmethod
     def of(
         cls, title: str, levels: tuple[str, ...], index: Any, rows: Any, level: float, notes: Any = (), **how: Any
     ) -> StatisticTable:
         """Make a table of rows of estimate, standard error and ends."""
-        columns = np.array([[float(x) for x in row] for row in rows]).reshape(-1, 4).T
-        return cls(title, levels, tuple(index), *columns, level, tuple(notes), **how)
+        value, error, low, high = np.array([[float(x) for x in row] for row in rows]).reshape(-1, 4).T
+        return cls(title, levels, tuple(index), value, error, low, high, level, tuple(notes), **how)
 
     @classmethod
     def normal(
-        cls, title: str, levels: tuple[str, ...], index: Any, values: Floats, errors: Floats, level: float,
-        notes: Any = (), ends: tuple[float, float] = (-math.inf, math.inf), **how: Any,
+        cls, title: str, levels: tuple[str, ...], index: Any, estimates: Any, level: float, notes: Any = (),
+        ends: tuple[float, float] = (-math.inf, math.inf), **how: Any,
     ) -> StatisticTable:  # fmt: skip
-        """Make a table with symmetric intervals within two ends; an infinite error makes them the ends."""
+        """Make a table of values and standard errors with symmetric intervals within two ends.
+
+        An infinite error makes the interval all that lies between the ends.
+        """
+        values, errors = (np.asarray(each, dtype=np.float64) for each in estimates)
         half, known = quantile_of(level) * errors, np.isfinite(errors)
         low = np.where(known, np.clip(values - half, *ends), ends[0])
         high = np.where(known, np.clip(values + half, *ends), ends[1])
@@ -119,11 +127,14 @@ class StatisticTable:
                 line.append((shown, *place) if math.isfinite(error) else ("", 0.0, 0.0))
         return columns, list(lines.items())
 
+    def _after(self) -> tuple[str, ...]:
+        return self.notes if self.receipt is not None else (*self.notes, FREE)
+
     def __repr__(self) -> str:
-        return text_table(self.title, self.cells(), (*self.notes, FREE))
+        return text_table(self.title, self.cells(), self._after())
 
     def _repr_html_(self) -> str:
-        return html_table(self.title, self.cells(), (*self.notes, FREE))
+        return html_table(self.title, self.cells(), self._after())
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with the columns estimate, standard_error, low and high."""

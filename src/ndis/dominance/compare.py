@@ -101,6 +101,9 @@ def _of_the_curves(a: PrivacyProfile, b: PrivacyProfile, answer: Dominance) -> D
 
 
 def _one_order(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> Dominance:
+    steps = (group for group in b.groups if isinstance(group, StepGroup))
+    if any(not any(g.same_release(own) and g.count <= own.count for own in a.groups) for g in steps):
+        return Dominance(None, order, reason="the second profile has steps without a pair that the first does not have")
     mine, theirs = _plain(a, b, order)
     if theirs is None:
         return Dominance(True, order, reason="sampled releases, step by step")
@@ -155,19 +158,17 @@ def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[Gaussian
 
     A sampled release of b that none of a serves is taken without its sampling, which dominates it.
     """
-    supply = [group for group in a.groups if group.sampled]
+    supply = [group for group in a.groups if isinstance(group, Group) and group.sampled]
     left = [group.count for group in supply]
     unserved: list[GaussianPair] = [g.pair(order) for g in b.groups if not g.sampled]
-    for group in sorted((g for g in b.groups if g.sampled), key=lambda g: g.rate if isinstance(g, Group) else 1.0)[
-        ::-1
-    ]:
+    for group in sorted(
+        (g for g in b.groups if isinstance(g, Group) and g.sampled), key=lambda g: g.rate, reverse=True
+    ):
         need = group.count
         for i, one in enumerate(supply):
             if need and left[i] and _serves(one, group, order):
                 used = min(need, left[i])
                 need, left[i] = need - used, left[i] - used
-        if need and not isinstance(group, Group):
-            raise _NotComparableError("steps that are no Gaussian pairs, and that the first profile does not have")
         if need:
             unserved.append(group.pair(order).repeat(need))
     return _together([g.pair(order) for g in a.groups if not g.sampled]), _together(unserved)
@@ -177,10 +178,8 @@ def _together(pairs: list[GaussianPair]) -> GaussianPair | None:
     return pairs[0].compose(*pairs[1:]) if pairs else None
 
 
-def _serves(a: Group | StepGroup, b: Group | StepGroup, order: Order) -> bool:
-    """Say if a sampled release of a dominates one of b (thm:sampled-dominance); other steps only serve equal ones."""
-    if not (isinstance(a, Group) and isinstance(b, Group)):
-        return a.same_release(b)
+def _serves(a: Group, b: Group, order: Order) -> bool:
+    """Say if a sampled release of a dominates one of b (thm:sampled-dominance)."""
     small, large = (prod(map(Fraction, group.rates), start=Fraction(1)) for group in (b, a))
     return small <= large and compare(a.pair(order), b.pair(order))[0] is True
 

@@ -25,6 +25,7 @@ from ndis.data.opening import is_dask, is_paths, open_for
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
 from ndis.errors import ParameterError
+from ndis.learn._saved import SavedModel
 from ndis.ledger import pay
 
 __all__ = [
@@ -72,7 +73,7 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows", instead: str |
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator:
+class PrivateEstimator(SavedModel):
     """All estimators have these parameters. scikit-learn reads them from the constructor that `dataclass` writes.
 
     An estimator inherits from this class first, then from mixins of scikit-learn, and last from its `BaseEstimator`.

@@ -287,7 +287,9 @@ class Store:
                 f"the ledger {str(self.path)!r} has format version {version}; this version of the package needs "
                 f"{FORMAT_VERSION}"
             )
-        objects = _objects(connection)
+        # SQLite's own indexes have no words that declared them
+        listed = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        objects: list[tuple[str, str, str]] = listed.fetchall()
         if sorted(words for _, _, words in objects) != _DECLARED:
             others = [f"{kind} {name!r}" for kind, name, words in objects if words not in _DECLARED]
             named = ", ".join(others) or "a missing table"
@@ -299,11 +301,6 @@ _COLUMNS = ", ".join(_FIELDS)
 
 
 _DECLARED = sorted(words.strip() for words in _TABLES.split(";") if words.strip())
-
-
-def _objects(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """List what the file declares, with the words that declared it; SQLite's own indexes have none."""
-    return list(connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
 
 
 def _not_new(path: Path) -> ParameterError:

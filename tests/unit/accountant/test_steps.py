@@ -26,7 +26,8 @@ def test_json_comes_back_in_a_new_format() -> None:
     text = profile.to_json()
     assert json.loads(text)["format_version"] == 3
     back = ndis.PrivacyProfile.from_json(text)
-    assert back.groups[1] == profile.groups[1] and back.to_json() == text
+    assert back.groups[1] == profile.groups[1]
+    assert back.to_json() == text
     assert json.loads(ndis.PrivacyProfile.from_noise_multiplier(2.0).to_json())["format_version"] == 2
 
 

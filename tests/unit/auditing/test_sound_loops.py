@@ -62,7 +62,6 @@ SOUND: list[tuple[TrainingLoop, float, str]] = [
     (loop("shuffled", 2.0, 480, **MNIST), GAUSS(2.0).repeat(2).certified_epsilon(1e-5), "add-remove"),
     (loop("shuffled", 4.0, 480, **MNIST, drop_last=True), GAUSS(2.0).repeat(2).certified_epsilon(1e-5), "replace-one"),
     (loop("fixed-size", 20.0, 4, **MNIST), GAUSS(10.0).repeat(4).certified_epsilon(1e-5), "replace-one"),
-    (loop("poisson", 20.0, 4, **MNIST), GAUSS(10.0).repeat(4).certified_epsilon(1e-5), "replace-one"),
 ]
 
 

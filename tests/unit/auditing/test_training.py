@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -68,7 +69,7 @@ def test_a_public_number_of_records_is_no_fault():
     loop: dict[str, Any] = {**SIZES, "sampler": "poisson", "steps": 240, "parameters": 10**6, "normaliser": "opacus"}
     assert verdict(**loop, history=((1.0, 1 / 240, 240),)) == "sound"
     assert verdict(Claim(0.5, 1e-5), **loop, public=()) == "refuted"
-    assert verdict(Claim(20.0, 1e-5, "replace-one"), **loop, public=()) != "refuted"  # replacing keeps their number
+    assert verdict(Claim(0.4, 1e-5, "replace-one"), **loop, public=()) != "refuted"  # replacing keeps their number
 
 
 def test_the_divisor_is_computed_as_opacus_does():
@@ -171,6 +172,7 @@ def test_fixed_sizes_move_a_sum_twice():
     report = audit_training(TrainingLoop(**loop, steps=128, history=((1.0, 0.016, 128),)), claim)
     assert report.verdict == "refuted"
     assert report.epsilon_refuted > 10.8
+    assert report.epsilon_guaranteed == pytest.approx(11.25, abs=0.001)
     assert [one.name for one in report.findings] == ["sampler", "neighbours"]
     assert {one.verdict for one in report.findings} == {"refuted"}
 
@@ -181,6 +183,29 @@ def test_samplers_without_a_theorem_are_denied(sampler):
     assert report.verdict != "sound"
     assert report.epsilon_guaranteed is None
     assert report.findings[0].name == "sampler"
+
+
+def test_a_heavy_record_is_drawn_several_times():
+    """One record with half of all weight, 16 draws: the number of its copies is binomial (thm:loop-pairs)."""
+    loop: dict[str, Any] = {"sampler": "weighted", "noise_multiplier": 4.0, "batch_size": 16, "steps": 1}
+    told = ((4.0, 16 / 100_000, 1),)
+    assert verdict(**loop, history=told) == "no guarantee known"
+    report = audit_training(TrainingLoop(**loop, largest_share=0.5, history=told))
+    chances = [math.comb(16, k) / 2**16 for k in range(17)]
+    law = ndis.PrivacyProfile.from_mixture(noise_multiplier=4.0, sensitivities=range(17), probabilities=chances)
+    assert report.verdict == "refuted"
+    assert report.epsilon_refuted == pytest.approx(law.epsilon(1e-5), rel=1e-3)
+    again = {**loop, "sampler": "with-replacement", "records": 100}
+    assert verdict(Claim(0.1, 1e-5), **again) == "refuted"
+    assert verdict(Claim(5.0, 1e-5), **again) == "no guarantee known"
+
+
+def test_a_replaced_record_under_poisson_sampling_has_an_exact_law():
+    claim = Claim(0.1, 1e-5, "replace-one")
+    report = audit_training(TrainingLoop(**POISSON), claim)
+    assert report.verdict == "refuted"  # by a record that turns into one without a gradient
+    assert report.epsilon_refuted == pytest.approx(1.828236, rel=1e-5)
+    assert report.epsilon_guaranteed == pytest.approx(2.84344, rel=1e-5)
 
 
 # ---------------------------------------------------------------------- the report

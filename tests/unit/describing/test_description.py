@@ -14,7 +14,8 @@ from ndis.errors import NotPrivateWarning, ParameterError
 pytestmark = pytest.mark.filterwarnings("ignore::ndis.errors.NotPrivateWarning")
 N = 60_000
 SCHEMA = ndis.Schema(
-    {"age": (0, 100), "stay": (0, 60), "ward": ["A", "B", "C"], "sex": ["F", "M"], "smoker": bool}, target=("life", 0, 100)
+    {"age": (0, 100), "stay": (0, 60), "ward": ["A", "B", "C"], "sex": ["F", "M"], "smoker": bool},
+    target=("life", 0, 100),
 )
 
 
@@ -71,7 +72,8 @@ def test_groups_and_cross_tables(d, known):
         near(d.table("ward", "smoker"), (ward, "True"), complete.sum())
     near(d.groups("ward"), ("(other)", "count"), (known["ward"] == "elsewhere").sum())
     near(d.groups("ward"), ("(missing)", "count"), 0)
-    near(d.groups("ward", "sex"), ("A, F", "life"), known["life"][(known["ward"] == "A") & (known["sex"] == "F")].mean())
+    crossed = (known["ward"] == "A") & (known["sex"] == "F")
+    near(d.groups("ward", "sex"), ("A, F", "life"), known["life"][crossed].mean())
 
 
 def test_second_moments_are_unbiased_and_not_repaired(d, known):
@@ -138,7 +140,8 @@ def test_tables_in_all_forms(d, tmp_path):
     assert correlation.loc[("age", "life"), "estimate"] == correlation.loc[("life", "age"), "estimate"]
     assert d.groups("ward").to_frame().index.names == ["category", "name"]
     text = d.means().to_csv(tmp_path / "means.csv")
-    assert pd.read_csv(tmp_path / "means.csv").shape == (4, 5) and text.startswith("name,estimate")
+    assert pd.read_csv(tmp_path / "means.csv").shape == (4, 5)
+    assert text.startswith("name,estimate")
     assert d.means().to_latex().count(r"\\") == 5
     assert "<table>" in d.means()._repr_html_()
     for table in (*d.tables(), d.table("ward", "sex"), d.compare("life", by="ward"), d.pca(1)):
@@ -155,8 +158,11 @@ def test_a_frame_without_pandas_is_refused_with_a_remedy(d, monkeypatch):
 
 def test_the_page_shows_tables_and_escapes_names(d):
     page = d.to_html(title="<b>Patients</b>")
-    assert "&lt;b&gt;Patients" in page and "<b>Patients" not in page
-    assert "NOT private" in page and "By ward" in page and d.receipt.digest in page
+    assert "&lt;b&gt;Patients" in page
+    assert "<b>Patients" not in page
+    assert "NOT private" in page
+    assert "By ward" in page
+    assert d.receipt.digest in page
 
 
 def test_a_ledger_pays_once_and_a_seed_is_refused(rows, tmp_path):
@@ -164,7 +170,8 @@ def test_a_ledger_pays_once_and_a_seed_is_refused(rows, tmp_path):
     few = {name: values[:500] for name, values in rows.items()}
     how = {"schema": SCHEMA, "epsilon": 1.0, "delta": 1e-6, "ledger": tmp_path / "b.db"}
     made = ndis.describe(few, **how)
-    assert made.receipt.ledger["entry"] == 1 and made.receipt.private
+    assert made.receipt.ledger["entry"] == 1
+    assert made.receipt.private
     assert made.receipt.bound_to(**made.values) == made.receipt
     with pytest.raises(ParameterError, match="random_state"), pytest.warns(NotPrivateWarning):
         ndis.describe(few, **how, random_state=1)
@@ -184,7 +191,9 @@ def test_parts_that_were_not_released_are_refused(rows):
 
 def test_a_hidden_ratio_has_the_whole_range():
     estimate, error, low, high = ratio(3.0, 5.0, noise=10.0, count_noise=10.0, variance=0.1, z=2.0, ends=(-1.0, 1.0))
-    assert np.isnan(estimate) and np.isinf(error) and (low, high) == (-1.0, 1.0)
+    assert np.isnan(estimate)
+    assert np.isinf(error)
+    assert (low, high) == (-1.0, 1.0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -197,6 +206,7 @@ def test_errors_of_moments_are_those_of_a_simulation(seed):
         x = np.c_[rng.normal(size=(400, 2)) @ root + mean, np.full(400, 2.0)]
         noise = rng.normal(0, 5.0, (3, 3))
         moments = NoisyMoments.of(x.T @ x + (noise + noise.T) / 2, noise=5.0, constant=2.0)
-        values.append((moments.covariance[0, 1], moments.covariance[0, 0], moments.correlation(0, 1, 2.0)[0]))
-        errors.append((moments.covariance_error(0, 1), moments.covariance_error(0, 0), moments.correlation(0, 1, 2.0)[1]))
+        correlation, error, _, _ = moments.correlation(0, 1, 2.0)
+        values.append((moments.covariance[0, 1], moments.covariance[0, 0], correlation))
+        errors.append((moments.covariance_error(0, 1), moments.covariance_error(0, 0), error))
     assert np.allclose(np.std(values, axis=0), np.median(errors, axis=0), rtol=0.15)

@@ -152,8 +152,11 @@ class StepKind(Protocol):
     """
 
     kind: ClassVar[str]
-    adjacency: ClassVar[Adjacency]
     attained: ClassVar[bool]
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Return the relation between data sets."""
 
     def law(self, order: Order) -> Law:
         """Return the law of one step in one order."""

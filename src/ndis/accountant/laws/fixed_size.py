@@ -1,10 +1,10 @@
 """Batches of a fixed size, drawn without replacement: one symmetric pair dominates a step (thm:fixed-size).
 
 A replaced record is in the batch with probability q = B/n, and then moves the sum by up to twice the clipping norm.
-With μ = 2/σ and W = 1 − q + q e^{μx − μ²/2}, x standard normal under Q, the profile of a step at ε ≥ 0 is at most that of
-W·Q against Q. Neighbours are symmetric, so the same holds in both orders. The pair with this profile at ε ≥ 0 that is
-its own reverse has, for x > μ/2, where W > 1, the loss ℓ = log W with density Wφ and −ℓ with density φ; the rest of its
-mass has the loss 0. So
+With μ = 2/σ and W = 1 − q + q e^{μx − μ²/2}, x standard normal under Q, the profile of a step at ε ≥ 0 is at most that
+of W·Q against Q. Neighbours are symmetric, so the same holds in both orders. The pair with this profile at ε ≥ 0 that
+is its own reverse has, for x > μ/2, where W > 1, the loss ℓ = log W with density Wφ and −ℓ with density φ; the rest of
+its mass has the loss 0. So
 
     M(s) − 1 = ∫ over x > μ/2 of φ (W^{1+s} + W^{−s} − W − 1) dx,      κ = ∫ φ (W − 1) ℓ dx.
 
@@ -21,50 +21,44 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import arb
 
 from ndis._balls import Ball
 from ndis._validate import Adjacency, Floats, Order, as_size, as_within
-from ndis.accountant.laws.mixture import FAR, LineLaw, Mixture, log_side, log_window, quiet
-from ndis.accountant.laws.mixture_balls import MixtureBalls
+from ndis.accountant.laws.mixture import FAR, Mixture, log_side, log_window, quiet
 from ndis.accountant.laws.mixture_steps import mixture_law
-from ndis.errors import ParameterError, PrecisionError
-
-__all__ = ["FixedSize", "FixedSizeStep"]
+from ndis.accountant.stand_ins import ProfileOnly
+from ndis.errors import ParameterError
 
 _START = -3.2  # the first v; there t is 1e-12
 _STEP = 1.0 / 64.0  # of v, for the mean
 
 
-class FixedSize(LineLaw):
+class FixedSize(Mixture):
     """Evaluate the moments of the symmetric pair, from the law of W·Q against Q."""
 
-    def __init__(self, inner: Mixture) -> None:
-        super().__init__()
-        self.inner, self.up, self.down = inner, inner.up, 0.0
-        self.uncertainty, self.size, self.largest = inner.uncertainty, inner.size, inner.largest
+    def __init__(self, one_sided: Mixture) -> None:
+        self.one_sided = one_sided
+        super().__init__(one_sided.sides, one_sided._exact)
         self.ends, self.poisson = (-math.inf, math.inf), None
-        self.heights = self.lines(inner.up, cut=True)
-        self.mean = self._mean_loss()
 
     def reversed(self) -> FixedSize:
         """Return the law itself: both orders are equal."""
         return self
 
-    def enclosed(self) -> FixedSizeBalls:
-        """Return the law in balls."""
-        return FixedSizeBalls(self.inner.enclosed())
+    def enclosed(self) -> ProfileOnly:  # type: ignore[override]  # it has no moments in balls
+        """Return the law in balls: δ(ε) = 1 − e^ε + e^ε δ(−ε) for a pair that is its own reverse."""
+        inner = self.one_sided.enclosed()
 
-    def far_losses(self, s: float) -> tuple[float, float]:
-        """Return share and spread of large losses, as without the other side."""
-        return self.inner.far_losses(s)
+        def delta(epsilon: float) -> Ball:
+            if epsilon >= 0.0:
+                return inner.delta(epsilon)
+            return arb(epsilon).exp() * inner.delta(-epsilon) - arb(epsilon).expm1()
 
-    def left_out(self, c: float) -> float:
-        """Return log of a bound of the share that the window leaves out: the moments here are larger."""
-        return self.inner.left_out(c)
+        return ProfileOnly((arb.neg_inf(), arb.pos_inf()), delta)
 
     def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
         """Return log weight and loss at places of a line, and the slopes of both."""
@@ -72,49 +66,22 @@ class FixedSize(LineLaw):
         t = np.exp(v - np.exp(-v))
         x = 0.5 * self.up + t - 1j * height * np.expm1(-t)
         pace = t * (1.0 + np.exp(-v)) * (1.0 + 1j * height * np.exp(-t))  # dx/dv
-        loss, rise = log_side(x, self.inner.sides.a, self.inner.sides.alpha)
-        weight = -0.5 * x * x + np.log(pace)
-        mirrored = place < 0.0
-        weight = np.where(mirrored, weight.conj(), weight + loss + log_window(x, FAR + self.up))
-        slopes = np.stack([(np.where(mirrored, 0.0, rise) - x) * pace, rise * pace], axis=-1)
-        return weight, np.where(mirrored, -loss.conj(), loss), np.where(mirrored[:, None], slopes.conj(), slopes)
+        loss, rise = log_side(x, self.sides.a, self.sides.alpha)
+        weight, other = -0.5 * x * x + np.log(pace), place < 0.0
+        weight = np.where(other, weight.conj(), weight + loss + log_window(x, FAR + self.up))
+        slopes = np.stack([(np.where(other, 0.0, rise) - x) * pace, rise * pace], axis=-1)
+        return weight, np.where(other, -loss.conj(), loss), np.where(other[:, None], slopes.conj(), slopes)
 
     def terms_range(self, s: Floats) -> tuple[float, float]:
         """Return the places between which the terms at some rising real s count."""
-        first = self.inner.terms_range(s)[1] - 0.5 * self.up
-        second = self.inner.reversed().terms_range(s[:1])[1]
+        first, second = super().terms_range(s)[1] - 0.5 * self.up, self.one_sided.reversed().terms_range(s[:1])[1]
         return _START - math.log(second + 1.0), math.log(max(first, 1.0)) - _START
 
     @quiet
     def _mean_loss(self) -> float:
         """Return κ, whose terms are all positive."""
-        v = np.arange(0.0, math.log(12.0 + self.up) - _START, _STEP)
-        weight, loss, _ = self.at(-v, 0.0)
+        weight, loss, _ = self.at(-np.arange(0.0, math.log(12.0 + self.up) - _START, _STEP), 0.0)
         return -float((np.exp(weight.real) * np.expm1(-loss.real) * loss.real).sum()) * _STEP / math.sqrt(2.0 * math.pi)
-
-
-class FixedSizeBalls:
-    """Enclose the profile of the symmetric pair. It has no line of moments: discrete stand-ins take its place."""
-
-    limit = math.inf
-
-    def __init__(self, inner: MixtureBalls) -> None:
-        self.inner = inner
-
-    def ends(self) -> tuple[Ball, Ball]:
-        """Return the least and the largest loss."""
-        return arb.neg_inf(), arb.pos_inf()
-
-    def delta(self, epsilon: float) -> Ball:
-        """Enclose the δ(ε) of one step; δ(ε) = 1 − e^ε + e^ε δ(−ε) for a pair that is its own reverse."""
-        if epsilon >= 0.0:
-            return self.inner.delta(epsilon)
-        return arb(epsilon).exp() * self.inner.delta(-epsilon) - arb(epsilon).expm1()
-
-    def _refuse(self, *_: object) -> NoReturn:
-        raise PrecisionError("a step with batches of a fixed size has no sum of moments")
-
-    log_moment = log_ceiling = moment = line = ceiling = _refuse
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,16 @@ The pair is (Σ pᵢ δᵢ ⊗ Pᵢ, Σ pᵢ δᵢ ⊗ Qᵢ). The label says not
 δ(ε) = Σ pᵢ δᵢ(ε). A mechanism that hides the label is dominated by this pair.
 
 Truncated Poisson batches (thm:truncated) are such a step. Let N be the number of other records in the Poisson sample.
-If N < B, nothing is truncated: the record enters with probability q and moves the sum by the clipping norm. If N ≥ B, the
-record enters with probability q' and takes the place of another one, which moves the sum by up to twice the norm.
+If N < B, nothing is truncated: the record enters with probability q and moves the sum by the clipping norm. If N ≥ B,
+the record enters with probability q' and takes the place of another one, which moves the sum by up to twice the norm.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,112 +21,59 @@ from flint import arb
 
 from ndis._balls import Ball, precision
 from ndis._validate import Adjacency, Floats, Order, as_one_probability, as_size, as_within
-from ndis.accountant.laws import BallLaw, Complexes
-from ndis.accountant.laws.mixture import LineLaw, Mixture
+from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.mixture_balls import Sides
+from ndis.accountant.stand_ins import ProfileOnly
 from ndis.errors import ParameterError
 
-__all__ = ["Labelled", "TruncatedStep"]
-
-_UNIT = 2.0**-53
 _BITS = 160
+_NONE = np.zeros(1)  # the order 0, at which a range has its left end
 
 
-class Labelled(LineLaw):
-    """Evaluate the moments of a step that draws one of some laws, in floats."""
+class Labelled(Mixture):
+    """Evaluate the moments of a step that draws one of two mixtures, in floats; the second has the larger shift.
 
-    poisson = None
+    Positive places are those of the second mixture, negative ones those of the first, each from its left end on.
+    """
 
-    def __init__(self, laws: Sequence[Mixture], chances: Sequence[float], exact: Callable[[], list[Ball]]) -> None:
-        super().__init__()
-        self.laws, self.chances, self._exact = laws, chances, exact
-        self.up, self.down = max(law.up for law in laws), max(law.down for law in laws)
-        pairs = list(zip(chances, laws, strict=True))
-        self.mean = math.fsum(p * law.mean for p, law in pairs)
-        self.largest = max(law.largest for law in laws)
+    def __init__(self, laws: tuple[Mixture, Mixture], chances: Callable[[], list[Ball]]) -> None:
+        self.laws, self._chances = laws, chances
+        with precision(_BITS):
+            self.weights = [float(p) for p in chances()]
+        super().__init__(laws[1].sides, laws[1]._exact)
         self.ends = min(law.ends[0] for law in laws), max(law.ends[1] for law in laws)
-        self.uncertainty, self.size = max(law.uncertainty for law in laws), max(law.size for law in laws)
-
-    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """Return log M(s) − s·mean and its error; M − 1 is the mean of the Mᵢ − 1."""
-        total, error, size = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size), np.zeros(s.size)
-        top = np.zeros(s.size)
-        parts = [(p, law.mean, *law.centred(s)) for p, law in zip(self.chances, self.laws, strict=True)]
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            top = np.maximum.reduce([np.maximum((v + mean * s).real, 0.0) for _, mean, v, _ in parts])
-            for p, mean, v, e in parts:
-                log = v + mean * s
-                grown = np.where(top > 1.0, np.exp(log - top) - np.exp(-top), np.expm1(log))
-                total += p * grown
-                heavy = p * np.exp(log.real - np.where(top > 1.0, top, 0.0))
-                error += heavy * (e + 4.0 * _UNIT * (1.0 + np.abs(log)))
-                size += 4.0 * _UNIT * p * np.abs(grown)
-            moment = np.where(top > 1.0, np.exp(-top) + total, 1.0 + total)
-            value = np.where(top > 1.0, top + np.log(moment), np.log1p(total)) - self.mean * s
-            error = (error + size) / np.abs(moment) + 4.0 * _UNIT * np.abs(self.mean * s)
-        return value, np.where(np.isfinite(value), error, np.inf)
-
-    def far_losses(self, s: float) -> tuple[float, float]:
-        """Return share and spread of large losses, those of the law with the most."""
-        return max(law.far_losses(s) for law in self.laws)
-
-    def left_out(self, c: float) -> float:
-        """Return log of a bound of the share that the windows of the laws leave out."""
-        return max(law.left_out(c) for law in self.laws)
+        self.poisson = None
 
     def reversed(self) -> Labelled:
         """Return the law of the other order."""
-        return Labelled([law.reversed() for law in self.laws], self.chances, self._exact)
+        return Labelled((self.laws[0].reversed(), self.laws[1].reversed()), self._chances)
 
-    def enclosed(self) -> LabelledBalls:
-        """Return the law in balls."""
-        return LabelledBalls([law.enclosed() for law in self.laws], self._exact())
+    def enclosed(self) -> ProfileOnly:  # type: ignore[override]  # it has no moments in balls
+        """Return the law in balls: δ(ε) = Σ pᵢ δᵢ(ε)."""
+        pairs = list(zip(self._chances(), [law.enclosed() for law in self.laws], strict=True))
+        lows, highs = zip(*(law.ends() for _, law in pairs), strict=True)
+        ends = min(lows, key=float), max(highs, key=float)
+        return ProfileOnly(ends, lambda epsilon: sum((p * law.delta(epsilon) for p, law in pairs), arb(0)))
 
+    def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
+        """Return log weight and loss at places of a line, and the slopes of both."""
+        first, second = (law.at(np.abs(place) + law.terms_range(_NONE)[0], height) for law in self.laws)
+        which = place > 0.0
+        weight, loss = (np.where(which, b, a) for a, b in zip(first[:2], second[:2], strict=True))
+        logs = np.where(which, math.log(self.weights[1]), math.log(self.weights[0]))
+        return weight + logs, loss, np.where(which[:, None], second[2], first[2])
 
-class LabelledBalls:
-    """Enclose the moments of a step that draws one of some laws."""
+    def terms_range(self, s: Floats) -> tuple[float, float]:
+        """Return the places between which the terms at some rising real s count."""
+        first, second = (law.terms_range(s)[1] - law.terms_range(_NONE)[0] for law in self.laws)
+        return -first, second
 
-    def __init__(self, laws: list[BallLaw], chances: list[Ball]) -> None:
-        self.laws, self.chances = laws, chances
-        self.limit = min(law.limit for law in laws)
-        self._logs = [float(p.log()) for p in chances]
+    def _mean_loss(self) -> float:
+        return math.fsum(p * law.mean for p, law in zip(self.weights, self.laws, strict=True))
 
-    def _mean(self, values: list[Any]) -> Any:
-        first, *others = (p * x for p, x in zip(self.chances, values, strict=True))
-        return sum(others, first)
-
-    def log_moment(self, c: float) -> float:
-        """Return log M(c) in floats."""
-        return float(np.logaddexp.reduce([p + law.log_moment(c) for p, law in zip(self._logs, self.laws, strict=True)]))
-
-    def log_ceiling(self, c: float, y: float) -> float:
-        """Return the logarithm of the ceiling less log M(c), in floats."""
-        pairs = zip(self._logs, self.laws, strict=True)
-        return float(
-            np.logaddexp.reduce([p + law.log_moment(c) + law.log_ceiling(c, y) for p, law in pairs])
-        ) - self.log_moment(c)
-
-    def moment(self, c: float, digits: float) -> Ball:
-        """Enclose M(c)."""
-        return self._mean([law.moment(c, digits) for law in self.laws])
-
-    def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
-        """Enclose M(c + ik·step)."""
-        lines = [law.line(c, step, count, digits) for law in self.laws]
-        return [self._mean(list(values)) for values in zip(*lines, strict=True)]
-
-    def ceiling(self, c: float, y: float, digits: float) -> Ball:
-        """Bound |M(c + iy')| for y' ≥ y."""
-        return self._mean([law.ceiling(c, y, digits) for law in self.laws]).upper()
-
-    def ends(self) -> tuple[Ball, Ball]:
-        """Enclose the least and the largest loss."""
-        lows, highs = zip(*(law.ends() for law in self.laws), strict=True)
-        return min(lows, key=float), max(highs, key=float)
-
-    def delta(self, epsilon: float) -> Ball:
-        """Enclose Σ pᵢ δᵢ(ε)."""
-        return self._mean([law.delta(epsilon) for law in self.laws])
+    def left_out(self, c: float) -> float:
+        """Return log of a bound of the share that the windows of the mixtures leave out."""
+        return max(law.left_out(c) for law in self.laws)
 
 
 @dataclass(frozen=True)
@@ -180,5 +128,5 @@ class TruncatedStep:
             return [1 - full, full]
 
         with precision(_BITS):
-            laws = [Mixture.from_balls(lambda which=which: sides(which)) for which in (0, 1)]  # type: ignore[misc]
-            return Labelled(laws, [float(p) for p in chances()], chances)
+            laws = Mixture.from_balls(partial(sides, 0)), Mixture.from_balls(partial(sides, 1))
+            return Labelled(laws, chances)

@@ -31,20 +31,11 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
 from ndis._compile import compiled
 from ndis._validate import Floats
 from ndis.accountant.laws import Complexes
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
-
-__all__ = [
-    "FAR",
-    "FAR_WIDTH",
-    "LineLaw",
-    "Mixture",
-    "log_side",
-    "log_window",
-    "quiet",
-]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -192,7 +183,7 @@ def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, err
 class _NodeTable:
     """Keep the nodes on all lines for one range of Re s; `filled` counts the halvings done on each line."""
 
-    def __init__(self, law: LineLaw, bucket: int) -> None:
+    def __init__(self, law: Mixture, bucket: int) -> None:
         self.law = law
         self.low, self.high = law.terms_range(np.array([0.0, 0.125 * 2.0**bucket, 0.25 * 2.0**bucket]))
         lines = law.heights.size
@@ -222,75 +213,7 @@ class _NodeTable:
         self._fill(line, slice(start, start + count), (np.arange(count) + 0.5) / count)
 
 
-class LineLaw:
-    """Evaluate moments by sums over the nodes of some lines. A law says where the nodes are; their tables are kept."""
-
-    mean: float
-    heights: Floats
-    ends: tuple[float, float]
-    poisson: tuple[float, float] | None  # rate and shift of a Poisson-sampled mean shift
-    up: float  # the largest shift of P
-    down: float  # and of Q
-    limit = math.inf
-
-    def __init__(self) -> None:
-        self._tables: dict[int, _NodeTable] = {}
-
-    @property
-    def add(self) -> bool:
-        """Return whether P is one Gaussian, as in the add order of a sampled step."""
-        return self.up == 0.0
-
-    def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
-        """Return log weight and loss at places of a line, and the slopes of both."""
-        raise NotImplementedError
-
-    def terms_range(self, s: Floats) -> tuple[float, float]:
-        """Return the places between which the terms at some rising real s count."""
-        raise NotImplementedError
-
-    def left_out(self, c: float) -> float:
-        """Return log of the share that the window leaves out, under the law tilted by e^{cL}."""
-        raise NotImplementedError
-
-    def lines(self, shift: float, *, cut: bool) -> Floats:
-        """Return heights for branch points at π/shift, with the window or without."""
-        highest = min(_HIGHEST * math.pi / shift, _WINDOW_POLE * FAR_WIDTH if cut else math.inf)
-        spacing = min(0.4, highest / 6.0)
-        return np.arange(float(int(min(_LINES, 1 + highest / spacing)))) * spacing
-
-    @quiet
-    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """Return log M(s) − κs at points of the upper half-plane, and the estimated errors.
-
-        The value at a point that is not finite is not known: NaN, with an infinite error.
-        """
-        value, error = np.full(s.size, complex(math.nan)), np.full(s.size, math.inf)
-        buckets = [_bucket(z) for z in s.tolist()]
-        for number in set(buckets) - {-1}:
-            if number not in self._tables:
-                self._tables[number] = _NodeTable(self, number)
-            here = [i for i, own in enumerate(buckets) if own == number]
-            alone = len(here) == s.size
-            given = s if alone else s[here]
-            got = self._in_table(self._tables[number], given)
-            if alone:
-                return got
-            value[here], error[here] = got
-        return value, error
-
-    def _in_table(self, table: _NodeTable, s: Complexes) -> tuple[Complexes, Floats]:
-        value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
-        done, line = 0, _SETTLED
-        while done < s.size:
-            shape = table.high - table.low, self.mean, self.heights, table.slope, table.nodes, table.filled
-            done, line = _log_moments(done, s, *shape, value, error)
-            if line != _SETTLED:
-                table.halve(line)
-        return value, error
-
-
-class Mixture(LineLaw):
+class Mixture:
     """Evaluate the moments of one mixture of Gaussians against another.
 
     It keeps its tables between calls. If losses are unbounded, the far tail of x is cut off. The mass lost is below
@@ -316,28 +239,37 @@ class Mixture(LineLaw):
     """
 
     def __init__(self, sides: Sides, exact: Callable[[], Sides], uncertainty: float = 2.0**-50) -> None:
-        super().__init__()
         self.sides, self._exact, self.uncertainty = sides, exact, uncertainty
+        self._tables: dict[int, _NodeTable] = {}
         self._a, self._b = (sides.a, sides.alpha), (sides.b, sides.beta)
         self.up, self.down = up, down = float(sides.alpha.max()), float(sides.beta.max())
-        self.size = 0.5 * (up + down) ** 2  # the mean loss without sampling
+        self.size, self.limit = 0.5 * (up + down) ** 2, math.inf  # the mean loss without sampling
         self.ends = -_log_least(*self._a, bounded=down == 0.0), _log_least(*self._b, bounded=up == 0.0)
         self._far = math.inf if self.ends[1] < math.inf else FAR + up  # the place of the window
         weights, shifts = self._b if up == 0.0 else self._a
         sampled = 0.0 in (up, down) and shifts.size == 2 and shifts[0] == 0.0
-        self.poisson = (float(weights[1]), float(shifts[1])) if sampled else None
+        self.poisson: tuple[float, float] | None = (float(weights[1]), float(shifts[1])) if sampled else None
         self.mean = self._mean_loss()
         # the window leaves no x far above its place
         far = (
             self.ends[1] if self._far == math.inf else float(self._real(np.array([self._far + 20.0 * FAR_WIDTH]))[1][0])
         )
         self.largest = far - max(self.ends[0], -far) if self._far < math.inf else far
-        self.heights = self.lines(max(up, down), cut=self._far < math.inf)
+        highest = min(
+            _HIGHEST * math.pi / max(up, down), _WINDOW_POLE * FAR_WIDTH if self._far < math.inf else math.inf
+        )
+        spacing = min(0.4, highest / 6.0)
+        self.heights: Floats = np.arange(float(int(min(_LINES, 1 + highest / spacing)))) * spacing
 
-    @classmethod
-    def from_balls(cls, exact: Callable[[], Sides]) -> Mixture:
+    @property
+    def add(self) -> bool:
+        """Return whether P is one Gaussian, as in the add order of a sampled step."""
+        return self.up == 0.0
+
+    @staticmethod
+    def from_balls(exact: Callable[[], Sides]) -> Mixture:
         """Return the law whose exact inputs are these, at the working precision and in floats."""
-        return cls(Sides(*(np.array([float(ball) for ball in side]) for side in exact())), exact)
+        return Mixture(Sides(*(np.array([float(ball) for ball in side]) for side in exact())), exact)
 
     def reversed(self) -> Mixture:
         """Return the law of the other order."""
@@ -357,8 +289,8 @@ class Mixture(LineLaw):
         return weight, above - below, np.stack([rise - x, rise + fall], axis=-1)
 
     def _real(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return log weight and loss at real x."""
-        weight, loss, _ = self.at(x, 0.0)
+        """Return log weight and loss of the mixture at real x."""
+        weight, loss, _ = Mixture.at(self, x, 0.0)
         return weight.real, loss.real
 
     @quiet
@@ -386,10 +318,8 @@ class Mixture(LineLaw):
         scale = sum(float((w * np.minimum(m, 1.0)).sum()) for w, m in (self._a, self._b))
         most, cut = float(s[-1]), _CUT - 2.0 * math.log(min(scale, 1.0))
         width = math.sqrt(2.0 * cut) + 1.0
-        weights, shifts = self._b
-        least = int(shifts.argmin())
-        right = width + self.up * (2.0 + most) + most * float(shifts[least])
-        right += math.sqrt(-2.0 * most * math.log(float(weights[least]))) if weights[least] < 1.0 else 0.0
+        weight, shift = min(zip(*self._b, strict=True), key=lambda pair: float(pair[1]))
+        right = width + self.up * (2.0 + most) + most * float(shift) + math.sqrt(-2.0 * most * math.log(weight))
         right = min(right, self._far + 40.0 * FAR_WIDTH)
         left = -width - self.down
         x, pad = np.linspace(left, right, _SCAN + 1), (right - left) / _SCAN
@@ -432,6 +362,36 @@ class Mixture(LineLaw):
         log_moment = float(self.centred(np.array([c], dtype=np.complex128))[0][0].real) + self.mean * c if c else 0.0
         return float(np.logaddexp.reduce((1.0 + c) * above - c * below - 0.5 * x * x + gone)) + step - log_moment
 
+    @quiet
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        """Return log M(s) − κs at points of the upper half-plane, and the estimated errors.
+
+        The value at a point that is not finite is not known: NaN, with an infinite error.
+        """
+        value, error = np.full(s.size, complex(math.nan)), np.full(s.size, math.inf)
+        buckets = [_bucket(z) for z in s.tolist()]
+        for number in set(buckets) - {-1}:
+            if number not in self._tables:
+                self._tables[number] = _NodeTable(self, number)
+            here = [i for i, own in enumerate(buckets) if own == number]
+            alone = len(here) == s.size
+            given = s if alone else s[here]
+            got = self._in_table(self._tables[number], given)
+            if alone:
+                return got
+            value[here], error[here] = got
+        return value, error
+
+    def _in_table(self, table: _NodeTable, s: Complexes) -> tuple[Complexes, Floats]:
+        value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
+        done, line = 0, _SETTLED
+        while done < s.size:
+            shape = table.high - table.low, self.mean, self.heights, table.slope, table.nodes, table.filled
+            done, line = _log_moments(done, s, *shape, value, error)
+            if line != _SETTLED:
+                table.halve(line)
+        return value, error
+
 
 def _bucket(s: complex) -> int:
     """Return the number of the table for Re s ≤ 2^(bucket−2); −1 for a point that is not finite or too far out."""
@@ -440,7 +400,7 @@ def _bucket(s: complex) -> int:
     return math.ceil(math.log2(max(s.real, 0.25))) + 2
 
 
-def _log1p(z: Any) -> Any:
+def complex_log1p(z: Any) -> Any:
     """Return log(1+z) on the principal branch; the error is small compared with the modulus."""
     grown = z.real * (2.0 + z.real) + z.imag * z.imag  # |1+z|² − 1
     size = np.where((grown > -0.5) & (grown < 1e300), 0.5 * np.log1p(grown), np.log(np.abs(1.0 + z)))
@@ -454,22 +414,23 @@ def log_side(x: Any, weights: Floats, shifts: Floats) -> tuple[Any, Any]:
     """
     if shifts.size == 1 and shifts[0] == 0.0:
         return np.zeros_like(x), np.zeros_like(x)
-    m, w = shifts[:, None], weights[:, None]
-    size, turn = m * x.real - 0.5 * m * m, m * x.imag
-    top = np.argmax(size + np.log(w), axis=0)
-    z = (
-        w
-        / weights[top]
-        * np.exp(size - np.take_along_axis(size, top[None], 0) + 1j * (turn - np.take_along_axis(turn, top[None], 0)))
-    )
-    total = z.sum(axis=0)
+    moves = shifts > 0.0
+    m, w, still = shifts[moves, None], weights[moves, None], float(weights[~moves].sum())
+    size, angle = m * x.real - 0.5 * m * m, m * x.imag
+    turn = -2.0 * np.sin(0.5 * angle) ** 2 + 1j * np.sin(angle)  # e^{i angle} − 1
     # e^{mx − m²/2} − 1 in two terms, without cancellation
     grown = np.expm1(np.minimum(size, _LARGE))
-    u = (w * (grown + (1.0 + grown) * (-2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)))).sum(axis=0)
-    place = np.arange(x.size)
-    large = np.log(weights[top]) + size[top, place] + 1j * turn[top, place] + np.log(total)
-    near = (np.abs(u) < 0.5) & (size <= _LARGE).all(axis=0)
-    return np.where(near, _log1p(np.where(near, u, 0.0)), large), (m * z).sum(axis=0) / total
+    both = grown + (1.0 + grown) * turn
+    u = (w * both).sum(axis=0)
+    value, slope = complex_log1p(u), (m * w * (1.0 + both)).sum(axis=0) / (1.0 + u)
+    far = ~(np.abs(u) < 0.5) | (size > _LARGE).any(axis=0)
+    if far.any():
+        size, turn = size[:, far] + np.log(w), turn[:, far]
+        top = np.maximum(size.max(axis=0), math.log(still) if still > 0.0 else -math.inf)
+        terms = np.exp(size - top) * (1.0 + turn)
+        total = still * np.exp(-top) + terms.sum(axis=0)
+        value[far], slope[far] = top + np.log(total), (m * terms).sum(axis=0) / total
+    return value, slope
 
 
 def _log_least(weights: Floats, shifts: Floats, *, bounded: bool) -> float:
@@ -485,4 +446,4 @@ def log_window(x: Any, place: float) -> Any:
     if g.real.min() > 80.0:
         return 0.0
     side = np.where(g.real > 0.0, -1.0, 1.0)
-    return np.where(g.real > 0.0, 0.0, g) - _log1p(np.exp(side * g))
+    return np.where(g.real > 0.0, 0.0, g) - complex_log1p(np.exp(side * g))

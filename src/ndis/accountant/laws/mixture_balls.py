@@ -7,43 +7,44 @@ standard normal law (`ndis.accountant.laws.mixture`). With ℓ = log A − log B
 
 Only c > 0 matters, and M(s̄) is the conjugate of M(s). So take y ≥ 0.
 
-**The inner line.** Let Im x = θ ≥ 0 with αᵢθ < π and βⱼθ < π. Then 0 ≤ arg A(x) ≤ max αᵢθ, because A is a sum of positive
-multiples of the e^{iαᵢθ}, and likewise −max βⱼθ ≤ arg B(x) ≤ 0. Hence |e^{iyℓ}| ≤ 1 there for every y ≥ 0, and the
-integral over x may be moved to any such line. The trapezoid rule on the line θ = a with step h has, for every y ≥ 0 at
-once, the error
+**The inner line.** Let Im x = θ ≥ 0 with αᵢθ < π and βⱼθ < π. Then 0 ≤ arg A(x) ≤ max αᵢθ, because A is a sum of
+positive multiples of the e^{iαᵢθ}, and likewise −max βⱼθ ≤ arg B(x) ≤ 0. Hence |e^{iyℓ}| ≤ 1 there for every y ≥ 0, and
+the integral over x may be moved to any such line. The trapezoid rule on the line θ = a with step h has, for every y ≥ 0
+at once, the error
 
     | h Σ f(x_j + ia) − M |  ≤  (N₀ + N₂ₐ)/(e^{2πa/h} − 1),      N_τ = e^{τ²/2} ∫ |A^{1+c} B^{−c}|(x + iτ) φ(x) dx.
 
 The rule is a sum of geometric sequences in y: M(c + iy) = Σ w_j e^{iyℓ_j} with ℓ_j = ℓ(x_j + ia) and |e^{iyℓ_j}| ≤ 1. A
 node with a small weight |w_j| is dropped, and |w_j| joins the error.
 
-**Bells.** |A(x + iτ)| ≤ A(x), and A^{1+c} ≤ Σ aᵢ (e^{αᵢx − αᵢ²/2})^{1+c} by convexity. So A^{1+c} φ is at most a sum of bells
+**Bells.** |A(x + iτ)| ≤ A(x), and A^{1+c} ≤ Σ aᵢ (e^{αᵢx − αᵢ²/2})^{1+c} by convexity. So A^{1+c} φ is at most a sum of
+bells
 
     aᵢ e^{c(1+c)αᵢ²/2} φ(x − mᵢ),      mᵢ = (1+c)αᵢ.
 
 If B is not 1, let τ max βⱼ ≤ π/2. Then |B(x + iτ)|² = Σ bⱼb_k e^{…} cos((βⱼ−β_k)τ) falls with x, because every term
 does, and it is at least the square of any one term. So left of x₀ the integrand is at most |B(x₀ + iτ)|^{−c} times the
-bells. With the smallest of the βⱼ, here β, and its weight b, |B|^{−c} ≤ b^{−c} e^{cβx + cβ²/2}. So everywhere, and to be
-used on the right, it is at most the bells
+bells. With the smallest of the βⱼ, here β, and its weight b, |B|^{−c} ≤ b^{−c} e^{cβx + cβ²/2}. So everywhere, and to
+be used on the right, it is at most the bells
 
     aᵢ e^{c(1+c)αᵢ²/2} b^{−c} e^{cβ²/2 + cβmᵢ + c²β²/2} φ(x − mᵢ − cβ).
 
-**N_τ.** If B = 1, N_τ ≤ e^{τ²/2} M(c). Otherwise it is at most the sum over cells [x_i, x_{i+1}] of |B(x_{i+1} + iτ)|^{−c}
-times the mass of the bells in the cell, with the bounds above outside the cells.
+**N_τ.** If B = 1, N_τ ≤ e^{τ²/2} M(c). Otherwise it is at most the sum over cells [x_i, x_{i+1}] of |B(x_{i+1} +
+iτ)|^{−c} times the mass of the bells in the cell, with the bounds above outside the cells.
 
 **M(c) itself** follows from the real line, where the rule with strip ±a gives |T − M(c)| ≤ 2N_a/(e^{2πa/h} − 1). If
 B = 1 the right side is η M(c), and M(c) ≤ T/(1 − η).
 
-**Tails.** The terms outside [x_0, x_J] are below bells that fall outwards, if x_0 ≤ min mᵢ and x_J ≥ max mᵢ + cβ. So sums
-are below integrals.
+**Tails.** The terms outside [x_0, x_J] are below bells that fall outwards, if x_0 ≤ min mᵢ and x_J ≥ max mᵢ + cβ. So
+sums are below integrals.
 
-**Ceiling.** |M(c + iy)| ≤ J = e^{θ²/2} ∫ |A^{1+c} B^{−c}|(x + iθ) e^{−y Im ℓ(x + iθ)} φ(x) dx for every θ as above, and J
-falls with y. Its integrand is analytic: it is the root of the product of A^{1+s} B^{−s} at x + iθ and A^{1+s̄} B^{−s̄} at
-x − iθ. On Im x = a' these places have the heights τ = θ + a' and τ' = a' − θ, and the modulus has the factor
-e^{−y(Im ℓ(x+iτ) − Im ℓ(x+iτ'))/2}. It is at most 1 if a' ≤ θ, because then Im ℓ(x+iτ') ≤ 0. It is at most 1 too if τ times
-every shift is at most π/2: then Im ℓ rises with the height, since the real part of A'/A is a positive multiple of
-Σ αᵢ|zᵢ||z_j| cos((αᵢ−α_j)τ) with the terms zᵢ of A. Im x = −a' is alike. So the trapezoid rule errs by at most
-2 e^{(a'² + θ² − τ²)/2} N_τ/(e^{2πa'/h} − 1), where N_τ is bounded as above.
+**Ceiling.** |M(c + iy)| ≤ J = e^{θ²/2} ∫ |A^{1+c} B^{−c}|(x + iθ) e^{−y Im ℓ(x + iθ)} φ(x) dx for every θ as above, and
+J falls with y. Its integrand is analytic: it is the root of the product of A^{1+s} B^{−s} at x + iθ and A^{1+s̄}
+B^{−s̄} at x − iθ. On Im x = a' these places have the heights τ = θ + a' and τ' = a' − θ, and the modulus has the factor
+e^{−y(Im ℓ(x+iτ) − Im ℓ(x+iτ'))/2}. It is at most 1 if a' ≤ θ, because then Im ℓ(x+iτ') ≤ 0. It is at most 1 too if τ
+times every shift is at most π/2: then Im ℓ rises with the height, since the real part of A'/A is a positive multiple of
+Σ αᵢ|zᵢ||z_j| cos((αᵢ−α_j)τ) with the terms zᵢ of A. Im x = −a' is alike. So the trapezoid rule errs by at most 2
+e^{(a'² + θ² − τ²)/2} N_τ/(e^{2πa'/h} − 1), where N_τ is bounded as above.
 """
 
 from __future__ import annotations
@@ -52,15 +53,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
+import scipy.optimize
 from flint import acb, arb, ctx
 
 from ndis._balls import Ball
 from ndis._validate import Floats
 from ndis.accountant.laws import geometric
 from ndis.errors import PrecisionError
-
-__all__ = ["MixtureBalls", "Sides"]
 
 _MOST_NODES = 60_000
 _TURNS = 28  # angles tried for a ceiling
@@ -81,7 +80,8 @@ class _Rule(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Keep weights and shifts of both laws: P = Σ aᵢ N(αᵢ, 1) and Q = Σ bⱼ N(−βⱼ, 1), as arrays or as lists of balls."""
+    """Keep weights and shifts of both laws: P = Σ aᵢ N(αᵢ, 1) and Q = Σ bⱼ N(−βⱼ, 1), as arrays or as lists of
+    balls."""
 
     a: Any
     alpha: Any
@@ -219,7 +219,7 @@ class MixtureBalls:
         def reach(log_mass: Floats) -> Floats:
             k = np.sqrt(np.maximum(2.0 * (log_mass - floor), 1.0))
             while (short := scipy.special.log_ndtr(-k) + log_mass > floor).any():
-                k = np.where(short, k + 0.25, k)
+                k = np.where(short, k * (1.0 + 2.0**-40) + 0.25, k)
             return k
 
         low = float((at - reach(bells)).min())
@@ -272,29 +272,28 @@ class MixtureBalls:
             return arb(0)
         if e <= low:
             return -e.expm1()
-        x, sides, root = self._place(e), self.sides, arb(2).sqrt()
-        p = sum((w * ((x - m) / root).erfc() for w, m in zip(sides.a, sides.alpha, strict=True)), arb(0))
-        q = sum((w * ((x + m) / root).erfc() for w, m in zip(sides.b, sides.beta, strict=True)), arb(0))
-        return ((p - e.exp() * q) / 2).nonnegative_part()
+        x, sides = self._place(e), self.sides
+        p, q = _dot(sides.a, [_above(x - m) for m in sides.alpha]), _dot(sides.b, [_above(x + m) for m in sides.beta])
+        return (p - e.exp() * q).nonnegative_part()
 
     def _place(self, epsilon: Ball) -> Ball:
-        """Enclose the x with ℓ(x) = ε, by bisection in floats and Newton's method."""
-        low, high, goal = -1.0, 1.0, float(epsilon)
+        """Enclose the x with ℓ(x) = ε, by a search in floats and Newton's method."""
+        goal, end = float(epsilon), 1.0
 
         def excess(x: float) -> float:
             above, below = self._logs(np.array([x]))
             return float((above - below)[0]) - goal
 
-        while excess(low) > 0.0 and low > -_FARTHEST:
-            low *= 2.0
-        while excess(high) < 0.0 and high < _FARTHEST:
-            high *= 2.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if excess(middle) < 0.0 else (low, middle)
-        x = arb(high)
+        while not excess(-end) < 0.0 < excess(end) and end < _FARTHEST:
+            end *= 2.0
+        try:
+            x = arb(scipy.optimize.brentq(excess, -end, end))
+        except ValueError:  # a place that floats do not tell from an end of the loss
+            x = arb(end)
         for _ in range(ctx.prec.bit_length()):
-            slope = self._slope(x, 0) + self._slope(-x, 1)
+            terms = self._terms(x, 0), self._terms(-x, 1)
+            pairs = zip(terms, (self.sides.alpha, self.sides.beta), strict=True)
+            slope = sum((_dot(shifts, one) / sum(one, arb(0)) for one, shifts in pairs), arb(0))
             x = (x - (self._loss(x) - epsilon) / slope).mid()
         near = (1 + abs(x)) * arb(2) ** (-(3 * ctx.prec) // 4)
         if not (self._loss(x - near) <= epsilon <= self._loss(x + near)):
@@ -312,10 +311,6 @@ class MixtureBalls:
             return acb(0)
         first, *others = self._terms(x, side)
         return sum(others, first).log()
-
-    def _slope(self, x: Ball, side: int) -> Ball:
-        terms = self._terms(x, side)
-        return sum((m * z for m, z in zip(self.sides[2 * side + 1], terms, strict=True)), arb(0)) / sum(terms, arb(0))
 
     def _loss(self, x: Ball) -> Ball:
         return (self._log(x, 0) - self._log(-x, 1)).real
@@ -392,6 +387,10 @@ class MixtureBalls:
             raise PrecisionError(f"the moment of a sampled step at order {c:.3g} was not covered")
         left = self._height(c, low, rule.theta) * sum((w * _above(m - low) for w, m in bells), arb(0))
         return ((arb(rule.theta) ** 2 / 2).exp() * (left + self._beyond(c, high))).upper()
+
+
+def _dot(first: list[Ball], second: list[Ball]) -> Ball:
+    return sum((x * y for x, y in zip(first, second, strict=True)), arb(0))
 
 
 def _above(x: Ball) -> Ball:

@@ -1,8 +1,8 @@
 """Steps that are mixtures of Gaussians on a line, by their exact inputs.
 
 **Mixtures** (thm:mixtures). Let a record move the output of a Gaussian release by a random vector whose length is at
-most cᵢ with probability pᵢ. Then Σ pᵢ N(cᵢ, σ²) against N(0, σ²) dominates in both orders: all vectors on one line are worst.
-A user with k examples, each sampled on its own, is the binomial case.
+most cᵢ with probability pᵢ. Then Σ pᵢ N(cᵢ, σ²) against N(0, σ²) dominates in both orders: all vectors on one line are
+worst. A user with k examples, each sampled on its own, is the binomial case.
 
 **Replaced records** (thm:replace-poisson). If a record is replaced, and each of the two enters the Poisson sample with
 probability q and moves the sum by a vector of length at most 1, (1−q)N(0) + qN(1) against (1−q)N(0) + qN(−1) dominates.
@@ -19,15 +19,13 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import exact_ball, precision
-from ndis._validate import Adjacency, Order, as_size, as_vector, as_within
+from ndis._validate import Adjacency, Order, as_adjacency, as_size, as_vector, as_within
 from ndis.accountant.laws import product
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.mixture_balls import Sides
 from ndis.accountant.laws.plain import ExactPair
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.invariants import Invariants
-
-__all__ = ["GroupStep", "MixtureStep", "ReplacedStep", "mixture_law", "sampled_shift"]
 
 _LEAST_SHIFT = 1e-8
 _BITS = 160  # exact inputs are rounded to floats from so many bits
@@ -111,72 +109,44 @@ class MixtureStep:
 
 
 @dataclass(frozen=True)
-class GroupStep:
-    """Describe one user with k examples, each of which enters the batch with the product of the rates (thm:mixtures).
+class SampledStep:
+    """Describe Gaussian noise on a Poisson sample: one user with k examples, or a replaced record.
 
-    The user's examples move the sum by 0, 1, …, k times the sensitivity, by a binomial law.
+    The examples of a user move the sum by 0, 1, …, k times the sensitivity, by a binomial law (thm:mixtures). A
+    replaced record moves it by 1 to one side or the other (thm:replace-poisson).
 
     Parameters
     ----------
     noise_multiplier : float
-        The standard deviation of the noise over the sensitivity to one example.
+        The standard deviation of the noise over the clipping norm of one example.
     rates : sequence of float
         Rates of Poisson sampling, one after the other.
     size : int
-        k.
+        k, which is 1 for a replaced record.
+    adjacency : str
+        "add-remove", or "replace-one".
     """
 
     noise_multiplier: float
     rates: tuple[float, ...]
-    size: int
+    size: int = 1
+    adjacency: Adjacency = "add-remove"
 
-    kind: ClassVar[str] = "group"
-    adjacency: ClassVar[Adjacency] = "add-remove"
+    kind: ClassVar[str] = "sampled"
     attained: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_sampled(self)
-        object.__setattr__(self, "size", as_size("size", self.size))
+        object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, _MOST_NOISE))
+        rates, k = as_vector("rates", self.rates), as_size("size", self.size)
+        if not ((rates > 0.0) & (rates < 1.0)).all():
+            raise ParameterError("rates", "be above 0 and below 1", f"{rates.tolist()!r:.80}")
+        if as_adjacency(self.adjacency) == "replace-one" and k > 1:
+            raise ParameterError("size", "be 1 for a replaced record", k)
+        object.__setattr__(self, "rates", tuple(rates.tolist()))
 
     def law(self, order: Order) -> Mixture:
         """Return the law of one step."""
         q, k = math.prod(map(Fraction, self.rates), start=Fraction(1)), self.size
         chances = [math.comb(k, i) * q**i * (1 - q) ** (k - i) for i in range(k + 1)]
-        return mixture_law(chances, [i / Fraction(self.noise_multiplier) for i in range(k + 1)], order)
-
-
-@dataclass(frozen=True)
-class ReplacedStep:
-    """Describe a replaced record under Poisson sampling (thm:replace-poisson).
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        The standard deviation of the noise over the clipping norm of one record.
-    rates : sequence of float
-        Rates of Poisson sampling, one after the other.
-    """
-
-    noise_multiplier: float
-    rates: tuple[float, ...]
-
-    kind: ClassVar[str] = "replaced-poisson"
-    adjacency: ClassVar[Adjacency] = "replace-one"
-    attained: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _check_sampled(self)
-
-    def law(self, order: Order) -> Mixture:
-        """Return the law of one step, the same in both orders."""
-        q = math.prod(map(Fraction, self.rates), start=Fraction(1))
-        return mixture_law([1 - q, q], [Fraction(0), 1 / Fraction(self.noise_multiplier)], order, double=True)
-
-
-def _check_sampled(step: GroupStep | ReplacedStep) -> None:
-    """Check the noise and the rates of a step."""
-    object.__setattr__(step, "noise_multiplier", as_within("noise_multiplier", step.noise_multiplier, _MOST_NOISE))
-    rates = as_vector("rates", step.rates)
-    if not ((rates > 0.0) & (rates < 1.0)).all():
-        raise ParameterError("rates", "be above 0 and below 1", f"{rates.tolist()!r:.80}")
-    object.__setattr__(step, "rates", tuple(rates.tolist()))
+        shifts = [i / Fraction(self.noise_multiplier) for i in range(k + 1)]
+        return mixture_law(chances, shifts, order, double=self.adjacency == "replace-one")

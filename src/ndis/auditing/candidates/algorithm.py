@@ -1,6 +1,6 @@
 """Run an algorithm on one neighbour of the data after another, and on other data sets, in parallel and with progress.
 
-On the data given an error of the algorithm ends the audit. On other data sets it is reported: it convicts nobody.
+On the data given an error of the algorithm ends the audit. On other data sets it is reported, and refutes no claim.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ from ndis.pages.text import several
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["THREADS_NOTE", "from_algorithm"]
-
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 _FEW_OTHERS = "all other data sets and their neighbours: a search tries few of them, and no test tries all"
@@ -52,7 +50,14 @@ _DRAWN = 20  # rows that stand for the data if none are given
 
 
 def from_algorithm(
-    algorithm: Algorithm, data: Any, search: Search, claim: Claim, *, about: DataSet, workers: int, progress: bool | None
+    algorithm: Algorithm,
+    data: Any,
+    search: Search,
+    claim: Claim,
+    *,
+    about: DataSet,
+    workers: int,
+    progress: bool | None,
 ) -> Candidates:
     """Check the algorithm on the data; return its neighbours, which run while the judge reads them.
 
@@ -104,7 +109,8 @@ def from_algorithm(
                 random = np.random.default_rng([search.random_state, len(rules)])
                 yield from _Elsewhere(algorithm, claim, seen).tested(others, random, search.seconds)
 
-    how = tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
+    how = () if about.data is not None else (f"no data were given; {name}, drawn in the domain, stand for them",)
+    how += tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
     missing = _ALL_OTHERS if others is None else _FEW_OTHERS
     given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
     return Candidates(run(), how, (missing,), seen, given_only and domain is None)
@@ -115,7 +121,8 @@ def _drawn(domain: Domain | None, count: int, random: np.random.Generator) -> An
     if domain is None or domain.features is None:
         remedy = "or state a domain with its features: DataSet(domain=Domain(row_norm_bound=…, features=…))"
         raise ParameterError("data", "come with an algorithm", None, remedy)
-    parts = tuple(np.array(part) for part in zip(*(domain.draw(random) for _ in range(count)), strict=True))
+    columns = zip(*(domain.draw(random) for _ in range(count)), strict=True)
+    parts = tuple(map(np.array, columns))
     return parts if domain.has_target else parts[0]
 
 
@@ -133,10 +140,11 @@ class _Elsewhere:
         step = next(tour, None)
         while step is not None:
             data, edits = step
-            base = self._law_on(data)
-            best = []
-            for edit in edits if base is not None else ():
-                law = functools.partial(_law, self._algorithm, data)
+            base, best = self._law_on(data), []
+            law = functools.partial(_law, self._algorithm, data)
+            for edit in edits:
+                if base is None:
+                    break
                 outcome = self._try(functools.partial(_score, law, base, self._claim.points, edit))
                 if outcome is not None:
                     values, still = outcome
@@ -150,7 +158,7 @@ class _Elsewhere:
         if self._errors:
             times, kinds = several(self._errors.total(), "time"), ", ".join(sorted(self._errors))
             self._seen.notes.append(
-                f"on other data sets the algorithm gave no law {times} ({kinds}); this convicts nobody, but an error "
+                f"on other data sets the algorithm gave no law {times} ({kinds}); this refutes no claim, but an error "
                 "that depends on the data is an output too: handle these data, or state min_rows if it is public"
             )
 
@@ -160,8 +168,9 @@ class _Elsewhere:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 return run()
-        except Exception as error:  # noqa: BLE001 - it convicts nobody, and the report says how often it happened
-            self._errors[type(error.__cause__ or error).__name__] += 1
+        except Exception as error:  # noqa: BLE001 - it refutes no claim, and the report says how often it happened
+            cause = error.__cause__ or error
+            self._errors["no finite Gaussian" if isinstance(cause, ParameterError) else type(cause).__name__] += 1
             return None
 
     def _law_on(self, data: Any) -> OutputLaw | None:
@@ -181,7 +190,7 @@ class _Elsewhere:
         return max((value - log for (value, _), log in values), default=-math.inf)
 
     def _bend(self, at: Path, low: int, high: int) -> float:
-        """Return how far the law in the middle of a path is from the line between its ends; this only guides a search."""
+        """Return how far the law in the middle of a path differs from the line between its ends; it only guides."""
         middle = (low + high) // 2
         laws = [self._law_on(at(step)) for step in (low, middle, high)]
         first, half, end = laws
@@ -214,7 +223,7 @@ def _check_same(first: OutputLaw, second: OutputLaw) -> None:
 def _score(
     law: Callable[..., OutputLaw], base: OutputLaw, points: tuple[tuple[float, float], ...], edit: Edit
 ) -> tuple[Scores, bool]:
-    """Compute (log δ, slack) of both orders at every claimed point, sides outermost; say if the noise stays the same."""
+    """Compute (log δ, slack) of both orders at every claimed point, sides outermost, and if the noise stays."""
     other = like(law(edit), base)
     return _compare(other, base, points, edit), same_noise(other, base)
 

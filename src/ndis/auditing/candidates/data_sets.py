@@ -6,7 +6,7 @@ Made-up rows lie inside a `Domain` that the user states. Without one, the data s
 next. If all neighbours on the path keep (ε, δ), its ends keep (kε, δ·(e^{kε} − 1)/(e^ε − 1)), by
 δ_AC(a + b) ≤ δ_AB(a) + e^a·δ_BC(b) (thm:path-halving). So if the ends break that bound, one half of the path breaks its
 own, and halving ends at two neighbours that break the claim. Halving by how far the law is from the line between the
-laws at the ends, its bend, finds a jump that is small beside the whole path, such as that of a hidden test.
+laws at the ends, its bend, finds a jump that is small compared with the whole path, such as that of a hidden test.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,12 +32,10 @@ from ndis.pages.text import plain, several, subscript
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
-__all__ = ["DataSets", "Domain", "Row", "data_words", "group_delta"]
-
 Row = tuple[Any, ...]  # the parts of one row: (x,) or (x, y)
 Tour = Generator[tuple[Any, list[Edit]], list[float], None]
 Path = Callable[[int], Any]  # the data set after this many steps
-Measure = Callable[[Path, int, int], float]  # of the part of a path between two of its steps
+Measure = Callable[[Path, int, int], float]  # a number for the piece of a path between two steps
 
 _LEAST_BOUND = 1e-150  # squares of rows stay within floats
 _ROWS = 20  # rows of a made-up data set if no data are given
@@ -47,8 +45,8 @@ _KINDS = 3  # different rows of a data set that are removed or replaced in turn
 _MANY = 5000  # rows at the far end of a path
 _NARROW = 1e-3  # spread of rows that are nearly equal, as a part of the domain
 _GENERATED = 8  # data sets asked of a generator
-_GENERATIONS, _OFFSPRING = 12, 6  # of the climb over whole data sets
-_FIRST_STEP = 0.3  # of the climb, as a part of the domain
+_GENERATIONS, _OFFSPRING = 12, 6  # the climb over whole data sets
+_FIRST_STEP = 0.3  # the first step of the climb, as a part of the domain
 _CERTAIN = -0.01  # log δ above which a climb has nothing left to gain
 _SHOWN = 3  # different rows that a description quotes
 
@@ -93,9 +91,9 @@ class Domain:
     categories: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        ball = self.row_norm_bound is not None
-        if ball == (self.low is not None and self.high is not None) or (ball and (self.low, self.high) != (None, None)):
-            raise ParameterError("domain", "be row_norm_bound, or low and high", "neither or both")
+        box = self.low is not None and self.high is not None
+        if box if self.row_norm_bound is not None else not box:
+            raise ParameterError("row_norm_bound, or low and high,", "be stated", "both" if box else "none of them")
         if self.row_norm_bound is None:
             low, high = np.broadcast_arrays(as_vector("low", self.low), as_vector("high", self.high))
             if not (low < high).all():
@@ -326,7 +324,7 @@ class DataSets:
             for data, edit in self._halved(one, other, measure, last):
                 yield data, [edit]
         step = _FIRST_STEP
-        for _ in range(_GENERATIONS):
+        for _ in range(_GENERATIONS if self.domain is not None else 0):
             before = top
             for data in [self._moved(best, rows, random, step) for _ in range(_OFFSPRING)]:
                 if time.monotonic() > last or top > _CERTAIN:
@@ -400,7 +398,7 @@ class DataSets:
         old, new = (list(zip(*parts_of(data), strict=True)) for data in (one, other))
         both = min(len(old), len(new))
         if self.adjacency == "replace-one":
-            added, removed = range(both), range(both)
+            added, removed = list(range(both)), list(range(both))
         else:  # additions first, so that no data set on the path is smaller than both ends
             added = [*range(0, 2 * both, 2), *range(2 * both, 2 * both + len(new) - both)]
             removed = [*range(1, 2 * both, 2), *range(2 * both, 2 * both + len(old) - both)]

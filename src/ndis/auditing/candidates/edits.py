@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ndis.auditing.candidates.data_sets import Domain
     from ndis.data.schema import Schema
 
-__all__ = ["DataSet", "Edit", "GivenSets", "Proposals", "as_data_set", "brief", "matrix_of", "parts_of", "row_count"]
-
 _BATCH = 256
 _FRAMES = ("pandas", "polars", "pyarrow")
 

@@ -41,11 +41,6 @@ from ndis.errors import NdisError, ParameterError
 from ndis.pair import GaussianPair
 from ndis.spectrum.origins import DenseOrigin
 
-__all__ = [
-    "AGREE", "Algorithm", "Gaussian", "OutputLaw", "bar", "certified_pair", "law_of", "like", "same", "same_noise",
-    "screening_pair",
-]  # fmt: skip
-
 Algorithm = Callable[[Any], Any]
 
 AGREE = 2.0**-40  # numbers of an algorithm that are closer than this, relative to their scale, are equal
@@ -58,7 +53,7 @@ _LEFT = 1e-9  # the largest part of a variance, in any direction, that a low-ran
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """The output of an algorithm: `copies` independent draws of N(mean, covariance).
+    """An algorithm may return this law of its output: `copies` independent draws of N(mean, covariance).
 
     Parameters
     ----------
@@ -264,7 +259,9 @@ def _as_fractions(law: OutputLaw) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _check_shapes(p: OutputLaw, q: OutputLaw) -> None:
     if p.mean.size != q.mean.size or p.covariance.ndim != q.covariance.ndim or p.copies != q.copies:
-        shapes = " and ".join(f"{law.mean.size} × {law.copies}" if law.copies > 1 else f"{law.mean.size}" for law in (p, q))
+        shapes = " and ".join(
+            f"{law.mean.size} × {law.copies}" if law.copies > 1 else f"{law.mean.size}" for law in (p, q)
+        )
         raise ParameterError("algorithm", "return laws of one dimension on neighbours", shapes)
 
 

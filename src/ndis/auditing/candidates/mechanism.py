@@ -45,8 +45,6 @@ from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["AddsNoise", "Lifted", "as_projection", "from_mechanism", "projection_neighbours"]
-
 _BITS = 320
 _CORRECTIONS = 4
 _ACCURATE = 70  # bits of t, more than a float holds

@@ -21,8 +21,6 @@ from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
 from ndis.pages.text import several
 
-__all__ = ["AddAdversarial", "AddRandom", "AddRows", "RemoveEach", "ReplaceAdversarial", "ReplaceEach", "Search"]
-
 
 @runtime_checkable
 class Neighbours(Protocol):

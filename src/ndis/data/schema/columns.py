@@ -27,16 +27,6 @@ class _AnyColumn:
     kinds: ClassVar[tuple[str, ...]]
     numeric: ClassVar[bool] = False
 
-    @property
-    def centre(self) -> float:
-        """The value that is encoded as 0."""
-        return 0.0
-
-    @property
-    def half_width(self) -> float:
-        """The distance from the centre that is encoded as 1."""
-        return 1.0
-
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the names of the encoded columns."""
         return (name,)
@@ -256,6 +246,8 @@ class Category(_AnyColumn):
     fill: Any = None
 
     kinds = ("number", "boolean", "text", "cells", "objects", "texts")
+    centre = 0.0
+    half_width = 1.0
 
     def __post_init__(self) -> None:
         given: Any = self.values

@@ -29,6 +29,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis._files import write_file
+from ndis._validate import warn_caller
 from ndis._validate import as_scalar
 from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
@@ -251,15 +252,18 @@ class Schema:
             raise ParameterError("encoded", rule, f"shape {rows.shape}", remedy)
         return rows * half_width + centre
 
-    def preview(self, rows: Any, *, columns: Any = None, header: bool = False) -> Preview:
+    def preview(self, rows: Any, *, public: bool = False, columns: Any = None, header: bool = False) -> Preview:
         """Show the effect of the schema on **public or synthetic** rows: shares clipped, missing, unknown; norms.
 
-        A preview of private rows leaks them. `clipped_count` counts clipped rows of private data with noise.
+        A preview of private rows leaks them, so it warns unless ``public=True`` says that they are not. `clipped_count`
+        counts clipped rows of private data with noise.
 
-        >>> shown = Schema({"age": (18, 90)}).preview({"age": [17, 20, 50, None]})
+        >>> shown = Schema({"age": (18, 90)}).preview({"age": [17, 20, 50, None]}, public=True)
         >>> shown.columns[0].clipped, shown.columns[0].missing
         (0.25, 0.25)
         """
+        if not public:
+            warn_caller("a preview shows rows without noise, and leaks private ones; public=True says that they are not")
         return preview(self, rows, columns=columns, header=header)
 
     def clipped_count(self, data: Any, *, epsilon: float, delta: float, **how: Any) -> Any:
