@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     from ndis import auditing, interop, learn, models, plotting, testing
     from ndis._exact import exact_array
     from ndis.auditing.audit import audit
+    from ndis.auditing.candidates.laws import Gaussian
     from ndis.auditing.claim import Claim
     from ndis.chi_square import GeneralizedChiSquare
     from ndis.data.schema import Schema
+    from ndis.describing.description import Description, describe
     from ndis.dpsgd import DPSGD
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
@@ -59,10 +61,12 @@ if TYPE_CHECKING:
     from ndis.spectrum.batch import delta_batch
 
 __all__ = [
-    "DPSGD", "BudgetError", "Claim", "Enclosure", "GaussianMechanism", "GaussianPair", "GeneralizedChiSquare",
-    "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError", "NotPrivateWarning", "PTRProjection",
+    "DPSGD", "BudgetError", "Claim", "Description", "Enclosure", "Gaussian", "GaussianMechanism", "GaussianPair",
+    "GeneralizedChiSquare", "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError",
+    "NotPrivateWarning", "PTRProjection",
     "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile", "RandomProjection", "Schema",
-    "__version__", "allocation_batches", "audit", "auditing", "delta_batch", "exact_array", "interop", "learn", "lift", "models",
+    "__version__", "allocation_batches", "audit", "auditing", "delta_batch", "describe", "exact_array", "interop",
+    "learn", "lift", "models",
     "plotting", "testing",
 ]  # fmt: skip
 
@@ -71,7 +75,8 @@ __all__ = [
 _NAMES: dict[str, tuple[str, ...]] = {
     "ndis._exact": ("exact_array",),
     "ndis.dpsgd": ("DPSGD",),
-    "ndis.auditing": ("Claim", "audit"),
+    "ndis.describing": ("Description", "describe"),
+    "ndis.auditing": ("Claim", "Gaussian", "audit"),
     "ndis.enclosure": ("Enclosure",),
     "ndis.errors": (
         "BudgetError", "LedgerError", "NdisError", "NotPrivateWarning", "ParameterError", "PrecisionError",

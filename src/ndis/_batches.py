@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ndis._attained import attained_epsilon
-from ndis._groups import Group, StepGroup, noise_multiplier_of
-from ndis._validate import as_choice, as_count, as_one_probability, as_size
+from ndis._balls import exact_ball, outward, precision
+from ndis._exact import up
+from ndis._groups import Group, StepGroup, as_noise_multiplier, noise_multiplier_of
+from ndis._validate import as_choice, as_count, as_floats, as_one_probability, as_size
 from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
@@ -28,13 +34,13 @@ class BatchedProfile(ABC):
 
     @classmethod
     @abstractmethod
-    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
-        """Return the guarantee of some steps."""
+    def from_noise_multiplier(cls, sigma: float) -> PrivacyProfile:
+        """Return the guarantee of Gaussian noise."""
 
     @classmethod
     @abstractmethod
-    def from_noise_multiplier(cls, sigma: float) -> PrivacyProfile:
-        """Return the guarantee of plain Gaussian noise."""
+    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
+        """Return the guarantee of some steps."""
 
     @abstractmethod
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
@@ -119,10 +125,85 @@ class BatchedProfile(ABC):
         ...     noise_multiplier=1.0, sampling_rate=0.01, max_batch_size=128, records=10_000
         ... )
         >>> round(step.repeat(1000).epsilon(1e-6), 6)
-        2.1...
+        5.20243
         """
         step = TruncatedStep(noise_multiplier, sampling_rate, max_batch_size, records)
         return cls._of_steps([StepGroup(step)])
+
+    @classmethod
+    def from_adaptive_clipping(cls, *, noise_multiplier: float, count_noise: float) -> PrivacyProfile:
+        """Return the guarantee of one step that also releases how many gradients were clipped, on the same batch.
+
+        The count is of b − ½ with b 0 or 1, with noise of the standard deviation `count_noise`. Both are one Gaussian
+        with σ⁻² = σ_sum⁻² + (2σ_count)⁻² (Andrew et al., arXiv 1905.03871, Theorem 1); `subsampled` comes next.
+
+        >>> import ndis
+        >>> step = ndis.PrivacyProfile.from_adaptive_clipping(noise_multiplier=1.0, count_noise=10.0)
+        >>> round(step.subsampled(0.01).repeat(1000).epsilon(1e-5), 6)
+        1.833019
+        """
+        sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
+        count = Fraction(as_noise_multiplier("count_noise", count_noise))
+        return cls._gaussian(1 / sigma**2 + 1 / (2 * count) ** 2)
+
+    @classmethod
+    def from_tree_aggregation(cls, *, noise_multiplier: float, steps: int) -> PrivacyProfile:
+        """Return the guarantee of noisy sums at all nodes of a binary tree over `steps` leaves, in a fixed order.
+
+        Each record is in one leaf, and so in ⌈log₂(steps + 1)⌉ nodes (Kairouz et al., arXiv 2103.00039). The order of
+        the records is no secret.
+
+        >>> import ndis
+        >>> round(ndis.PrivacyProfile.from_tree_aggregation(noise_multiplier=10.0, steps=1000).epsilon(1e-6), 6)
+        1.367571
+        """
+        sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
+        return cls._gaussian(as_size("steps", steps).bit_length() / sigma**2)
+
+    @classmethod
+    def from_matrix(cls, *, noise_multiplier: float, strategy: ArrayLike) -> PrivacyProfile:
+        """Return the guarantee of a matrix mechanism, DP-FTRL, in which each record takes part in one step.
+
+        The steps are in a fixed order. Record t of the steps moves the noisy sums by column t of the strategy matrix,
+        so the largest column norm counts (Denisov et al., arXiv 2202.08312).
+
+        >>> import ndis
+        >>> profile = ndis.PrivacyProfile.from_matrix(noise_multiplier=2.0, strategy=[[1.0, 0.0], [1.0, 1.0]])
+        >>> round(profile.epsilon(1e-6), 6)
+        3.307601
+        """
+        columns = np.atleast_2d(as_floats("strategy", strategy)).T.tolist()
+        sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
+        return cls._gaussian(max(sum(Fraction(x) ** 2 for x in column) for column in columns) / sigma**2)
+
+    @classmethod
+    def from_banded_matrix(
+        cls, *, noise_multiplier: float, bands: int, batch_size: int, records: int, steps: int
+    ) -> PrivacyProfile:
+        """Return the guarantee of BandMF with cyclic Poisson sampling, columns of norm 1.
+
+        The records are split into `bands` fixed groups, which take turns. A step draws a Poisson sample of its group
+        with the mean `batch_size`. So a record is sampled at the rate bands·batch/records in ⌈steps/bands⌉ steps
+        (Choquette-Choo et al., arXiv 2306.08153, Theorem 4).
+
+        >>> import ndis
+        >>> training = ndis.PrivacyProfile.from_banded_matrix(
+        ...     noise_multiplier=1.0, bands=8, batch_size=100, records=100_000, steps=1000
+        ... )
+        >>> training.groups[0].rate, training.groups[0].count
+        (0.008, 125)
+        """
+        bands, steps = as_size("bands", bands), as_size("steps", steps)
+        rate = Fraction(bands * as_size("batch_size", batch_size), as_size("records", records))
+        sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
+        return cls._gaussian(1 / sigma**2).subsampled(up(rate)).repeat(-(-steps // bands))
+
+    @classmethod
+    def _gaussian(cls, square: Fraction) -> PrivacyProfile:
+        """Return the guarantee of a mean shift with this square. Its noise multiplier is rounded down."""
+        with precision(128):
+            sigma = outward(exact_ball(1 / square).sqrt()).lower
+        return cls.from_noise_multiplier(sigma)
 
     @classmethod
     def from_allocation(

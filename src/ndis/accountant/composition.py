@@ -249,6 +249,16 @@ class Composition:
                 return max(start, answer + moved)
             beyond, guess = 2.0 * answer, answer
 
+    def renyi(self, orders: Floats) -> Floats:
+        """Return the Rényi divergence K(s)/s of orders 1 + s ≥ 1, rounded up by its error; infinite if not known."""
+        floats, s = self.floats, orders - 1.0
+        values = np.where(s == 0.0, floats.mean, np.where(s == math.inf, floats.most, math.inf))
+        inside = (s > 0.0) & (s < floats.limit) & (s < math.inf)
+        k, error = floats.centred(s[inside].astype(np.complex128))
+        values[inside] = floats.mean + (k.real + 2.0 * error) / s[inside]
+        doubt = 8.0 * max((law.uncertainty for law, _ in self.parts), default=0.0) + 2.0**-50
+        return np.where(np.isnan(values), math.inf, values * (1.0 + doubt))
+
     def _beyond(self, goal: float) -> float:
         """Return an ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""
         s = _PLACES[0.9 * self.floats.limit > _PLACES]

@@ -66,6 +66,7 @@ _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
+_MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
 _FEW = 256  # steps
 _CUT_MATTERS_BELOW = -300.0  # log δ; there the x that the moments leave out may change δ
 _FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
@@ -99,6 +100,7 @@ class FloatComposition:
         self.limit = min((law.limit for law, _ in self.parts), default=math.inf)
         self.largest = max((law.largest for law, _ in self.parts), default=0.0) or 1e-300
         self.tolerance = max((getattr(law, "accuracy", _TOLERANCE) for law, _ in self.parts), default=_TOLERANCE)
+        self.accepted = _ACCEPTED * self.tolerance  # largest error of log δ that is returned, relative to 1 + |log δ|
         self._sums: LossSums | None = None
 
     @cached_property
@@ -139,7 +141,7 @@ class FloatComposition:
         Without `densities` only closed forms and the contour are tried.
         """
         value, _, error = self._evaluate(epsilon, densities)
-        bad = ~(error <= _ACCEPTED * self.tolerance * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
+        bad = ~(error <= self.accepted * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
         if bad.any():
             i = int(np.argmax(bad))
             raise PrecisionError(
@@ -198,7 +200,8 @@ class FloatComposition:
                     v, s, e = result
                 if e[pivot] <= self.tolerance * (1.0 + abs(v[pivot])):
                     break
-            good = e <= 0.1 * self.tolerance * (1.0 + np.abs(v))
+            own = 2.0 * float(e[pivot]) / (1.0 + abs(float(v[pivot])))  # a path of their own would hardly be better
+            good = e <= min(max(0.1 * self.tolerance, own), 2.0 * self.tolerance) * (1.0 + np.abs(v))
             good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
@@ -236,7 +239,7 @@ class FloatComposition:
     def _shapes(self) -> tuple[tuple[Shape, int], ...]:
         """The steps have densities if all are sampled mean shifts of one order, and not too many; else nothing."""
         laws = [(law, n) for law, n in self.parts if isinstance(law, Mixture) and law.add == (self.order == "add")]
-        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson)
+        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson and law.poisson[1] < _MOST_SHIFT)
         return steps if len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else ()
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
@@ -287,7 +290,7 @@ class FloatComposition:
             value, slope, error = (float(a[0]) for a in self._evaluate(np.array([e])))
             if value == -math.inf:
                 return -math.inf, 0.0, slope
-            if not error <= _ACCEPTED * self.tolerance * (1.0 + abs(value)):
+            if not error <= self.accepted * (1.0 + abs(value)):
                 if e >= self.most * (1.0 - _LAST):  # δ falls to 0 between two floats
                     return 1.0, 0.0, 0.0
                 if find_saddle(self, self.mean - e, goal - 1.0)[3] < goal - 1.0:  # far below, whatever it is

@@ -219,7 +219,7 @@ class MixtureBalls:
         def reach(log_mass: Floats) -> Floats:
             k = np.sqrt(np.maximum(2.0 * (log_mass - floor), 1.0))
             while (short := scipy.special.log_ndtr(-k) + log_mass > floor).any():
-                k = np.where(short, k + 0.25, k)
+                k = np.where(short, k * (1.0 + 2.0**-40) + 0.25, k)
             return k
 
         low = float((at - reach(bells)).min())
