@@ -42,7 +42,7 @@ _UNIT = 2.0**-53
 _MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
 _DEPTH = 110.0  # −log of the mass, under both laws, that the table leaves out at each end
 _MARGIN = 12.0  # log units by which the tables of the parts of a sum go deeper
-_FINEST = 2.0**-50  # error of log f in a table, relative to 20 + |log f|
+_FINEST = 2.0**-46  # error of log f in a table, relative to 20 + |log f|
 _LOOKS = 65  # places at which the end of a sum is looked for
 _SHIFTS = (1e-4, 20.0)  # noise multipliers from 0.05 to 10,000
 _KEPT = 8  # tables that are kept
@@ -184,22 +184,24 @@ def _losses(epoch: _Epoch, count: int) -> _Losses:
 class Allocation:
     """Evaluate one epoch in which each record goes to one of several bins.
 
-    >>> law = Allocation(1.0, 10, "remove")
+    >>> law = AllocationStep(1.0, 10).law("remove")
     >>> round(law.log_delta(0.5)[0], 9)
     -3.617476201
     """
 
     accuracy = 1e-9  # aim for the error of log δ, relative to 1 + |log δ|
 
-    def __init__(self, shift: float, bins: int, order: Order, step: AllocationStep | None = None) -> None:
+    def __init__(self, step: AllocationStep, order: Order) -> None:
+        # rounded up, which is the safe side
+        shift = math.nextafter(math.nextafter(math.sqrt(step.passes) / step.noise_multiplier, math.inf), math.inf)
         if not _SHIFTS[0] <= shift <= _SHIFTS[1]:
             raise PrecisionError(
                 f"the epoch is not known: a noise multiplier of {1.0 / shift:.3g} is out of reach; take one between "
                 f"{1.0 / _SHIFTS[1]:g} and {1.0 / _SHIFTS[0]:g}"
             )
-        self.shift, self.bins, self.step, self.remove = shift, bins, step, order == "remove"
+        self.step, self.shift, self.bins, self.remove = step, shift, step.bins, order == "remove"
         self.limit, self.ends, self.uncertainty, self.size = math.inf, (-math.inf, math.inf), 0.0, 0.0
-        self._epoch = _epoch(shift, bins)
+        self._epoch = _epoch(shift, step.bins)
         loss, log_p, _ = self._tilted(1.0)
         self.mean, self.largest = float((np.exp(log_p) * loss).sum()), float(np.abs(loss).max())
 
@@ -219,14 +221,14 @@ class Allocation:
 
     def reversed(self) -> Allocation:
         """Return the law of the other order."""
-        return Allocation(self.shift, self.bins, "add" if self.remove else "remove", self.step)
+        return Allocation(self.step, "add" if self.remove else "remove")
 
     def enclosed(self) -> BallLaw:
-        """Return the law in balls."""
-        if self.step is None:
-            raise PrecisionError("an epoch without its exact inputs has no certificate")
+        """Return the law in balls. It has moments in the add order only."""
+        if self.remove:
+            raise PrecisionError("an epoch of random allocation has no moments in the remove order")
         exact = arb(self.step.passes).sqrt() / arb(self.step.noise_multiplier)
-        return AllocationBalls(exact, self.bins, self._log_moment, remove=self.remove)
+        return AllocationBalls(exact, self.bins, self._log_moment)
 
     def _log_moment(self, c: float) -> float:
         loss, log_p, _ = self._tilted(1.0)
@@ -311,6 +313,5 @@ class AllocationStep:
             raise ParameterError("bins", "be at least 2", self.bins, "one batch holds every record")
 
     def law(self, order: Order) -> Allocation:
-        """Return the law of one epoch; floats round the shift up, which is the safe side."""
-        shift = math.nextafter(math.nextafter(math.sqrt(self.passes) / self.noise_multiplier, math.inf), math.inf)
-        return Allocation(shift, self.bins, order, self)
+        """Return the law of one epoch."""
+        return Allocation(self, order)

@@ -26,7 +26,7 @@ geometric grid, so that few exponentials are needed.
 **Ceiling.** log W is the sum of log W⊥ and of μ times the mean of all g, which is normal with variance 1/t and
 independent of it. So |M(c + iy)| ≤ e^{−μ²y²/2t} M(c).
 
-In the remove order there are no moments here. Composition takes δ from the add order instead, by the reversal identity.
+The remove order has no moments here. Compositions take its δ from the add order, by the reversal identity.
 """
 
 from __future__ import annotations
@@ -86,26 +86,18 @@ class AllocationBalls:
         t.
     log_moment : callable
         log M(c) in floats.
-    remove : bool
-        The order. The remove order has no moments.
 
     Examples
     --------
-    >>> epoch = AllocationBalls(arb(1), 2, lambda c: 0.3, remove=False)
-    >>> epoch.ceiling(1.0, 2.0, 20.0) < 1.2 * arb(-1).exp()
+    >>> epoch = AllocationBalls(arb(1), 2, lambda c: 0.3)
+    >>> epoch.ceiling(1.0, 2.0, 20.0) < 2 * arb(-1).exp()
     True
     """
 
-    def __init__(self, shift: Ball, bins: int, log_moment: Callable[[float], float], *, remove: bool) -> None:
-        self.shift, self.bins, self.remove = shift, bins, remove
-        self.mu, self.limit, self._log_moment = float(shift), math.inf, log_moment
+    def __init__(self, shift: Ball, bins: int, log_moment: Callable[[float], float]) -> None:
+        self.shift, self.bins, self.log_moment = shift, bins, log_moment
+        self.mu, self.limit = float(shift), math.inf
         self._moments: dict[tuple[float, int], tuple[float, Ball]] = {}
-
-    def log_moment(self, c: float) -> float:
-        """Return log M(c) in floats."""
-        if self.remove:
-            raise PrecisionError("an epoch of random allocation has no moments in the remove order")
-        return self._log_moment(c)
 
     def log_ceiling(self, c: float, y: float) -> float:
         """Return the logarithm of the ceiling at c + iy less log M(c)."""
@@ -126,8 +118,6 @@ class AllocationBalls:
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c)."""
-        if self.remove:
-            raise PrecisionError("an epoch of random allocation has no moments in the remove order")
         known = self._moments.get((c, ctx.prec))
         if known is None or known[0] < digits:
             ray = self._ray(c, 0.0, 0.0, digits)
