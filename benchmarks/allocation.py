@@ -12,6 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,9 @@ def reference() -> None:
             profile = PrivacyProfile.from_allocation(
                 noise_multiplier=case["noise_multiplier"], bins=case["bins"], epochs=case["epochs"]
             )
-            value, first = timed(lambda p=profile, o=order: p.log_delta(epsilon, order=o))
-            later = timed(lambda p=profile, o=order: p.log_delta(1.01 * epsilon, order=o))[1]
-            box, proof = timed(lambda p=profile, o=order: p.certify(epsilon, order=o))
+            value, first = timed(partial(profile.log_delta, epsilon, order=order))
+            later = timed(partial(profile.log_delta, 1.01 * epsilon, order=order))[1]
+            box, proof = timed(partial(profile.certify, epsilon, order=order))
             truth = float(case[order])
             worst = max(worst, abs(value - truth) / (1.0 + abs(truth)))
             assert box.lower <= math.exp(truth) * (1 + 1e-10)
@@ -64,10 +65,11 @@ def corners() -> None:
     for noise, bins, epochs, delta in CORNERS:
         profile = PrivacyProfile.from_allocation(noise_multiplier=noise, bins=bins, epochs=epochs)
         for order in ("remove", "add"):
-            epsilon, search = timed(lambda p=profile, o=order, d=delta: p.epsilon(d, order=o))
-            box, proof = timed(lambda p=profile, o=order, e=epsilon: p.certify(e, order=o))
+            epsilon, search = timed(partial(profile.epsilon, delta, order=order))
+            box, proof = timed(partial(profile.certify, epsilon, order=order))
             width = box.width / box.upper if box.upper else 0.0
-            print(f"  {noise:g}, {bins}, {epochs}, {delta:g}, {order}: {epsilon:.8g}; {search:.2f}, {proof:.2f}; {width:.1e}")
+            print(f"  {noise:g}, {bins}, {epochs}, {delta:g}, {order}: {epsilon:.8g};", end=" ")
+            print(f"{search:.2f}, {proof:.2f}; {width:.1e}")
 
 
 def peer() -> None:

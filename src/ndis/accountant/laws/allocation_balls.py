@@ -120,13 +120,14 @@ class AllocationBalls:
         """Enclose M(c)."""
         known = self._moments.get((c, ctx.prec))
         if known is None or known[0] < digits:
-            ray = self._ray(c, 0.0, 0.0, digits)
-            pairs = zip(ray.places, ray.values, strict=True)
-            total = sum((v.real * ((1 + arb(c)) * u).exp() for u, v in pairs), arb(0))
-            if not ray.strip < 0.5:
-                raise PrecisionError(f"the moment of an epoch at order {c:.3g} did not settle")
-            share = arb(0, ray.strip.upper())
-            known = digits, (total * ray.step + arb(0, ray.cut.upper())) / (1 + arb(c)).gamma() / (1 + share)
+            with precision(ctx.prec + _more_bits(c)):
+                ray = self._ray(c, 0.0, 0.0, digits)
+                pairs = zip(ray.places, ray.values, strict=True)
+                total = sum((v.real * ((1 + arb(c)) * u).exp() for u, v in pairs), arb(0))
+                if not ray.strip < 0.5:
+                    raise PrecisionError(f"the moment of an epoch at order {c:.3g} did not settle")
+                share = arb(0, ray.strip.upper())
+                known = digits, (total * ray.step + arb(0, ray.cut.upper())) / (1 + arb(c)).gamma() / (1 + share)
             self._moments[c, ctx.prec] = known
         return known[1]
 
@@ -141,7 +142,7 @@ class AllocationBalls:
             while last > first and self._loss(c, width * first, width * last) > _BLOCK_LOSS:
                 last = (first + last) // 2
             low, high = width * first, width * last
-            with precision(ctx.prec + round(1.5 * self._loss(c, low, high))):
+            with precision(ctx.prec + round(1.5 * self._loss(c, low, high)) + _more_bits(c + high)):
                 ray = self._ray(c, low, high, digits)
                 weights = [
                     v * acb((1 + arb(c)) * u, step * first * u).exp() * ray.step
@@ -316,6 +317,11 @@ def _correlate(table: list[Any], weights: list[Any], grid: _Grid, count: int) ->
     products = [acb_poly(table[start :: grid.inner]) * factor for start in range(min(grid.inner, count * grid.outer))]
     places = (i * grid.outer for i in range(count))
     return [products[place % grid.inner][place // grid.inner + last] for place in places]
+
+
+def _more_bits(size: float) -> int:
+    """Return the bits that exponents of this size take away."""
+    return 2 * math.ceil(math.log2(2.0 + size))
 
 
 def _log_gamma(c: float, y: float) -> float:
