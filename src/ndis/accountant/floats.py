@@ -65,8 +65,6 @@ _EARLY = 3  # halvings after which the rounding is known well enough to give up
 _HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
 _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
-_FIRST_DEPTH = 50.0  # −log of the mass of large losses that epochs leave out at first
-_MOST_DEPTH = 105.0
 _SMALL_SLOPES = (0.02, 0.01, 0.004, 0.001)  # for integrands that fall like a power
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
@@ -110,7 +108,9 @@ class FloatComposition:
 
     @cached_property
     def _few(self) -> Callable[[float], tuple[float, float]] | None:
-        """One or two steps have an own way to log δ(ε) and its error."""
+        """One or two steps have an own way to log δ(ε) and its error, and so have epochs of allocation."""
+        if len(self.parts) == 1 and isinstance(law := self.parts[0][0], Allocation):
+            return law.epochs(self.parts[0][1])
         return few_steps(self.parts, self.order) if 1 <= sum(n for _, n in self.parts) <= 2 else None
 
     @property
@@ -198,8 +198,6 @@ class FloatComposition:
                 ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
                 if self.few and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()
-            if self.order == "remove" and any(isinstance(law, Allocation) for law, _ in self.parts):
-                ways = [partial(self._without_large_losses, epsilon[some], pivot)]
             if self.order == "remove" and self.atom == 0.0 and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
                 ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
@@ -276,22 +274,6 @@ class FloatComposition:
         error = share * (result[2] + 2.0**-51 * (1.0 + np.abs(whole)))
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
         return value, np.exp(epsilon - value) - share * (1.0 + result[1]), np.where(np.isnan(value), np.inf, error)
-
-    def _without_large_losses(self, epsilon: Floats, pivot: int) -> _Found:
-        """Integrate for epochs of allocation without their largest losses, whose mass counts as an error."""
-        depth, best = _FIRST_DEPTH, (np.full(epsilon.size, math.nan),) * 2 + (np.full(epsilon.size, math.inf),)
-        while True:
-            parts = [(law.without(-depth) if isinstance(law, Allocation) else law, n) for law, n in self.parts]
-            other = FloatComposition(parts, self.order)
-            lost = math.fsum(n * law.lost for law, n in parts if isinstance(law, Allocation))
-            saddle = other._resolved(find_saddle(other, other.mean - float(epsilon[pivot])))
-            value, slope, error = other._by_contour(epsilon, pivot, saddle)
-            error = error + lost * np.exp(np.minimum(-value, 600.0))
-            if not error[pivot] >= best[2][pivot]:
-                best = value, slope, error
-            if best[2][pivot] <= self.tolerance * (1.0 + abs(best[0][pivot])) or depth == _MOST_DEPTH:
-                return best
-            depth = min(max(1.4 * depth, 40.0 - float(np.nan_to_num(value[pivot]))), _MOST_DEPTH)
 
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
         """Compute δ from the density of the loss, with the tables made for another ε if they suffice."""
