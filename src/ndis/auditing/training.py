@@ -303,7 +303,8 @@ class TrainingLoop:
         """Return the law of one record that a batch may draw several times, while no other has a gradient."""
         share = Fraction(self.largest_share or 0) if self.sampler == "weighted" else Fraction(1, self.records or 1)
         size = self.batch_size or 0
-        if not 0 < share < 1 or not 0 < size <= _MOST_DRAWS or self.clipping != "record":
+        partial = -(-self.steps // self.batches) if self.batches and not self.drop_last else 0  # one batch of each pass
+        if not 0 < share < 1 or not 0 < size <= _MOST_DRAWS or self.clipping != "record" or self.steps <= partial:
             return []
         with precision(_BITS):
             p = exact_ball(share)
@@ -316,7 +317,7 @@ class TrainingLoop:
         )
         noise = self.noise(above=True)
         step = PrivacyProfile.from_mixture(noise_multiplier=noise, sensitivities=shifts, probabilities=weights)
-        return [Attained(_ALONE, step.repeat(self.steps))]
+        return [Attained(_ALONE, step.repeat(self.steps - partial))]
 
     def _share(self) -> float:
         """Return the chance of a record to be in the first batch of a pass, rounded down."""
