@@ -161,15 +161,18 @@ def certified_mu(
     for one in orders:
         kept = _fewest(mu * (1.0 + 0.5 * _DIGITS), curves[one], values[one], slack)
         proofs.append((kept, np.minimum.accumulate([upper(x, one) for x in kept.tolist()])))
+
+    def safe(more: float) -> bool:
+        return all(_proved(mu * (1.0 + more), x, y, slack) for x, y in proofs)
+
     low, high = 0.0, _DIGITS  # what is added to μ, relatively; certificates that are wide ask for more
-    while not (safe := all(_proved(mu * (1.0 + high), x, y, slack) for x, y in proofs)) and high < _MOST_RAISE:
+    while not safe(high):
         low, high = high, 2.0 * high
-    if not safe:
-        raise PrecisionError("no μ was proved; take a larger slack")
+        if not high < _MOST_RAISE:
+            raise PrecisionError("no μ was proved; take a larger slack")
     while low > 0.0 and high - low > 0.01 * low:
-        middle = 0.5 * (low + high)
-        safe = all(_proved(mu * (1.0 + middle), x, y, slack) for x, y in proofs)
-        low, high = (low, middle) if safe else (middle, high)
+        between = 0.5 * (low + high)
+        low, high = (low, between) if safe(between) else (between, high)
     return mu * (1.0 + high)
 
 

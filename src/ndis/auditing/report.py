@@ -7,7 +7,6 @@ Everything that the page shows is in the report, so its JSON has it too. The tex
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import math
@@ -279,13 +278,12 @@ class AuditReport:
         content = read_bytes("file", Path(path))
         if not content.lstrip().lower().startswith(b"<!doctype html"):
             return cls.from_json(content)
-        embedded = _EMBEDDED.search(content)
-        if embedded is None:
-            raise ParameterError("file", "be a page of an audit, with its JSON", "another page")
         try:
-            report = cls.from_json(base64.b64decode(embedded[1], validate=True))
-        except binascii.Error:
-            raise ParameterError("file", "hold its JSON in base 64", "other text") from None
+            (embedded,) = _EMBEDDED.findall(content)
+            text = base64.b64decode(embedded, validate=True)
+        except ValueError:  # no JSON, several, or other text in its place
+            raise ParameterError("file", "be a page of an audit, with its JSON", "another page") from None
+        report = cls.from_json(text)
         if report.version == __version__ and report.to_html().encode() != content:
             raise ParameterError("file", "be the page that its own JSON makes", "another page")
         return report

@@ -228,7 +228,7 @@ def outcome_words(witness: Witness) -> str:
     laws = [np.asarray(a, dtype=np.float64) for a in origin.arrays]
     a, u, b, v = laws[2:] + laws[:2] if origin.reverse else laws
     if a.size == 1:
-        return "the published number " + _of_one_number(*(float(x.ravel()[0]) for x in (a, u, b, v)), epsilon)
+        return "the published number " + _of_one_number(*(float(x.ravel()[0]) for x in (a, u, b, v)), epsilon=epsilon)
     if not np.array_equal(u, v) or pair is None or pair.mutually_singular or a.size > _TERMS:
         return ""
     weights = (a - b) / u if u.ndim == 1 else np.linalg.lstsq(u, a - b)[0]
@@ -240,7 +240,7 @@ def outcome_words(witness: Witness) -> str:
     return f"{terms[0][4:] if alone else ' + '.join(terms)} of the output exceeds {few(level / scale)}"
 
 
-def _of_one_number(a: float, u: float, b: float, v: float, epsilon: float) -> str:
+def _of_one_number(a: float, u: float, b: float, v: float, *, epsilon: float) -> str:
     """Say where the loss of N(a, u) from N(b, v) exceeds ε."""
     if u == 0.0 or v == 0.0:
         return f"is exactly {few(a)}" if u == 0.0 else f"is not exactly {few(b)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -12,7 +11,7 @@ import ndis
 from helpers.audits import CLAIM
 from ndis import GaussianPair
 from ndis.auditing import Claim, DataSet, Domain, Search, audit
-from ndis.auditing.candidates.data_sets import DataSets, data_words, group_delta, kinds_of
+from ndis.auditing.candidates.data_sets import DataSets, data_words, kinds_of
 from ndis.auditing.candidates.edits import parts_of, row_count
 from ndis.errors import ParameterError
 
@@ -61,7 +60,7 @@ def test_every_data_set_and_every_neighbour_is_allowed(name, adjacency):
         parts = tuple(map(np.array, zip(*(domain.draw(random) for _ in range(7)), strict=True)))
         given = parts if domain.has_target else parts[0]
     sets = DataSets(given, domain, 3, adjacency)
-    tour = sets.tour(random, [lambda at, low, high: float(row_count(at(high)))], 60.0)
+    tour = sets.tour(random, lambda at, low, high: float(row_count(at(high))), 60.0)
     seen, step = 0, next(tour)
     while step is not None:
         data, edits = step
@@ -199,18 +198,6 @@ def test_copies_equal_the_block_matrix():
     )
     assert short.witness.enclosure.lower == pytest.approx(block.witness.enclosure.lower, rel=1e-11)
     assert short.epsilon_refuted == pytest.approx(block.epsilon_refuted, rel=1e-8)
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 2.0])
-def test_the_bound_for_a_group_adds_up(epsilon):
-    """thm:path-halving: g_k = g_j + e^{jε}·g_{k−j}, and a mean shift keeps it."""
-    for j, k in itertools.combinations(range(1, 9), 2):
-        whole, first, second = (math.exp(group_delta(epsilon, 1e-7, n)[1]) for n in (k, j, k - j))
-        assert whole == pytest.approx(first + math.exp(j * epsilon) * second, rel=1e-12)
-    shift = 1.0 / ndis.GaussianMechanism.calibrated(epsilon=epsilon or 1e-9, delta=1e-3, sensitivity=1.0).noise_std
-    for k in range(1, 9):
-        far, log = group_delta(epsilon, 1e-3, k)
-        assert GaussianPair.from_ratios(1.0, shift=k * shift).log_delta(far) <= log + 1e-6
 
 
 def test_a_path_ends_at_the_jump():

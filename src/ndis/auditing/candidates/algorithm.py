@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ndis._validate import as_size
-from ndis.auditing.candidates.data_sets import DataSets, Domain, Path, data_words, group_delta
+from ndis.auditing.candidates.data_sets import DataSets, Domain, Path, data_words
 from ndis.auditing.candidates.edits import DataSet, Edit, GivenSets, digest, parts_of, row_count
 from ndis.auditing.candidates.laws import (
     Algorithm,
@@ -45,7 +45,6 @@ _FEW_OTHERS = "all other data sets and their neighbours: a search tries few of t
 THREADS_NOTE = "the algorithm cannot be sent to other processes, so it ran in threads"
 _EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to the rounding of its own arithmetic"
 _THE_DATA = "the data"
-_LEAST_LOG = -745.0  # log of the smallest float, in place of log 0
 _DRAWN = 20  # rows that stand for the data if none are given
 
 
@@ -136,7 +135,7 @@ class _Elsewhere:
 
     def tested(self, others: DataSets, random: np.random.Generator, seconds: float) -> Iterator[Tested]:
         """Yield what the tour through the other data sets tries."""
-        tour = others.tour(random, (self._gap, self._bend), seconds)
+        tour = others.tour(random, self._bend, seconds)
         step = next(tour, None)
         while step is not None:
             data, edits = step
@@ -179,16 +178,6 @@ class _Elsewhere:
             self._laws[key] = self._try(functools.partial(_law, self._algorithm, data))
         return self._laws[key]
 
-    def _gap(self, at: Path, low: int, high: int) -> float:
-        """Return how far the ends of a path break the bound for a group (thm:path-halving), in log δ."""
-        p, q = self._law_on(at(low)), self._law_on(at(high))
-        if p is None or q is None:
-            return -math.inf
-        group = [group_delta(epsilon, delta, high - low) for epsilon, delta in self._claim.points]
-        compared = self._try(lambda: _compare(q, p, [(epsilon, 1.0) for epsilon, _ in group]))
-        values = zip(compared or (), 2 * [max(log, _LEAST_LOG) for _, log in group], strict=False)
-        return max((value - log for (value, _), log in values), default=-math.inf)
-
     def _bend(self, at: Path, low: int, high: int) -> float:
         """Return how far the law in the middle of a path differs from the line between its ends; it only guides."""
         middle = (low + high) // 2
@@ -225,21 +214,15 @@ def _score(
 ) -> tuple[Scores, bool]:
     """Compute (log δ, slack) of both orders at every claimed point, sides outermost, and if the noise stays."""
     other = like(law(edit), base)
-    return _compare(other, base, points, edit), same_noise(other, base)
-
-
-def _compare(
-    other: OutputLaw, base: OutputLaw, points: Iterable[tuple[float, float]], edit: Edit | None = None
-) -> Scores:
     pair, blur = screening_pair(other, base)
-    profile = PrivacyProfile(pair) if edit is None else _profile(edit, pair)
+    profile = _profile(edit, pair)
     scores = []
     for side in SIDES:
         for epsilon, delta in points:
             value, slack = screen(profile, side, epsilon, blur)
             # less than any float breaks a claim of δ = 0
             scores.append((value, math.inf if blur > 0.0 and delta == 0.0 and value == -math.inf else slack))
-    return scores
+    return scores, same_noise(other, base)
 
 
 def _profile(edit: Edit, other_from_base: GaussianPair) -> PrivacyProfile:

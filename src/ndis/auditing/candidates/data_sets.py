@@ -2,16 +2,14 @@
 
 Made-up rows lie inside a `Domain` that the user states. Without one, the data sets are made of rows of the data given.
 
-**Paths.** Two data sets at a distance of k records are the ends of a path of k + 1 data sets, each a neighbour of the
-next. If all neighbours on the path keep (ε, δ), its ends keep (kε, δ·(e^{kε} − 1)/(e^ε − 1)), by
-δ_AC(a + b) ≤ δ_AB(a) + e^a·δ_BC(b) (thm:path-halving). So if the ends break that bound, one half of the path breaks its
-own, and halving ends at two neighbours that break the claim. Halving by how far the law is from the line between the
-laws at the ends, its bend, finds a jump that is small compared with the whole path, such as that of a hidden test.
+**Paths.** Two data sets are the ends of a path on which each data set is a neighbour of the next. If a law jumps
+somewhere on the way, as that of a hidden test does, it leaves the line between the laws at the ends there: it bends. A
+change that is even along the path does not, however large. So halving the path, each time where it bends more, ends at
+two neighbours on the two sides of a jump.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from bisect import bisect_left
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]  # the parts of one row: (x,) or (x, y)
 Tour = Generator[tuple[Any, list[Edit]], list[float], None]
 Path = Callable[[int], Any]  # the data set after this many steps
-Measure = Callable[[Path, int, int], float]  # a number for the piece of a path between two steps
+Bend = Callable[[Path, int, int], float]  # how far the law bends between two steps of a path
 
 _LEAST_BOUND = 1e-150  # squares of rows stay within floats
 _ROWS = 20  # rows of a made-up data set if no data are given
@@ -260,19 +258,6 @@ def kinds_of(data: Any) -> tuple[list[int], list[int]]:
     return [rows[0] for rows in seen.values()], [len(rows) for rows in seen.values()]
 
 
-def group_delta(epsilon: float, delta: float, steps: int) -> tuple[float, float]:
-    """Return (ε, log δ) that hold at a distance of several records if (epsilon, delta) hold at one (thm:path-halving).
-
-    >>> group_delta(1.0, 1e-6, 1)
-    (1.0, -13.815510557964274)
-    """
-    log = math.log(delta) if delta > 0 else -math.inf
-    if epsilon == 0.0:
-        return 0.0, log + math.log(steps)
-    whole = steps * epsilon
-    return whole, log + whole + math.log(-math.expm1(-whole)) - epsilon - math.log(-math.expm1(-epsilon))
-
-
 @dataclass(frozen=True, eq=False)
 class DataSets:
     """These are the data sets that an audit tries besides the data.
@@ -300,11 +285,8 @@ class DataSets:
     any_size: bool = True
     generator: Callable[[np.random.Generator], Any] | None = None
 
-    def tour(self, random: np.random.Generator, measures: Sequence[Measure], seconds: float) -> Tour:
-        """Yield data sets with their edits and receive scores, until the time is over.
-
-        Paths are halved once by each of the measures: the half that has more of it is halved again.
-        """
+    def tour(self, random: np.random.Generator, bend: Bend, seconds: float) -> Tour:
+        """Yield data sets with their edits and receive scores, until the time is over."""
         last = time.monotonic() + seconds
         rows = self._rows()
         if not rows:
@@ -320,8 +302,8 @@ class DataSets:
         many = [self._stack([row] * _MANY) for row in rows[:2]] if self.any_size else []
         many += [self._stack(rows * (_MANY // len(rows)))] if self.any_size else []
         paths = [*((few, other) for other in many), (equal[0], equal[1 % len(equal)]), (self.data, equal[0])]
-        for (one, other), measure in itertools.product(paths, measures):
-            for data, edit in self._halved(one, other, measure, last):
+        for one, other in paths:
+            for data, edit in self._halved(one, other, bend, last):
                 yield data, [edit]
         step = _FIRST_STEP
         for _ in range(_GENERATIONS if self.domain is not None else 0):
@@ -347,7 +329,7 @@ class DataSets:
         return max(count, self.min_rows, _ROWS) if self.any_size else count
 
     def _rows(self) -> list[Row]:
-        """Return extreme rows: the first two lie far apart, and the last is in the middle."""
+        """Return extreme rows, and last one in the middle."""
         if self.domain is not None:
             return self.domain.extremes()
         parts = parts_of(self.data)
@@ -355,10 +337,8 @@ class DataSets:
         order = list(range(count))
         if count and all(p.dtype.kind in "uifb" for p in parts):
             table = np.concatenate([np.asarray(p, dtype=np.float64).reshape(count, -1) for p in parts], axis=1)
-            far = np.linalg.norm(table - table[np.argmax(np.linalg.norm(table, axis=1))], axis=1)
-            order = np.argsort(-far, kind="stable").tolist()
-            order = [order[-1], order[0], *order[1:-1][: _EXTREMES - 3], order[count // 2]]
-        chosen = [tuple(p[i] for p in parts) for i in order[:_EXTREMES]]
+            order = np.argsort(-np.linalg.norm(table - table.mean(axis=0), axis=1), kind="stable").tolist()
+        chosen = [tuple(p[i] for p in parts) for i in (*order[: _EXTREMES - 1], *order[-1:])]
         return list({edits.digest(*row): row for row in chosen}.values())
 
     def _starts(self, rows: list[Row], equal: list[Any], random: np.random.Generator) -> Iterator[Any]:
@@ -393,7 +373,7 @@ class DataSets:
         removals = [edits.removal(i) for i in places] if row_count(data) > self.min_rows else []
         return [*removals, *map(edits.addition, rows)]
 
-    def _halved(self, one: Any, other: Any, measure: Measure, last: float) -> Iterator[tuple[Any, Edit]]:
+    def _halved(self, one: Any, other: Any, bend: Bend, last: float) -> Iterator[tuple[Any, Edit]]:
         """Yield the neighbours at the end of a path that is halved again and again."""
         old, new = (list(zip(*parts_of(data), strict=True)) for data in (one, other))
         both = min(len(old), len(new))
@@ -409,7 +389,7 @@ class DataSets:
 
         while high - low > 1:
             middle = (low + high) // 2
-            left, right = measure(at, low, middle), measure(at, middle, high)
+            left, right = bend(at, low, middle), bend(at, middle, high)
             if max(left, right) == -math.inf or time.monotonic() > last:
                 return
             low, high = (low, middle) if left >= right else (middle, high)

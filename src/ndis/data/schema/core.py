@@ -262,7 +262,7 @@ class Schema:
         (0.25, 0.25)
         """
         if not public:
-            warn_caller("a preview shows rows without noise, and leaks private ones; public=True says that they are not")
+            warn_caller("a preview shows rows without noise, and leaks private ones; public=True says they are not")
         return preview(self, rows, columns=columns, header=header)
 
     def clipped_count(self, data: Any, *, epsilon: float, delta: float, **how: Any) -> Any:
