@@ -7,8 +7,8 @@ A search takes the worst number that it finds. Whatever it finds is attained.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +30,8 @@ def _release(law: Law, count: int) -> Any:
     return SimpleNamespace(law=lambda order: law, count=count)
 
 
-def _attained(groups: Sequence[Group | StepGroup], share: float) -> Composition | None:
+@lru_cache(len(_SHARES) * 4)
+def _attained(groups: tuple[Group | StepGroup, ...], share: float) -> Composition | None:
     """Return a composition that neighbours attain, with this share of the steps of one kind; None if none is known."""
     releases = []
     for group in groups:
@@ -45,7 +46,7 @@ def _attained(groups: Sequence[Group | StepGroup], share: float) -> Composition 
     return Composition(releases, "remove")
 
 
-def _worst(groups: Sequence[Group | StepGroup], epsilon: float) -> Composition | None:
+def _worst(groups: tuple[Group | StepGroup, ...], epsilon: float) -> Composition | None:
     """Return the composition with the largest δ(ε) among those that were tried."""
     known: list[tuple[float, Composition]] = []
     for one in (_attained(groups, share) for share in _SHARES):
@@ -54,13 +55,13 @@ def _worst(groups: Sequence[Group | StepGroup], epsilon: float) -> Composition |
     return max(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def attained_epsilon(groups: Sequence[Group | StepGroup], target: float, near: float) -> float:
+def attained_epsilon(groups: tuple[Group | StepGroup, ...], target: float, near: float) -> float:
     """Return an ε that some neighbours need for the δ `target`, in floats; 0 if none is known. It is about `near`."""
     worst = _worst(groups, near)
     return 0.0 if worst is None else _BELOW * worst.smallest_epsilon(target, 0.0)
 
 
-def attained_delta(groups: Sequence[Group | StepGroup], epsilon: float, relative_width: float) -> float:
+def attained_delta(groups: tuple[Group | StepGroup, ...], epsilon: float, relative_width: float) -> float:
     """Return a δ that some neighbours have at ε with certainty; 0 if none is known."""
     worst = _worst(groups, epsilon)
     return 0.0 if worst is None else worst.certify(epsilon, relative_width).lower

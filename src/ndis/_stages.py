@@ -19,7 +19,7 @@ from ndis.profile import PrivacyProfile
 Sampling = Literal["poisson", "allocation", "fixed-size", "truncated"]
 
 _CDF_DOWN, _LEAST_WHOLE = 1.0 - 1e-9, 1e-12  # a binomial probability in floats is moved to the safe side
-USUAL = ("noise_multiplier", "sampling_rate", "steps")  # of a stage with Poisson sampling
+USUAL = ("noise_multiplier", "sampling_rate", "steps")  # a stage with Poisson sampling has these
 
 
 class Sampler(NamedTuple):
@@ -73,7 +73,7 @@ class Stage:
     max_batch_size : int
         Size to which larger batches are cut, for "truncated".
     examples_per_user : int
-        Neighbours differ in one user with up to so many records. Above 1 for "poisson" only.
+        Neighbours differ in one user with up to this many records. Above 1 for "poisson" only.
     """
 
     noise_multiplier: float
@@ -86,7 +86,7 @@ class Stage:
     records: int | None = None
     max_batch_size: int | None = None
     examples_per_user: int = 1
-    _unit: ClassVar[PrivacyProfile]  # of one step or one epoch; each stage has its own
+    _unit: ClassVar[PrivacyProfile]  # each stage has its own, for one step or one epoch
 
     def __post_init__(self) -> None:
         given = {"noise_multiplier": as_noise_multiplier("noise_multiplier", self.noise_multiplier)}
@@ -155,7 +155,8 @@ def _poisson(stage: Stage) -> PrivacyProfile:
     k = stage.examples_per_user
     if k > 1 and stage.sampling_rate == 1.0:
         return PrivacyProfile(GaussianPair.from_excess(0, k / Fraction(stage.noise_multiplier)))
-    return PrivacyProfile.from_noise_multiplier(stage.noise_multiplier).subsampled(stage.sampling_rate).group(k)
+    profile = PrivacyProfile.from_noise_multiplier(stage.noise_multiplier).subsampled(stage.sampling_rate)
+    return profile.group(k) if k > 1 else profile
 
 
 def _allocation(stage: Stage) -> PrivacyProfile:
@@ -228,7 +229,7 @@ def as_stage(**arguments: Any) -> Stage:
         raise ParameterError(
             name, "be a number of a run", f"{arguments[name]!r:.80}", f"they are {', '.join(_NUMBERS)}"
         )
-    return Stage(**{"noise_multiplier": None, **arguments})  # type: ignore[arg-type]  # checked there
+    return Stage(**{"noise_multiplier": None, **arguments})
 
 
 def as_plan(item: Any) -> dict[str, Any]:

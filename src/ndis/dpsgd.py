@@ -41,7 +41,7 @@ class EpochRow(NamedTuple):
 
 
 class ComparisonRow(NamedTuple):
-    """A row of `DPSGD.compare`: a sampler for one training plan, with its ε.
+    """A row says the ε of one training plan with one sampler.
 
     `lower` is an ε that some neighbours need. It is ε itself where the number is exact.
     """
@@ -358,7 +358,7 @@ class DPSGD:
     def compare(
         cls, *, noise_multiplier: float, batch_size: int, records: int, epochs: float, delta: float
     ) -> list[ComparisonRow]:
-        """Return ε of one training plan for each sampler. The plans have about the same batches and steps.
+        """Return a row with ε for each sampler. All have about the same batches and steps.
 
         "truncated" cuts batches at six standard deviations above their mean.
 

@@ -24,6 +24,7 @@ from ndis._groups import Group, StepGroup
 from ndis._validate import Floats, Order, as_floats, as_probability, as_reals, as_scalar, broadcasts, shaped
 from ndis.accountant.composition import WIDTH, Composition
 from ndis.errors import ParameterError, PrecisionError
+from ndis.pages.card import RiskCard, risk_card
 from ndis.pair import GaussianPair
 from ndis.spectrum.closed_forms import mean_shift_ball, mean_shift_delta
 
@@ -160,15 +161,18 @@ def certified_mu(
     for one in orders:
         kept = _fewest(mu * (1.0 + 0.5 * _DIGITS), curves[one], values[one], slack)
         proofs.append((kept, np.minimum.accumulate([upper(x, one) for x in kept.tolist()])))
+
+    def safe(more: float) -> bool:
+        return all(_proved(mu * (1.0 + more), x, y, slack) for x, y in proofs)
+
     low, high = 0.0, _DIGITS  # what is added to μ, relatively; certificates that are wide ask for more
-    while not (safe := all(_proved(mu * (1.0 + high), x, y, slack) for x, y in proofs)) and high < _MOST_RAISE:
+    while not safe(high):
         low, high = high, 2.0 * high
-    if not safe:
-        raise PrecisionError("no μ was proved; take a larger slack")
+        if not high < _MOST_RAISE:
+            raise PrecisionError("no μ was proved; take a larger slack")
     while low > 0.0 and high - low > 0.01 * low:
-        middle = 0.5 * (low + high)
-        safe = all(_proved(mu * (1.0 + middle), x, y, slack) for x, y in proofs)
-        low, high = (low, middle) if safe else (middle, high)
+        between = 0.5 * (low + high)
+        low, high = (low, between) if safe(between) else (between, high)
     return mu * (1.0 + high)
 
 
@@ -339,6 +343,16 @@ class Risks:
             both = [Composition(self.groups, one) for one in _ORDERS]
             values = np.maximum(*(one.renyi(orders.ravel()) for one in both))
         return shaped(values, orders.shape)
+
+    def report(self, delta: float = 1e-6, *, groups: tuple[int, ...] = (2, 5, 10), title: str = "") -> RiskCard:
+        """Return the risk card: what the guarantee at δ means for one person, for groups, and compared with others.
+
+        >>> import ndis
+        >>> card = ndis.PrivacyProfile.from_noise_multiplier(2.0).report(1e-6)
+        >>> round(card.epsilon, 6), round(card.guesses, 6), card.groups[0][0]
+        (2.254085, 0.598706, 2)
+        """
+        return risk_card(self, delta, groups=groups, title=title)
 
     def gdp(self, slack: float = 1e-10) -> CertifiedMu:
         """Return the smallest μ, to six digits, with a proof of δ(ε) ≤ δ_μ(ε) + slack at every real ε in both orders.

@@ -23,7 +23,6 @@ from ndis._balls import outward, precision
 from ndis._formulas import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import Law
-from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
@@ -48,8 +47,6 @@ _SCALES = np.array([-0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.
 def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float], tuple[float, float]] | None:
     """Return the function that gives log δ(ε) of one or two steps and its error; None if there is none."""
     laws, add = [law for law, n in parts for _ in range(n)], order == "add"
-    if len(laws) == 1 and isinstance(laws[0], Allocation):
-        return laws[0].log_delta
     shifts = [shift for shift in (_as_shift(law, add) for law in laws) if shift]
     if len(shifts) == len(laws):
         if len(laws) == 1:

@@ -54,6 +54,7 @@ _UNIT = 2.0**-53
 _TOLERANCE = 1e-11  # aim for the error of log δ, relative to 1 + |log δ|
 _ACCEPTED = 5.0  # the largest error that is returned, over this aim
 _DEAD = -41.0  # e^-41: below the rounding of the sum
+_SLOWLY_DEAD = -32.0  # likewise, if a loss of 0 makes the integrand fall like a power only
 _DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
 _LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
 _CHUNK = 8
@@ -64,8 +65,7 @@ _EARLY = 3  # halvings after which the rounding is known well enough to give up
 _HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
 _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
-_FIRST_DEPTH = 50.0  # −log of the mass of large losses that epochs leave out at first
-_MOST_DEPTH = 105.0
+_SMALL_SLOPES = (0.02, 0.01, 0.004, 0.001)  # for integrands that fall like a power
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
 _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
@@ -103,11 +103,14 @@ class FloatComposition:
         self.largest = max((law.largest for law, _ in self.parts), default=0.0) or 1e-300
         self.tolerance = max((getattr(law, "accuracy", _TOLERANCE) for law, _ in self.parts), default=_TOLERANCE)
         self.accepted = _ACCEPTED * self.tolerance  # largest error of log δ that is returned, relative to 1 + |log δ|
+        self.atom = math.prod(getattr(law, "atom", 0.0) ** n for law, n in self.parts) if self.parts else 0.0
         self._sums: LossSums | None = None
 
     @cached_property
     def _few(self) -> Callable[[float], tuple[float, float]] | None:
-        """One or two steps have an own way to log δ(ε) and its error."""
+        """One or two steps have an own way to log δ(ε) and its error, and so have epochs of allocation."""
+        if len(self.parts) == 1 and isinstance(law := self.parts[0][0], Allocation):
+            return law.epochs(self.parts[0][1])
         return few_steps(self.parts, self.order) if 1 <= sum(n for _, n in self.parts) <= 2 else None
 
     @property
@@ -127,12 +130,15 @@ class FloatComposition:
         return FloatComposition([(law.reversed(), n) for law, n in self.parts], other)
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """Return K(s) − s·mean and its error."""
+        """Return K(s) − s·mean and its error, without the probability of the loss 0, which δ(ε) at ε ≥ 0 does not see."""
         value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
         for m, n in self.parts:
             v, e = m.centred(s)
             value += n * v
             error += n * e
+        if self.atom > 0.0:
+            left = 1.0 - self.atom * np.exp(-value - self.mean * s)
+            value, error = value + np.log(left), (error + _UNIT) / np.abs(left)
         return value, error
 
     def log_delta(self, epsilon: Floats, *, densities: bool = True) -> tuple[Floats, Floats]:
@@ -192,9 +198,7 @@ class FloatComposition:
                 ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
                 if self.few and self._cancels(at, saddle):  # densities are dear for many
                     ways.reverse()
-            if self.order == "remove" and any(isinstance(law, Allocation) for law, _ in self.parts):
-                ways = [partial(self._without_large_losses, epsilon[some], pivot)]
-            if self.order == "remove" and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
+            if self.order == "remove" and self.atom == 0.0 and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
                 ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
             for way in ways:
                 result = way()
@@ -271,22 +275,6 @@ class FloatComposition:
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
         return value, np.exp(epsilon - value) - share * (1.0 + result[1]), np.where(np.isnan(value), np.inf, error)
 
-    def _without_large_losses(self, epsilon: Floats, pivot: int) -> _Found:
-        """Integrate for epochs of allocation without their largest losses, whose mass counts as an error."""
-        depth, best = _FIRST_DEPTH, (np.full(epsilon.size, math.nan),) * 2 + (np.full(epsilon.size, math.inf),)
-        while True:
-            parts = [(law.without(-depth) if isinstance(law, Allocation) else law, n) for law, n in self.parts]
-            other = FloatComposition(parts, self.order)
-            lost = math.fsum(n * law.lost for law, n in parts if isinstance(law, Allocation))
-            saddle = other._resolved(find_saddle(other, other.mean - float(epsilon[pivot])))
-            value, slope, error = other._by_contour(epsilon, pivot, saddle)
-            error = error + lost * np.exp(np.minimum(-value, 600.0))
-            if not error[pivot] >= best[2][pivot]:
-                best = value, slope, error
-            if best[2][pivot] <= self.tolerance * (1.0 + abs(best[0][pivot])) or depth == _MOST_DEPTH:
-                return best
-            depth = min(max(1.4 * depth, 40.0 - float(np.nan_to_num(value[pivot]))), _MOST_DEPTH)
-
     def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
         """Compute δ from the density of the loss, with the tables made for another ε if they suffice."""
         if self._sums is not None:
@@ -347,7 +335,7 @@ def _nodes(path: Path, first: float, step: float, count: int) -> tuple[Complexes
     return c + bend * (cosh - w) + 1j * sinh, bend * sinh + 1j * cosh
 
 
-def _dying(dead: int, values: _Values, lin: float, base: float, growth: float) -> tuple[int, int]:
+def _dying(dead: int, values: _Values, lin: float, base: float, growth: float, end: float) -> tuple[int, int]:
     """Return the number of values until they are dead for good, 0 if they go on, −1 if they grow or are in doubt.
 
     The second result is the number of dead values at the end.
@@ -358,8 +346,8 @@ def _dying(dead: int, values: _Values, lin: float, base: float, growth: float) -
     for j, (height, doubt) in enumerate(zip(heights.tolist(), doubts.tolist(), strict=True)):
         if not (height < growth and doubt < _DOUBT + max(growth, 0.0)):
             return -1, 0
-        dead = dead + 1 if max(height, doubt) < _DEAD else 0
-        if dead == 3 or (dead == 2 and max(height, doubt) < 2.0 * _DEAD):
+        dead = dead + 1 if max(height, doubt) < end else 0
+        if dead == 3 or (dead == 2 and max(height, doubt) < 2.0 * end):
             return j + 1, dead
     return 0, dead
 
@@ -438,7 +426,7 @@ def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: i
         if not parts:
             base = float(v[0].real) + lin * c + math.log(w) - math.log(c) - math.log1p(c)
         parts.append((s, ds, v, e))
-        count, dead = _dying(dead, parts[-1], lin, base, growth)
+        count, dead = _dying(dead, parts[-1], lin, base, growth, _SLOWLY_DEAD if law.atom > 0.0 else _DEAD)
         if count < 0:
             return None
         if count > 0:
@@ -461,7 +449,7 @@ def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle
     for growth, limit, slopes in (
         (2.0, 16, (min(max(bend, -0.5), 0.5),)),
         (2.0, _MAX_LOOK, _SLOPES),
-        (8.0, _MAX_LOOK, _SLOPES),
+        (8.0, _MAX_LOOK, _SLOPES if law.atom == 0.0 else _SMALL_SLOPES),
     ):
         seen = []
         for slope in slopes:

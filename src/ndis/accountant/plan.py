@@ -58,7 +58,7 @@ class Planner:
 
     def __init__(self, parts: Sequence[tuple[BallLaw, int]], epsilon: float, width: float, guess: Guess) -> None:
         self.parts, self.epsilon, self.width, self.guess = parts, epsilon, width, guess
-        self.patience = 2.0 + 2.0 * guess.attempt
+        self.patience = 2.0 + 2.0 * guess.attempt + (3.0 if width < math.exp(-_MANY_DIGITS) else 0.0)
         self.highest = 0.999 * min((law.limit for law, _ in parts), default=math.inf)
 
     def _exponent(self, b: float) -> float:

@@ -36,7 +36,6 @@ _THEOREMS = {  # by the name of a class of this package
     "PoissonProjection": "thm:poisson-sampling",
     "ProjectionLaw": "thm:sketch-pair",
     "RandomProjection": "thm:sketch-pair",
-    "TrainingLoop": "thm:loop-guarantee",
 }
 _ALWAYS = (
     "the published output is one release of this mechanism, and nothing else that is published depends on the data: "
@@ -62,8 +61,6 @@ _OWN = {
     "ndis.auditing.sensitivity.check_sensitivity can look for a violation",
     "ProjectionLaw": "the system draws an ideal Gaussian sketch with this ridge and clips rows to the stated bounds: "
     "read its code, or use RandomProjection",
-    "TrainingLoop": "the loop does what is stated here, and the noisy sums are all that depends on the data: read its "
-    "sampler, its clipping and its normaliser",
 }
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 from flint import arb
@@ -66,36 +69,6 @@ _ASSUMPTIONS = (
     "what is stated as public was chosen, or may be known, without regard to any one record",
     "one person contributes at most one record",
 )
-_SAMPLER_FAULTS = {  # why the Poisson accountant is not about the sampler, and what to do
-    "shuffled": (
-        "a shuffled epoch takes each record once, which is no Poisson sampling",
-        "draw Poisson samples (Opacus: poisson_sampling=True), or assign each record a random batch every epoch",
-    ),
-    "sequential": (
-        "batches in a fixed order hide nothing about who is in them, so sampling amplifies nothing",
-        "draw Poisson samples, or account for each pass as one release without sampling",
-    ),
-    "fixed-size": (
-        "a batch of fixed size takes a record in only if another leaves, so a sum moves by two clipping norms",
-        "draw Poisson samples, or account with half the noise multiplier under replace-one",
-    ),
-    "with-replacement": (
-        "draws with replacement can take one record several times, and then its gradient counts several times",
-        "draw Poisson samples",
-    ),
-    "weighted": (
-        "a weighted sampler takes heavy records more often than the accounted rate, and weights come from the data",
-        "draw Poisson samples at one rate, and put the weights into the loss, after clipping",
-    ),
-    "allocation": (
-        "random allocation is no Poisson sampling",
-        "account with PrivacyProfile.from_allocation",
-    ),
-    "unknown": (
-        "the sampler is not one that a theorem here is about",
-        "draw Poisson samples",
-    ),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +100,7 @@ class TrainingLoop:
         What noisy sums are divided by: "constant", "records" (their number), "opacus" (⌊records / batches⌋), "batch"
         (the number of records in the batch), or "unknown".
     micro_batches : int
-        Number of parts of a batch, if each gets noise of its own.
+        Number of parts of a batch, if each gets noise of its own and only their sum is used.
     drop_last : bool
         True if a last batch that is not full is left out.
     largest_share : float, optional
@@ -197,10 +170,11 @@ class TrainingLoop:
             raise ParameterError("batch_size and records", f"be known for sampler {self.sampler!r}", "none")
 
     def _batches(self, records: int | None) -> int | None:
-        """Return the number of batches in a pass over this many records."""
-        if records is None or self.batch_size is None:
+        """Return the number of batches in a pass over this many records; Opacus takes it from a rate in floats."""
+        if records is None or self.batch_size is None or (self.drop_last and records < self.batch_size):
             return None
-        return max(records // self.batch_size if self.drop_last else -(-records // self.batch_size), 1)
+        count = records // self.batch_size if self.drop_last else max(-(-records // self.batch_size), 1)
+        return int(1 / (1 / count)) if self.sampler == "poisson" else count
 
     # ------------------------------------------------------------------ numbers that follow
 
@@ -285,7 +259,7 @@ class TrainingLoop:
     def attained(self) -> tuple[Attained, ...]:
         """List data on which the output has a known law (thm:loop-pairs)."""
         if self.private_scale:
-            return tuple(self._scales())
+            return () if self.fixed_records or self.clipping == "adaptive" else tuple(self._scales())
         # batches of two records: two neighbours exist with equally many batches, and so with one rate
         lawless = self.random_scale or (self.private_rate and (self.batch_size or 1) < 2)
         return () if lawless else tuple(self._law())
@@ -307,9 +281,7 @@ class TrainingLoop:
             noise = self.noise(moves=moves, times=times, above=True)
             return [Attained(words, PrivacyProfile.from_noise_multiplier(noise))]
         if self.sampler == "poisson" and self.clipping != "none":
-            return [
-                Attained(words, self._sampled(moves, "add-remove", above=True))
-            ]  # it turns into one without gradient
+            return [Attained(words, self._sampled(moves, "add-remove", above=True))]  # replaced by one without gradient
         step = PrivacyProfile.from_noise_multiplier(self.noise(moves=moves, above=True)).subsampled(self._share())
         return [Attained(words, step.repeat(1 if self.clipping == "none" else times))]  # one batch is enough there
 
@@ -340,37 +312,34 @@ class TrainingLoop:
 
     def _scales(self) -> list[Attained]:
         """Return data of two sizes on which all gradients are zero, so that only the width of the noise differs."""
-        changes = [] if self.fixed_records or self.records is None else self._divisors(self.records)
-        if not changes:
-            return []
-        sizes, divisors, steps = max(changes, key=lambda one: max(Fraction(*one[1]), 1 / Fraction(*one[1])))
-        pair = GaussianPair.from_excess(Fraction(divisors[0], divisors[1]) ** 2 - 1, copies=self.parameters * steps)
+        n, whole = self.records or 0, (self.batch_size or 0) * (self.batches or 0)
+        near = [self._scale(m) for m in (n, n - 1)]
+        known = [one for one in near if one] or [one for one in [self._scale(whole - 1)] if one]  # full batches only
+        return [Attained(*one[1:]) for one in sorted(known, key=lambda one: one[0])[-1:]]
+
+    def _scale(self, n: int) -> tuple[Fraction, str, PrivacyProfile] | None:
+        """Compare n records with n + 1: the ratio of the divisors, words, and the two laws; None if they are equal."""
+        divisors = [self._divisor(m) for m in (n, n + 1)]
+        least, steps = min(self._batches(m) or self.steps + 1 for m in (n, n + 1)), self.steps
+        if steps >= least:  # the loop goes through the data, and a pass of the neighbour may be shorter
+            steps = steps // (self.batches or 1) * least
+        if n < 1 or steps < 1 or 0 in divisors or divisors[0] == divisors[1]:
+            return None
+        ratio = Fraction(divisors[0], divisors[1])
+        pair = GaussianPair.from_excess(ratio**2 - 1, copies=self.parameters * steps)
         words = (
-            f"{sizes[1]:,} and {sizes[0]:,} records, all gradients zero: the noise is divided by {divisors[1]:,} and "
-            f"by {divisors[0]:,}, in {several(self.parameters, 'parameter')} and {several(steps, 'step')}"
+            f"{n + 1:,} and {n:,} records, all gradients zero: the noise is divided by {divisors[1]:,} and by "
+            f"{divisors[0]:,}, in {several(self.parameters, 'parameter')} and {several(steps, 'step')}"
         )
-        return [Attained(words, PrivacyProfile(pair))]
+        return max(ratio, 1 / ratio), words, PrivacyProfile(pair)
 
-    def _divisors(self, n: int) -> list[tuple[tuple[int, int], tuple[int, int], int]]:
-        """Return (sizes of two neighbours, what their sums are divided by, steps of both) where the divisors differ."""
+    def _divisor(self, records: int) -> int:
+        """Return what the sums are divided by for this many records; 0 if that is not known."""
         if self.normaliser == "records" or (self.normaliser == "batch" and self.sampler == "full-batch"):
-            return [((n, n + 1), (n, n + 1), self.steps)]
-        if self.normaliser != "opacus" or self.batches is None:
-            return []
-        # without the batch size: the largest one that gives this many batches, whose divisors differ least
-        size = self.batch_size or max(-(-n // max(self.batches - 1, 1)) - 1, 1)
-        loop, whole = replace(self, batch_size=size), size * self.batches
-        near = [loop._change(n, n + 1), loop._change(n - 1, n)] if self.batch_size else []
-        return [one for one in near if one] or [one for one in [loop._change(whole - 1, whole)] if one]
-
-    def _change(self, low: int, high: int) -> tuple[tuple[int, int], tuple[int, int], int] | None:
-        """Compute in floats, as Opacus does, what the sums of two neighbours are divided by; None if it is the same."""
-        counts = [self._batches(max(m, 1)) or 1 for m in (low, high)]
-        if self.sampler == "poisson":
-            counts = [int(1 / (1 / count)) for count in counts]
-        divisors = int(low * (1 / counts[0])), int(high * (1 / counts[1]))
-        steps = self.steps * min(*counts, self.batches or 1) // (self.batches or 1)
-        return ((low, high), divisors, steps) if steps and 0 < divisors[0] != divisors[1] > 0 else None
+            return records
+        count = self._batches(records)
+        stated = self.records is not None and self._batches(self.records) == self.batches
+        return int(records * (1 / count)) if self.normaliser == "opacus" and count and stated else 0  # in its floats
 
 
 # ---------------------------------------------------------------------- what is wrong, and what to do
@@ -399,65 +368,50 @@ class Finding:
     verdict: str
 
 
-def _faults(loop: TrainingLoop) -> list[tuple[str, str, str]]:
-    """List (name, why, repair) of everything in which the loop differs from Poisson sampling with public numbers."""
-    faults = []
+def _faults(loop: TrainingLoop) -> Iterator[str]:
+    """Name everything in which the loop differs from what was accounted, as `training.toml` does."""
     if loop.private_scale or loop.random_scale:
-        what = {
-            "opacus": "⌊records / batches⌋",
-            "records": "the number of records",
-            "batch": "the number of records in the batch",
-            "unknown": "a number that is not stated",
-        }[loop.normaliser]
-        faults.append(
-            (
-                "normaliser",
-                f"noisy sums are divided by {what}, which one record changes: so the width of the noise depends on it, "
-                f"in {several(loop.parameters, 'parameter')} at once",
-                "divide by a constant chosen without the data, or state that the number of records is public",
-            )
-        )
+        yield f"normaliser-{loop.normaliser}"
     if loop.private_rate:
-        why = "the sampling rate is computed from the number of records, which is private"
-        faults.append(("rate", why, "choose the sampling rate without the data"))
-    if loop.sampler in _WITHOUT_THEOREM or (loop.history and loop.sampler in _SAMPLER_FAULTS):
-        faults.append(("sampler", *_SAMPLER_FAULTS[loop.sampler]))
+        yield "private-rate"
+    if loop.sampler in _WITHOUT_THEOREM or (loop.history and loop.sampler not in ("poisson", "full-batch")):
+        yield f"sampler-{loop.sampler}"
     if loop.drop_last and loop.sampler in ("shuffled", "sequential"):
-        why = "the last batch is dropped, so every batch is full, and a new record takes the place of another"
-        faults.append(("last batch", why, "keep the last batch, or draw Poisson samples"))
-    if loop.clipping == "batch":
-        why = "a sum over several records is clipped, so one record can turn it round: it moves by two clipping norms"
-        faults.append(("clipping", why, "clip the gradient of each record before you sum"))
-    if loop.clipping == "adaptive":
-        why = (
-            "the share of unclipped gradients steers the clipping norm: it is divided by the size of the batch, which "
-            "is private, and the accountant is given only the noise of the gradients"
-        )
-        faults.append(("clipping", why, "clip to a norm chosen without the data (Opacus: clipping='flat')"))
-    if loop.clipping == "none":
-        why = "no gradient is clipped, so one record can move a sum by any distance"
-        faults.append(("clipping", why, "clip the gradient of each record before you sum"))
+        yield "last-batch"
+    if loop.clipping != "record":
+        yield f"clipping-{loop.clipping}"
     if not loop.history:
-        return faults
-    noise, rate = max(row[0] for row in loop.history), max(row[1] for row in loop.history)
-    steps = sum(row[2] for row in loop.history)
-    if loop.clipping != "none" and not loop.schedule and loop.noise(above=True) < noise:
-        parts = f" in {several(loop.micro_batches, 'part')}" if loop.micro_batches > 1 else ""
-        why = (
-            f"the noise of a batch is {few(loop.noise(), 4)} clipping norms wide{parts}, and the accountant was given "
-            f"{few(noise, 4)}"
-        )
-        faults.append(("noise", why, f"add noise of {few(noise, 6)} × clipping norm to the sum of a batch"))
-    if loop.steps > steps:
-        why = f"the loop takes {several(loop.steps, 'step')}, and the accountant was given {steps:,}"
-        faults.append(("steps", why, "call the accountant once for every batch"))
-    if loop.sampler == "poisson" and loop.rate > rate:
-        why = f"records are sampled at rate {few(loop.rate, 4)}, and the accountant was given {few(rate, 4)}"
-        faults.append(("rate", why, f"account with the rate {few(loop.rate, 6)}"))
+        return
+    noises, rates, counts = zip(*loop.history, strict=True)
+    if loop.clipping != "none" and not loop.schedule and loop.noise(above=True) < max(noises):
+        yield "noise"
+    if loop.steps > sum(counts):
+        yield "steps"
+    if loop.sampler == "poisson" and loop.rate > max(rates):
+        yield "rate"
     if loop.adjacency == "replace-one":
-        why = "a replaced record moves a sum by two clipping norms, and the accountant counts one"
-        faults.append(("neighbours", why, "account with half the noise multiplier, or claim add-remove"))
-    return faults
+        yield "neighbours"
+
+
+def _findings(loop: TrainingLoop, verdict: str) -> tuple[Finding, ...]:
+    """Return the faults in words. Data that show the normaliser show nothing else, and the other way round."""
+    words = tomllib.loads((files("ndis.pages") / "templates" / "training.toml").read_text(encoding="utf-8"))
+    told = loop.history or ((0.0, 0.0, 0),)
+    numbers = {
+        "parameters": several(loop.parameters, "parameter"),
+        "steps": several(loop.steps, "step"),
+        "noise": few(loop.noise(), 4),
+        "rate": few(loop.rate, 4),
+        "told_noise": few(max(row[0] for row in told), 4),
+        "told_rate": few(max(row[1] for row in told), 4),
+        "told_steps": f"{sum(row[2] for row in told):,}",
+    }
+    findings = []
+    for name in _faults(loop):
+        part, why, repair = (words[name][key].format(**numbers) for key in ("part", "why", "repair"))
+        shown = verdict != REFUTED or (part == "normaliser") == loop.private_scale
+        findings.append(Finding(part, why, repair, verdict if shown else UNKNOWN))
+    return tuple(findings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -551,42 +505,34 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
             raise ParameterError("claim", "be given without a history", None)
         claim = Claim(DPSGD.from_schedule(loop.history).certified_epsilon(delta), delta)
     loop = replace(loop, adjacency=claim.adjacency)
-    faults, profile = _faults(loop), _profile(loop)
     report = audit(claim, mechanism=loop, progress=False) if _near(loop, claim) else None
-    verdict = REFUTED if report and report.refuted else SOUND if profile and _proves(profile, claim) else UNKNOWN
-    # data that show the normaliser show nothing else, and the other way round
-    apart = [verdict == REFUTED and (fault[0] == "normaliser") != loop.private_scale for fault in faults]
-    findings = tuple(Finding(*fault, UNKNOWN if out else verdict) for fault, out in zip(faults, apart, strict=True))
+    guaranteed, proved = _proved(loop, claim)
+    verdict = REFUTED if report and report.refuted else SOUND if proved else UNKNOWN
+    findings = _findings(loop, verdict)
     if report is not None:
         proof = (
             Proof("thm:loop-guarantee", f"the training loop keeps {claim}", _ASSUMPTIONS) if verdict == SOUND else None
         )
         steps = ("check the assumptions above; the proof holds only if all of them do",) if proof else report.next_steps
         report = replace(report, proof=proof, next_steps=(*(f"{one.name}: {one.repair}" for one in findings), *steps))
-    guaranteed = None if profile is None else float(profile.epsilon(max(delta for _, delta in claim.points)))
     return TrainingReport(loop, claim, verdict, guaranteed, findings, report)
 
 
-def _profile(loop: TrainingLoop) -> PrivacyProfile | None:
-    try:
-        return loop.profile()
-    except NdisError:
-        return None
+def _proved(loop: TrainingLoop, claim: Claim) -> tuple[float | None, bool]:
+    """Return the ε that a theorem gives at the largest claimed δ, and say if certificates prove the claim by it.
 
-
-def _proves(profile: PrivacyProfile, claim: Claim) -> bool:
-    """Say if a certificate puts δ within the claim at every point. δ falls, so a smaller ε may take its place.
-
-    Far above its own ε a profile has a tiny δ, whose certificate takes long.
+    Far above its own ε a profile has a tiny δ, whose certificate takes long. As δ falls, a smaller ε may do.
     """
-    for epsilon, delta in claim.points:
-        if not delta > 0.0:
-            return False
-        own = float(profile.epsilon(delta))
-        near = min(epsilon, _CLOSE * own)
-        if not own <= epsilon or not any(profile.certify(x).upper <= delta for x in sorted({near, epsilon})):
-            return False
-    return True
+    try:
+        profile = loop.profile()
+        own = {delta: float(profile.epsilon(delta)) for _, delta in claim.points}
+        for epsilon, delta in claim.points:
+            near = sorted({min(epsilon, _CLOSE * own[delta]), epsilon})
+            if own[delta] > epsilon or not any(profile.certify(x).upper <= delta for x in near):
+                return own[max(own)], False
+        return own[max(own)], True
+    except NdisError:  # no theorem, a claim of δ = 0, or a number that cannot be computed
+        return None, False
 
 
 def _near(loop: TrainingLoop, claim: Claim) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 
 from ndis import __version__
-from ndis.cli import audit, count, describe, dpsgd, ledger, predict, regress, schema, sketch, spectrum, training
+from ndis.cli import audit, count, describe, dpsgd, ledger, predict, regress, risk, schema, sketch, spectrum, training
 from ndis.cli.options import App
 
 __all__ = ["app", "main"]
@@ -21,7 +21,7 @@ app = App(
     commands=[
         *(spectrum.delta, spectrum.epsilon, spectrum.curve),
         *(sketch.sketch, regress.regress, predict.logistic, predict.predict, describe.describe, count.count),
-        *(audit.audit, audit.report, training.audit_training),
+        *(audit.audit, audit.report, training.audit_training, risk.risk),
         *(dpsgd.dpsgd, sketch.calibrate, schema.schema, ledger.ledger),
     ],
 )

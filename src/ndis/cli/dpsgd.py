@@ -103,7 +103,7 @@ def _compare(
     if output is not None:
         curves = {name: row.run.profile() for name, row in zip(names, rows, strict=True)}
         write_file(output, picture(lambda ax: plot_profile(curves, ax=ax), output.suffix))
-    table = [
+    table: list[dict[str, float | str]] = [
         {"sampling": name, "epsilon": row.epsilon, "at_least": row.lower, "loop": row.run.loop}
         for name, row in zip(names, rows, strict=True)
     ]
@@ -134,7 +134,7 @@ def _plan(
             raise ParameterError("steps", "not be given for 'allocation'", steps, "say --epochs")
         return {"bins": bins or math.floor(1 / _rate(sampling_rate, batch_size, records)), "epochs": count}
     rate = _rate(sampling_rate, batch_size, records if sampling != "truncated" or batch_size else None)
-    known = {"batch_size": batch_size, "records": records, "max_batch_size": max_batch_size}
+    known: dict[str, Any] = {"batch_size": batch_size, "records": records, "max_batch_size": max_batch_size}
     known |= {"sampling_rate": float(rate), "steps": _steps(rate, epochs, steps)}
     return {name: known[name] for name in needs}
 

@@ -185,9 +185,9 @@ class Description:
 
         Variances may differ between the groups (Welch). Groups that the noise hides are left out.
         """
-        place, labels = self._grouping((by,)), self.plan.labels((by,))[:-2]
-        cells = self.values[f"sums {place}"][: len(labels)]
-        means = {label[0]: self._mean(sums, place, name, level) for label, sums in zip(labels, cells, strict=True)}
+        place = self._grouping((by,))
+        cells = zip(self.plan.labels((by,))[:-2], self.values[f"sums {place}"], strict=False)
+        means = {label: self._mean(sums, place, name, level) for (label,), sums in cells}
         known = {label: row for label, row in means.items() if np.isfinite(row[1])}
         if len(known) < 2:
             raise ParameterError("by", "have two groups that the noise does not hide", f"{len(known)} of them")
@@ -266,7 +266,7 @@ class Description:
         values = np.append(beta * units, centre[y] + moments.mean[y] * scale[y] - beta @ (middle * units))
         full = A @ errors @ A.T
         left = float(residual[:-1] @ V @ residual[:-1]) / V[k, k]
-        notes = [f"R² {1.0 - left:.3f}; errors assume residuals of equal variance", *self._complete]
+        notes = [f"R² {min(1.0 - left, 1.0):.3f}; errors assume residuals of equal variance", *self._complete]
         if against is not None:
             extra = [i for i, (name, _, _) in enumerate(terms) if name not in against]
             if not extra:
@@ -396,7 +396,7 @@ class Description:
         plain = NoisyMoments.of(self.values["gram"], noise=self._noise["gram"], constant=constant)
         variances = np.maximum(np.diagonal(plain.covariance), 1e-3)
         excess = weight**2 / variances - 6.0  # if a column holds zeros and ones
-        squares, rows = tail(self.values["norm edges"], self.values["norms"][0], self._noise["norms"], caution=1.0)
+        squares, rows = tail(self.values["norm edges"], self.values["norms"], self._noise["norms"], caution=1.0)
         long = float((np.minimum(squares, bound**2) ** 2 * (squares > 4.0 * D)) @ rows) / (2.0 * plain.records)
         size = bound**4 / (plain.records * variances[:D] ** 2)
         known = (_PRIOR**2 + long**2) / (_PRIOR**2 + long**2 + (size * self._noise["fourth"]) ** 2)

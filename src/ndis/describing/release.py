@@ -38,7 +38,7 @@ from ndis.gram.accumulator import IntegerSum
 from ndis.mechanisms.receipt import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["COUNT_WEIGHT", "Plan", "Releases", "squared_reach", "tail"]
+__all__ = ["COUNT_WEIGHT", "Plan", "Releases", "squared_reach", "summed", "tail"]
 
 COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # a record and a square count so much next to a sum
 SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
@@ -47,16 +47,16 @@ _NORMS, _FOURTH = 0.25, 0.08  # parts of the matrix's share, for its histogram o
 _BITS = 15  # a number lies on the grid 2⁻¹⁵ of half its range
 _POWER_BITS = 20  # a fourth power lies on the grid 2⁻²⁰
 _BELOW = 1.0 - 2.0**-30  # more than the roundings of a row's norm and powers can add, for up to 2¹² columns
-_ROWS = 1 << 20  # rows of one block: sums of integers up to 2³⁰ are then exact in float64
+_ROWS = 1 << 16  # rows of one block: sums of integers up to 2³⁰ are exact in float64, and memory does not grow
 _CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
-_BINS = 40  # per histogram of a number: half of them equal, half of them near its centre
+_FEWEST, _MOST = 20, 400  # bins of a number's histogram
 _LEAST_SPREAD = 2.0**-10  # in half ranges: a column is not stretched further
 _MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
 _IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
 _WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
 Codes = dict[str, NDArray[np.intp]]
-Job = tuple[Callable[[], list[Any]], Callable[[list[Any], Floats, Codes], None]]  # makes sums, and adds records to them
+Job = tuple[Callable[[], list[Any]], Callable[..., None]]  # makes sums, and adds records to them
 
 
 @dataclass(frozen=True)
@@ -199,12 +199,17 @@ class Releases:
         (totals,), noise = self.values["sums 0"], self.noise["sums 0"]
         records = np.maximum(totals[0] - totals[1 : 1 + D], 2.0 * noise / float(COUNT_WEIGHT))
         centre = np.clip(totals[1 + D : 1 + 2 * D] / records, -1.0, 1.0)
-        error = noise / records * np.sqrt(float(SQUARE_WEIGHT) ** -2 + 4.0 * centre**2)
-        variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + error
+        wide = noise / records * np.sqrt(float(SQUARE_WEIGHT) ** -2 + 4.0 * centre**2)
+        variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + wide
         spread = np.clip(np.sqrt(variance), _LEAST_SPREAD, 1.0)
         self.values |= {"centre": centre, "spread": spread}
-        # Bins of the numbers; norms from half √D up to the farthest corner, each √2 times the last.
-        self.values["edges"] = np.array([_edges(*each) for each in zip(centre, spread, strict=True)])
+        # Bins whose width and noise cost about the same in a quantile.
+        bins = _FEWEST
+        if self._plan.quantiles:
+            error = self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)
+            bins = min(max(round((max(float(totals[0]), 1.0) / error) ** (2 / 3)), _FEWEST), _MOST)
+        self.values["edges"] = np.array([_edges(c, u, bins) for c, u in zip(centre, spread, strict=True)])
+        # Norms from half √D up to the farthest corner, each √2 times the last.
         first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm((1.0 + np.abs(centre)) / spread))
         steps = max(math.ceil(2.0 * math.log2(max(farthest, first) / first)), 1)
         self.values["norm edges"] = np.asarray(first * 2.0 ** (0.5 * np.arange(steps + 1)), dtype=np.float64)
@@ -212,32 +217,28 @@ class Releases:
     def _second_pass(self) -> None:
         """Release histograms of the numbers, and of the norms of centred and scaled rows."""
         edges, norms = self.values["edges"], self.values["norm edges"]
+        D, sizes = len(edges), [len(inner) + 1 for inner in [*edges, norms]]
 
         def count(sums: list[Any], z: Floats, codes: Codes) -> None:
-            for i, (inner, column) in enumerate(zip(edges, z.T, strict=True)):
+            columns = [*z.T, row_norms(self._scaled(z, codes))]
+            for total, inner, column in zip(sums, [*edges, norms], columns, strict=True):
                 place = np.searchsorted(inner, column[~np.isnan(column)], side="right")
-                sums[i].add(np.bincount(place, minlength=_BINS), len(z))
+                total.add(np.bincount(place, minlength=len(inner) + 1), len(z))
 
-        def measure(sums: list[Any], z: Floats, codes: Codes) -> None:
-            length = row_norms(self._scaled(z, codes))
-            place = np.searchsorted(norms, length[~np.isnan(length)])
-            sums[0].add(np.bincount(place, minlength=len(norms) + 1), len(z))
-
-        jobs: dict[str, Job] = {
-            "quantiles": (lambda: [IntegerSum(_BINS, 1) for _ in edges], count),
-            "norms": (lambda: [IntegerSum(len(norms) + 1, 1)], measure),
-        }
-        held = [name for name in jobs if name in self._parts]
-        for name, sums in zip(held, self._passed(*(jobs[name] for name in held)), strict=True):
-            self._release(name, ExactArray(np.stack([one.integers().astype(object) for one in sums])))
+        (sums,) = self._passed((lambda: [IntegerSum(size, 1) for size in sizes], count))
+        counts = [one.integers().astype(object) for one in sums]
+        if self._plan.quantiles:
+            self._release("quantiles", ExactArray(np.stack(counts[:D])))
+        if self._plan.matrix:
+            self._release("norms", ExactArray(counts[D]))
 
     def _last_pass(self) -> None:
         """Release the sums of the groupings, each number in a window, and the Gram matrix with fourth powers."""
         grouped = list(range(1, len(self._plan.groupings)))
         self.values["window"] = self._window()
-        jobs = [self._sums_of(grouped, *self.values["window"])]
+        grouping = self._sums_of(grouped, *self.values["window"])
         if not self._plan.matrix:
-            self._release_sums(grouped, self._passed(*jobs)[0])
+            self._release_sums(grouped, self._passed(grouping)[0])
             return
         layout, weight = self._layout()
         hot = [(name, len(one.values)) for name, one in self._plan.hot.items()]
@@ -248,8 +249,8 @@ class Releases:
             sums[0].update(rows, np.concatenate(blocks, axis=1) if blocks else None, threads=1)
             sums[1].add(_fourth_powers(rows / layout.row_norm_bound).sum(axis=0).astype(np.int64), len(z))
 
-        jobs.append((lambda: [GramAccumulator(layout), IntegerSum(layout.features, _POWER_BITS)], add))
-        sums, (gram, fourth) = self._passed(*jobs)
+        both = (lambda: [GramAccumulator(layout), IntegerSum(layout.features, _POWER_BITS)], add)
+        sums, (gram, fourth) = self._passed(grouping, both)
         self._release_sums(grouped, sums)
         sample = self._budget.release_gram(gram.finish(), random_state=self._bits)
         self._note("gram", sample, self._budget.gram_noise(layout.joint_norm_bound_squared))
@@ -309,7 +310,7 @@ class Releases:
         The clip of the numbers has the least sum of squared noise and squared bias of the matrix.
         """
         count, unit = len(self._plan.hot), self._budget.gram_noise(Fraction(1))
-        norms = self.values["norm edges"], self.values["norms"][0], self.noise["norms"]
+        norms = self.values["norm edges"], self.values["norms"], self.noise["norms"]
         squares, rows = tail(*norms, caution=0.5)
         tried = np.concatenate([norms[0], norms[0] * 2.0**-0.25])
         lost = [float(np.maximum(squares - r * r, 0.0) @ rows) for r in tried.tolist()]
@@ -323,26 +324,8 @@ class Releases:
     # ------------------------------------------------------------------ inside
 
     def _passed(self, *jobs: Job) -> list[list[Any]]:
-        """Feed the values of all records to the sums of these jobs, where the records live, and merge the sums."""
-        wanted, columns = self._wanted, self._plan.columns
-
-        def each(opened: Table) -> list[list[Any]]:
-            sums = [make() for make, _ in jobs]
-            for cells in opened.cells(wanted):
-                for start in range(0, len(cells[0]), _ROWS):
-                    values = _values(columns, [one[start : start + _ROWS] for one in cells])
-                    for total, (_, add) in zip(sums, jobs, strict=True):
-                        add(total, *values)
-            return sums
-
-        def join(several: list[list[list[Any]]]) -> list[list[Any]]:
-            whole = [make() for make, _ in jobs]
-            for sums in several:
-                for total, one in zip(itertools.chain(*whole), itertools.chain(*sums), strict=True):
-                    total.merge(one)
-            return whole
-
-        return list(self._table.reduced(each, join))
+        columns = self._plan.columns
+        return summed(self._table, self._wanted, lambda cells: _values(columns, cells), *jobs)
 
     def _scaled(self, z: Floats, codes: Codes) -> Floats:
         """Return centred and scaled rows; NaN in a row that misses a category, so that it counts as a zero row."""
@@ -361,6 +344,28 @@ class Releases:
         self.values[name] = np.asarray(sample.values, dtype=np.float64)
         self.noise[name] = noise
         self.private = self.private and sample.private
+
+
+def summed(table: Table, wanted: Any, read: Callable[[list[Cells]], tuple[Any, ...]], *jobs: Job) -> list[list[Any]]:
+    """Feed what `read` makes of all records to the sums of these jobs, where the records live, and merge the sums."""
+
+    def each(opened: Table) -> list[list[Any]]:
+        sums = [make() for make, _ in jobs]
+        for cells in opened.cells(wanted):
+            for start in range(0, len(cells[0]), _ROWS):
+                values = read([one[start : start + _ROWS] for one in cells])
+                for total, (_, add) in zip(sums, jobs, strict=True):
+                    add(total, *values)
+        return sums
+
+    def join(several: list[list[list[Any]]]) -> list[list[Any]]:
+        whole = [make() for make, _ in jobs]
+        for sums in several:
+            for total, one in zip(itertools.chain(*whole), itertools.chain(*sums), strict=True):
+                total.merge(one)
+        return whole
+
+    return list(table.reduced(each, join))
 
 
 def _values(columns: Mapping[str, Any], cells: Sequence[Cells]) -> tuple[Floats, Codes]:
@@ -393,10 +398,10 @@ def _fourth_powers(rows: Floats) -> Floats:
     return np.where(np.isnan(length)[:, None], 0.0, powers)
 
 
-def _edges(centre: float, spread: float) -> Floats:
-    """Return the inner edges of a number's bins: half of them equal, half of them near its centre."""
-    near = np.clip(centre + 2.5 * spread * np.linspace(-1.0, 1.0, _BINS // 2), -1.0, 1.0)
-    return np.sort(np.concatenate([np.linspace(-1.0, 1.0, _BINS - _BINS // 2 + 1)[1:-1], near]))
+def _edges(centre: float, spread: float, bins: int) -> Floats:
+    """Return the inner edges of a number's bins: a quarter of them equal, the others near its centre."""
+    near = np.clip(centre + 2.5 * spread * np.linspace(-1.0, 1.0, 3 * bins // 4), -1.0, 1.0)
+    return np.sort(np.concatenate([np.linspace(-1.0, 1.0, bins - len(near) + 1)[1:-1], near]))
 
 
 def tail(edges: Floats, counts: Floats, noise: float, *, caution: float) -> tuple[Floats, Floats]:

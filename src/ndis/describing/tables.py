@@ -142,13 +142,12 @@ class StatisticTable:
             import pandas as pd
         except ImportError as error:
             raise ParameterError("pandas", "be installed for a frame", "none", "pip install 'ndis[data]'") from error
-        names, rows = list(self.index), self.rows()
+        named = list(zip(self.index, self.rows(), strict=True))
         if self.symmetric:
-            turned = [(name[::-1], row) for name, row in zip(names, rows, strict=True) if name != name[::-1]]
-            names, rows = names + [name for name, _ in turned], rows + [row for _, row in turned]
-        index = pd.MultiIndex.from_tuples(names, names=self.levels) if len(self.levels) > 1 else None
-        single = pd.Index([name[0] for name in names], name=self.levels[0]) if index is None else index
-        return pd.DataFrame(rows, index=single, columns=list(_COLUMNS))
+            named += [(name[::-1], row) for name, row in named if name != name[::-1]]
+        index = pd.MultiIndex.from_tuples([name for name, _ in named], names=self.levels)
+        single = index if len(self.levels) > 1 else index.get_level_values(0)
+        return pd.DataFrame([row for _, row in named], index=single, columns=list(_COLUMNS))
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the table as CSV, and write it to `path` if one is given."""

@@ -85,7 +85,8 @@ def check(
     optimizer : DPOptimizer, optional
         The one that the training steps; it knows the number of parameters and how sums are divided.
     batch_size : int, optional
-        The batch size of the loader before `make_private`, which forgets it.
+        The batch size of the loader before `make_private`, which forgets it. Without it a divisor that depends on a
+        private number of records is not priced, only denied.
     steps : int, optional
         Batches really taken, all with the first noise of the history; those that the accountant knows unless given.
     delta : float
@@ -126,6 +127,9 @@ def check(
         settings["largest_share"] = float(max(sampler.weights)) / float(sum(sampler.weights))
     reduction = "mean" if optimizer is None else optimizer.loss_reduction
     known = optimizer is not None or "records" in public
+    dropped = bool(getattr(wrapper, "drop_last", False))
+    if kind == "poisson":  # the loader before `make_private` dropped its last batch if that explains the rate
+        dropped = bool(size and records and size <= records and records % size and len(loader) == records // size)
     loop = TrainingLoop(
         sampler=kind,
         clipping="adaptive" if hasattr(optimizer, "unclipped_num_std") else "record",
@@ -134,7 +138,7 @@ def check(
         batches=len(loader) if kind in ("poisson", "weighted") else None,
         parameters=1 if optimizer is None else sum(int(p.numel()) for p in optimizer.params),
         normaliser=("opacus" if known else "unknown") if reduction == "mean" else "constant",
-        drop_last=kind != "poisson" and bool(getattr(wrapper, "drop_last", False)),
+        drop_last=dropped,
         public=public,
         history=history,
         **settings,

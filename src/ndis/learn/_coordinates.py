@@ -2,8 +2,8 @@
 
 Public ranges are not spreads. A column whose spread is a tenth of its range has a tenth of the signal and all of the
 noise. So a fit first releases histograms of all columns, with a small share of its budget, and measures rows in the
-spreads that they show. A histogram of the norms of these rows chooses where rows are clipped in the matrix that follows.
-The directions of that matrix are the last coordinates: in these, all directions of the rows spread about alike.
+spreads that they show. A histogram of the norms of these rows chooses where the matrix that follows clips them. The
+directions of that matrix are the last coordinates: in these, all directions of the rows spread about alike.
 
 Everything here is a function of released values. If the noise hides the histograms, the public ranges stay.
 """

@@ -140,6 +140,8 @@ def unshrunk(
 ) -> Unshrunk:
     """Estimate from the last round, the released Gram matrix with noise s, and the released Σ ttᵀ of every target.
 
+    If the number of `records` is not positive, nothing is known.
+
     >>> gram = np.diag([400.0, 100.0])
     >>> last = Round(np.zeros((2, 1)), np.array([[200.0], [100.0]]), noise=1.0)
     >>> values = unshrunk(last, gram, noise=0.01, terms=gram[None] * 0.9, term_noise=1.0, records=500.0)
@@ -147,8 +149,8 @@ def unshrunk(
     ([0.5, 1.0], [0.048, 0.096])
     """
     p, m = last.theta.shape
+    clear = _Clear.of(gram, noise if records > 0.0 else np.inf)
     records = max(records, p + 1.0)
-    clear = _Clear.of(gram, noise)
     steps = clear.solve(last.total)
     variances, covariances = np.empty(m), np.empty((m, p, p))
     corrected = records / (records - p)
@@ -158,15 +160,10 @@ def unshrunk(
             covariances[j] = np.inf
             continue
         within, count = corrected * clear.vectors.T @ terms[j] @ clear.vectors, len(clear.values)
-        # Squares at θ are those at the solution, plus δᵀAδ.
-        gained = float(steps[:, j] @ last.total[:, j]) - last.noise**2 * float((1.0 / clear.values).sum())
-        here = float((np.diagonal(within) / clear.values).sum()) / count
         # The variance is positive: its estimate is raised to what its own noise allows.
         least = term_noise * math.sqrt(float((clear.values**-2.0).sum())) / count
-        variances[j] = max(here - max(gained, 0.0) / records, least)
-        sampling = np.diag(variances[j] * clear.values)
-        if robust:
-            sampling = _positive(within) * min(variances[j] / max(here, least), 1.0)
+        variances[j] = max(float((np.diagonal(within) / clear.values).sum()) / count, least)
+        sampling = _positive(within) if robust else np.diag(variances[j] * clear.values)
         bound = clear.size(last.theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records)
         covariances[j] = clear.covariance(last, steps[:, j], sampling=sampling, bound=bound)
     return Unshrunk(last.theta + steps, covariances, variances, records, last.theta, clear.hidden.shape[1])
@@ -182,7 +179,7 @@ def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Uns
     >>> values.theta.tolist(), np.sqrt(values.covariance[0]).round(3).tolist()
     ([[0.5]], [[0.104]])
     """
-    clear = _Clear.of(hessian, noise)
+    clear = _Clear.of(hessian, noise if records > 0.0 else np.inf)
     steps = clear.solve(last.total)
     bound = clear.size((last.theta + steps)[:, 0], variance=1.0, left=max(records, 1.0))
     covariance = clear.covariance(last, steps[:, 0], sampling=np.diag(clear.values), bound=bound)

@@ -3,8 +3,8 @@
 Histograms of the columns and a first Gram matrix choose coordinates (`ndis.learn._coordinates`). Then the Gram matrix
 in these and rounds of clipped residual products at the solution so far are released. A histogram of the lengths of the
 terms comes with every round but the last, and chooses the next clip. The last round hardly clips, and Σ ttᵀ of its
-terms comes with it, for robust errors. Noise is proportional to the clip, so the shift of every round is fixed in advance
-(`ndis.mechanisms.rounds`).
+terms comes with it, for robust errors. Noise is proportional to the clip, so the shift of every round is fixed in
+advance (`ndis.mechanisms.rounds`).
 """
 
 from __future__ import annotations
@@ -358,17 +358,18 @@ class LinearReleases(RoundReleases):
         total, noise = self._total(index, sums, "residual products")
         return total, noise, self._histogram(len(PLACE_SHARES) + index, sums)
 
-    def last(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats, float]:
-        """Release the last round and Σ ttᵀ of its terms; each with its noise."""
-        length = clip * self.longest
-        sums = self._rows.residual_products(theta, clip=length)
-        total, noise = self._total(index, sums, "residual products")
+    def last(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float]:
+        """Release the last round, and its noise."""
+        sums = self._rows.residual_products(theta, clip=clip * self.longest)
         if index == 0:  # no histogram adds up to the number of records
             self._record_count(len(PLACE_SHARES), [sums.records], squared_reach=1, name="records")
-        released = [
-            self._matrix(len(GRAM_SHARES), gram, "squared terms") for gram in self._rows.term_grams(theta, clip=length)
-        ]
-        return total, noise, np.stack([values for values, _ in released]), released[0][1]
+        return self._total(index, sums, "residual products")
+
+    def squares(self, theta: Floats, *, clip: float) -> tuple[Floats, float]:
+        """Release Σ ttᵀ of the clipped terms at θ, one matrix per target; with the noise of a diagonal."""
+        grams = self._rows.term_grams(theta, clip=clip * self.longest)
+        released = [self._matrix(len(GRAM_SHARES), gram, "squared terms") for gram in grams]
+        return np.stack([values for values, _ in released]), released[0][1]
 
     def clipped(self, rows: int) -> float:
         """Release the number of rows that the schema changes; one record moves it by at most 1."""
@@ -402,11 +403,13 @@ def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> Lin
         else:
             chosen = next_clip(histogram, entries=total.size, shift=shift, weight=BIAS_WEIGHT)
             clip = min(max(chosen, clip / _PACE), clip * _PACE)
-    total, noise, terms, term_noise = data.last(rounds - 1, theta, clip=clip)
+    total, noise = data.last(rounds - 1, theta, clip=clip)
     done.append(Round(theta, total, noise))
+    final = posterior_mean(done, matrix)
+    terms, term_noise = data.squares(theta if rounds > 1 else final, clip=clip)
     last = Round(theta, total, noise, taken * data.longest / math.sqrt(total.size))
     own: dict[str, Any] = {"noise": s, "terms": terms, "term_noise": term_noise, "records": data.records()}
-    return LinearFit(posterior_mean(done, matrix), unshrunk(last, gram, robust=robust, **own))
+    return LinearFit(final, unshrunk(last, gram, robust=robust, **own))
 
 
 def _bias(histogram: Floats, clip: float, noise: float, entries: int) -> float:

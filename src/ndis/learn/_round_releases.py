@@ -23,6 +23,7 @@ __all__ = ["EDGES", "FINE_EDGES", "FIRST_CLIP", "PLACE_SHARES", "RoundReleases",
 
 PLACE_SHARES = (0.02, 0.01)  # the squared shift has these shares for the histograms of columns and of norms
 _COUNTING = 0.35  # the constant over the bound of rows in spreads, where it only counts and centres
+_LEAST_RECORDS = 3.0  # below this many standard deviations of its noise, the number of records may be zero
 _AFFORDED = 0.35  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
 _COLUMN = 1.0  # the constant next to rows whose directions spread by about 1
 
@@ -176,14 +177,14 @@ class RoundReleases:
     def _record_count(self, index: int, values: Any, **how: Any) -> tuple[Floats, float]:
         """Release counts that add up to the number of records."""
         released, noise = self._counts(index, values, **how)
-        self.log[-1]["bins"] = len(released)
         self._counted.append((float(released.sum()), noise * math.sqrt(len(released))))
         return released, noise
 
     def records(self) -> float:
-        """Estimate the number of records: histograms of lengths add up to it."""
+        """Estimate the number of records, to which histograms of lengths add up; 0 if it is within its noise of 0."""
         weights = np.array([noise**-2.0 for _, noise in self._counted])
-        return float(weights @ [count for count, _ in self._counted] / weights.sum())
+        records = float(weights @ [count for count, _ in self._counted] / weights.sum())
+        return records if records > _LEAST_RECORDS / math.sqrt(float(weights.sum())) else 0.0
 
     def _counts(self, index: int, values: Any, *, squared_reach: Any, name: str) -> tuple[Floats, float]:
         sample = self.budget.release_count(index, values, squared_reach=squared_reach, random_state=self.bits)

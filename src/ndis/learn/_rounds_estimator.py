@@ -29,7 +29,6 @@ _NO_ROWS = (
     "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was "
     "read: check the header, text columns and missing cells (schema.preview, ndis schema check)"
 )
-_LEAST_RECORDS = 3.0  # below this many standard deviations of its noise, the number of records may be zero
 _NAMED = 10  # the number of columns that a note names
 
 R = TypeVar("R", bound="RoundReleases")
@@ -147,19 +146,13 @@ class RoundsEstimator(PrivateEstimator):
     def _hidden_notes(self) -> list[str]:
         """Say what the noise hides, from released numbers only."""
         estimate = self.estimate_
-        if not estimate.records > _LEAST_RECORDS * self._records_noise():
+        if estimate.hidden == len(estimate.theta):
             return [_NO_ROWS]
         if not estimate.hidden:
             return []
         words = f"the noise hides {estimate.hidden} of {len(estimate.theta)} directions of the columns"
         assumed = "intervals assume that coefficients along them are about as large as along the others"
         return [f"{words}: {assumed}; more records, a larger epsilon or fewer columns would show them"]
-
-    def _records_noise(self) -> float:
-        """Return the noise in the number of records, to which each histogram of lengths adds up."""
-        log = self.receipt_.parameters["releases"]
-        spread = [each["noise_std"] * math.sqrt(each["bins"]) for each in log if "bins" in each]
-        return 1.0 / math.hypot(*(1.0 / each for each in spread))
 
     def _schema_notes(self) -> list[str]:
         """Say how the schema changes rows in ways that no interval counts."""

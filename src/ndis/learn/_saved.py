@@ -1,4 +1,4 @@
-"""A linear model without its estimator: saved as JSON, loaded anywhere, and applied to each record by itself."""
+"""Save a linear model as JSON, load it without its estimator, and apply it to each record by itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ __all__ = ["LinearModel", "SavedModel"]
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Predict from released coefficients in original units. `ndis regress -o fit.json` writes one too.
+    """Hold released coefficients in original units, and predict with them. `ndis regress -o fit.json` writes one too.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class LinearModel:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearModel:
         """Read what `save`, `ndis regress` or `ndis logistic` wrote."""
-        values = loads("fit", read_bytes("path", path))
+        values = loads("fit", read_bytes("path", Path(path)))
         try:
             prediction, schema = values["prediction"], Schema.from_dict(tomllib.loads(values["schema"]))
             slopes = {str(name): float(value) for name, value in prediction["coefficients"].items()}
@@ -88,7 +89,7 @@ class LinearModel:
         return total
 
     def predict(self, data: Any, **how: Any) -> Any:
-        """Predict the target of rows in memory or in files: a number, or a class. NaN or None if a cell is missing."""
+        """Return the predicted number or class of every row, in memory or in files; none if a cell is missing."""
         table = open_for(self.schema, data, **how).encoded(self.schema, target=False)
         scores = self.scores(table.matrix().arrays()[0])
         if not self.schema.classes:

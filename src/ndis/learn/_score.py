@@ -18,7 +18,7 @@ import numpy as np
 from ndis._exact import ExactArray, root_up
 from ndis._validate import Adjacency, Floats, as_adjacency
 from ndis.data.opening import open_for
-from ndis.data.table import Table
+from ndis.describing.release import summed
 from ndis.describing.statistics import quantile_of
 from ndis.describing.tables import StatisticTable
 from ndis.errors import ParameterError
@@ -34,7 +34,6 @@ _NUMBER = ("R²", "root mean square error", "mean error")
 _CLASS = ("accuracy", "AUC", "observed less predicted share")
 _BINS = 32  # per class, of predicted probabilities
 _BITS = 15  # a sum lies on the grid 2⁻¹⁵
-_ROWS = 1 << 20  # rows of one block: sums of integers up to 2³⁰ are then exact in float64
 _WIDTH = 64  # bits that decide about a record
 
 
@@ -112,30 +111,21 @@ def score_privately(
     mechanism = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=bound, adjacency=adjacency)
     table = open_for(schema, data, columns=columns, header=header, progress=progress)
     wanted = table.columns_of(schema, target=True)
-    add = _histogram if classes else _sums
-    shape = 2 * _BINS if classes else 5
+    count, score, size = (_histogram, _class_scores, 2 * _BINS) if classes else (_sums, _number_scores, 5)
 
-    def each(opened: Table) -> IntegerSum:
-        total = IntegerSum(shape, 2 * _BITS)
-        for cells in opened.cells(wanted):
-            for start in range(0, len(cells[0]), _ROWS):
-                block = [one[start : start + _ROWS] for one in cells]
-                scores, target = fitted.scores(schema.encode_cells(block[:-1])), schema.encode_target_cells(block[-1])
-                here = ~(np.isnan(scores) | np.isnan(target))
-                total.add(add(fitted, scores[here], target[here]), len(scores))
-        return total
+    def read(cells: list[Any]) -> tuple[Floats, Floats]:
+        return fitted.scores(schema.encode_cells(cells[:-1])), schema.encode_target_cells(cells[-1])
 
-    def join(several: list[IntegerSum]) -> IntegerSum:
-        whole = IntegerSum(shape, 2 * _BITS)
-        for one in several:
-            whole.merge(one)
-        return whole
+    def add(sums: list[Any], scores: Floats, target: Floats) -> None:
+        here = ~(np.isnan(scores) | np.isnan(target))
+        sums[0].add(count(fitted, scores[here], target[here]), len(scores))
 
     def make() -> StatisticTable:
-        sums, score = table.reduced(each, join).integers().astype(object), _class_scores if classes else _number_scores
+        ((total,),) = summed(table, wanted, read, (lambda: [IntegerSum(size, 2 * _BITS)], add))
+        exact = ExactArray(total.integers().astype(object))
         if not classes:  # in units of 2⁻³¹
-            sums = sums * np.array([3 << (2 * _BITS - 1), 2 << _BITS, 1, 2 << _BITS, 2], dtype=object)
-        exact = ExactArray(sums, 1 if classes else 2 ** (2 * _BITS + 1))
+            units = np.array([3 << (2 * _BITS - 1), 2 << _BITS, 1, 2 << _BITS, 2], dtype=object)
+            exact = ExactArray(exact.numerators * units, 2 << (2 * _BITS))
         release = mechanism.release(exact, random_state=random_state)
         rows = score(release.values, mechanism.noise_std, quantile_of(level), fitted)
         index, notes = [(name,) for name in rows], (release.receipt.words,)
@@ -170,15 +160,15 @@ def _number_scores(values: Floats, noise: float, z: float, fitted: LinearModel) 
     records = values[0] / 0.75
     if not (records > 4.0 * noise / 0.75 and values[4] > 0 and 2 * values[2] * records > values[1] ** 2):
         return dict.fromkeys(_NUMBER, (math.nan, math.inf, -math.inf, math.inf))
-    found = statistics(values)
+    estimates = statistics(values)
     steps = np.eye(5) * noise * 1e-3
     slopes = np.array([statistics(values + step) - statistics(values - step) for step in steps]) / (2e-3 * noise)
-    r2, root = min(max(found[0], 0.0), 1.0), found[1]
+    r2, root = min(max(estimates[0], 0.0), 1.0), estimates[1]
     sampling = np.array([4.0 * r2 * (1.0 - r2) ** 2, root**2 / 2.0, root**2]) / records
     errors = np.sqrt(noise**2 * (slopes**2).sum(axis=0) + sampling)
-    low = np.maximum(found - z * errors, [-math.inf, 0.0, -math.inf])
-    high = np.minimum(found + z * errors, [1.0, math.inf, math.inf])
-    return dict(zip(_NUMBER, np.stack([found, errors, low, high], axis=1), strict=True))
+    low = np.maximum(estimates - z * errors, [-math.inf, 0.0, -math.inf])
+    high = np.minimum(estimates + z * errors, [1.0, math.inf, math.inf])
+    return dict(zip(_NUMBER, np.stack([estimates, errors, low, high], axis=1), strict=True))
 
 
 def _class_scores(values: Floats, noise: float, z: float, fitted: LinearModel) -> dict[str, Any]:

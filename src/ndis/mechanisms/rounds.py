@@ -21,8 +21,8 @@ the largest value over c (docs/proof-of-exactness.md, thm:rounds-replace-one). T
 it is the same in every round, and adaptivity changes nothing.
 
 Further matrices Σ zzᵀ have rows of their own: of norm at most l/2 in the Hessian of a logistic loss, in coordinates
-that earlier outputs chose (thm:centred-rows), or clipped terms. A row of norm at most b moves a matrix by b², or by √2·b² if
-a record is replaced. Their shares count whole, as those of counts do: an upper bound that needs no angle
+that earlier outputs chose (thm:centred-rows), or clipped terms. A row of norm at most b moves a matrix by b², or by
+√2·b² if a record is replaced. Their shares count whole, as those of counts do: an upper bound that needs no angle
 (thm:rounds-weighted).
 
 This is not a mechanism for arbitrary functions: the terms are those of `ndis.gram.sums`.

@@ -54,6 +54,7 @@ CIRCLES_LEFT: tuple[str, ...] = ()
 LATE = {
     "ndis.__main__": "an interrupt during the imports must find the handler in place",
     "ndis.cli": "a command loads what it runs, so that the help is there at once",
+    "ndis.pages.card": "few cards are written as a page, and templates take a while to load",
     "ndis.ledger.report": "few ledgers are printed, and templates take a while to load",
     "ndis.gram.device": "the fused kernel needs triton at import, which few users have",
 }

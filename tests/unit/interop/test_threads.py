@@ -123,11 +123,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Opacus and torch warn as th
 
 
 def test_opacus_571_a_small_data_set_of_private_size():
-    """Batches of 3: three records are divided by 3, and four, in two batches, by 2 (opacus#571)."""
+    """Batches of 3: three records are divided by 3, and two by 2 (opacus#571)."""
     report = audited(Loader(3, 3), (), noise=4.0, parameters=10, steps=1, batch_size=3)
     assert report.verdict == "refuted"
     assert report.audit is not None
-    assert "4 and 3 records" in report.audit.witness.neighbours  # type: ignore[union-attr]
+    assert "3 and 2 records" in report.audit.witness.neighbours  # type: ignore[union-attr]
     assert report.epsilon_refuted is not None
     assert report.epsilon_refuted > 3.0 * report.claim.epsilon
     assert audited(Loader(3, 3), noise=4.0, parameters=10, steps=1, batch_size=3).verdict == "sound"
@@ -147,7 +147,7 @@ def test_opacus_819_the_divisor_grows_with_the_model(records, batch, parameters,
     assert "constant" in report.findings[0].repair
     assert audited(Loader(records, batch), **run).verdict == "sound"
     without_size = audited(Loader(records, batch), (), **{**run, "batch_size": None})
-    assert without_size.verdict == "refuted"
+    assert without_size.verdict == "no guarantee known"
 
 
 def test_opacus_813_weights():

@@ -207,8 +207,11 @@ class Scripted:
         return terms.sum(axis=0)[:, None], clip / 1e6, (counts, 1e-6)
 
     def last(self, index, theta, *, clip):
+        return self.terms(theta, clip)[1].sum(axis=0)[:, None], clip / 1e6
+
+    def squares(self, theta, *, clip):
         terms = self.terms(theta, clip)[1]
-        return terms.sum(axis=0)[:, None], clip / 1e6, (terms.T @ terms)[None], 1e-6
+        return (terms.T @ terms)[None], 1e-6
 
 
 class TestRounds:
@@ -228,7 +231,7 @@ class TestRounds:
     def test_the_clip_changes_by_at_most_two_but_for_the_last(self, problem):
         data = Scripted(*problem[:2])
         fit_rounds(data, rounds=6)
-        clips = data.clips
+        clips = data.clips[:-1]  # the last clip serves twice
         ratios = np.array(clips[1:-1]) / clips[:-2]
         assert (ratios <= 2.0 + 1e-12).all()
         assert (ratios >= 0.5 - 1e-12).all()

@@ -54,7 +54,7 @@ class TestOneMatrix:
         assert (beside.hidden, plain.hidden) == (1, 0)
 
     def test_what_is_hidden_is_like_what_is_seen(self) -> None:
-        small, large = (found_from(np.diag([100.0, 80.0, 0.0]), [size, size, 0.0]) for size in (40.0, 80.0))
+        small, large = (found_from(np.diag([100.0, 80.0, 0.0]), [size, size, 0.0]) for size in (100.0, 200.0))
         assert large.errors()[0, 2] == pytest.approx(2 * small.errors()[0, 2])
 
     def test_of_a_hessian(self) -> None:

@@ -139,7 +139,7 @@ class TestLearning:
         fitted = model(epsilon=100.0, method=method).fit(*records)
         np.testing.assert_allclose(fitted.coef_, best.coef_, atol=0.01)
         assert fitted.intercept_ == pytest.approx(best.intercept_, abs=0.01)
-        assert fitted.residual_std_ == pytest.approx(0.1, rel=0.2)
+        assert fitted.residual_std_ == pytest.approx(0.1, rel=0.2 if method == "rounds" else 0.5)
         assert fitted.records_ == pytest.approx(3000, rel=0.02)
 
     def test_rounds_have_less_error_than_one_gram_matrix(self, records):

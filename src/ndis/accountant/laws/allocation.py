@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within
 from ndis.accountant.densities import DensityTable, SumTables
-from ndis.accountant.density import RULE
+from ndis.accountant.density import RULE, tail
 from ndis.accountant.laws import BallLaw, Complexes
 from ndis.accountant.laws.allocation_balls import AllocationBalls
 from ndis.accountant.laws.mixture import complex_log1p, quiet
@@ -42,7 +42,7 @@ _UNIT = 2.0**-53
 _MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
 _DEPTH = 110.0  # −log of the mass, under both laws, that the table leaves out at each end
 _MARGIN = 12.0  # log units by which the tables of the parts of a sum go deeper
-_FINEST = 2.0**-50  # error of log f in a table, relative to 20 + |log f|
+_FINEST = 2.0**-46  # error of log f in a table, relative to 20 + |log f|
 _LOOKS = 65  # places at which the end of a sum is looked for
 _SHIFTS = (1e-4, 20.0)  # noise multipliers from 0.05 to 10,000
 _KEPT = 8  # tables that are kept
@@ -51,20 +51,42 @@ _TURN = 4.0  # radians by which e^{sL} may turn on one half of a piece
 _MOST_PIECES = 4096
 _GONE = 45.0  # e^−45 of M(c) is below the rounding of a sum
 _CHUNK = 200_000  # entries of one matrix of exponentials
-_CLOSING = 0.1  # a window closes over this part of its last loss
-_CLOSED = 400.0  # −log of a window that hides everything
+_MOST_EPOCHS = 10_000  # whose losses are added up
 
 
-class _Lognormals(SumTables):
-    """Tables of the densities of sums of lognormal numbers. A sum ends before its parts do, so that it sees no end."""
+class _Sums(SumTables):
+    """Tables of the densities of sums of equal numbers. A sum ends before its parts do, so that it sees no end.
+
+    `end` is log V beyond which one number has a mass of about e^{−_DEPTH}, and all others together add `typical` each.
+    """
+
+    def __init__(self, count: int, depth: float, end: float, typical: float) -> None:
+        self.count, self.end, self.typical = count, end, typical
+        super().__init__(0.0, depth + 5.0, -math.inf, _FINEST)
+        self.table, self.noise = self._power(0, count), self._noise
+
+    def _span(
+        self, f: Callable[[Floats], Floats], scale: float, low: float, high: float, mass: float
+    ) -> tuple[float, float]:
+        unit = self._power(0, 1).scale
+        lams = np.linspace(low, 0.0, _LOOKS)[1:]
+        below = np.flatnonzero(f(lams) < -_DEPTH - math.log(self.count * unit / scale))
+        least = float(lams[below[-1] if below.size else 0])
+        most = math.log((math.exp(self.end) + self.typical * (scale - unit)) / scale)  # one large number
+        lams = np.linspace(max(most, 0.0), high, _LOOKS)
+        many = np.flatnonzero(f(lams) > math.log(scale / unit) + _MARGIN - self._cut)  # many that are a little large
+        return least, float(lams[min(many[-1] + 1, _LOOKS - 1)]) if many.size else most
+
+
+class _Lognormals(_Sums):
+    """Tables of sums of X."""
 
     def __init__(self, shift: float, count: int) -> None:
-        self.shift, self.count = shift, count
+        self.shift = shift
         # −log of the mass beyond the ends of one number; a sum of n has n times as much beyond the same V
         self.deviations = math.sqrt(2.0 * (_DEPTH + _MARGIN + math.log(count)))
-        self.most = shift * self.deviations + 0.5 * shift**2  # log V, counted from the mean under P
-        super().__init__(0.0, 0.5 * (self.deviations + shift) ** 2 + 5.0, -math.inf, _FINEST)
-        self.table, self.noise = self._power(0, count), self._noise
+        depth = 0.5 * (self.deviations + shift) ** 2
+        super().__init__(count, depth, shift * self.deviations + 0.5 * shift**2, 0.0)  # counted from the mean under P
 
     def _one(self, j: int) -> DensityTable:
         log_unit = math.log(math.sqrt(2.0 * math.pi) * self.shift)
@@ -73,19 +95,35 @@ class _Lognormals(SumTables):
             return np.asarray(-0.5 * (lams / self.shift + 0.5 * self.shift) ** 2 - log_unit)
 
         low = -self.shift * self.deviations - 0.5 * self.shift**2
-        return self._make(f, 1.0, low, self.most, 0.0, (), 0.0, 0.0)
+        return self._make(f, 1.0, low, self.end, 0.0, (), 0.0, 0.0)
 
-    def _span(
-        self, f: Callable[[Floats], Floats], scale: float, low: float, high: float, mass: float
-    ) -> tuple[float, float]:
-        lams = np.linspace(low, 0.0, _LOOKS)[1:]
-        below = np.flatnonzero(f(lams) < -_DEPTH - math.log(self.count / scale))
-        least = float(lams[below[-1] if below.size else 0])
-        most = self.most - math.log(scale)  # one large number
-        lams = np.linspace(max(most, 0.0), high, _LOOKS)
-        value = f(lams)
-        many = np.flatnonzero(value > math.log(scale) + _MARGIN - self._cut)  # many that are a little large
-        return least, float(lams[min(many[-1] + 1, _LOOKS - 1)]) if many.size else most
+
+class _Losses(_Sums):
+    """Tables of sums of losses of the remove order under P, each above its least value."""
+
+    def __init__(self, epoch: _Epoch, count: int) -> None:
+        self.epoch, self.least = epoch, 1.05 * float(epoch.edges[0])
+        depth = _DEPTH + _MARGIN + math.log(count)
+        super().__init__(count, depth, math.log(float(epoch.edges[-1]) - self.least), 0.9)
+
+    def _one(self, j: int) -> DensityTable:
+        def f(lams: Floats) -> Floats:
+            loss = self.least - self.least * np.exp(lams)
+            panel = np.clip(np.searchsorted(self.epoch.edges, loss) - 1, 0, self.epoch.edges.size - 2)
+            log_f = self.epoch.log_density(panel, loss[:, None])[:, 0]
+            return np.asarray(log_f + loss + np.log(-self.least) + lams)
+
+        ends = np.log1p(-self.epoch.edges[[0, -1]] / self.least)
+        return self._make(f, -self.least, float(ends[0]), float(ends[1]), 0.0, (), 0.0, 0.0)
+
+    def log_delta(self, epsilon: float) -> tuple[float, float]:
+        """Return log δ(ε) of all epochs and its error."""
+        table, v = self.table, epsilon - self.count * self.least
+        value, slope = tail(v, 1.0, table.scale, table.edges, table.series, *RULE)
+        doubt = self.count * (self.epoch.error + self.epoch.noise * (1.0 + abs(value))) + table.error
+        rounding = 8.0 * _UNIT * (8.0 + abs(value) + slope * v)
+        left = self.count * math.exp(min(4.0 - _DEPTH - value, 100.0))
+        return value, doubt + self.noise * (1.0 + abs(value)) + rounding + left
 
 
 class _Epoch:
@@ -93,7 +131,7 @@ class _Epoch:
 
     def __init__(self, shift: float, bins: int) -> None:
         sums = _Lognormals(shift, bins)
-        self._table, self._noise = sums.table, sums.noise
+        self._table, self.noise = sums.table, sums.noise
         self.error = sums.table.error + 2.0 * _UNIT * math.log2(2.0 * bins)
         self.edges = self._table.edges + math.log(self._table.scale / bins)
         self._levels: dict[float, tuple[Floats, Floats, Floats]] = {}
@@ -104,7 +142,7 @@ class _Epoch:
         ends = np.unique(np.concatenate([[max(low, self.edges[0])], inside, [min(high, self.edges[-1])]]))
         panel = np.clip(np.searchsorted(self.edges, 0.5 * (ends[1:] + ends[:-1])) - 1, 0, self.edges.size - 2)
         looks = np.stack([ends[:-1], 0.5 * (ends[1:] + ends[:-1]), ends[1:]], axis=1)
-        change = np.ptp(self._log_density(panel, looks), axis=1)
+        change = np.ptp(self.log_density(panel, looks), axis=1)
         parts = np.ceil(np.maximum(change / _VARIATION, np.diff(ends) / width) + 1e-9).astype(int)
         if parts.sum() > _MOST_PIECES:
             raise PrecisionError("the density of an epoch needs too many pieces")
@@ -112,11 +150,11 @@ class _Epoch:
         half = 0.5 * np.repeat(np.diff(ends) / parts, parts)
         place = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
         x = (start + half * (2 * place + 1))[:, None] + half[:, None] * RULE[0]
-        log_f = self._log_density(np.repeat(panel, parts), x)
-        doubt = self.error + (self._noise + 4.0 * _UNIT) * (1.0 + np.abs(log_f))
+        log_f = self.log_density(np.repeat(panel, parts), x)
+        doubt = self.error + (self.noise + 4.0 * _UNIT) * (1.0 + np.abs(log_f))
         return x.ravel(), (log_f + np.log(half)[:, None] + np.log(RULE[1])).ravel(), doubt.ravel()
 
-    def _log_density(self, panel: NDArray[np.int64], x: Floats) -> Floats:
+    def log_density(self, panel: NDArray[np.int64], x: Floats) -> Floats:
         """Return log f at points of the panels, a row for each panel given."""
         left, right = self.edges[panel][:, None], self.edges[panel + 1][:, None]
         z, series = np.clip((2.0 * x - left - right) / (right - left), -1.0, 1.0), self._table.series[panel]
@@ -138,74 +176,59 @@ def _epoch(shift: float, bins: int) -> _Epoch:
     return _Epoch(shift, bins)
 
 
+@lru_cache(_KEPT)
+def _losses(epoch: _Epoch, count: int) -> _Losses:
+    return _Losses(epoch, count)
+
+
 class Allocation:
     """Evaluate one epoch in which each record goes to one of several bins.
 
-    >>> law = Allocation(1.0, 10, "remove")
+    >>> law = AllocationStep(1.0, 10).law("remove")
     >>> round(law.log_delta(0.5)[0], 9)
     -3.617476201
     """
 
-    lost = 0.0  # the mass that the law leaves out
     accuracy = 1e-9  # aim for the error of log δ, relative to 1 + |log δ|
 
-    def __init__(self, shift: float, bins: int, order: Order, step: AllocationStep | None = None) -> None:
+    def __init__(self, step: AllocationStep, order: Order) -> None:
+        # rounded up, which is the safe side
+        shift = math.nextafter(math.nextafter(math.sqrt(step.passes) / step.noise_multiplier, math.inf), math.inf)
         if not _SHIFTS[0] <= shift <= _SHIFTS[1]:
             raise PrecisionError(
                 f"the epoch is not known: a noise multiplier of {1.0 / shift:.3g} is out of reach; take one between "
                 f"{1.0 / _SHIFTS[1]:g} and {1.0 / _SHIFTS[0]:g}"
             )
-        self.shift, self.bins, self.step, self.remove = shift, bins, step, order == "remove"
+        self.step, self.shift, self.bins, self.remove = step, shift, step.bins, order == "remove"
         self.limit, self.ends, self.uncertainty, self.size = math.inf, (-math.inf, math.inf), 0.0, 0.0
-        self._epoch, self._last = _epoch(shift, bins), math.inf
-        self._centre()
-
-    def _centre(self) -> None:
+        self._epoch = _epoch(shift, step.bins)
         loss, log_p, _ = self._tilted(1.0)
-        p = np.exp(log_p)
-        self.mean, self.largest = float((p * loss).sum() / p.sum()), float(np.abs(loss).max())
-
-    def without(self, log_mass: float) -> Allocation:
-        """Return the law without its largest losses, of about this mass; `lost` is that mass.
-
-        δ changes by no more. The moments of such losses explode, and hide all others.
-        """
-        small = Allocation(self.shift, self.bins, "remove", self.step)
-        loss, log_p, _ = small._tilted(1.0)
-        beyond = np.logaddexp.accumulate(log_p[::-1])[::-1]
-        small._last = float(loss[max(int(np.searchsorted(-beyond, -log_mass)) - 1, 0)])
-        small._centre()
-        small.lost = float((np.exp(log_p) * -np.expm1(-small._window(loss))).sum())
-        return small
-
-    def _window(self, loss: Floats) -> Floats:
-        """Return −log of a smooth window that closes near the last loss."""
-        t = (loss - self._last) / (_CLOSING * self._last)
-        return np.logaddexp(0.0, t * (1.0 + t * t / 12.0))
+        self.mean, self.largest = float((np.exp(log_p) * loss).sum()), float(np.abs(loss).max())
 
     def _tilted(self, width: float) -> tuple[Floats, Floats, Floats]:
         """Return the losses at the nodes, the logarithms of their masses and the relative errors of those."""
-        if self._last < math.inf:
-            width = min(width, 4.0 * _CLOSING * self._last)
         loss, log_f, doubt = self._epoch.level(width)
-        if not self.remove:
-            return -loss, log_f, doubt
-        if self._last == math.inf:
-            return loss, log_f + loss, doubt
-        closed = self._window(loss)
-        live = closed < _CLOSED
-        return loss[live], (log_f + loss - closed)[live], doubt[live]
+        return (loss, log_f + loss, doubt) if self.remove else (-loss, log_f, doubt)
+
+    def epochs(self, count: int) -> Callable[[float], tuple[float, float]] | None:
+        """Return a function for log δ(ε) of many epochs and its error, from positive terms only; None if there is none.
+
+        In the remove order rare large losses spoil the contour. So the density of the sum of all losses is made.
+        """
+        if count == 1:
+            return self.log_delta
+        return _losses(self._epoch, count).log_delta if self.remove and count <= _MOST_EPOCHS else None
 
     def reversed(self) -> Allocation:
         """Return the law of the other order."""
-        return Allocation(self.shift, self.bins, "add" if self.remove else "remove", self.step)
+        return Allocation(self.step, "add" if self.remove else "remove")
 
     def enclosed(self) -> BallLaw:
-        """Return the law in balls."""
-        if self.step is None:
-            raise PrecisionError("an epoch without its exact inputs has no certificate")
+        """Return the law in balls. It has moments in the add order only."""
+        if self.remove:
+            raise PrecisionError("an epoch of random allocation has no moments in the remove order")
         exact = arb(self.step.passes).sqrt() / arb(self.step.noise_multiplier)
-        return AllocationBalls(exact, self.bins, self._log_moment, remove=self.remove)
+        return AllocationBalls(exact, self.bins, self._log_moment)
 
     def _log_moment(self, c: float) -> float:
         loss, log_p, _ = self._tilted(1.0)
@@ -230,7 +253,7 @@ class Allocation:
         return value, error + math.exp(min(2.0 - _DEPTH - value, 100.0))
 
     def far_losses(self, s: float) -> tuple[float, float]:
-        """Return 0, 0: compositions leave large losses out instead."""
+        """Return 0, 0: the sums of losses serve where they matter."""
         return 0.0, 0.0
 
     @quiet
@@ -248,7 +271,7 @@ class Allocation:
         for some in (slice(start, start + size) for start in range(0, s.size, size)):
             z = np.outer(points[some], loss - self.mean)
             terms = p * (np.expm1(z) - z)
-            excess = terms.sum(axis=1) + (p.sum() - 1.0 if self._last < math.inf else 0.0)
+            excess = terms.sum(axis=1)
             # an exponential is as wrong, relatively, as its exponent is absolutely
             wrong = (np.abs(terms) + p * np.abs(z)) * (doubt + _UNIT * (2.0 + np.abs(z)))
             # beyond an end of the table there is less than on its last piece, or nothing is known
@@ -290,6 +313,5 @@ class AllocationStep:
             raise ParameterError("bins", "be at least 2", self.bins, "one batch holds every record")
 
     def law(self, order: Order) -> Allocation:
-        """Return the law of one epoch; floats round the shift up, which is the safe side."""
-        shift = math.nextafter(math.nextafter(math.sqrt(self.passes) / self.noise_multiplier, math.inf), math.inf)
-        return Allocation(shift, self.bins, order, self)
+        """Return the law of one epoch."""
+        return Allocation(self, order)

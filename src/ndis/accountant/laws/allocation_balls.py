@@ -26,7 +26,7 @@ geometric grid, so that few exponentials are needed.
 **Ceiling.** log W is the sum of log W⊥ and of μ times the mean of all g, which is normal with variance 1/t and
 independent of it. So |M(c + iy)| ≤ e^{−μ²y²/2t} M(c).
 
-In the remove order there are no moments here. Composition takes δ from the add order instead, by the reversal identity.
+The remove order has no moments here. Compositions take its δ from the add order, by the reversal identity.
 """
 
 from __future__ import annotations
@@ -86,26 +86,18 @@ class AllocationBalls:
         t.
     log_moment : callable
         log M(c) in floats.
-    remove : bool
-        The order. The remove order has no moments.
 
     Examples
     --------
-    >>> epoch = AllocationBalls(arb(1), 2, lambda c: 0.3, remove=False)
-    >>> epoch.ceiling(1.0, 2.0, 20.0) < 1.2 * arb(-1).exp()
+    >>> epoch = AllocationBalls(arb(1), 2, lambda c: 0.3)
+    >>> epoch.ceiling(1.0, 2.0, 20.0) < 2 * arb(-1).exp()
     True
     """
 
-    def __init__(self, shift: Ball, bins: int, log_moment: Callable[[float], float], *, remove: bool) -> None:
-        self.shift, self.bins, self.remove = shift, bins, remove
-        self.mu, self.limit, self._log_moment = float(shift), math.inf, log_moment
+    def __init__(self, shift: Ball, bins: int, log_moment: Callable[[float], float]) -> None:
+        self.shift, self.bins, self.log_moment = shift, bins, log_moment
+        self.mu, self.limit = float(shift), math.inf
         self._moments: dict[tuple[float, int], tuple[float, Ball]] = {}
-
-    def log_moment(self, c: float) -> float:
-        """Return log M(c) in floats."""
-        if self.remove:
-            raise PrecisionError("an epoch of random allocation has no moments in the remove order")
-        return self._log_moment(c)
 
     def log_ceiling(self, c: float, y: float) -> float:
         """Return the logarithm of the ceiling at c + iy less log M(c)."""
@@ -126,17 +118,16 @@ class AllocationBalls:
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c)."""
-        if self.remove:
-            raise PrecisionError("an epoch of random allocation has no moments in the remove order")
         known = self._moments.get((c, ctx.prec))
         if known is None or known[0] < digits:
-            ray = self._ray(c, 0.0, 0.0, digits)
-            pairs = zip(ray.places, ray.values, strict=True)
-            total = sum((v.real * ((1 + arb(c)) * u).exp() for u, v in pairs), arb(0))
-            if not ray.strip < 0.5:
-                raise PrecisionError(f"the moment of an epoch at order {c:.3g} did not settle")
-            share = arb(0, ray.strip.upper())
-            known = digits, (total * ray.step + arb(0, ray.cut.upper())) / (1 + arb(c)).gamma() / (1 + share)
+            with precision(ctx.prec + _more_bits(c)):
+                ray = self._ray(c, 0.0, 0.0, digits)
+                pairs = zip(ray.places, ray.values, strict=True)
+                total = sum((v.real * ((1 + arb(c)) * u).exp() for u, v in pairs), arb(0))
+                if not ray.strip < 0.5:
+                    raise PrecisionError(f"the moment of an epoch at order {c:.3g} did not settle")
+                share = arb(0, ray.strip.upper())
+                known = digits, (total * ray.step + arb(0, ray.cut.upper())) / (1 + arb(c)).gamma() / (1 + share)
             self._moments[c, ctx.prec] = known
         return known[1]
 
@@ -151,7 +142,7 @@ class AllocationBalls:
             while last > first and self._loss(c, width * first, width * last) > _BLOCK_LOSS:
                 last = (first + last) // 2
             low, high = width * first, width * last
-            with precision(ctx.prec + round(1.5 * self._loss(c, low, high))):
+            with precision(ctx.prec + round(1.5 * self._loss(c, low, high)) + _more_bits(c + high)):
                 ray = self._ray(c, low, high, digits)
                 weights = [
                     v * acb((1 + arb(c)) * u, step * first * u).exp() * ray.step
@@ -326,6 +317,11 @@ def _correlate(table: list[Any], weights: list[Any], grid: _Grid, count: int) ->
     products = [acb_poly(table[start :: grid.inner]) * factor for start in range(min(grid.inner, count * grid.outer))]
     places = (i * grid.outer for i in range(count))
     return [products[place % grid.inner][place // grid.inner + last] for place in places]
+
+
+def _more_bits(size: float) -> int:
+    """Return the bits that exponents of this size take away."""
+    return 2 * math.ceil(math.log2(2.0 + size))
 
 
 def _log_gamma(c: float, y: float) -> float:

@@ -33,7 +33,7 @@ from ndis.accountant.laws.mixture_steps import mixture_law
 from ndis.accountant.stand_ins import ProfileOnly
 from ndis.errors import ParameterError
 
-_START = -3.2  # the first v; there t is 1e-12
+_START = -3.7  # the first v; there t is 1e-19
 _STEP = 1.0 / 64.0  # of v, for the mean
 
 
@@ -44,6 +44,7 @@ class FixedSize(Mixture):
         self.one_sided = one_sided
         super().__init__(one_sided.sides, one_sided._exact)
         self.ends, self.poisson = (-math.inf, math.inf), None
+        self.atom = float(self.sides.a[0]) * math.erf(self.up / math.sqrt(8.0))
 
     def reversed(self) -> FixedSize:
         """Return the law itself: both orders are equal."""

@@ -52,6 +52,7 @@ _HIGHEST = 0.85  # highest line, as a part of the height of the branch points
 _SERIES = tuple(1.0 / math.factorial(k) for k in range(15, 1, -1))  # (e^z − 1 − z)/z², highest power first
 _ROOT = math.sqrt(2.0 * math.pi)
 _SETTLED = -1  # a place that is no line: the kernel has come to the end
+_HIGH = 600.0  # a largest term above e^600 is taken out of a sum
 _CUT = 46.0  # terms below e^-46 of the largest are left out
 _SCAN = 128  # intervals of the scan for the places where terms count
 FAR, FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
@@ -71,7 +72,7 @@ def quiet(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @compiled(error_model="numpy", patience=0.8)
-def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, error):
+def _log_moments(done, s, width, mean, atom, heights, slope, nodes, filled, value, error):
     """Compute log M(s) − κs and its estimated absolute error, for points s with Im s ≥ 0, from the place `done` on.
 
     `nodes[line, node]` has the loss L, the log weight and the weight as complex numbers, in the order in which halvings
@@ -83,7 +84,7 @@ def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, err
     """
     for i in range(done, s.size):
         a, b = s[i].real, s[i].imag
-        line, least, enough = 0, math.inf, 1000
+        line, least, enough, lift = 0, math.inf, 1000, 0.0
         for k in range(heights.size):
             if filled[k] < 0:
                 return i, k
@@ -100,7 +101,7 @@ def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, err
             while needed <= _MAX_LEVEL and not angle <= 2.0:
                 needed, angle = needed + 1, 0.5 * angle
             if top < least or needed < enough:
-                line, enough = k, needed
+                line, enough, lift = k, needed, max(top - _HIGH, 0.0)
             if not top < least and enough <= 2:
                 break
             least = min(least, top)
@@ -128,7 +129,7 @@ def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, err
                     heavy += math.sqrt(whole.real * whole.real + whole.imag * whole.imag)
                 else:
                     lp = nodes[line, j, 1]
-                    large = math.exp(lp.real + z.real)
+                    large = math.exp(lp.real + z.real - lift)
                     angle = lp.imag + z.imag
                     whole = complex(large * math.cos(angle), large * math.sin(angle))
                     term = whole - less
@@ -143,11 +144,11 @@ def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, err
                 step *= 0.5
                 near = second * step + mean * s[i]
                 kept = math.hypot(near.real, near.imag)
-                centred = kept < 0.5
+                centred = kept < 0.5 and lift == 0.0
                 moved = second * step - before_second if centred else plain * step - before_plain
                 scale = (size if centred else heavy) * step
                 if not centred:
-                    kept = math.hypot(plain.real, plain.imag) * step
+                    kept = math.hypot(plain.real * step + atom * math.exp(-lift), plain.imag * step)
                 last, change = change, math.hypot(moved.real, moved.imag)
                 left = change
                 if last < math.inf and change < last:
@@ -162,7 +163,7 @@ def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, err
         for j in (0, _FIRST):  # the ends of the line
             z, lp = s[i] * nodes[line, j, 0], nodes[line, j, 1].real
             modulus = math.hypot(z.real, z.imag)
-            end = math.exp(lp + z.real) + (math.exp(lp) * (1.0 + modulus) if modulus > 0.4 else 0.0)
+            end = math.exp(lp + z.real - lift) + (math.exp(lp) * (1.0 + modulus) if modulus > 0.4 else 0.0)
             wrong += width / _FIRST * end
         if centred:
             grown = near.real * (2.0 + near.real) + near.imag * near.imag  # |M|² − 1
@@ -170,10 +171,11 @@ def _log_moments(done, s, width, mean, heights, slope, nodes, filled, value, err
             value[i] = second * step + (log - near)
             wrong /= math.sqrt(1.0 + grown)
         else:
-            most, least = max(abs(plain.real), abs(plain.imag)), min(abs(plain.real), abs(plain.imag))
-            moment = math.hypot(most, least) * step
-            size = math.log(most * step) + 0.5 * math.log1p((least / most) ** 2) if most > 0.0 else -745.0
-            log = complex(size, math.atan2(plain.imag, plain.real))
+            along, across = plain.real * step + atom * math.exp(-lift), plain.imag * step
+            most, least = max(abs(along), abs(across)), min(abs(along), abs(across))
+            moment = math.hypot(most, least)
+            size = math.log(most) + 0.5 * math.log1p((least / most) ** 2) if most > 0.0 else -745.0
+            log = complex(size + lift, math.atan2(across, along))
             value[i] = log - mean * s[i]
             wrong /= max(moment, 1e-300)
         error[i] = wrong + 16.0 * _UNIT * mean * (abs(a) + abs(b))  # the rounding of κ
@@ -249,7 +251,7 @@ class Mixture:
         weights, shifts = self._b if up == 0.0 else self._a
         sampled = 0.0 in (up, down) and shifts.size == 2 and shifts[0] == 0.0
         self.poisson: tuple[float, float] | None = (float(weights[1]), float(shifts[1])) if sampled else None
-        self.mean = self._mean_loss()
+        self.mean, self.atom = self._mean_loss(), 0.0  # the probability of the loss 0
         # the window leaves no x far above its place
         far = (
             self.ends[1] if self._far == math.inf else float(self._real(np.array([self._far + 20.0 * FAR_WIDTH]))[1][0])
@@ -386,7 +388,7 @@ class Mixture:
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
         done, line = 0, _SETTLED
         while done < s.size:
-            shape = table.high - table.low, self.mean, self.heights, table.slope, table.nodes, table.filled
+            shape = table.high - table.low, self.mean, self.atom, self.heights, table.slope, table.nodes, table.filled
             done, line = _log_moments(done, s, *shape, value, error)
             if line != _SETTLED:
                 table.halve(line)

@@ -29,8 +29,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis._files import write_file
-from ndis._validate import warn_caller
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, warn_caller
 from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
 from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target
@@ -263,7 +262,7 @@ class Schema:
         (0.25, 0.25)
         """
         if not public:
-            warn_caller("a preview shows rows without noise, and leaks private ones; public=True says that they are not")
+            warn_caller("a preview shows rows without noise, and leaks private ones; public=True says they are not")
         return preview(self, rows, columns=columns, header=header)
 
     def clipped_count(self, data: Any, *, epsilon: float, delta: float, **how: Any) -> Any:

@@ -1,0 +1,104 @@
+"""Profiles that are upper bounds: nobody is convicted by them, and they dominate nothing that they might not."""
+
+from __future__ import annotations
+
+import pytest
+
+import ndis
+from ndis.dominance import dominates
+from ndis.errors import ParameterError
+
+FIXED = ndis.PrivacyProfile.from_fixed_size(noise_multiplier=1.0, batch_size=16, records=1000)
+TRUNCATED = ndis.PrivacyProfile.from_truncated_poisson(
+    noise_multiplier=1.0, sampling_rate=0.1, max_batch_size=12, records=100
+)
+
+
+def test_both_ends_of_batches_of_a_fixed_size():
+    """thm:fixed-size, with the ends that were computed by another program."""
+    ends = FIXED.repeat(128).bounds(1e-6)
+    assert ends.lower == pytest.approx(10.858, abs=1e-3)
+    assert ends.upper == pytest.approx(11.250, abs=1e-3)
+    assert FIXED.repeat(128).epsilon(1e-6) == ends.upper
+
+
+def test_one_step_is_attained():
+    box = FIXED.certify(0.5)
+    assert box.width <= 1e-9 * box.upper
+    assert FIXED.bounds(1e-4).width <= 1e-8
+    assert box.lower <= FIXED.delta(0.5) * (1 + 1e-12) <= box.upper * (1 + 2e-12)
+
+
+@pytest.mark.parametrize("epsilon", [-0.7, 0.0, 0.7])
+def test_one_step_in_closed_form(epsilon):
+    """W·Q against Q, q = 0.016 at the distance 2, through the sampled mean shift of the same numbers."""
+    one_sided = ndis.PrivacyProfile.from_noise_multiplier(0.5).subsampled(0.016)
+    value = FIXED.delta(epsilon)
+    other = "remove" if epsilon >= 0.0 else "add"
+    assert value == pytest.approx(one_sided.delta(epsilon, order=other), rel=1e-9)
+
+
+def test_the_lower_end_of_a_certificate_is_attained():
+    steps = FIXED.repeat(128)
+    ends = steps.bounds(1e-6)
+    box = steps.certify(0.5 * (ends.lower + ends.upper))
+    assert box.lower < 1e-6 < box.upper  # nobody needs this ε, as far as is known, and the guarantee cannot promise less
+    assert steps.certify(ends.lower - 1e-3).lower > 1e-6
+
+
+def test_truncated_batches_have_no_lower_end():
+    assert TRUNCATED.repeat(10).certify(1.0).lower == 0.0
+    assert TRUNCATED.repeat(10).bounds(1e-5).lower == 0.0
+    assert not TRUNCATED.attained
+    assert not FIXED.compose(FIXED).attained
+
+
+def test_no_auditor_convicts_between_the_ends():
+    steps = ndis.PrivacyProfile.from_fixed_size(noise_multiplier=1.0, batch_size=100, records=1000).repeat(8)
+    ends = steps.bounds(1e-6)
+    between, below = 0.5 * (ends.lower + ends.upper), ends.lower - 0.01
+    claims = [ndis.Claim(epsilon=e, delta=1e-6, adjacency="replace-one") for e in (between, below)]
+    assert [ndis.audit(claim, pairs=[steps]).refuted for claim in claims] == [False, True]
+    assert not ndis.audit(ndis.Claim(epsilon=0.1, delta=1e-6), pairs=[TRUNCATED.repeat(3)]).refuted
+
+
+def test_steps_serve_equal_steps_only():
+    assert dominates(FIXED.repeat(3), FIXED.repeat(2)).holds is True
+    assert dominates(FIXED.repeat(2), FIXED.repeat(3)).holds is None
+    poisson = ndis.PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.1)
+    assert dominates(TRUNCATED, poisson).holds is None
+    assert dominates(poisson, TRUNCATED).holds is None
+
+
+def test_a_user_needs_poisson_samples_of_gaussian_noise():
+    plain = ndis.PrivacyProfile.from_noise_multiplier(1.0)
+    sketch = ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.1)).subsampled(0.1)
+    for profile in (plain, sketch, FIXED, TRUNCATED, plain.subsampled(0.1).group(2)):
+        with pytest.raises(ParameterError, match="Gaussian noise on Poisson samples"):
+            profile.group(2)
+    assert plain.group(1) is plain
+
+
+def test_a_replaced_record_is_sampled_again_with_the_product_of_the_rates():
+    """thm:replace-poisson."""
+    release = ndis.PrivacyProfile.from_noise_multiplier(0.5, adjacency="replace-one")
+    twice = release.subsampled(0.5).subsampled(0.2)
+    assert twice.delta(0.3) == pytest.approx(release.subsampled(0.1).delta(0.3), rel=1e-12)
+    assert twice.delta(0.3, order="remove") == pytest.approx(twice.delta(0.3, order="add"), rel=1e-12)
+    assert release.subsampled(0.1).delta(0.3) < release.delta(0.3)
+    with pytest.raises(ParameterError, match="from_noise_multiplier and subsampled"):
+        ndis.PrivacyProfile(ndis.GaussianPair.from_ratios(1.1), adjacency="replace-one").subsampled(0.1)
+
+
+def test_helpers_by_name():
+    make = ndis.PrivacyProfile
+    tree = make.from_tree_aggregation(noise_multiplier=4.0, steps=8)  # four nodes on each path
+    assert tree.epsilon(1e-5) == pytest.approx(make.from_noise_multiplier(2.0).epsilon(1e-5), rel=1e-12)
+    matrix = make.from_matrix(noise_multiplier=5.0, strategy=[[3.0, 0.0], [4.0, 1.0]])
+    assert matrix.epsilon(1e-5) == pytest.approx(make.from_noise_multiplier(1.0).epsilon(1e-5), rel=1e-12)
+    clipping = make.from_adaptive_clipping(noise_multiplier=2.0, count_noise=1.0)
+    both = make.from_noise_multiplier(2.0).compose(make.from_noise_multiplier(2.0))
+    assert clipping.epsilon(1e-5) == pytest.approx(both.epsilon(1e-5), rel=1e-12)
+    assert clipping.certified_epsilon(1e-5) >= both.certified_epsilon(1e-5) * (1 - 1e-12)
+    banded = make.from_banded_matrix(noise_multiplier=1.0, bands=3, batch_size=10, records=300, steps=10)
+    assert (banded.groups[0].rate, banded.groups[0].count) == (0.1, 4)
