@@ -64,7 +64,7 @@ _EARLY = 3  # halvings after which the rounding is known well enough to give up
 _HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
 _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
-_SMALL_SLOPES = (0.02, 0.01, 0.004, 0.001)  # for integrands that fall like a power
+_SMALL_SLOPES = (0.0, 0.2, 0.05, 0.02, 0.01, 0.004, 0.001)  # for integrands that fall like a power
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
 _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
@@ -409,7 +409,7 @@ def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf, sta
     return c, w, bend, bound
 
 
-def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: int) -> _Values | None:
+def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: int, end: float) -> _Values | None:
     """Return values along the path until they are dead; None if they grow, are in doubt, or live on."""
     c, w, _ = path
     parts: list[_Values] = []
@@ -420,7 +420,7 @@ def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: i
         if not parts:
             base = float(v[0].real) + lin * c + math.log(w) - math.log(c) - math.log1p(c)
         parts.append((s, ds, v, e))
-        count, dead = _dying(dead, parts[-1], lin, base, growth, _SLOWLY_DEAD if law.atom > 0.0 else _DEAD)
+        count, dead = _dying(dead, parts[-1], lin, base, growth, end)
         if count < 0:
             return None
         if count > 0:
@@ -443,12 +443,14 @@ def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle
     for growth, limit, slopes in (
         (2.0, 16, (min(max(bend, -0.5), 0.5),)),
         (2.0, _MAX_LOOK, _SLOPES),
-        (8.0, _MAX_LOOK, _SLOPES if law.atom == 0.0 else _SMALL_SLOPES),
+        (8.0, _MAX_LOOK, _SLOPES),
+        (2.0, _MAX_LOOK, _SMALL_SLOPES if law.atom > 0.0 else ()),
     ):
         seen = []
         for slope in slopes:
             if slope not in tried:
-                nodes = _look(law, (c, w, slope), lin, growth, limit)
+                end = _SLOWLY_DEAD if slopes is _SMALL_SLOPES else _DEAD
+                nodes = _look(law, (c, w, slope), lin, growth, limit, end)
                 if nodes is not None:
                     seen.append((slope, nodes))
                     tried.add(slope)
