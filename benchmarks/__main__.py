@@ -9,6 +9,7 @@ import sys
 NAMES = (
     "spectrum",
     "accounting",
+    "risk",
     "engine",
     "projection",
     "audit",

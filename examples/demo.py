@@ -66,7 +66,7 @@ def show_training() -> None:
 def show_audits(out: Path) -> None:
     heading("4. Two audits")
     claim = ndis.Claim(epsilon=1.0, delta=TARGET)
-    weak = ndis.GaussianPair.from_ratios(1.0, shift=1 / 4)
+    weak = ndis.GaussianPair.from_diagonal([58.0], [16.0], [57.0], [16.0])  # a count with and without one visit
     reports = {
         "audit-refuted.html": ndis.audit(claim, pairs=[weak], title="A count with noise of 4", data_name="visits"),
         "audit-proved.html": ndis.audit(claim, mechanism=MECHANISM, title="A sketch of the table", data_name="visits"),
@@ -92,6 +92,9 @@ def show_budget(data: dict[str, Any], out: Path) -> None:
     except ndis.BudgetError as error:
         print(f"  a fourth is refused before data is read: {error}")
     print(f"  {ledger.verify()} entries verified")
+    page = out / "budget.html"
+    page.write_text(ledger.report().to_html(), encoding="utf-8")
+    print(f"  what may still be released: {page}")
 
 
 def two_gaussians() -> dict[str, Any]:

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     from ndis import auditing, interop, learn, models, plotting, testing
     from ndis._exact import exact_array
     from ndis.auditing.audit import audit
+    from ndis.auditing.candidates.laws import Gaussian
     from ndis.auditing.claim import Claim
     from ndis.chi_square import GeneralizedChiSquare
     from ndis.data.schema import Schema
+    from ndis.describing.description import Description, describe
     from ndis.dpsgd import DPSGD
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
@@ -53,15 +55,18 @@ if TYPE_CHECKING:
     from ndis.mechanisms.lifted import LiftedMechanism, lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
+    from ndis.noise.batches import allocation_batches
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
     from ndis.spectrum.batch import delta_batch
 
 __all__ = [
-    "DPSGD", "BudgetError", "Claim", "Enclosure", "GaussianMechanism", "GaussianPair", "GeneralizedChiSquare",
-    "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError", "NotPrivateWarning", "PTRProjection",
+    "DPSGD", "BudgetError", "Claim", "Description", "Enclosure", "Gaussian", "GaussianMechanism", "GaussianPair",
+    "GeneralizedChiSquare", "GramMechanism", "Ledger", "LedgerError", "LiftedMechanism", "NdisError",
+    "NotPrivateWarning", "PTRProjection",
     "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile", "RandomProjection", "Schema",
-    "__version__", "audit", "auditing", "delta_batch", "exact_array", "interop", "learn", "lift", "models",
+    "__version__", "allocation_batches", "audit", "auditing", "delta_batch", "describe", "exact_array", "interop",
+    "learn", "lift", "models",
     "plotting", "testing",
 ]  # fmt: skip
 
@@ -70,7 +75,8 @@ __all__ = [
 _NAMES: dict[str, tuple[str, ...]] = {
     "ndis._exact": ("exact_array",),
     "ndis.dpsgd": ("DPSGD",),
-    "ndis.auditing": ("Claim", "audit"),
+    "ndis.describing": ("Description", "describe"),
+    "ndis.auditing": ("Claim", "Gaussian", "audit"),
     "ndis.enclosure": ("Enclosure",),
     "ndis.errors": (
         "BudgetError", "LedgerError", "NdisError", "NotPrivateWarning", "ParameterError", "PrecisionError",
@@ -82,6 +88,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "ndis.mechanisms.lifted": ("LiftedMechanism", "lift"),
     "ndis.mechanisms.projection": ("PoissonProjection", "RandomProjection"),
     "ndis.mechanisms.ptr": ("PTRProjection",),
+    "ndis.noise.batches": ("allocation_batches",),
     "ndis.pair": ("GaussianPair",),
     "ndis.profile": ("PrivacyProfile",),
     "ndis.schema": ("Schema",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,8 @@ from ndis._attained import attained_epsilon
 from ndis._balls import exact_ball, outward, precision
 from ndis._exact import up
 from ndis._groups import Group, StepGroup, as_noise_multiplier, noise_multiplier_of
-from ndis._validate import as_floats, as_one_probability, as_size
+from ndis._validate import as_choice, as_count, as_floats, as_one_probability, as_size
+from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
 from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
@@ -203,6 +204,41 @@ class BatchedProfile(ABC):
         with precision(128):
             sigma = outward(exact_ball(1 / square).sqrt()).lower
         return cls.from_noise_multiplier(sigma)
+
+    @classmethod
+    def from_allocation(
+        cls, *, noise_multiplier: float, bins: int, epochs: int = 1, assignment: Literal["fresh", "once"] = "fresh"
+    ) -> PrivacyProfile:
+        """Return the guarantee of epochs in which each record goes to one of several batches, drawn at random.
+
+        Every batch gets Gaussian noise of `noise_multiplier` times the sensitivity. The assignment stays secret, batch
+        sizes fall as they may, and sums are divided by public numbers only (thm:allocation). `ndis.allocation_batches`
+        draws such batches. Shuffled batches of a fixed size are another loop, and this number says nothing about them.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+        bins : int
+            Number of batches of an epoch.
+        epochs : int
+        assignment : {"fresh", "once"}
+            Whether every epoch draws its own assignment, or all keep one. `repeat` always draws anew.
+
+        Examples
+        --------
+        >>> import ndis
+        >>> epoch = ndis.PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=1000)
+        >>> round(epoch.epsilon(1e-6), 7)
+        4.1060159
+        >>> ten = ndis.PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=1000, epochs=10)
+        >>> ten.epsilon(1e-6) == epoch.repeat(10).epsilon(1e-6)
+        True
+        """
+        times, once = as_count("epochs", epochs), as_choice("assignment", assignment, ("fresh", "once")) == "once"
+        if as_count("bins", bins) == 1:
+            return cls.from_noise_multiplier(noise_multiplier).repeat(times)
+        step = AllocationStep(noise_multiplier, bins, times if once else 1)
+        return cls._of_steps([StepGroup(step, 1 if once else times)])
 
     @property
     def attained(self) -> bool:

@@ -25,6 +25,7 @@ from ndis.errors import ParameterError
 
 _FILE = "be a file that can be written"
 _FOLDER = "be a new folder"
+_SPARE = 1 << 20  # bytes that a disk must have free on top of what is written
 
 Name = str | os.PathLike[str]
 
@@ -133,6 +134,18 @@ def write_folder(path: Name, files: Mapping[str, bytes], *, name: str = "folder"
         piece.rename(target)
 
 
+def check_room(folder: Name, size: int = 0) -> str:
+    """Say what is wrong if a folder has no room for this many bytes and a little more; nothing if it has.
+
+    >>> check_room(".")
+    ''
+    """
+    disk = shutil.disk_usage(folder)
+    if disk.total and disk.free < size + _SPARE:  # some file systems state no sizes
+        return f"a disk with {disk.free / 2**20:.4g} MiB free, of {(size + _SPARE) / 2**20:.4g} MiB needed"
+    return ""
+
+
 def check_file(path: Name, *, name: str = "output", new: bool = False) -> None:
     """Raise what `write_file` would raise now, and leave nothing behind.
 
@@ -142,14 +155,14 @@ def check_file(path: Name, *, name: str = "output", new: bool = False) -> None:
         pass
 
 
-def check_new_folder(path: Name, *, name: str = "output") -> None:
-    """Raise what `write_folder` would raise now, and leave nothing behind."""
-    with _part(path, name, _FOLDER, new=True):
+def check_new_folder(path: Name, *, name: str = "output", size: int = 0) -> None:
+    """Raise what `write_folder` would raise now for files of this size in bytes, and leave nothing behind."""
+    with _part(path, name, _FOLDER, new=True, size=size):
         pass
 
 
 @contextmanager
-def _part(path: Name, name: str, rule: str, *, new: bool) -> Iterator[tuple[Path, Path]]:
+def _part(path: Name, name: str, rule: str, *, new: bool, size: int = 0) -> Iterator[tuple[Path, Path]]:
     """Make a new folder next to the target and remove it in the end; errors become words for the user.
 
     A link to a regular file is followed. The target itself is only looked at.
@@ -171,6 +184,8 @@ def _part(path: Name, name: str, rule: str, *, new: bool) -> Iterator[tuple[Path
         target = Path(os.path.realpath(path))
         with suppress(FileNotFoundError):
             os.lstat(target)  # a name that is too long is refused here
+        if problem := check_room(target.parent, size):
+            raise ParameterError(name, rule, f"{kept}: {problem}")
         piece = Path(tempfile.mkdtemp(".ndis.part", "", target.parent))
         try:
             yield piece, target

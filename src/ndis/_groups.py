@@ -21,6 +21,7 @@ from ndis._validate import Order, as_choice, as_count, as_scalar, as_within
 from ndis._version import __version__
 from ndis.accountant.composition import Step
 from ndis.accountant.laws import Law, StepKind
+from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
 from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
@@ -31,7 +32,7 @@ Choice = Literal["worst", "remove", "add"]
 
 _ORDERS: dict[str, tuple[Order, ...]] = {"worst": ("remove", "add"), "remove": ("remove",), "add": ("add",)}
 STEP_KINDS: dict[str, type[StepKind]] = {
-    step.kind: step for step in (MixtureStep, SampledStep, FixedSizeStep, TruncatedStep)
+    step.kind: step for step in (AllocationStep, MixtureStep, SampledStep, FixedSizeStep, TruncatedStep)
 }
 _FORMAT, _FORMAT_VERSIONS = "ndis.PrivacyProfile", (1, 2, 3)
 _KEPT_PAIRS = 64  # noise multipliers whose pairs are kept

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from ndis._validate import Floats, as_probability, as_scalar
+from ndis._validate import as_probability, as_scalar
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 
 _SETTLED = 2.0**-40  # relative width in x, or in δ, at which the float search stops
@@ -21,9 +21,6 @@ _FIRST_STEP = 2.0**-44  # first step to the safe side of the float root, relativ
 _LAST_STEP = 2.0**-4
 _ASIDE, _ENOUGH = 2.0**-10, 1.1  # width of a difference in log x, and the factor on the step that it suggests
 _FARTHEST = 600.0  # largest |log x| of a search
-_FIRST, _SECTION = 64, 10  # intervals of the first grid of a search by sections, and of each one that follows
-_ROUNDS = 14
-_CALM = 1e-14  # two rounds that gain no more than this end the search
 _TINY = 1e-300
 
 Excess = tuple[float, float, float]  # log δ less its goal, a margin for its error, and −d/dε of it
@@ -221,31 +218,3 @@ def least_point(f: Callable[[float], float], low: float, high: float, *, width: 
         options = {"xatol": width, "maxiter": 100}
         least = scipy.optimize.minimize_scalar(f, bounds=(low, high), method="bounded", options=options)
     return float(least.x), float(least.fun)
-
-
-def least_type_two(delta: Callable[[Floats], Floats], alpha: Floats, span: float) -> Floats:
-    """f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊, from below; δ(`reach`) is negligible.
-
-    With t = e^ε the function 1 − δ(ε) − αt is concave in t, because δ is convex in t. So it rises to one maximum and
-    falls after it, in t and in ε (thm:tradeoff). A search by sections closes in on it, for all α at once.
-
-    >>> equal = lambda e: np.maximum(0.0, -np.expm1(e))  # two equal laws
-    >>> least_type_two(equal, np.array([0.25, 1.0]), 1.0)
-    array([0.75, 0.  ])
-    """
-    low, high = np.full(alpha.size, -span), np.full(alpha.size, span)
-    best = np.zeros(alpha.size)
-    parts, calm = _FIRST, 0
-    for _ in range(_ROUNDS):
-        grid = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, parts + 1)
-        places, where = np.unique(grid, return_inverse=True)
-        value = 1.0 - delta(places)[where].reshape(grid.shape) - np.exp(grid) * alpha[:, None]
-        top, rows = value.argmax(axis=1), np.arange(alpha.size)
-        fresh = np.maximum(best, value[rows, top])
-        calm = calm + 1 if (fresh - best <= _CALM).all() else 0
-        best = fresh
-        if calm == 2:
-            break
-        low, high = grid[rows, np.maximum(top - 1, 0)], grid[rows, np.minimum(top + 1, parts)]
-        parts = _SECTION
-    return np.minimum(best, 1.0 - alpha)  # a coin does as well as that

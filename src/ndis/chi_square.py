@@ -21,6 +21,7 @@ from ndis._validate import (
     as_covariance,
     as_floats,
     as_positive,
+    as_reals,
     as_symmetric,
     as_vector,
     broadcast_vectors,
@@ -34,17 +35,6 @@ from ndis.spectrum.chi_square import ChiSquareLaw, quadratic_form, weighted_sum
 from ndis.spectrum.invariants import Invariants
 
 __all__ = ["GeneralizedChiSquare", "loss_laws"]
-
-
-def _points(name: str, value: ArrayLike) -> Floats:
-    """Return real numbers, infinities allowed."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "buif":
-        raise ParameterError(name, "be real numbers", type(value).__name__)
-    array = array.astype(np.float64)
-    if np.isnan(array).any():
-        raise ParameterError(name, "be real numbers", "nan")
-    return array
 
 
 def _generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
@@ -197,7 +187,7 @@ class GeneralizedChiSquare:
         return exponential(self._log_tail(x, upper=True))
 
     def _log_tail(self, x: ArrayLike, *, upper: bool) -> float | Floats:
-        points = _points("x", x)
+        points = as_reals("x", x)
         return shaped(self._law.log_tail(points.ravel() / self._unit, upper=upper), points.shape)
 
     # ------------------------------------------------------------------ density
@@ -205,7 +195,7 @@ class GeneralizedChiSquare:
     @broadcasts
     def logpdf(self, x: ArrayLike) -> float | Floats:
         """Logarithm of the density; +inf if it has a pole there (see `pdf`)."""
-        points = _points("x", x)
+        points = as_reals("x", x)
         flat = points.ravel()
         values = self._law.log_density(flat / self._unit, flat == self.shift)
         return shaped(values - math.log(self._unit), points.shape)
@@ -350,7 +340,7 @@ class GeneralizedChiSquare:
 def loss_laws(pair: Invariants) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
     """Return the laws of the privacy loss of a pair under p and under q (thm:ndis-two-genchi2-cdf).
 
-    The formula stands in `ndis.paper.two_cdf`, which takes δ from the two laws.
+    The formula stands in `ndis.paper.exact_forms`, which takes δ from the two laws.
     """
     flat = pair.excess == 0
     t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))

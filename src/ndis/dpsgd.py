@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -14,52 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._files import check_format, loads, only_keys
-from ndis._groups import Group, as_noise_multiplier, as_rate, noise_pairs
-from ndis._search import budget, smallest_safe
+from ndis._run_search import NEARLY_ALL, RunSearch
+from ndis._search import budget
+from ndis._stages import SAMPLERS, USUAL, Sampling, Stage, as_plan, as_stage, missing
 from ndis._validate import Adjacency, Floats, as_count, as_counts, as_floats, as_one_probability, broadcasts, shaped
 from ndis._version import __version__
-from ndis.accountant.composition import SAMPLED_WIDTH
-from ndis.accountant.few import shift_for
-from ndis.errors import BudgetError, ParameterError, PrecisionError
+from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile
 
-__all__ = ["DPSGD", "EpochRow", "Stage"]
+__all__ = ["DPSGD", "SAMPLERS", "ComparisonRow", "EpochRow", "Sampling", "Stage"]
 
-_FORMAT, _FORMAT_VERSION = "ndis.DPSGD", 1
-_MOST_STEPS = 10**9  # looked at by `longest`
-_INSIDE = math.log1p(-2.0 * SAMPLED_WIDTH)  # the float search aims below δ by the width of the certificate
+_FORMAT = "ndis.DPSGD"  # format 1 has Poisson sampling only
+_FINDABLE = ("noise_multiplier", "sampling_rate", "batch_size", "bins", "steps", "epochs")
 _NEAR = 6  # answers that a guess interpolates
 _WHOLE = 1 - Fraction(1, 2**40)  # a sum of rates that rounding keeps below a whole number of epochs still ends it
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stage:
-    """Equal steps of a schedule.
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Standard deviation of the noise over the clipping norm.
-    sampling_rate : float
-        Probability with which each record enters a batch; 1 for full batches.
-    steps : int
-        Number of batches.
-    """
-
-    noise_multiplier: float
-    sampling_rate: float
-    steps: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_multiplier", as_noise_multiplier("noise_multiplier", self.noise_multiplier))
-        object.__setattr__(self, "sampling_rate", as_rate(self.sampling_rate, name="sampling_rate"))
-        object.__setattr__(self, "steps", as_count("steps", self.steps))
-
-    def group(self, steps: int) -> Group:
-        """Return a number of steps of the stage as a group."""
-        return Group(*noise_pairs(self.noise_multiplier), (self.sampling_rate,), steps)
 
 
 class EpochRow(NamedTuple):
@@ -70,23 +40,35 @@ class EpochRow(NamedTuple):
     epsilon: float
 
 
+class ComparisonRow(NamedTuple):
+    """A row says the ε of one training plan with one sampler.
+
+    `lower` is an ε that some neighbours need. It is ε itself where the number is exact.
+    """
+
+    run: DPSGD
+    epsilon: float
+    lower: float
+
+
 @dataclass(frozen=True, init=False)
 class DPSGD:
     """The class is an accountant of DP-SGD: it adds up steps and releases nothing.
 
     A step draws a batch, clips the gradient of each record to a norm, and adds Gaussian noise to the sum. The guarantee
-    is for Poisson sampling: each record enters each batch on its own with probability `sampling_rate`. Neighbours
-    differ in one record that is added or removed. Batches of fixed size and shuffled epochs are other algorithms, and
-    these numbers are not about them.
+    depends on how batches are drawn, and `loop` says it. By default each record enters each batch on its own with
+    probability `sampling_rate` (Poisson sampling). Shuffled epochs are another algorithm, and these numbers are not
+    about them; "allocation" is nearly the same loop.
 
     Parameters
     ----------
     noise_multiplier : float
         Standard deviation of the noise over the clipping norm.
-    sampling_rate : float
-        Probability with which each record enters a batch.
-    steps : int
-        Number of batches. For a schedule that changes, use `from_schedule`.
+    sampling : str
+        "poisson" (needs `sampling_rate` and `steps`), "allocation" (`bins` and `epochs`), "fixed-size" (`batch_size`,
+        `records` and `steps`) or "truncated" (`sampling_rate`, `max_batch_size`, `records` and `steps`).
+    **numbers
+        These numbers, and `examples_per_user`; see `Stage`. For a schedule that changes, use `from_schedule`.
 
     Examples
     --------
@@ -94,21 +76,24 @@ class DPSGD:
     >>> training = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
     >>> round(training.epsilon(1e-5), 8)
     2.38159692
+    >>> training = ndis.DPSGD(noise_multiplier=0.5, sampling="allocation", bins=1000, epochs=1)
+    >>> round(training.epsilon(1e-6), 6)
+    4.106016
     """
 
     stages: tuple[Stage, ...]
 
-    def __init__(self, *, noise_multiplier: float, sampling_rate: float, steps: int) -> None:
-        stage = Stage(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps)
-        object.__setattr__(self, "stages", (stage,))
+    def __init__(self, *, noise_multiplier: float, sampling: Sampling = "poisson", **numbers: Any) -> None:
+        object.__setattr__(self, "stages", (as_stage(noise_multiplier=noise_multiplier, sampling=sampling, **numbers),))
 
     @classmethod
-    def from_schedule(cls, stages: Iterable[Stage | Sequence[float]]) -> DPSGD:
-        """A schedule in which the noise or the rate changes, or the last batch is smaller.
+    def from_schedule(cls, stages: Iterable[Stage | Sequence[float] | Mapping[str, Any]]) -> DPSGD:
+        """A schedule in which the noise, the rate or the sampler changes, or the last batch is smaller.
 
         Parameters
         ----------
-        stages : iterable of Stage or of (noise_multiplier, sampling_rate, steps)
+        stages : iterable of Stage, of (noise_multiplier, sampling_rate, steps), or of mappings with the arguments
+            All stages must have neighbours of one kind.
 
         Examples
         --------
@@ -117,27 +102,33 @@ class DPSGD:
         >>> schedule.steps, round(schedule.epsilon(1e-6), 6)
         (1000, 2.303885)
         """
-        result = []
-        for item in stages:
-            if isinstance(item, Stage):
-                result.append(item)
-                continue
-            if not (isinstance(item, list | tuple) and len(item) == 3):
-                raise ParameterError("stages", "be (noise_multiplier, sampling_rate, steps) each", f"{item!r:.80}")
-            noise, rate, steps = item
-            result.append(Stage(noise_multiplier=noise, sampling_rate=rate, steps=steps))  # type: ignore[arg-type]
+        result = tuple(item if isinstance(item, Stage) else as_stage(**as_plan(item)) for item in stages)
         if not result:
             raise ParameterError("stages", "be at least one", "none")
+        kinds = {(SAMPLERS[stage.sampling].adjacency, stage.examples_per_user) for stage in result}
+        if len(kinds) > 1:
+            remedy = "a guarantee for one relation between data sets says nothing about the other"
+            raise ParameterError("stages", "have neighbours of one kind", f"{len(kinds)} kinds", remedy)
         new = cls.__new__(cls)
-        object.__setattr__(new, "stages", tuple(result))
+        object.__setattr__(new, "stages", result)
         return new
 
     # ------------------------------------------------------------------ the guarantee
 
     @property
     def adjacency(self) -> Adjacency:
-        """Neighbours differ in one record that is added or removed."""
-        return "add-remove"
+        """Which data sets are neighbours."""
+        return SAMPLERS[self.stages[0].sampling].adjacency
+
+    @property
+    def loop(self) -> str:
+        """Say which loop the numbers are about, in one sentence for each kind of stage.
+
+        >>> import ndis
+        >>> ndis.DPSGD(noise_multiplier=1.0, sampling_rate=0.01, steps=10).loop
+        'Poisson sampling, in which each record enters each batch on its own; neighbours differ in one record, added...'
+        """
+        return ". Then: ".join(dict.fromkeys(stage.loop for stage in self.stages))
 
     @property
     def noise_multiplier(self) -> float:
@@ -168,7 +159,11 @@ class DPSGD:
         >>> box.width <= 1e-6 * box.upper
         True
         """
-        return PrivacyProfile(groups=(stage.group(stage.steps) for stage in self.stages))
+        return self._profile_after(self.steps)
+
+    def _profile_after(self, steps: int) -> PrivacyProfile:
+        groups = [group for stage, n in self._taken(steps) for group in stage.groups(n)]
+        return PrivacyProfile(groups=groups, adjacency=self.adjacency)
 
     @broadcasts
     def epsilon(self, delta: ArrayLike) -> float | Floats:
@@ -199,8 +194,7 @@ class DPSGD:
         >>> ndis.DPSGD.from_schedule([(1.0, 0.01, 500), (1.4, 0.02, 500)]).after(600).stages[1].steps
         100
         """
-        taken = self._taken(as_count("steps", steps))
-        return DPSGD.from_schedule((stage.noise_multiplier, stage.sampling_rate, n) for stage, n in taken)
+        return DPSGD.from_schedule(stage.first(n) for stage, n in self._taken(as_count("steps", steps)))
 
     def _taken(self, count: int) -> list[tuple[Stage, int]]:
         """The stages of the first `count` steps, and how many steps of each."""
@@ -254,28 +248,40 @@ class DPSGD:
                 middle = _interpolated(np.log(near), [result[other] for other in near], math.log(n))
                 below = max(answer for other, answer in result.items() if other < n)  # ε grows with the steps
                 guess = min(max(middle, below), min(answer for other, answer in result.items() if other > n))
-            profile = PrivacyProfile(groups=(stage.group(taken) for stage, taken in self._taken(n)))
-            result[n] = profile._smallest_epsilon(delta, "worst", guess)
+            result[n] = self._profile_after(n)._smallest_epsilon(delta, "worst", guess)
         return [result[n] for n in ends]
 
     def _epochs(self, count: int) -> float:
-        return float(sum(Fraction(stage.sampling_rate) * n for stage, n in self._taken(count)))
+        return float(sum(SAMPLERS[stage.sampling].rate(stage) * n for stage, n in self._taken(count)))
 
     def _epoch_ends(self) -> list[int]:
         """The number of steps after each epoch, and at the end."""
         ends: list[int] = []
         before = Fraction(0)
         for stage, first in zip(self.stages, accumulate((s.steps for s in self.stages), initial=0), strict=False):
-            rate = Fraction(stage.sampling_rate)
+            rate, draw = SAMPLERS[stage.sampling].rate(stage), stage.batches
             after = before + rate * stage.steps
             for epoch in range(math.floor(before) + 1, math.floor(after / _WHOLE) + 1):
                 n = math.ceil((epoch * _WHOLE - before) / rate)
-                ends.append(first + min(max(n, 1), stage.steps))
+                ends.append(first + min(draw * max(-(-n // draw), 1), stage.steps))  # whole draws
             before = after
         return sorted({*ends, self.steps})
 
+    @property
+    def theorem(self) -> str:
+        """Return the label of the theorem that the guarantee rests on."""
+        theorems = {stage.theorem for stage in self.stages}
+        return theorems.pop() if len(theorems) == 1 else "thm:composition"
+
+    @property
+    def examples_per_user(self) -> int:
+        """Return the largest number of records in which neighbours differ."""
+        return self.stages[0].examples_per_user
+
     def attained(self) -> tuple[Attained, ...]:
         """Data on which the guarantee is met: only one record has a gradient, as long as the clipping norm, always.
+
+        Numbers for batches of a fixed size and for truncated batches are upper bounds. Their data come near.
 
         >>> import ndis
         >>> training = ndis.DPSGD(noise_multiplier=1.0, sampling_rate=0.01, steps=1000)
@@ -283,42 +289,62 @@ class DPSGD:
         True
         """
         text = "data on which one record has a gradient as long as the clipping norm, the same one in every step"
-        return (Attained(text, self.profile()),)
+        if self.adjacency == "replace-one":
+            text += ", and all others, like the record that replaces it, have the opposite one"
+        if self.examples_per_user > 1:
+            text = text.replace("one record has", "the records of one user have")
+        first, *others = (stage.attained() for stage in self.stages)
+        return (Attained(text, first.compose(*others)),)
 
     # ------------------------------------------------------------------ the other way round
 
     @classmethod
-    def calibrated(cls, *, epsilon: float, delta: float, sampling_rate: float, steps: int) -> DPSGD:
-        """The smallest noise multiplier for a budget, to about six digits; its δ is certified.
+    def calibrated(
+        cls, *, epsilon: float, delta: float, schedule: Iterable[Any] | None = None, **numbers: Any
+    ) -> DPSGD:
+        """Return the run that meets a budget, with one number found; its δ is certified.
 
+        Leave one number of the run out: `noise_multiplier` (the smallest is found, to about six digits),
+        `sampling_rate`, `batch_size` or `bins` (the largest batch is found), or `steps` or `epochs` (the most).
+
+        Parameters
+        ----------
+        epsilon, delta : float
+        schedule : iterable, optional
+            Stages as in `from_schedule`, with None for the one number to find.
+        **numbers
+            Arguments of `DPSGD`, in place of a schedule.
+
+        Examples
+        --------
         >>> import ndis
         >>> training = ndis.DPSGD.calibrated(epsilon=2.0, delta=1e-5, sampling_rate=0.01, steps=1000)
         >>> round(training.stages[0].noise_multiplier, 5), training.profile().certify(2.0).upper <= 1e-5
         (0.9591, True)
+        >>> training = ndis.DPSGD.calibrated(epsilon=2.0, delta=1e-5, schedule=[(1.0, 0.01, 500), (None, 0.02, 500)])
+        >>> round(training.stages[1].noise_multiplier, 4)
+        1.4...
         """
         epsilon, delta = budget(epsilon, delta)
-        rate, count = as_rate(sampling_rate, name="sampling_rate"), as_count("steps", steps)
+        plans = [numbers] if schedule is None else [as_plan(item) for item in schedule]
+        unknown = [(i, name) for i, plan in enumerate(plans) for name in missing(plan)]
+        if len(unknown) != 1 or unknown[0][1] not in _FINDABLE or (numbers and schedule is not None):
+            got = ", ".join(name for _, name in unknown) or "nothing"
+            raise ParameterError("run", f"leave out one of {', '.join(_FINDABLE)}", f"a run without {got}")
+        ((i, name),) = unknown
 
-        if rate < 1.0 and -math.expm1(count * math.log1p(-rate)) <= delta:
-            raise BudgetError("every noise multiplier meets the budget: a record enters a batch with a chance below δ")
+        def at(x: float) -> DPSGD:
+            return cls.from_schedule([*plans[:i], {**plans[i], name: x}, *plans[i + 1 :]])
 
-        def at(noise: float) -> PrivacyProfile:
-            return cls(noise_multiplier=noise, sampling_rate=rate, steps=count).profile()
-
-        # by the central limit theorem the steps are nearly one Gaussian with shift q √(n (e^{1/σ²} − 1))
-        shift = shift_for(epsilon, math.log(delta)) / (rate * math.sqrt(count))
-        noise = smallest_safe(
-            lambda x: float(at(x)._logs(epsilon, "worst", 2.0 * math.log(delta) - 10.0)) - _INSIDE,
-            lambda x: at(x).certify(epsilon).upper,
-            delta=delta,
-            start=1.0 / math.sqrt(math.log1p(shift * shift)),
-            settled=0.1 * SAMPLED_WIDTH,
-            step=0.06,
-        )
-        return cls(noise_multiplier=noise, sampling_rate=rate, steps=count)
+        search = RunSearch(at, epsilon, delta)
+        if name == "noise_multiplier":
+            return search.least(i)
+        if name == "sampling_rate":
+            return search.largest_rate(1.0 if plans[i].get("sampling") != "truncated" else NEARLY_ALL)
+        return search.most(name, plans[i].get("records"))
 
     @classmethod
-    def longest(cls, *, epsilon: float, delta: float, noise_multiplier: float, sampling_rate: float) -> DPSGD:
+    def longest(cls, *, epsilon: float, delta: float, noise_multiplier: float, **numbers: Any) -> DPSGD:
         """The largest number of steps within a budget; its δ is certified.
 
         >>> import ndis
@@ -326,36 +352,49 @@ class DPSGD:
         >>> training.steps
         1202
         """
-        epsilon, delta = budget(epsilon, delta)
-        goal = math.log(delta)
+        return cls.calibrated(epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, **numbers)
 
-        def at(count: int) -> PrivacyProfile:
-            return cls(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=count).profile()
+    @classmethod
+    def compare(
+        cls, *, noise_multiplier: float, batch_size: int, records: int, epochs: float, delta: float
+    ) -> list[ComparisonRow]:
+        """Return a row with ε for each sampler. All have about the same batches and steps.
 
-        def safe(count: int) -> bool:
-            return bool(at(count)._logs(epsilon, "worst", goal - 1.0) <= goal)
+        "truncated" cuts batches at six standard deviations above their mean.
 
-        if not at(1).certify(epsilon).upper <= delta:
-            raise BudgetError("not even one step meets the budget; add noise, or sample at a smaller rate")
-        low, high = 1, 2
-        while safe(high):
-            low, high = high, 2 * high
-            if high > _MOST_STEPS:
-                raise PrecisionError(f"more than {low} steps meet the budget; longer schedules are out of reach")
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if safe(middle) else (low, middle)
-        back = 0  # the certificate is a little wider than the floats
-        while not at(max(low - back, 1)).certify(epsilon).upper <= delta:
-            back = 2 * back + 1
-        return cls(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=max(low - back, 1))
+        >>> import ndis
+        >>> plan = {"noise_multiplier": 1.0, "batch_size": 100, "records": 10_000, "epochs": 1}
+        >>> for row in ndis.DPSGD.compare(**plan, delta=1e-5):
+        ...     print(f"{row.run.stages[0].sampling:<10} {row.run.adjacency:<11} {row.epsilon:.3f}")
+        poisson    add-remove  ...
+        allocation add-remove  ...
+        fixed-size replace-one ...
+        truncated  add-remove  ...
+        """
+        size, count, passes = as_count("batch_size", batch_size), as_count("records", records), Fraction(epochs)
+        if not size <= count:
+            raise ParameterError("batch_size", "be at most records", size)
+        rate, most = size / count, min(math.ceil(size + 6.0 * math.sqrt(size)), max(count - 1, 1))
+        steps, bins = math.ceil(passes * count / size), max(count // size, 1)
+        numbers: dict[Sampling, dict[str, float]] = {
+            "poisson": {"sampling_rate": rate, "steps": steps},
+            "allocation": {"bins": bins, "epochs": math.ceil(passes)},
+            "fixed-size": {"batch_size": size, "records": count, "steps": steps},
+            "truncated": {"sampling_rate": rate, "max_batch_size": most, "records": count, "steps": steps},
+        }
+        rows = []
+        for sampling, own in numbers.items():
+            run = cls(noise_multiplier=noise_multiplier, sampling=sampling, **own)
+            lower, upper = run.profile().bounds(delta)
+            rows.append(ComparisonRow(run, upper, lower))
+        return rows
 
     # ------------------------------------------------------------------ out and in
 
-    def plot(self, delta: float, *, ax: Any = None) -> Any:
+    def plot(self, delta: float, *, ax: Any = None, label: str | None = None) -> Any:
         """Draw ε against epochs and return the matplotlib axes."""
         rows = self.epsilon_by_epoch(delta)
-        return plot_epochs([row.epoch for row in rows], [row.epsilon for row in rows], delta=delta, ax=ax)
+        return plot_epochs([row.epoch for row in rows], [row.epsilon for row in rows], delta=delta, ax=ax, label=label)
 
     def to_json(self) -> str:
         """The schedule as JSON text, to go on from later.
@@ -365,20 +404,21 @@ class DPSGD:
         >>> ndis.DPSGD.from_json(training.to_json()) == training
         True
         """
-        stages = [asdict(stage) for stage in self.stages]
-        about = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "ndis_version": __version__}
+        stages = [stage.arguments() for stage in self.stages]
+        version = 1 if all(tuple(stage) == USUAL for stage in stages) else 2
+        about = {"format": _FORMAT, "format_version": version, "ndis_version": __version__}
         return json.dumps({**about, "stages": stages}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> DPSGD:
         """The schedule that `to_json` wrote; anything else is refused."""
         result = loads("schedule", text)
-        check_format("schedule", result, _FORMAT, _FORMAT_VERSION)
+        version = check_format("schedule", result, _FORMAT, 1, 2)
         only_keys("schedule", result, ("format", "format_version", "ndis_version", "stages"))
         if not isinstance(result["stages"], list):
             raise ParameterError("stages", "be a list", f"{result['stages']!r:.80}")
-        keys = ("noise_multiplier", "sampling_rate", "steps")
-        return cls.from_schedule(Stage(**only_keys("stage", item, keys)) for item in result["stages"])
+        keys = (USUAL, ()) if version == 1 else ((), tuple(field.name for field in fields(Stage)))
+        return cls.from_schedule(only_keys("stage", item, *keys) for item in result["stages"])
 
 
 def _interpolated(places: Floats, values: list[float], x: float) -> float:

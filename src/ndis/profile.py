@@ -29,7 +29,6 @@ from ndis._groups import (
     replaced_step,
     total_failure,
 )
-from ndis._search import least_type_two
 from ndis._validate import (
     Adjacency,
     Floats,
@@ -52,16 +51,15 @@ from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
+from ndis.risk import Risks
 
 __all__ = ["Choice", "Group", "Order", "PrivacyProfile", "StepGroup"]
 
-_MAX_EPSILON = 690.0  # e^ε is a float up to this ε
-_NEGLIGIBLE_DELTA = 1e-16  # a δ below it does not change a trade-off curve in floats
 _LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class PrivacyProfile(BatchedProfile):
+class PrivacyProfile(BatchedProfile, Risks):
     """A profile says how private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters
@@ -309,24 +307,6 @@ class PrivacyProfile(BatchedProfile):
             x, step = start + step, 2.0 * step
         return x
 
-    @broadcasts
-    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
-        """Return the least type II error of a test between neighbours with type I error `alpha`. It broadcasts.
-
-        This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff). So it is
-        exact for compositions too. Every ε gives a lower bound, and the search returns the largest.
-
-        >>> import ndis
-        >>> profile = ndis.PrivacyProfile.from_noise_multiplier(1.0)
-        >>> round(profile.tradeoff(0.05), 9)  # Φ(Φ⁻¹(0.95) − 1)
-        0.740488977
-        """
-        level = as_floats("alpha", alpha)
-        if not ((level >= 0) & (level <= 1)).all():
-            raise ParameterError("alpha", "lie between 0 and 1", alpha)
-        end = replace(self, failure_probability=0.0).epsilon(_NEGLIGIBLE_DELTA)
-        return shaped(least_type_two(self.delta, level.ravel(), min(end, _MAX_EPSILON)), level.shape)
-
     # ------------------------------------------------------------------ new guarantees from old
 
     def compose(self, *others: PrivacyProfile) -> PrivacyProfile:
@@ -465,7 +445,7 @@ class PrivacyProfile(BatchedProfile):
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is copied and pickled: no tables."""
-        return {name: value for name, value in self.__dict__.items() if name != "_evaluators"}
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def _compositions(self, order: Choice) -> list[Composition]:
         """Return the evaluators of a profile that composes releases."""

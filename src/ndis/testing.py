@@ -14,7 +14,7 @@ from typing import Any
 
 from ndis.auditing import AuditReport, Claim, Witness, audit
 
-__all__ = ["assert_not_refuted", "assert_refuted"]
+__all__ = ["assert_not_refuted", "assert_proved", "assert_refuted"]
 
 
 def assert_not_refuted(claim: Claim, **audit_arguments: Any) -> AuditReport:
@@ -55,6 +55,21 @@ def assert_not_refuted(claim: Claim, **audit_arguments: Any) -> AuditReport:
     report = audit(claim, **audit_arguments)
     if report.refuted and report.witness is not None:
         raise AssertionError(_refutation(report, report.witness))
+    return report
+
+
+def assert_proved(claim: Claim, **audit_arguments: Any) -> AuditReport:
+    """Audit a claim and fail unless a theorem proves it, under the assumptions that the report lists.
+
+    >>> import ndis
+    >>> gauss = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0)
+    >>> assert_proved(ndis.Claim(epsilon=1.0, delta=1e-5), mechanism=gauss).proof.theorem
+    'thm:mean-shift'
+    """
+    __tracebackhide__ = True
+    report = assert_not_refuted(claim, **audit_arguments)
+    if not report.proved:
+        raise AssertionError(f"the claim was expected to be proved, and was {report.verdict}\n{report}")
     return report
 
 

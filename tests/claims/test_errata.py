@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import ndis
-from ndis.paper.equal_ratio import equal_ratio_delta
+from ndis.paper.exact_forms import equal_ratio_delta
 from ndis.spectrum.closed_forms import mean_shift_delta
 
 

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 import ndis
-from ndis.paper.equal_ratio import equal_ratio_delta, equal_ratio_log_delta
+from ndis.paper.exact_forms import equal_ratio_delta, equal_ratio_log_delta
 from ndis.spectrum.closed_forms import mean_shift_delta, mean_shift_log_delta
 
 

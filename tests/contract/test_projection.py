@@ -207,7 +207,7 @@ BROKEN_DATA = [
     pytest.param(pd.DataFrame(np.full((4, 3), SECRET), columns=list("abc"), dtype=object), id="objects"),
     pytest.param(np.full((4, 3), SECRET + 1j), id="complex"),
     pytest.param(np.full(4, SECRET), id="one dimension"),
-    pytest.param([[SECRET, 1.0], [SECRET]], id="ragged"),
+    pytest.param([SECRET, [SECRET, 1.0]], id="no rows"),
     pytest.param({"a": SECRET}, id="dictionary"),
     pytest.param(SECRET, id="number"),
     pytest.param("no-such-file.csv", id="missing file"),

@@ -16,16 +16,13 @@ run = partial(command.run, "audit")
 refused = partial(command.refused, "audit")
 
 
-def passed(*args: object) -> str:
+def ended(status: int, *args: object) -> str:
     result = run(*args)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == status, result.output
     return result.stdout
 
 
-def convicted(*args: object) -> str:
-    result = run(*args)
-    assert result.exit_code == 1, result.output
-    return result.stdout
+passed, convicted = partial(ended, 0), partial(ended, 1)
 
 
 def write(content: object, name: str = "claim.json") -> str:

@@ -12,7 +12,7 @@ from scipy import stats
 import ndis
 from ndis.errors import NotPrivateWarning
 from ndis.gram import exact_gram
-from ndis.gram.engine import PoissonRows
+from ndis.gram.accumulator import PoissonRows
 from ndis.noise.bits import SeededBits, SystemBits
 
 ALARM = 1e-6

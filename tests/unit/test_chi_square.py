@@ -348,8 +348,8 @@ def test_samples_respect_seed_shape_and_support():
             lambda: GeneralizedChiSquare([1.0, 2.0], [1, 2, 3]),
             "weights and dof and noncentrality must have the same length",
         ),
-        (lambda: LAWS[0].cdf(math.nan), "x must be real numbers; got nan"),
-        (lambda: LAWS[0].pdf("a"), "x must be real numbers; got str"),
+        (lambda: LAWS[0].cdf(math.nan), "x must be finite; got nan"),
+        (lambda: LAWS[0].pdf("a"), "x must be real numbers; got 'a'"),
         (lambda: LAWS[0].ppf(1.5), "probability must lie between 0 and 1; got 1.5"),
         (lambda: LAWS[0].isf(math.nan), "probability must be finite; got nan"),
         (

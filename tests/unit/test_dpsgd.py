@@ -219,7 +219,7 @@ class TestDPSGD:
         assert DPSGD.from_json(run.to_json()) == run
         for change, message in (
             ({"format": "other"}, "^format of the schedule must be 'ndis.DPSGD'; got 'other'"),
-            ({"format_version": 2}, "^format_version of the schedule must be 1; got 2"),
+            ({"format_version": 3}, "^format_version of the schedule must be 1 or 2; got 3"),
             ({"stages": []}, "^stages must be at least one; got none"),
             ({"stages": {}}, "^stages must be a list"),
             ({"stages": [{"noise_multiplier": 1.0}]}, "^stage must have the keys"),

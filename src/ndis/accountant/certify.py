@@ -45,7 +45,7 @@ from ndis.accountant.stand_ins import Discrete, dominated, dominating, profile
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 
-__all__ = ["Certifier", "Parts"]
+__all__ = ["Certifier", "Parts", "log_of"]
 
 Parts = list[tuple[BallLaw, int]]
 
@@ -92,17 +92,13 @@ class Certifier:
 
     def certify(self, epsilon: float, relative_width: float) -> Enclosure:
         """Return lower ≤ δ(ε) ≤ upper of this relative width. PrecisionError says that the width is not reached."""
-        low, high = outward(self._enclose(epsilon, relative_width))
+        low, high = outward(self.enclose(epsilon, relative_width))
         return Enclosure(max(low, 0.0), min(high, 1.0))
 
     def certify_log(self, epsilon: float, relative_width: float, *, short: bool = False) -> Enclosure:
         """Enclose log δ(ε); −inf if δ is exactly zero. Only a `short` sum is tried if that is asked."""
-        ball = self._enclose(epsilon, relative_width, short=short)
-        if ball == 0:
-            return Enclosure(-math.inf, -math.inf)
-        with precision(128):
-            low, high = outward(ball.log())
-        return Enclosure(low, min(high, 0.0))
+        ball = self.enclose(epsilon, relative_width, short=short)
+        return log_of(ball)
 
     def bounds(self, epsilon: float, relative_width: float) -> Enclosure:
         """Return lower ≤ δ(ε) ≤ upper, of this relative width if a sum can have it, or wider.
@@ -129,7 +125,7 @@ class Certifier:
                 return bound if bound < 1.0 else 1.0  # 1 for NaN
         return 1.0
 
-    def _enclose(self, epsilon: float, relative_width: float, *, short: bool = False) -> Ball:
+    def enclose(self, epsilon: float, relative_width: float, *, short: bool = False) -> Ball:
         """Return δ(ε) as a ball of this relative width."""
         ball, reached, reason = self._search(self.make, epsilon, relative_width, short=short)
         if not reached <= relative_width:
@@ -197,6 +193,15 @@ class Certifier:
                     return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
             goal = max(0.3 * width * float(top.lower()) / steps, 1e-290)
             mass = min(10.0 ** math.floor(math.log10(goal)), 0.1 * mass)  # few different ones
+
+
+def log_of(ball: Ball) -> Enclosure:
+    """Return an enclosure of log δ in floats; −inf if δ is exactly zero, and from −inf if it may be."""
+    if ball == 0:
+        return Enclosure(-math.inf, -math.inf)
+    with precision(128):
+        low = outward(ball.lower().log()).lower if ball > 0 else -math.inf
+        return Enclosure(low, min(outward(ball.upper().log()).upper, 0.0))
 
 
 def _beyond_the_ends(make: Callable[[], Parts], epsilon: float) -> Ball | None:

@@ -17,11 +17,12 @@ from functools import cached_property
 import numpy as np
 from flint import arb
 
-from ndis._balls import outward, precision
+from ndis._balls import Ball, outward, precision
 from ndis._validate import Floats, Order
-from ndis.accountant.certify import Certifier
+from ndis.accountant.certify import Certifier, log_of
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law, Release
+from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.mixture_steps import sampled_shift
 from ndis.accountant.laws.plain import Plain
@@ -40,6 +41,8 @@ _ZERO = -745.2  # δ below this log is the float 0
 _NOTHING = 1e15  # −log δ above this is not computed
 _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # δ(ε) over e^ε δ'(−ε), for a certificate from the other order
+_LEAST_LOG_SHARE = -600.0  # the same for epochs of allocation, which have no other certificate
+_GUESSES = 5  # a reflected certificate guesses the size of δ so often
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _MOVES = 120
 _ONE_STEP_BITS = 256
@@ -108,8 +111,13 @@ class Composition:
 
     @cached_property
     def _same_pair(self) -> bool:
-        """True if every law is a mixture of mean shifts, which is the same in both orders."""
-        return all(isinstance(law, Mixture) or _is_shift(law) for law, _ in self.parts)
+        """True if every law has the same pair in both orders: mean shifts, or an epoch of allocation."""
+        return all(isinstance(law, Mixture | Allocation) or _is_shift(law) for law, _ in self.parts)
+
+    @cached_property
+    def _has_epochs(self) -> bool:
+        """True if a law is an epoch of allocation, which has moments in balls only in the add order."""
+        return any(isinstance(law, Allocation) for law, _ in self.parts)
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> Floats:
         """Return log δ at each entry of a vector ε.
@@ -142,7 +150,8 @@ class Composition:
         """Return the middle of a certificate of ten digits, and its width as the error."""
         if self.below(epsilon, _TINY):
             raise PrecisionError("delta is too small for a certificate in the place of floats")
-        box = self.certifier.certify_log(epsilon, _CLOSE, short=short)
+        ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
+        box = self.certifier.certify_log(epsilon, _CLOSE, short=short) if ball is None else log_of(ball)
         if box.upper == -math.inf:
             return np.array([-math.inf]), np.zeros(1)
         return np.array([0.5 * (box.lower + box.upper)]), np.array([box.width + 2.0**-52 * math.fabs(box.upper)])
@@ -171,28 +180,38 @@ class Composition:
             ) <= _LEAST_FLOATS:  # no enclosure in floats is narrower
                 return Enclosure(0.0, upper)
         with suppress(PrecisionError):
-            if (box := self._reflected(epsilon, relative_width)) is not None:
-                return box
+            if (ball := self._reflected(epsilon, relative_width)) is not None:
+                low, high = outward(ball)
+                return Enclosure(max(low, 0.0), min(high, 1.0))
         return self.certifier.bounds(epsilon, relative_width)
 
-    def _reflected(self, epsilon: float, relative_width: float) -> Enclosure | None:
+    def _reflected(self, epsilon: float, relative_width: float) -> Ball | None:
         """δ(ε) = e^ε δ'(−ε) − (e^ε − 1) from a certificate of the add order, which is quick; None if δ is too small.
 
         The moments of the add order do not explode, so that its sum is short even for few steps at a small rate. A mean
-        shift is the same pair in both orders.
+        shift is the same pair in both orders, and so is an epoch of allocation. Epochs have no other certificate.
         """
         if self.order != "remove" or not epsilon >= 0.0 or not self._same_pair:
             return None
-        log_delta, grown = float(self.floats.log_delta(np.array([epsilon]))[0][0]), math.expm1(min(epsilon, 700.0))
-        share = 1.0 / (1.0 + grown * math.exp(min(-log_delta, 700.0)))  # for the plan only
-        if not share > _LEAST_SHARE:
-            return None
+        try:
+            log_delta = float(self.floats.log_delta(np.array([epsilon]))[0][0])
+        except PrecisionError:
+            if not self._has_epochs:
+                raise
+            log_delta = find_saddle(self.floats, self.floats.mean - epsilon)[3] - 4.0
+        grown = math.expm1(min(epsilon, 700.0))
         other = Certifier(lambda: [(law.reversed().enclosed(), n) for law, n in self.parts])
-        box = other.certify(-epsilon, 0.4 * relative_width * share)
-        with precision(128):
-            factor, less = arb(epsilon).exp(), arb(epsilon).expm1()
-            low, high = outward(factor * arb(box.lower) - less).lower, outward(factor * arb(box.upper) - less).upper
-        return Enclosure(max(low, 0.0), min(high, 1.0))
+        for _ in range(_GUESSES):
+            log_share = -float(np.logaddexp(0.0, math.log(grown) - log_delta)) if grown else 0.0  # for the plan only
+            if not log_share > (_LEAST_LOG_SHARE if self._has_epochs else math.log(_LEAST_SHARE)):
+                return None
+            ball = other.enclose(-epsilon, 0.4 * relative_width * math.exp(log_share))
+            with precision(round(128 - 1.5 * log_share)):
+                ball = arb(epsilon).exp() * ball - arb(epsilon).expm1()
+                if ball.rad() <= relative_width * ball.mid() or not self._has_epochs:
+                    return ball
+                log_delta = outward(ball.upper().log()).upper - 12.0  # smaller than it looked
+        return ball
 
     def _place_below(self, epsilon: float, level: float) -> float:
         """The first of some orders for which Chernoff's bound in floats is below this level; 0 if there is none."""
@@ -229,6 +248,16 @@ class Composition:
             if doubt == 0.0 or answer <= beyond:
                 return max(start, answer + moved)
             beyond, guess = 2.0 * answer, answer
+
+    def renyi(self, orders: Floats) -> Floats:
+        """Return the Rényi divergence K(s)/s of orders 1 + s ≥ 1, rounded up by its error; infinite if not known."""
+        floats, s = self.floats, orders - 1.0
+        values = np.where(s == 0.0, floats.mean, np.where(s == math.inf, floats.most, math.inf))
+        inside = (s > 0.0) & (s < floats.limit) & (s < math.inf)
+        k, error = floats.centred(s[inside].astype(np.complex128))
+        values[inside] = floats.mean + (k.real + 2.0 * error) / s[inside]
+        doubt = 8.0 * max((law.uncertainty for law, _ in self.parts), default=0.0) + 2.0**-50
+        return np.where(np.isnan(values), math.inf, values * (1.0 + doubt))
 
     def _beyond(self, goal: float) -> float:
         """Return an ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""

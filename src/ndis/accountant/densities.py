@@ -44,7 +44,7 @@ from ndis.accountant.density import (
 )
 from ndis.errors import PrecisionError
 
-__all__ = ["LossSums", "Shape"]
+__all__ = ["DensityTable", "LossSums", "Shape", "SumTables"]
 
 _UNIT = 2.0**-53
 _POINTS = 1200
@@ -112,7 +112,140 @@ class Shape:
         return np.asarray(v - grown - 0.5 * x * x - math.log(math.sqrt(2.0 * math.pi) * self.shift))
 
 
-class LossSums:
+class SumTables:
+    """Tables of the densities of sums of independent positive numbers V; a subclass says what one number is.
+
+    A table holds what counts under the law tilted by e^{κV}: down to `cut` log units below its mass, and events with a
+    log-probability above `floor`. The error that a series may have is `finest`, relative to the size of log f.
+    """
+
+    def __init__(self, tilt: float, cut: float, floor: float, finest: float = _UNIT) -> None:
+        self._tilt, self._cut, self._floor, self._finest, self._noise = tilt, cut, floor, finest, 0.0
+        self._made: dict[tuple[int, int], DensityTable] = {}
+
+    def _one(self, j: int) -> DensityTable:
+        """Return the table of one number of the kind j."""
+        raise NotImplementedError
+
+    def _span(
+        self, f: Callable[[Floats], Floats], scale: float, low: float, high: float, mass: float
+    ) -> tuple[float, float]:
+        """Return where the table of a sum begins and ends. It has no support outside of `low` and `high`."""
+        lams = np.linspace(low, high, 97)
+        value = f(lams)
+        height = value + self._tilt * scale * np.exp(lams) - mass
+        live = np.flatnonzero((height > -self._cut - 3.0) & (value > self._floor - 3.0))
+        if not live.size:
+            return low, high
+        return float(lams[max(live[0] - 1, 0)]), float(lams[min(live[-1] + 1, 96)])
+
+    def _power(self, j: int, n: int) -> DensityTable:
+        if (j, n) not in self._made:
+            if n == 1:
+                self._made[j, n] = self._one(j)
+            else:
+                half = self._power(j, n // 2)
+                both = self._sum(half, half)
+                self._made[j, n] = self._sum(both, self._power(j, 1)) if n % 2 else both
+        return self._made[j, n]
+
+    def _sum(self, a: DensityTable, b: DensityTable) -> DensityTable:
+        scale = a.scale + b.scale
+        ea, eb = a.edges - math.log(scale / a.scale), b.edges - math.log(scale / b.scale)
+
+        def f(lams: Floats) -> Floats:
+            out = np.empty(lams.size)
+            convolve_all(lams, a is b, ea, a.series, a.tops, eb, b.series, b.tops, *RULE, out)
+            return out
+
+        # both parts at their ends is far less than what counts: look where the sum does
+        mass = a.mass + b.mass
+        support = float(np.logaddexp(ea[0], eb[0])), float(np.logaddexp(ea[-1], eb[-1]))
+        low, high = self._span(f, scale, *support, mass)
+        return self._make(f, scale, low, high, mass, (a.error, b.error), a.lost + b.lost, a.rare + b.rare)
+
+    def _make(
+        self,
+        f: Callable[[Floats], Floats],
+        scale: float,
+        low: float,
+        high: float,
+        mass: float,
+        errors: tuple[float, ...],
+        lost: float,
+        rare: float,
+    ) -> DensityTable:
+        """Make the table of f."""
+        edges = np.linspace(low, high, 9)
+        todo = [(x, y, math.inf) for x, y in pairwise(edges.tolist())]
+        done: list[tuple[float, float, Floats, float, float]] = []
+        worst = 0.0
+        while todo:
+            lams = np.concatenate([0.5 * (x + y) + 0.5 * (y - x) * CHEBYSHEV_POINTS for x, y, _ in todo])
+            grown = self._tilt * scale * np.exp(lams) - mass
+            values = np.maximum(f(lams), -grown - 500.0 - self._cut)
+            halves: list[tuple[float, float, float]] = []
+            shapes = values.reshape(-1, NODES), (values + grown).reshape(-1, NODES)
+            for (x, y, before), v, height in zip(todo, *shapes, strict=True):
+                series = TO_SERIES @ v
+                size, top = float(np.abs(v).max()), float(height.max())
+                if y - x <= _NARROWEST * max(1.0, abs(x), abs(y)):  # its nodes are no longer apart
+                    series = np.zeros(NODES)
+                    series[0] = np.median(v)
+                left = float(np.abs(series[-2:]).max())
+                if not left < math.inf:
+                    raise PrecisionError("the density of the loss is out of the range of floats")
+                # a panel that is thin compared with all of them, near a pole, holds little of the mass
+                thin = min((y - x) * max(1.0 / (_THIN * (high - low)), 10.0 * math.exp(min(top, 100.0))), 1.0)
+                raw, left = left, left * thin
+                # the rounding of λ changes the values, in addition to their own rounding
+                small = 2.0 * self._finest * (20.0 + size + thin * max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
+                # halving did not help
+                noisy = raw > 0.6 * before and left <= (_NOISY if thin == 1.0 else _NOISY_AND_THIN) * (1.0 + size)
+                share = top + min(math.log(y - x), 0.0)
+                chance = float(v.max()) + min(math.log(y - x), 0.0)
+                seldom = math.exp(min(self._floor - chance, 0.0))
+                loose = max(min(math.exp(min(-share - self._cut + 3.0, 0.0)), 3.0), seldom)
+                dead = top < -self._cut - 10.0 and y - x <= 0.02 * (high - low)
+                if not (left <= small or raw <= loose or noisy or dead):
+                    if len(done) + len(halves) > _MOST_PANELS:
+                        raise PrecisionError("the density of the loss needs too many panels")
+                    # the last terms of a series fall with the width of its panel like a power
+                    parts = min(max(math.ceil((raw / max(small, loose)) ** (1.0 / NODES)), 2), _MOST_PARTS)
+                    cuts = np.linspace(x, y, parts + 1).tolist()
+                    halves += [(one, two, raw) for one, two in pairwise(cuts)]
+                    continue
+                done.append((x, y, series, float(v.max()), top))
+                if left <= min(small, _NOISY * (1.0 + size)):
+                    worst = max(worst, left / (1.0 + size))
+                elif math.log(raw) + chance <= self._floor + _NOISE:
+                    rare += raw * math.exp(chance)
+                elif noisy:
+                    worst = max(worst, left / (1.0 + size))
+                else:
+                    lost += min(raw, 1.0) * math.exp(min(top, 100.0)) * (y - x)
+            todo = halves
+        self._noise = max(self._noise, worst)
+        done.sort(key=lambda p: p[0])
+        for end in (0, -1):
+            while len(done) > 1 and (done[end][4] < -self._cut or done[end][3] < self._floor):
+                del done[end]
+        edges, series = np.array([p[0] for p in done] + [done[-1][1]]), np.array([p[2] for p in done])
+        lost += math.exp(-min(self._cut, 700.0))
+        rare += math.exp(self._floor)
+        measured = tilted_mass(self._tilt * scale, edges, series, *RULE)
+        wrong = min(measured - mass, tilted_mass(0.0, edges, series, *RULE), key=abs)  # one of them may be cut off
+        if abs(wrong) < _SMALL:
+            series[:, 0] -= wrong
+            error = math.hypot(*errors)
+        else:
+            error = sum(errors) + abs(wrong)
+        return DensityTable(
+            scale, edges, series, np.array([p[3] for p in done]) + 1.0, mass, error + 0.5 * worst + _UNIT, lost, rare
+        )
+
+
+class LossSums(SumTables):
     """The density of the sum of the losses of some steps, each with its number, near one ε.
 
     The tables hold what counts under the law tilted by e^{κV}, with κ from the saddle of this ε. Other ε nearby can be
@@ -120,7 +253,8 @@ class LossSums:
     """
 
     def __init__(self, steps: Sequence[tuple[Shape, int]], epsilon: float, *, add: bool) -> None:
-        self.steps, self._noise = steps, 0.0
+        super().__init__(0.0, 0.0, 0.0)  # `_build` says what counts
+        self.steps = steps
         self._add, self.side = add, -1 if add else 1  # 1 if the loss lies above its end
         with precision(160):
             self._ends = [self.side * float(shape.end()) for shape, _ in steps]
@@ -166,7 +300,7 @@ class LossSums:
     def _build(self, saddle: float, cut: float, floor: float) -> None:
         """Make the tables. `floor` is the log of a probability that does not count, though each step has it."""
         self.saddle, self._tilt, self._cut, self._floor = saddle, self.side * saddle, cut, floor
-        self._made: dict[tuple[int, int], DensityTable] = {}
+        self._made = {}
         table = None
         for j, (_, n) in enumerate(self.steps):
             one = self._power(j, n)
@@ -233,16 +367,6 @@ class LossSums:
                 return False
         return True
 
-    def _power(self, j: int, n: int) -> DensityTable:
-        if (j, n) not in self._made:
-            if n == 1:
-                self._made[j, n] = self._one(j)
-            else:
-                half = self._power(j, n // 2)
-                both = self._sum(half, half)
-                self._made[j, n] = self._sum(both, self._power(j, 1)) if n % 2 else both
-        return self._made[j, n]
-
     def _one(self, j: int) -> DensityTable:
         shape, (start, grade) = self.steps[j][0], self._weight[j]
         height = self._tilt * self._places[j] + self._masses[j]
@@ -268,103 +392,3 @@ class LossSums:
             return math.log1p(grown)
         top = float((place + height).max())
         return top + math.log(float(np.exp(place + height - top).sum() / mass.sum()))
-
-    def _sum(self, a: DensityTable, b: DensityTable) -> DensityTable:
-        scale = a.scale + b.scale
-        ea, eb = a.edges - math.log(scale / a.scale), b.edges - math.log(scale / b.scale)
-
-        def f(lams: Floats) -> Floats:
-            out = np.empty(lams.size)
-            convolve_all(lams, a is b, ea, a.series, a.tops, eb, b.series, b.tops, *RULE, out)
-            return out
-
-        # both parts at their ends is far less than what counts: look where the sum does
-        low, high = float(np.logaddexp(ea[0], eb[0])), float(np.logaddexp(ea[-1], eb[-1]))
-        mass = a.mass + b.mass
-        lams = np.linspace(low, high, 97)
-        value = f(lams)
-        height = value + self._tilt * scale * np.exp(lams) - mass
-        live = np.flatnonzero((height > -self._cut - 3.0) & (value > self._floor - 3.0))
-        if live.size:
-            low, high = float(lams[max(live[0] - 1, 0)]), float(lams[min(live[-1] + 1, 96)])
-        return self._make(f, scale, low, high, mass, (a.error, b.error), a.lost + b.lost, a.rare + b.rare)
-
-    def _make(
-        self,
-        f: Callable[[Floats], Floats],
-        scale: float,
-        low: float,
-        high: float,
-        mass: float,
-        errors: tuple[float, ...],
-        lost: float,
-        rare: float,
-    ) -> DensityTable:
-        """Make the table of f."""
-        edges = np.linspace(low, high, 9)
-        todo = [(x, y, math.inf) for x, y in pairwise(edges.tolist())]
-        done: list[tuple[float, float, Floats, float, float]] = []
-        worst = 0.0
-        while todo:
-            lams = np.concatenate([0.5 * (x + y) + 0.5 * (y - x) * CHEBYSHEV_POINTS for x, y, _ in todo])
-            grown = self._tilt * scale * np.exp(lams) - mass
-            values = np.maximum(f(lams), -grown - 500.0 - self._cut)
-            halves: list[tuple[float, float, float]] = []
-            shapes = values.reshape(-1, NODES), (values + grown).reshape(-1, NODES)
-            for (x, y, before), v, height in zip(todo, *shapes, strict=True):
-                series = TO_SERIES @ v
-                size, top = float(np.abs(v).max()), float(height.max())
-                if y - x <= _NARROWEST * max(1.0, abs(x), abs(y)):  # its nodes are no longer apart
-                    series = np.zeros(NODES)
-                    series[0] = np.median(v)
-                left = float(np.abs(series[-2:]).max())
-                if not left < math.inf:
-                    raise PrecisionError("the density of the loss is out of the range of floats")
-                # a panel that is thin compared with all of them, near a pole, holds little of the mass
-                thin = min((y - x) * max(1.0 / (_THIN * (high - low)), 10.0 * math.exp(min(top, 100.0))), 1.0)
-                raw, left = left, left * thin
-                # the rounding of λ changes the values, in addition to their own rounding
-                small = 2.0 * _UNIT * (20.0 + size + thin * max(abs(x), abs(y)) * float(np.ptp(v)) / (y - x))
-                # halving did not help
-                noisy = raw > 0.6 * before and left <= (_NOISY if thin == 1.0 else _NOISY_AND_THIN) * (1.0 + size)
-                share = top + min(math.log(y - x), 0.0)
-                chance = float(v.max()) + min(math.log(y - x), 0.0)
-                seldom = math.exp(min(self._floor - chance, 0.0))
-                loose = max(min(math.exp(min(-share - self._cut + 3.0, 0.0)), 3.0), seldom)
-                dead = top < -self._cut - 10.0 and y - x <= 0.02 * (high - low)
-                if not (left <= small or raw <= loose or noisy or dead):
-                    if len(done) + len(halves) > _MOST_PANELS:
-                        raise PrecisionError("the density of the loss needs too many panels")
-                    # the last terms of a series fall with the width of its panel like a power
-                    parts = min(max(math.ceil((raw / max(small, loose)) ** (1.0 / NODES)), 2), _MOST_PARTS)
-                    cuts = np.linspace(x, y, parts + 1).tolist()
-                    halves += [(one, two, raw) for one, two in pairwise(cuts)]
-                    continue
-                done.append((x, y, series, float(v.max()), top))
-                if left <= min(small, _NOISY * (1.0 + size)):
-                    worst = max(worst, left / (1.0 + size))
-                elif math.log(raw) + chance <= self._floor + _NOISE:
-                    rare += raw * math.exp(chance)
-                elif noisy:
-                    worst = max(worst, left / (1.0 + size))
-                else:
-                    lost += min(raw, 1.0) * math.exp(min(top, 100.0)) * (y - x)
-            todo = halves
-        self._noise = max(self._noise, worst)
-        done.sort(key=lambda p: p[0])
-        for end in (0, -1):
-            while len(done) > 1 and (done[end][4] < -self._cut or done[end][3] < self._floor):
-                del done[end]
-        edges, series = np.array([p[0] for p in done] + [done[-1][1]]), np.array([p[2] for p in done])
-        lost += math.exp(-min(self._cut, 700.0))
-        rare += math.exp(self._floor)
-        measured = tilted_mass(self._tilt * scale, edges, series, *RULE)
-        wrong = min(measured - mass, tilted_mass(0.0, edges, series, *RULE), key=abs)  # one of them may be cut off
-        if abs(wrong) < _SMALL:
-            series[:, 0] -= wrong
-            error = math.hypot(*errors)
-        else:
-            error = sum(errors) + abs(wrong)
-        return DensityTable(
-            scale, edges, series, np.array([p[3] for p in done]) + 1.0, mass, error + 0.5 * worst + _UNIT, lost, rare
-        )

@@ -33,7 +33,7 @@ _HALF = np.minimum(_TURNED, 2 * NODES - _TURNED)
 _COSINES = np.where(_TURNED <= NODES, 1.0, -1.0) * np.cos(0.5 * math.pi * _HALF / NODES)
 TO_SERIES = _COSINES * np.where(np.arange(NODES) > 0, 2.0, 1.0)[:, None] / NODES
 _DEAD = -41.0
-_VARIATION = 7.0  # log units by which an integrand may change on one piece
+_VARIATION = 16.0  # log units by which an integrand may change on one piece
 _RISE = 4.0  # most of |V − v| on one piece near v
 _WIDEST = 3.0  # a piece in t; the singularities are at the distance π
 

@@ -21,7 +21,7 @@ Two steps have an integral of positive terms (`ndis.accountant.few`). Where rare
     δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
 
 whose two parts are positive. Every value carries an error estimate, and none is returned if the estimate is above
-5e-11 (1 + |log δ|).
+5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random allocation among the laws.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums, Shape
 from ndis.accountant.few import few_steps, log_delta_shift, one_step
 from ndis.accountant.laws import Complexes, Law
+from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture, quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
@@ -51,7 +52,7 @@ _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 
 _UNIT = 2.0**-53
 _TOLERANCE = 1e-11  # aim for the error of log δ, relative to 1 + |log δ|
-_ACCEPTED = 5e-11  # largest error of log δ that is returned, likewise
+_ACCEPTED = 5.0  # the largest error that is returned, over this aim
 _DEAD = -41.0  # e^-41: below the rounding of the sum
 _SLOWLY_DEAD = -32.0  # likewise, if a loss of 0 makes the integrand fall like a power only
 _DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
@@ -100,12 +101,16 @@ class FloatComposition:
         self.mean = math.fsum(n * law.mean for law, n in self.parts)
         self.limit = min((law.limit for law, _ in self.parts), default=math.inf)
         self.largest = max((law.largest for law, _ in self.parts), default=0.0) or 1e-300
+        self.tolerance = max((getattr(law, "accuracy", _TOLERANCE) for law, _ in self.parts), default=_TOLERANCE)
+        self.accepted = _ACCEPTED * self.tolerance  # largest error of log δ that is returned, relative to 1 + |log δ|
         self.atom = math.prod(getattr(law, "atom", 0.0) ** n for law, n in self.parts) if self.parts else 0.0
         self._sums: LossSums | None = None
 
     @cached_property
     def _few(self) -> Callable[[float], tuple[float, float]] | None:
-        """One or two steps have an own way to log δ(ε) and its error."""
+        """One or two steps have an own way to log δ(ε) and its error, and so have epochs of allocation."""
+        if len(self.parts) == 1 and isinstance(law := self.parts[0][0], Allocation):
+            return law.epochs(self.parts[0][1])
         return few_steps(self.parts, self.order) if 1 <= sum(n for _, n in self.parts) <= 2 else None
 
     @property
@@ -142,7 +147,7 @@ class FloatComposition:
         Without `densities` only closed forms and the contour are tried.
         """
         value, _, error = self._evaluate(epsilon, densities)
-        bad = ~(error <= _ACCEPTED * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
+        bad = ~(error <= self.accepted * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
         if bad.any():
             i = int(np.argmax(bad))
             raise PrecisionError(
@@ -173,13 +178,13 @@ class FloatComposition:
                 # δ is smooth and falls: a difference is enough for the slope, which only steers a search
                 near = 1e-6 * (1.0 + float(epsilon[i]))
                 slope[i] = (value[i] - self._few(float(epsilon[i]) + near)[0]) / near
-            todo = todo[~(error[todo] <= _TOLERANCE * (1.0 + np.abs(value[todo])))]
+            todo = todo[~(error[todo] <= self.tolerance * (1.0 + np.abs(value[todo])))]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:
             if self._sums is not None:  # tables that another ε needed may serve these too
                 for i in todo.tolist():
                     value[i], slope[i], error[i] = self._sums.log_delta(float(epsilon[i]))
-                todo = todo[~(error[todo] <= _TOLERANCE * (1.0 + np.abs(value[todo])))]
+                todo = todo[~(error[todo] <= self.tolerance * (1.0 + np.abs(value[todo])))]
                 if not todo.size:
                     break
             place = max(0, todo.size // 2 - _TOGETHER // 2) if todo.size > _TOGETHER else 0
@@ -199,9 +204,10 @@ class FloatComposition:
                 result = way()
                 if not e[pivot] <= result[2][pivot]:  # true for NaN
                     v, s, e = result
-                if e[pivot] <= _TOLERANCE * (1.0 + abs(v[pivot])):
+                if e[pivot] <= self.tolerance * (1.0 + abs(v[pivot])):
                     break
-            good = e <= 0.1 * _TOLERANCE * (1.0 + np.abs(v))
+            own = 2.0 * float(e[pivot]) / (1.0 + abs(float(v[pivot])))  # a path of their own would hardly be better
+            good = e <= min(max(0.1 * self.tolerance, own), 2.0 * self.tolerance) * (1.0 + np.abs(v))
             good[pivot] = True
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
@@ -273,7 +279,7 @@ class FloatComposition:
         """Compute δ from the density of the loss, with the tables made for another ε if they suffice."""
         if self._sums is not None:
             got = self._sums.log_delta(epsilon)
-            if got[2] <= _TOLERANCE * (1.0 + abs(got[0])):
+            if got[2] <= self.tolerance * (1.0 + abs(got[0])):
                 return got
         try:
             self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
@@ -290,7 +296,7 @@ class FloatComposition:
             value, slope, error = (float(a[0]) for a in self._evaluate(np.array([e])))
             if value == -math.inf:
                 return -math.inf, 0.0, slope
-            if not error <= _ACCEPTED * (1.0 + abs(value)):
+            if not error <= self.accepted * (1.0 + abs(value)):
                 if e >= self.most * (1.0 - _LAST):  # δ falls to 0 between two floats
                     return 1.0, 0.0, 0.0
                 if find_saddle(self, self.mean - e, goal - 1.0)[3] < goal - 1.0:  # far below, whatever it is
@@ -458,7 +464,7 @@ def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle
             got = _along(law, epsilon, pivot, (c, w, slope), nodes)
             if not got[2][pivot] >= best[2][pivot]:
                 best = got
-            if best[2][pivot] <= 0.1 * _TOLERANCE * (1.0 + abs(best[0][pivot])):
+            if best[2][pivot] <= 0.1 * law.tolerance * (1.0 + abs(best[0][pivot])):
                 return best
     return best
 

@@ -13,11 +13,13 @@ import numpy as np
 
 from ndis._formulas import chernoff_factor
 from ndis.accountant.laws import BallLaw
+from ndis.errors import PrecisionError
 
 __all__ = ["Guess", "Plan", "Planner"]
 
 
 _WAYS = 21
+_MANY_DIGITS = 30.0  # natural log units
 
 
 class Plan(NamedTuple):
@@ -56,7 +58,7 @@ class Planner:
 
     def __init__(self, parts: Sequence[tuple[BallLaw, int]], epsilon: float, width: float, guess: Guess) -> None:
         self.parts, self.epsilon, self.width, self.guess = parts, epsilon, width, guess
-        self.patience = 2.0 + 2.0 * guess.attempt
+        self.patience = 2.0 + 2.0 * guess.attempt + (3.0 if width < math.exp(-_MANY_DIGITS) else 0.0)
         self.highest = 0.999 * min((law.limit for law, _ in parts), default=math.inf)
 
     def _exponent(self, b: float) -> float:
@@ -101,7 +103,10 @@ class Planner:
         """
         if not epsilon > 0.0:
             return math.inf
-        spread = 2.0 * math.pi * sum(n * float(law.delta(0.0)) ** 2 for law, n in self.parts)
+        try:
+            spread = 2.0 * math.pi * sum(n * float(law.delta(0.0)) ** 2 for law, n in self.parts)
+        except PrecisionError:  # a law without a closed form
+            return math.inf
         if not spread > 0.0:
             return math.inf
         ways = epsilon * np.linspace(0.0, 1.0, _WAYS)
@@ -126,8 +131,10 @@ class Planner:
         if math.isfinite(self.guess.log_delta):
             log_delta = self.guess.log_delta
         lines = [saddle * f for f in (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 1.2, 1.5, 2.0, 3.0)]
+        many = self._fine() > _MANY_DIGITS  # a line far right of the saddle then has a short period
+        lines += [saddle * f for f in (5.0, 8.0, 12.0, 20.0, 30.0, 50.0, 80.0, 120.0)] if many else []
         lines = [c for c in lines if c < self.highest]
-        c = min(lines, key=lambda c: self._cost(c, log_delta)) if self._steep(saddle, log_delta) else saddle
+        c = min(lines, key=lambda c: self._cost(c, log_delta)) if many or self._steep(saddle, log_delta) else saddle
         return self._plan_at(c, log_delta)
 
     def _steep(self, c: float, log_delta: float) -> bool:

@@ -9,7 +9,9 @@
 """
 
 from ndis.auditing.audit import audit
+from ndis.auditing.candidates.data_sets import Domain
 from ndis.auditing.candidates.edits import DataSet
+from ndis.auditing.candidates.laws import Gaussian
 from ndis.auditing.candidates.pairs import PairBatch
 from ndis.auditing.candidates.rules import (
     AddAdversarial,
@@ -23,6 +25,7 @@ from ndis.auditing.candidates.rules import (
 from ndis.auditing.claim import Claim, Proof
 from ndis.auditing.report import AuditReport
 from ndis.auditing.sensitivity import check_sensitivity
+from ndis.auditing.training import Finding, TrainingLoop, TrainingReport, audit_training
 from ndis.auditing.witness import DrawnCurve, Witness
 from ndis.mechanisms.sketch_law import ProjectionLaw
 
@@ -33,7 +36,10 @@ __all__ = [
     "AuditReport",
     "Claim",
     "DataSet",
+    "Domain",
     "DrawnCurve",
+    "Finding",
+    "Gaussian",
     "PairBatch",
     "ProjectionLaw",
     "Proof",
@@ -41,7 +47,10 @@ __all__ = [
     "ReplaceAdversarial",
     "ReplaceEach",
     "Search",
+    "TrainingLoop",
+    "TrainingReport",
     "Witness",
     "audit",
+    "audit_training",
     "check_sensitivity",
 ]

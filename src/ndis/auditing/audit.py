@@ -13,7 +13,7 @@ from ndis.auditing.candidates.mechanism import from_mechanism
 from ndis.auditing.candidates.pairs import from_pairs
 from ndis.auditing.candidates.rules import Search
 from ndis.auditing.claim import Claim
-from ndis.auditing.guarantees import advice, call_of, described, prove
+from ndis.auditing.guarantees import advice, call_of, described, exactly_drawn, prove
 from ndis.auditing.judge import judge, shortlist
 from ndis.auditing.report import AuditReport
 from ndis.errors import ParameterError
@@ -22,12 +22,16 @@ from ndis.pages.text import several
 __all__ = ["audit"]
 
 _FLOATS = "attacks on the floating-point numbers of an implementation: the laws are taken as exact Gaussians"
+_EXACT = (
+    "what a system leaks next to its output, such as time; the release itself is drawn exactly, so that its bytes keep "
+    "the guarantee, last digits included"
+)
 _DISAGREE = (
     "the mechanism's own bound is within the claim, but the pair shown is above it: one of the assumptions of the "
     "mechanism is false on these data"
 )
 _REMOVALS = Search()
-_CHECK = "check the assumptions above; the proof holds only if all of them do"
+_CHECK = "go through the checklist below; the proof holds only if every line of it does"
 
 
 def audit(
@@ -56,16 +60,18 @@ def audit(
     pairs : iterable of GaussianPair or PrivacyProfile, or PairBatch, or mapping of arrays
         The output laws on neighbours, if you know them. A million pairs as a `PairBatch` take seconds.
     algorithm : callable
-        data → (mean, covariance) of its Gaussian output. It must return the same law for the same data; the audit
-        checks this. If the covariance is a vector, the coordinates are independent. The algorithm gets its own copy of
-        the data. The audit takes its numbers as exact, up to rounding (`ndis.auditing.candidates.laws`).
+        data → (mean, covariance) of its Gaussian output, or an `ndis.Gaussian` with several copies. It must return the
+        same law for the same data; the audit checks this. If the covariance is a vector, the coordinates are
+        independent. The algorithm gets its own copy of the data. The audit takes its numbers as exact, up to rounding
+        (`ndis.auditing.candidates.laws`).
     mechanism : Mechanism or ProjectionLaw
         The audit tests it on the neighbours that attain its guarantee, and on those of `data`. If a theorem of the
         package proves the claim, the report says so.
     data : array of rows, (X, y), data frame, Arrow table, path, or DataSet
         For `algorithm`, or for a `mechanism` that you want to test on these data as well. A `DataSet` also says which
         columns are read and what is public about them. A frame or a file becomes an array of rows, or (X, y) if there
-        are targets.
+        are targets. An algorithm is tried on other data sets too: inside the `Domain` of the `DataSet`, or made of the
+        rows given. With a domain the data may be left out.
     search : Search
         How to choose neighbours of `data`. By default every row is removed in turn.
     title, data_name : str
@@ -87,8 +93,8 @@ def audit(
     >>> noisy_mean = lambda data: (data.mean(axis=0), np.full(2, 0.01))  # 0.01 is a variance
     >>> rows = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.2, 0.1]])
     >>> report = audit(Claim(epsilon=1.0, delta=1e-6), algorithm=noisy_mean, data=rows, title="Noisy mean")
-    >>> report.refuted, report.witness.neighbours
-    (True, 'the data, and the data without row 0')
+    >>> report.refuted, report.witness.neighbours  # other data sets are tried too, and this one is worse
+    (True, '1 row: 1 × [0., 1.], and the same with the row [1., 0.] added')
     """
     if not isinstance(claim, Claim):
         raise ParameterError("claim", "be a Claim", type(claim).__name__, "write ndis.Claim(epsilon=…, delta=…)")
@@ -106,12 +112,13 @@ def audit(
             raise ParameterError("data and workers", "be left out with pairs, for which no algorithm runs", "one")
         candidates = from_pairs(pairs, claim)
     elif mechanism is not None:
+        if table is not None and table.data is None:
+            raise ParameterError("domain", "come with an algorithm, or with data", "a mechanism")
         candidates = from_mechanism(mechanism, table, search, claim, workers=workers, progress=progress)
-    elif table is not None:
-        rows = table.rows(progress=progress)
-        candidates = from_algorithm(value, rows, search, claim, workers=workers, progress=progress)
     else:
-        raise ParameterError("data", "come with an algorithm", None)
+        table = DataSet() if table is None else table
+        rows = None if table.data is None else table.rows(progress=progress)
+        candidates = from_algorithm(value, rows, search, claim, about=table, workers=workers, progress=progress)
     tried, ranked = shortlist(candidates.tested)
     if tried == 0:
         rule = "be at least one" if pairs is not None else "lead to at least one pair of neighbours"
@@ -119,7 +126,9 @@ def audit(
     judgement = judge(ranked, progress=progress)
     refuted, witness = judgement.refuted, judgement.witness
     proof = None if mechanism is None else prove(mechanism, claim)
-    notes = (*judgement.notes, *candidates.notes, *((_DISAGREE,) if refuted and proof is not None else ()))
+    notes = (*judgement.notes, *candidates.seen.notes, *((_DISAGREE,) if refuted and proof is not None else ()))
+    exact = mechanism is not None and exactly_drawn(mechanism)
+    missing = (*(candidates.missing if refuted or proof is None else ()), _EXACT if exact else _FLOATS)
     steps = advice(claim, judgement, given_only=candidates.given_only, mechanism=mechanism)
     return AuditReport(
         claim,
@@ -129,17 +138,19 @@ def audit(
         witness.enclosure.lower,
         tried,
         candidates.how or _given(tried),
-        (*candidates.missing, _FLOATS),
+        missing,
         _reproduce(claim, kind, value, table, rows, search.random_state),
         notes,
         judgement.undecided,
         title=title,
         data_name=data_name or ("" if table is None else table.file_name),
-        date=datetime.now(UTC).date().isoformat(),
+        date=datetime.now(UTC).isoformat(timespec="minutes"),
         given_only=candidates.given_only,
         mechanism="" if mechanism is None else described(mechanism),
         proof=None if refuted else proof,
         next_steps=steps if refuted or proof is None else (_CHECK,),
+        noise_depends=candidates.seen.noise_depends,
+        data_used="" if pairs is not None else "no" if table is None or table.data is None else "yes",
     )
 
 

@@ -22,8 +22,6 @@ from ndis.mechanisms.sketch_law import smallest_ridge
 from ndis.pages.text import at_least, at_most, equation, plain
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
-__all__ = ["advice", "call_of", "described", "prove"]
-
 Texts = tuple[str, ...]
 _PLAIN = (bool, int, float, str, type(None))
 # the claim has its own, and the page shows these
@@ -40,18 +38,29 @@ _THEOREMS = {  # by the name of a class of this package
     "RandomProjection": "thm:sketch-pair",
 }
 _ALWAYS = (
-    "the published output is one release of this mechanism, and nothing else that is published depends on the data",
-    "the random bits of the release are secret and were not chosen with random_state",
-    "one person contributes at most one record",
+    "the published output is one release of this mechanism, and nothing else that is published depends on the data: "
+    "compare all that was published with the receipt of the release",
+    "the random bits of the release are secret and were not chosen with random_state: the receipt says if they were",
+    "one person contributes at most {records}: count the records of each person, or join them before the release",
 )
+_PUBLIC_BOUNDS = (
+    "the bounds of the mechanism are public, and were stated without looking at the data: ask who stated them, and "
+    "from what (a questionnaire, a code book, a law)"
+)
+# Mechanisms of this package whose releases are drawn exactly, as docs/proof-of-exactness.md proves.
+_EXACTLY_DRAWN = ("GaussianMechanism", "GramMechanism", "PTRProjection", "PoissonProjection", "RandomProjection")
+_USELESS_EPSILON = 10.0  # a claim with a larger ε protects too little to be advised
 _OWN = {
-    "DPSGD": "each record enters each batch on its own with the stated probability (Poisson sampling), its gradient is "
-    "clipped to the norm that the noise multiplier refers to, and the noisy sums are all that depends on the data",
-    "GaussianMechanism": "the query changes by at most the stated sensitivity between any two neighbours",
-    "GaussianRounds": "no more rounds are released than the mechanism was made for",
+    "DPSGD": "batches are drawn with secret randomness ({loop}); the gradient of each record is clipped to the norm "
+    "that the noise multiplier refers to, and the noisy sums are all that depends on the data: read the sampler, the "
+    "clipping and the normaliser of the training loop",
+    "GaussianMechanism": "the query changes by at most the stated sensitivity between any two neighbours: work out how "
+    "far one record can move it, or clip each record first",
+    "GaussianRounds": "no more rounds are released than the mechanism was made for: count them",
     "LiftedMechanism": "the model's declared sensitivity holds, for its numbers as they are rounded too; "
     "ndis.auditing.sensitivity.check_sensitivity can look for a violation",
-    "ProjectionLaw": "the system draws an ideal Gaussian sketch with this ridge and clips rows to the stated bounds",
+    "ProjectionLaw": "the system draws an ideal Gaussian sketch with this ridge and clips rows to the stated bounds: "
+    "read its code, or use RandomProjection",
 }
 
 
@@ -76,9 +85,17 @@ def prove(mechanism: Any, claim: Claim) -> Proof | None:
         return None
     kind = type(mechanism).__name__
     own = (_OWN[kind],) if kind in _OWN else ()
+    loop, most = getattr(mechanism, "loop", ""), getattr(mechanism, "examples_per_user", 1)
+    words = {"loop": loop, "records": "one record" if most == 1 else f"{most} records"}
     points = "; ".join(f"{equation('ε', e)}, {equation('δ', d)}" for e, d in claim.points)
     statement = f"{described(mechanism)} gives differential privacy with {points} ({claim.adjacency}) on every data set"
-    return Proof(theorem, statement, (*own, *_ALWAYS))
+    return Proof(theorem, statement, tuple(text.format(**words) for text in (*own, _PUBLIC_BOUNDS, *_ALWAYS)))
+
+
+def exactly_drawn(mechanism: Any) -> bool:
+    """Say if the release of this mechanism is drawn exactly, byte for byte."""
+    kind = type(mechanism)
+    return kind.__name__ in _EXACTLY_DRAWN and kind.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def _theorem(mechanism: Any, claim: Claim) -> str | None:
@@ -86,7 +103,7 @@ def _theorem(mechanism: Any, claim: Claim) -> str | None:
     kind = type(mechanism)
     if kind.__name__ not in _THEOREMS or kind.__module__.partition(".")[0] != __name__.partition(".")[0]:
         return None
-    theorem = _THEOREMS[kind.__name__]
+    theorem = mechanism.theorem if isinstance(mechanism, DPSGD) else _THEOREMS[kind.__name__]
     if theorem == "thm:sketch-pair" and claim.adjacency == "replace-one":
         return "thm:sketch-replace-one"
     if not isinstance(mechanism, AddsNoise):
@@ -119,8 +136,8 @@ def advice(claim: Claim, judgement: Judgement, *, given_only: bool, mechanism: A
     steps = []
     if given_only:
         steps.append(
-            "look for a worse record: state row_norm_bound (and target_bound), or test AddAdversarial or "
-            "ReplaceAdversarial"
+            "look for worse records and data sets: state the domain of the rows, DataSet(data, domain=Domain(…)), or "
+            "at the shell row_norm_bound or low and high"
         )
     if epsilon_refuted is not None:
         steps.append(
@@ -148,6 +165,11 @@ def _after_a_refutation(claim: Claim, witness: Witness, epsilon_refuted: float |
         steps.append(
             f"no ε repairs the claim at {equation('δ', witness.delta)}: the output must get noise in every direction, "
             "and ndis.lift finds how much"
+        )
+    elif epsilon_refuted >= _USELESS_EPSILON > witness.epsilon:
+        steps.append(
+            f"no useful ε describes the system unchanged at {equation('δ', witness.delta)}: change the mechanism, and "
+            "take noise that does not depend on the data, or that ndis.lift finds"
         )
     else:
         proved = _provable(mechanism, claim, witness.delta)
@@ -188,11 +210,11 @@ def _calibrated(mechanism: Any, claim: Claim) -> str | None:
             return f"raise noise_std from {old} to {noise}: {true} GaussianMechanism.calibrated finds this noise"
         if isinstance(mechanism, DPSGD) and len(mechanism.stages) == 1:
             (stage,) = mechanism.stages
-            public = {"sampling_rate": stage.sampling_rate, "steps": stage.steps}
+            public = {name: value for name, value in stage.arguments().items() if name != "noise_multiplier"}
             noise = at_most(max(DPSGD.calibrated(**one, **public).noise_multiplier for one in budgets))
             return (
                 f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {noise}, rounded up: with the "
-                f"same sampling rate and steps {true} DPSGD.calibrated finds this noise"
+                f"same sampling and steps {true} DPSGD.calibrated finds this noise"
             )
     except NdisError:
         pass
@@ -250,7 +272,8 @@ def _parameters(mechanism: Any) -> dict[str, Any]:
     """Return the fields by name; those of the only stage, if the mechanism is a schedule."""
     if isinstance(mechanism, DPSGD):
         stages = [_fields(stage) for stage in mechanism.stages]
-        return stages[0] if len(stages) == 1 else {"stages": tuple(tuple(stage.values()) for stage in stages)}
+        usual = all(len(stage) == 3 for stage in stages)
+        return stages[0] if len(stages) == 1 else {"stages": tuple(tuple(s.values()) if usual else s for s in stages)}
     return _fields(mechanism) if is_dataclass(mechanism) else {}
 
 

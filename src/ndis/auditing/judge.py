@@ -14,7 +14,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ndis.auditing.claim import Claim
 from ndis.auditing.witness import SIDES, Side, Witness, best_event
@@ -22,16 +22,17 @@ from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.profile import PrivacyProfile
 from ndis.spectrum import certified
-
-__all__ = ["SCREEN_MARGIN", "Candidate", "Candidates", "Tested", "both_orders", "counter", "exceeds", "judge", "screen"]
+from ndis.spectrum.origins import enclose as enclose_origins
 
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
+_SAME_RANK = 9  # decimals of log δ; a smaller difference does not put one candidate before another
 _KEPT = 64  # candidates clearly below the claim that are kept, only for the report
 _WIDTHS = (1e-12, 1e-8, 1e-3)  # relative widths of a certificate, tried in this order; the first that succeeds counts
 _COMPOSED_WIDTHS = (1e-9, 1e-6, 1e-3)  # the same for compositions of sampled releases
 _NARROW = 1e-14  # the last relative width at which a sampled release is compared with a claim
 _FIRST_STEP, _LAST_STEP = 2.0**-33, 0.5  # relative steps of ε; nearer to the edge certificates take seconds
+_UNBOUNDED_BITS = 320  # enough to see that a variance ratio is above 1
 _MOST_PAIRS = 4  # the number of worst pairs that are asked for the largest ε refuted
 
 
@@ -71,6 +72,14 @@ class Candidate:
 Tested = tuple[int, Iterable[Candidate]]  # the number of pairs that were tried, and their candidates that may matter
 
 
+@dataclass(eq=False)
+class Seen:
+    """A producer notes what it sees while it works: sentences for the reader, and if the noise depends on the data."""
+
+    notes: list[str] = field(default_factory=list)
+    noise_depends: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """A producer returns the pairs that it tests, and sentences about them for the report.
@@ -79,8 +88,10 @@ class Candidates:
     ----------
     tested : iterable of Tested
         The producer works while the judge reads it.
-    how, missing, notes : tuple of str
-        How the pairs were chosen, which ones they leave out, and what else the reader must know.
+    how, missing : tuple of str
+        How the pairs were chosen, and which ones they leave out.
+    seen : Seen
+        What else the reader must know, once the judge has read all pairs.
     given_only : bool
         True if only pairs or rows were tried that the user gave.
     """
@@ -88,7 +99,7 @@ class Candidates:
     tested: Iterable[Tested]
     how: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    seen: Seen = field(default_factory=Seen)
     given_only: bool = False
 
 
@@ -172,7 +183,8 @@ def shortlist(tested: Iterable[Tested]) -> tuple[int, list[Candidate]]:
             put = heapq.heappush if len(below) < _KEPT else heapq.heappushpop
             put(below, (candidate.rank, number, candidate))
     ordered = [c for _, _, c in sorted(below, key=lambda e: e[:2], reverse=True)]
-    return tried, sorted([*above, *ordered], key=lambda c: c.rank, reverse=True)
+    # among pairs that floats do not tell apart the first one stays first: a pair of the data before one of other data
+    return tried, sorted([*above, *ordered], key=lambda c: tuple(round(x, _SAME_RANK) for x in c.rank), reverse=True)
 
 
 # ---------------------------------------------------------------------- one pair against one claimed point
@@ -221,7 +233,7 @@ def largest_refuted_epsilon(profile: PrivacyProfile, side: Side, delta: float, *
     if singular and (side == "remove" or not sampled):  # δ is 1, or the rate, at all ε
         return math.inf if exceeds(profile, side, 0.0, delta) else known
     if delta == 0.0:
-        return known  # δ falls to 0 at no float known in general
+        return math.inf if _unbounded(profile, side) else known  # δ falls to 0 at no float known in general
     try:
         start = float(profile.epsilon(delta, order=side))
     except PrecisionError:
@@ -239,6 +251,18 @@ def largest_refuted_epsilon(profile: PrivacyProfile, side: Side, delta: float, *
             return known
         step *= 2.0
     return known
+
+
+def _unbounded(profile: PrivacyProfile, side: Side) -> bool:
+    """Say if the loss is unbounded with certainty, so that δ is above 0 at every ε.
+
+    It is if p is wider than q in a direction, or if only the means differ there. A sampled record bounds the loss of
+    the order "add".
+    """
+    if side == "add" and profile.sampled:
+        return False
+    exact = (enclose_origins(group.pair(side).origins, _UNBOUNDED_BITS) for group in profile.groups)
+    return any(one is not None and (one.flat > 0 or any(t > 0 for t, _, _ in one.curved)) for one in exact)
 
 
 # ---------------------------------------------------------------------- the verdict

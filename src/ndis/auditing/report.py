@@ -6,23 +6,26 @@ Everything that the page shows is in the report, so its JSON has it too. The tex
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 import os
 import re
 from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import ArrayLike
 
-from ndis._files import check_format, loads, only_keys, write_file
+from ndis._files import check_format, loads, only_keys, read_bytes, write_file
 from ndis._validate import Floats, as_vector
 from ndis._version import __version__
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
-from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, DrawnCurve, Witness, curve_of
+from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, DrawnCurve, Witness, curve_of, outcome_words
 from ndis.errors import ParameterError
 from ndis.pages.html import chart, framed, number, render, sentence
 from ndis.pages.text import equation, few, plain, unbroken
@@ -33,7 +36,7 @@ __all__ = ["AuditReport"]
 _FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 2
 # The types of fields by their annotations.
 _KINDS: dict[Any, type[Any]] = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": tuple}
-_OPTIONAL = ("mechanism",)  # some reports lack it
+_OPTIONAL = ("mechanism", "noise_depends", "data_used")  # some reports lack it
 # order of the witness → (what a reader of the output can tell, where p is, where q is)
 _SIDES = {
     WITH_RECORD[0]: ("whether a person took part", "if the person took part", "if not"),
@@ -43,7 +46,11 @@ _SIDES = {
     AS_GIVEN[0]: ("which of two neighbouring data sets was used", "for the first", "for the second"),
     AS_GIVEN[1]: ("which of two neighbouring data sets was used", "for the second", "for the first"),
 }
+NOISE_DEPENDS = (
+    "the noise depends on the data; a bound over all data sets then needs a proof (ndis.lift), and no test replaces it"
+)
 _DIGITS, _MOST_DIGITS = 4, 10  # digits of a probability in floats: those shown, and those that mean something
+_EMBEDDED = re.compile(rb'href="data:application/json;base64,([^"]*)"')  # the JSON of a page
 _LONG = re.compile(r"(\d+\.\d{6,})")  # a number with more digits than a sentence shows
 
 
@@ -74,7 +81,7 @@ class AuditReport:
     version : str
         Version of the package.
     title, data_name, date : str
-        Names of the audited system and of the data, and the day of the audit.
+        Names of the audited system and of the data, and the time of the audit.
     given_only : bool
         True if only rows or pairs were tried that the user gave, so that nothing looked for worse ones.
     next_steps : tuple of str
@@ -85,6 +92,11 @@ class AuditReport:
         The shell command that made the report, if one did.
     mechanism : str
         The audited mechanism with its public parameters, in words; empty if an algorithm or pairs were audited.
+    noise_depends : bool
+        True if the covariance of the output was seen to depend on the data. No test then stands for a bound over all
+        data sets.
+    data_used : str
+        "yes" if numbers of the report come from data, "no" if none do; empty if only the user knows, as for pairs.
     computed_curve : DrawnCurve or None
         The curve, if it is already known; `drawn` computes it otherwise.
 
@@ -119,6 +131,8 @@ class AuditReport:
     proof: Proof | None = None
     command: str = ""
     mechanism: str = ""
+    noise_depends: bool = False
+    data_used: str = ""
     computed_curve: DrawnCurve | None = None
 
     def __post_init__(self) -> None:
@@ -195,7 +209,8 @@ class AuditReport:
         return np.array([profile.certify(e, relative_width=1e-6, order=side).lower for e in points])
 
     def __str__(self) -> str:
-        lines = [f"claim: {self.claim}", f"verdict: {self.verdict}"]
+        lines = [*([f"warning: {NOISE_DEPENDS}"] if self.noise_depends and not self.proved else [])]
+        lines += [f"claim: {self.claim}", f"verdict: {self.verdict}"]
         if self.witness is not None:
             w = self.witness
             lines += [
@@ -254,6 +269,25 @@ class AuditReport:
         """
         return cls.from_dict(loads("report", text))
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> AuditReport:
+        """Read a saved report: JSON, or a page, which holds its JSON.
+
+        A page of this version must be the one that its JSON makes, to the last character.
+        """
+        content = read_bytes("file", Path(path))
+        if not content.lstrip().lower().startswith(b"<!doctype html"):
+            return cls.from_json(content)
+        try:
+            (embedded,) = _EMBEDDED.findall(content)
+            text = base64.b64decode(embedded, validate=True)
+        except ValueError:  # no JSON, several, or other text in its place
+            raise ParameterError("file", "be a page of an audit, with its JSON", "another page") from None
+        report = cls.from_json(text)
+        if report.version == __version__ and report.to_html().encode() != content:
+            raise ParameterError("file", "be the page that its own JSON makes", "another page")
+        return report
+
     def to_html(self) -> str:
         """Write a page that needs no other file: the verdict first, and the exact numbers in an appendix.
 
@@ -266,13 +300,17 @@ class AuditReport:
         >>> "The claim is false" in page, "<script" in page
         (True, False)
         """
+        content = json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False).encode()
         view = {
             "kind": "refuted" if self.refuted else "proved" if self.proof is not None else "open",
             "mechanism": _in_few_digits(self.mechanism),
             "statement": _statement(self),
             "claimed": _claimed(self),
             "tells": None if self.witness is None else _tells(self.witness, refuted=self.refuted),
+            "outcome": "" if self.witness is None else outcome_words(self.witness),
             "svg": _picture(self),
+            "json": base64.b64encode(content).decode("ascii"),
+            "digest": hashlib.sha256(content).hexdigest(),
         }
         return render("audit.html.jinja", r=self, w=self.witness, v=view, version=self.version)
 

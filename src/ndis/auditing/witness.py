@@ -30,8 +30,6 @@ from ndis.pages.text import MINUS, few, subscript
 from ndis.pair import GaussianPair
 from ndis.profile import Group, PrivacyProfile
 
-__all__ = ["AS_GIVEN", "EXCHANGED", "SIDES", "WITH_RECORD", "DrawnCurve", "Side", "Witness", "best_event", "curve_of"]
-
 Side = Literal["remove", "add"]
 Point = tuple[float, float]  # (ε, δ)
 Odds = tuple[float, float] | None  # probabilities of the event under p and q; None if floats do not give them
@@ -212,6 +210,51 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
         "" if odds is None else f"\nIt happens with probability {_odd(odds[0])} under p and {_odd(odds[1])} under q."
     )
     return f"{opening} In coordinates in which q is standard normal: {_region(pair, epsilon)}.{happens}", odds
+
+
+def outcome_words(witness: Witness) -> str:
+    """Describe the best event in units of the output, if the output is one number or only its mean moves; else nothing.
+
+    >>> import ndis
+    >>> from ndis.auditing import Claim, audit
+    >>> counts = ndis.GaussianPair.from_diagonal([58.0], [16.0], [57.0], [16.0])
+    >>> outcome_words(audit(Claim(1.0, 1e-6), pairs=[counts]).witness)
+    'the published number exceeds 73.5'
+    """
+    pair, epsilon = witness.pair, witness.epsilon
+    (*others, origin) = (None,) if pair is None else pair.origins or (None,)
+    if others or origin is None or origin.kind not in ("diagonal", "dense") or origin.copies > 1:
+        return ""
+    laws = [np.asarray(a, dtype=np.float64) for a in origin.arrays]
+    a, u, b, v = laws[2:] + laws[:2] if origin.reverse else laws
+    if a.size == 1:
+        return "the published number " + _of_one_number(*(float(x.ravel()[0]) for x in (a, u, b, v)), epsilon=epsilon)
+    if not np.array_equal(u, v) or pair is None or pair.mutually_singular or a.size > _TERMS:
+        return ""
+    weights = (a - b) / u if u.ndim == 1 else np.linalg.lstsq(u, a - b)[0]
+    if not np.isfinite(weights).all():
+        return ""
+    level, scale = float(weights @ (a + b)) / 2 + epsilon, float(np.abs(weights).max())
+    terms = [f"{few(w / scale, 4)} × number {i + 1}" for i, w in enumerate(weights) if math.fabs(w) > _NOISE * scale]
+    alone = len(terms) == 1 and terms[0].startswith("1 × ")
+    return f"{terms[0][4:] if alone else ' + '.join(terms)} of the output exceeds {few(level / scale)}"
+
+
+def _of_one_number(a: float, u: float, b: float, v: float, *, epsilon: float) -> str:
+    """Say where the loss of N(a, u) from N(b, v) exceeds ε."""
+    if u == 0.0 or v == 0.0:
+        return f"is exactly {few(a)}" if u == 0.0 else f"is not exactly {few(b)}"
+    if u == v:
+        level = (a + b) / 2 + (epsilon * u / (a - b) if a != b else math.inf)
+        return f"{'exceeds' if a >= b else 'lies below'} {few(level)}"
+    # ½(1/v − 1/u)x² + (a/u − b/v)x + b²/2v − a²/2u + ½log(v/u) − ε > 0, about the point where it is extreme
+    curve = 0.5 * (1.0 / v - 1.0 / u)
+    middle = -0.5 * (a / u - b / v) / curve
+    height = (middle - b) ** 2 / (2 * v) - (middle - a) ** 2 / (2 * u) + 0.5 * math.log(v / u) - epsilon
+    if height * curve >= 0.0:
+        return "takes any value" if curve > 0.0 else "takes no value that tells"
+    ends = f"{few(middle - math.sqrt(-height / curve))}", f"{few(middle + math.sqrt(-height / curve))}"
+    return f"lies below {ends[0]} or above {ends[1]}" if curve > 0.0 else f"lies between {ends[0]} and {ends[1]}"
 
 
 def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Odds]:

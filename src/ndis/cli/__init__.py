@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 
 from ndis import __version__
-from ndis.cli import audit, count, dpsgd, ledger, regress, schema, sketch, spectrum
+from ndis.cli import audit, count, describe, dpsgd, ledger, predict, regress, risk, schema, sketch, spectrum, training
 from ndis.cli.options import App
 
 __all__ = ["app", "main"]
@@ -20,7 +20,8 @@ app = App(
     help="Exactly how private is an algorithm with Gaussian output?",
     commands=[
         *(spectrum.delta, spectrum.epsilon, spectrum.curve),
-        *(sketch.sketch, regress.regress, count.count, audit.audit, audit.report),
+        *(sketch.sketch, regress.regress, predict.logistic, predict.predict, describe.describe, count.count),
+        *(audit.audit, audit.report, training.audit_training, risk.risk),
         *(dpsgd.dpsgd, sketch.calibrate, schema.schema, ledger.ledger),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +12,20 @@ import click
 
 from ndis._files import check_file, only_keys, read_object
 from ndis.cli.algorithm import NamedAlgorithm, load
-from ndis.cli.files import read_pair, table_options
+from ndis.cli.files import read_pair, read_schema, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, option
 from ndis.errors import ParameterError
 
 __all__ = ["REFUTED", "audit", "report"]
 
-REFUTED = 1  # exit status
+REFUTED, NOT_DECIDED = 1, 3  # exit statuses
 _CLAIM = ("epsilon", "delta", "adjacency")
 _TABLE = ("data", "columns", "targets", "header", "schema", "candidates")
-_BOUNDS = ("row_norm_bound", "target_bound", "target_values")
+_BOUNDS = ("row_norm_bound", "low", "high", "target_bound", "target_values", "features")
+_SIZES = ("min_rows", "seconds")
 _NAMES = ("title", "data_name")
-_KEYS = ("claim", "pairs", "algorithm", "mechanism", *_TABLE, *_BOUNDS, *_NAMES)
+_KEYS = ("claim", "pairs", "algorithm", "mechanism", *_TABLE, *_BOUNDS, *_SIZES, *_NAMES)
+_REQUIRE = choice("--require", "What status 0 stands for (not-refuted unless given).", "not-refuted proved")
 _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
 
 
@@ -38,24 +41,31 @@ _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
     option("--targets", "Columns that are targets; the algorithm then gets (X, y).", **_COLUMN),
     HEADER,
     SCHEMA,
-    option("--row-norm-bound", "Search for the worst row within this norm as well."),
-    option("--target-bound", "With --row-norm-bound: the bound of the worst row's target."),
+    option("--row-norm-bound", "Rows lie within this norm: make up other data there, and search for the worst row."),
+    option("--low", "With --high: every feature lies between them, in place of --row-norm-bound."),
+    option("--high", "See --low."),
+    option("--target-bound", "The bound of targets of made-up rows."),
+    option("--features", "The number of features, if there are no data.", int),
+    option("--min-rows", "Public: no data set has fewer rows (0 unless given).", int),
+    option("--seconds", "Time for other data sets; 0 tries none (10 unless given)."),
     option("--title", "Name of the audited system, for the report.", str),
     option("--data-name", "Name of the data, for the report.", str),
     option(
         "--report -o", "Write the report here, .html or .json; may be repeated.", Path, multiple=True, metavar="PATH"
     ),
     option("--workers", "How many runs of the algorithm at a time.", int, default=1),
+    _REQUIRE,
     JSON,
 )
-def audit(file: Path | None, report: list[Path], workers: int, as_json: bool, **options: Any) -> None:
+def audit(file: Path | None, report: list[Path], workers: int, require: str, as_json: bool, **options: Any) -> None:
     """Try to refute a claim of (ε, δ)-differential privacy, with proof.
 
     FILE is a claim file, TOML or JSON, with claim = {epsilon, delta, adjacency}, and one of pairs, algorithm and
-    mechanism; an algorithm comes with data. Options take the place of its values, or of the whole file. FILE is trusted
-    as a program is: the function that it names is run.
+    mechanism; an algorithm comes with data, or with the bounds of rows. Options take the place of its values, or of the
+    whole file. FILE is trusted as a program is: the function that it names is run.
 
-    Exit status: 0 not refuted (which is not a proof of privacy), 1 refuted and nothing else, 2 bad input.
+    Exit status: 0 as required, 1 refuted and nothing else, 2 bad input, 3 not decided. Not refuted is not a proof of
+    privacy; with --require proved it is status 3.
 
     Example: ndis audit claim.toml --report audit.html
     """
@@ -67,7 +77,7 @@ def audit(file: Path | None, report: list[Path], workers: int, as_json: bool, **
     claim = _claim(request)
     verdict = ndis.audit(claim, **_arguments(request, claim), workers=workers)
     pages = [str(path) for path in report if path.suffix.lower() == ".html"]
-    _show(replace(verdict, command=_command(file, given, (*pages, "audit.html")[0])), report, as_json)
+    _show(replace(verdict, command=_command(file, given, (*pages, "audit.html")[0])), report, require, as_json)
 
 
 @command(
@@ -75,21 +85,22 @@ def audit(file: Path | None, report: list[Path], workers: int, as_json: bool, **
     option(
         "--output -o", "Write the report again, .html or .json; may be repeated.", Path, multiple=True, metavar="PATH"
     ),
+    _REQUIRE,
     JSON,
 )
-def report(file: Path, output: list[Path], as_json: bool) -> None:
-    """Check a saved report, and show it or write it again.
+def report(file: Path, output: list[Path], require: str, as_json: bool) -> None:
+    """Check a saved report, a page or JSON, and show it or write it again.
 
     The witness is certified again: other numbers than those in the report end with status 2. A proof in the report is
     not checked again. Exit status: as for 'ndis audit'.
 
-    Example: ndis report audit.json --output audit.html
+    Example: ndis report audit.html --output audit.json
     """
     from ndis.auditing import AuditReport
     from ndis.auditing.judge import exceeds
 
     _check_reports(output, "output")
-    saved = AuditReport.from_dict(read_object("file", file))
+    saved = AuditReport.load(file)
     witness = saved.witness
     if witness is not None:
         again = witness.recheck()
@@ -100,18 +111,22 @@ def report(file: Path, output: list[Path], as_json: bool) -> None:
             raise ParameterError("report", "agree with its own witness", "other numbers")
     if saved.proved:
         click.echo("ndis: this command does not check the proof in the report again", err=True)
-    _show(saved, output, as_json)
+    _show(saved, output, require, as_json)
 
 
-def _show(verdict: Any, paths: list[Path], as_json: bool) -> None:
+def _show(verdict: Any, paths: list[Path], require: str, as_json: bool) -> None:
     """Print the verdict, write the reports, and leave with the status of the verdict."""
     click.echo(verdict.to_json() if as_json else str(verdict))
     if verdict.epsilon_refuted is not None and not as_json:
-        click.echo(f"largest ε refuted at δ = {verdict.witness.delta!r}: {verdict.epsilon_refuted!r}")
+        every = verdict.epsilon_refuted == math.inf
+        largest = "every ε is refuted" if every else f"largest ε refuted: {verdict.epsilon_refuted!r}"
+        click.echo(f"at δ = {verdict.witness.delta!r} {largest}")
     for path in paths:
         verdict.save(path)
     if verdict.refuted:
         raise click.exceptions.Exit(REFUTED)
+    if not verdict.proved and (verdict.undecided or require == "proved"):
+        raise click.exceptions.Exit(NOT_DECIDED)
 
 
 def _check_reports(paths: list[Path], name: str = "report") -> None:
@@ -169,32 +184,43 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
     if "mechanism" in request:
         arguments["mechanism"] = load("mechanism", *request["mechanism"])
     how = {key: request[key] for key in ("columns", "targets", "header", "schema") if key in request}
-    if "data" in request:
-        rows = _rows("data", request["data"])
-        table = table_options(rows, **how, note=False)
-        arguments |= {"data": DataSet(rows, **table), "search": _search(request, claim, table)}
-    elif how:
-        raise ParameterError(" and ".join(how), "come with data", "none")
+    rows = _rows("data", request["data"]) if "data" in request else None
+    table = {"schema": read_schema(how.get("schema"))} if rows is None else table_options(rows, **how, note=False)
+    domain = _domain(request, table.get("schema"))
+    alone = "algorithm" in request and not arguments.keys() & {"pairs", "mechanism"}
+    if rows is None and (how.keys() - {"schema"} or (not alone and (how or domain is not None))):
+        raise ParameterError(" and ".join(how) or "a domain", "come with data", "none")
+    if rows is not None or alone:
+        arguments["data"] = DataSet(rows, **table, domain=domain, min_rows=request.get("min_rows"))
+        arguments["search"] = _search(request, claim, table, domain)
     return arguments
 
 
-def _search(request: dict[str, Any], claim: Any, table: dict[str, Any]) -> Any:
-    """Return how neighbours are chosen: rows left out in turn, candidates, and the worst row within bounds."""
-    from ndis.auditing import AddAdversarial, AddRows, DataSet, RemoveEach, ReplaceAdversarial, ReplaceEach, Search
+def _domain(request: dict[str, Any], schema: Any) -> Any:
+    """Return the set in which rows lie, if it is stated; a schema has its own."""
+    from ndis.auditing import Domain
 
     bounds = {key: request[key] for key in _BOUNDS if request.get(key) is not None}
-    schema = table.get("schema")
-    if schema is not None and schema.target is not None and bounds.keys() == {"row_norm_bound"}:
-        classes = {"target_values": list(range(len(schema.classes)))} if schema.classes else {"target_bound": 1.0}
-        bounds |= classes
+    if schema is None or not bounds:
+        return (Domain(**bounds) if bounds else None) if schema is None else Domain.of_schema(schema)
+    if schema.target is not None and not bounds.keys() & {"target_bound", "target_values"}:
+        bounds |= {"target_values": tuple(range(len(schema.classes)))} if schema.classes else {"target_bound": 1.0}
+    return Domain(**bounds)
+
+
+def _search(request: dict[str, Any], claim: Any, table: dict[str, Any], domain: Any) -> Any:
+    """Return how neighbours are chosen: rows left out in turn, candidates, and the worst row of the domain."""
+    from ndis.auditing import AddAdversarial, AddRows, DataSet, RemoveEach, ReplaceAdversarial, ReplaceEach, Search
+
+    seconds = {"seconds": request["seconds"]} if request.get("seconds") is not None else {}
     if request.get("candidates") is None:
-        return Search(**bounds)
+        return Search(**seconds)
     rows = DataSet(_rows("candidates", request["candidates"]), **table).rows()
     replaced = claim.adjacency == "replace-one"
     rules: list[Any] = [ReplaceEach(rows)] if replaced else [RemoveEach(), AddRows(rows)]
-    if bounds:
-        rules.append((ReplaceAdversarial if replaced else AddAdversarial)(**bounds))
-    return Search(neighbours=rules)
+    if domain is not None:
+        rules.append((ReplaceAdversarial if replaced else AddAdversarial)(domain=domain))
+    return Search(neighbours=rules, **seconds)
 
 
 def _rows(name: str, value: Any) -> Any:

@@ -23,13 +23,15 @@ def as_json_text(values: Mapping[str, Any], *, ensure_ascii: bool = True) -> str
     return json.dumps(whole, allow_nan=False, ensure_ascii=ensure_ascii, indent=2)
 
 
-def print_rows(rows: Sequence[Mapping[str, float]], *, as_json: bool, **about: object) -> None:
+def print_rows(rows: Sequence[Mapping[str, float | str]], *, as_json: bool, **about: object) -> None:
     """Print rows of equal keys, as a table or as one JSON object; JSON has no infinity, so null stands for it there."""
     if as_json:
-        values = [{key: x if math.isfinite(x) else None for key, x in row.items()} for row in rows]
+        values = [
+            {key: x if isinstance(x, str) or math.isfinite(x) else None for key, x in row.items()} for row in rows
+        ]
         click.echo(as_json_text({**about, "values": values}))
         return
-    cells = [list(rows[0]), *([repr(float(x)) for x in row.values()] for row in rows)]
+    cells = [list(rows[0]), *([x if isinstance(x, str) else repr(float(x)) for x in row.values()] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     for line in cells:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -123,11 +123,15 @@ def sketch(
 
     Example: ndis sketch records.csv --header --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 3 -o sketch
     """
+    from ndis.data import open_table
     from ndis.ledger import pay
 
     check_new_folder(output)
     how = table_options(data, columns=columns, targets=target, header=header, schema=schema)
     mechanism = sketch_mechanism(_public(how.get("schema"), **given))
+    encoded = how["schema"].feature_names if "schema" in how else None
+    width = len(encoded or open_table(data, columns=how["columns"], header=header, progress=False).kinds)
+    check_new_folder(output, size=8 * mechanism.sketch_size * (width + 2))  # a target and a constant may come to it
 
     def make() -> ProjectionRelease:
         return mechanism.release(data, **how, progress=progress)

@@ -22,7 +22,7 @@ import numpy as np
 
 from ndis.data.cells import Cells, Coded, number, numbers, objects, truths
 from ndis.data.memory import memory_table, pandas_cells
-from ndis.data.table import Groups, Parts, Table, Wanted, rows_per_read, together
+from ndis.data.table import Table, Wanted, rows_per_read, together
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ def dask_table(data: Any) -> Table:
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
         return partitions.each_in_turn(lambda table: list(table.cells(wanted)))
 
-    def rows(groups: Groups) -> Iterator[Parts]:
-        return partitions.each_in_turn(lambda table: list(table.read(groups)))
-
-    return Table(declared.kinds, cells, rows, declared.names, partitions=partitions)
+    return Table(declared.kinds, cells, None, declared.names, partitions=partitions)
 
 
 @dataclass(frozen=True)

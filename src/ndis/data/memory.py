@@ -60,16 +60,19 @@ def memory_table(data: Any) -> Table:
 
 
 def rows_of_lists(name: str, rows: Sequence[Any]) -> NDArray[Any]:
-    """Return a list of equally long rows as a matrix of objects. Rows are lists; a row inside a row is one cell."""
+    """Return a list of rows as a matrix of objects. The first row stands for the type that a list has not.
+
+    Rows are lists, and a row inside a row is one cell. An item that is no list of that length is a missing record.
+    """
     if not len(rows):
         remedy = "without rows, np.empty((0, columns)) says how many columns there are"
         raise ParameterError(name, "show its columns", "an empty list", remedy)
-    if not all(map(is_nested, rows)) or len({len(row) for row in rows}) != 1:
-        rule = "be a list of rows with equally many cells, each row a list"
-        rule += ", or a list of paths" if name == "data" else ""
+    if not is_nested(rows[0]):
+        rule = "be a list of rows, each row a list" + (", or a list of paths" if name == "data" else "")
         raise ParameterError(name, rule, "a list of something else")
-    cells = objects([cell for row in rows for cell in row])
-    return cells.reshape(len(rows), -1)
+    missing = [None] * len(rows[0])
+    read = (row if is_nested(row) and len(row) == len(missing) else missing for row in rows)
+    return objects([cell for row in read for cell in row]).reshape(len(rows), len(missing))
 
 
 def column_table(column: Any) -> Table:
@@ -112,7 +115,7 @@ def _series_frame(column: Any) -> Any:
 def is_vector(y: Any) -> bool:
     """Return whether targets are one column without a second dimension, by their type and shape."""
     if isinstance(y, list | tuple):
-        return not any(map(is_nested, y))
+        return not y or not is_nested(y[0])
     return _series_frame(y) is not None or getattr(y, "ndim", 2) == 1
 
 
@@ -189,11 +192,7 @@ def _sparse(x: Any) -> Table:
         for start in range(0, csr.shape[0], step):
             yield from _array(csr[start : start + step].toarray()).cells(wanted)
 
-    def rows(groups: Groups) -> Iterator[Parts]:
-        for start in range(0, csr.shape[0], step):
-            yield from _array(csr[start : start + step].toarray()).read(groups)
-
-    return Table(dense.kinds, cells, rows)
+    return Table(dense.kinds, cells)
 
 
 def _in_stored_order(x: Any) -> Any:

@@ -26,19 +26,8 @@ from ndis.errors import ParameterError
 _LONGEST_HEADER = 1 << 16
 
 # The errors of NumPy and zipfile on bytes that are no archive of arrays.
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    KeyError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    MemoryError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_DAMAGED = (tokenize.TokenError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (ValueError, TypeError, KeyError, EOFError, OSError, RuntimeError, MemoryError, SyntaxError, *_DAMAGED)
 
 
 @dataclass(frozen=True)

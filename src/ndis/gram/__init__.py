@@ -11,8 +11,7 @@ True
 Everything here is private: a Gram matrix is exact and carries no noise.
 """
 
-from ndis.gram.accumulator import Gram, GramAccumulator
-from ndis.gram.engine import exact_gram
+from ndis.gram.accumulator import Gram, GramAccumulator, exact_gram
 from ndis.gram.leverage import WorstRow, leverage, worst_row
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import as_one_positive
 from ndis.data import Rows, open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError, PrecisionError
@@ -114,8 +115,7 @@ def worst_rows(data: Any, gram: Gram, *, ridge: float, few: int = 4, **how: Any)
 
 
 def _whitener(gram: Gram, ridge: float) -> NDArray[np.float64]:
-    if not 0 < ridge < np.inf:
-        raise ParameterError("ridge", "be positive and finite", ridge)
+    ridge = as_one_positive("ridge", ridge)
     step = np.array([float(s) for s in gram.layout.steps])
     try:
         L = np.linalg.cholesky(gram.to_float() + ridge * np.eye(len(step)))

@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -41,12 +41,14 @@ from numpy.typing import NDArray
 
 from ndis._compile import compiled
 from ndis._exact import root_up
+from ndis._validate import as_within
 from ndis.data.table import Rows
 from ndis.errors import ParameterError
 
 # At k = 18 an exact float64 block holds 2¹⁷ rows, more than any cache tile, so exactness costs no extra flush,
 # and the grid is 4·10⁻⁶ of the bound: a thousand times finer than the sampling error of any practical sketch.
 DEFAULT_FRACTIONAL_BITS = 18
+_LARGEST = 400  # binary exponent of a bound, at most: x·2ᵏ/b and the square of b are floats
 
 
 @dataclass(frozen=True)
@@ -109,15 +111,15 @@ class RowLayout:
             raise ParameterError("fractional_bits", "be an integer from 8 to 24", bits)
         k = int(bits)
         object.__setattr__(self, "fractional_bits", k)
-        object.__setattr__(self, "row_norm_bound", _bound("row_norm_bound", self.row_norm_bound))
+        object.__setattr__(self, "row_norm_bound", as_within("row_norm_bound", self.row_norm_bound, _LARGEST))
         if self.targets:
             if self.target_bound is None:
                 raise ParameterError("target_bound", "be given with targets", None, "state the largest target publicly")
-            object.__setattr__(self, "target_bound", _bound("target_bound", self.target_bound))
+            object.__setattr__(self, "target_bound", as_within("target_bound", self.target_bound, _LARGEST))
         elif self.target_bound is not None:
             raise ParameterError("target_bound", "come with targets", self.target_bound, "name the target columns")
         if self.intercept is not None:
-            object.__setattr__(self, "intercept", _bound("intercept", self.intercept))
+            object.__setattr__(self, "intercept", as_within("intercept", self.intercept, _LARGEST))
         # The quantiser pulls clipped rows in by ⌈√d/2⌉ + 1 grid steps; half the ball must be left.
         widest = max(self.features, self.targets)
         if not math.ceil(math.sqrt(widest) / 2) + 1 <= 2 ** (k - 1):
@@ -162,19 +164,6 @@ class RowLayout:
         Every group has integer norm ≤ 2ᵏ, so by Cauchy–Schwarz no partial sum of any entry exceeds rows·2²ᵏ ≤ 2⁵³.
         """
         return 1 << (53 - 2 * self.fractional_bits)
-
-
-def _bound(name: str, value: Any) -> float:
-    """Check a public bound. The range leaves room for x·2ᵏ/b and for the square of b."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(name, "be a number", type(value).__name__)
-    try:
-        number = float(value)
-    except OverflowError:  # an integer beyond the floats
-        number = math.inf
-    if not 2.0**-400 <= number <= 2.0**400:
-        raise ParameterError(name, "be positive and between 2^-400 and 2^400", value)
-    return number
 
 
 def layout_for(rows: Rows, *, intercept: float | None, **public: Any) -> RowLayout:

@@ -6,7 +6,11 @@
 - ``residual_products(theta, clip=C)``: Σ clip(x·(y − xᵀθ)) for one or several targets, a count of longer terms, the
   number of records, and, with ``square_clip=R``, the sums of squared residuals;
 - ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes;
-- ``weighted_gram(theta)``: Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`WeightedAccumulator`).
+- ``weighted_gram(theta)``: Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`WeightedAccumulator`);
+- ``term_grams(theta, clip=C)``: Σ ttᵀ of the clipped terms t of `residual_products`, one matrix per target;
+- ``value_counts(edges)``: how many records exceed each edge, column by column, and how many rows are longer.
+
+`in_coordinates` returns the same records in other public coordinates (`ndis.gram.maps`).
 
 Every term has norm at most its clip, in exact arithmetic. So a sum moves by at most C if a record comes or goes, and by
 at most 2C if one is replaced. A sum has the same bits on every engine and for any block length (`ndis.gram.terms`). All
@@ -23,7 +27,8 @@ sums are **private**: release only draws from them (`ndis.mechanisms.rounds`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -32,12 +37,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
+from ndis._validate import as_one_positive
 from ndis.data import open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum, checked_parts, total
 from ndis.gram.device import DeviceProduct, import_torch
 from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
+from ndis.gram.maps import RowMap
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 from ndis.gram.terms import BELOW, TermRule, gradient_rule, probabilities, residual_rule
 
@@ -131,6 +138,36 @@ class RecordSums:
         if self._classes is not None and t != 1:
             raise ParameterError("targets", "be one column of classes", t)
         self._device = device
+        self._map: RowMap | None = None
+
+    def in_coordinates(
+        self, matrix: Any, shift: Any, *, row_norm_bound: float, target: Any = None, **bounds: Any
+    ) -> RecordSums:
+        """Return the same records with rows z = matrix·x + shift, clipped to their own bound.
+
+        Parameters
+        ----------
+        matrix, shift : arrays
+            Public. They are rounded, and the rounded map is used (thm:centred-rows).
+        row_norm_bound : float
+            Bound of z. Rows x are clipped to the bound of these sums before they are mapped.
+        target : (centre, scale), optional
+            Targets become (y − centre)/scale.
+        **bounds
+            `target_bound` of the new targets, and `intercept`, the constant next to z.
+
+        >>> sums = RecordSums(np.array([[3.0], [5.0]]), row_norm_bound=8.0)
+        >>> sums.in_coordinates([[0.5]], [-2.0], row_norm_bound=1.0).gram().to_float().round(4)
+        array([[0.5]])
+        """
+        other = copy(self)
+        other._map = RowMap.of(matrix, shift, row_norm_bound=self.layout.row_norm_bound, target=target)
+        own: dict[str, Any] = {"features": len(matrix), "row_norm_bound": row_norm_bound, "names": ()}
+        constant = bounds.pop("intercept", None)
+        marker = row_norm_bound if constant is None else constant
+        other._tile = replace(self._tile, intercept=marker, **own, **bounds)
+        other.layout = replace(self.layout, intercept=constant, **own)
+        return other
 
     # ------------------------------------------------------------------ one pass each
 
@@ -159,9 +196,9 @@ class RecordSums:
         """
         if not self.targets or self._classes is not None:
             raise ParameterError("targets", "be numbers to regress on", "none" if not self.targets else "classes")
-        clip = _positive("clip", clip)
+        clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, self.targets), _edges(clip, edges)
-        square = None if square_clip is None else _positive("square_clip", square_clip)
+        square = None if square_clip is None else as_one_positive("square_clip", square_clip)
         rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=square, edges=marks)
         return self._found(rule, np.shape(theta), clip, square, marks)
 
@@ -178,7 +215,7 @@ class RecordSums:
             raise ParameterError("classes", "be stated for gradients", None)
         count = len(self._classes)
         outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
-        clip = _positive("clip", clip)
+        clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
         rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks)
         return self._found(rule, np.shape(theta), clip, None, marks)
@@ -199,6 +236,42 @@ class RecordSums:
         tile, layout = self._tile, self.layout
         values = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
         return Gram(values.finish().integers, halved(self.layout))
+
+    def term_grams(self, theta: Any, *, clip: float) -> list[Gram]:
+        """Return Σ ttᵀ, t = clip(x·(y − xᵀθ)), one matrix per target, in one pass.
+
+        Their norms together move by at most C² if a record comes or goes, because Σ‖t‖² ≤ C² over its targets.
+
+        >>> sums = RecordSums((np.array([[0.5], [1.0]]), np.array([0.5, 1.0])), row_norm_bound=1.0, target_bound=1.0)
+        >>> [sums.term_grams(np.zeros(1), clip=0.5)[0].to_float().round(4).item()]  # of the terms 0.25 and 0.5
+        [0.3125]
+        """
+        weights = self._public(theta, self.targets)
+        clip = as_one_positive("clip", clip)
+        rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=None, edges=())
+        bits = self.layout.fractional_bits
+        terms = RowLayout(self.layout.width, clip, fractional_bits=bits)
+        tile, targets = self._tile, self.targets
+        values: TermGramAccumulator = self._pass(lambda device: TermGramAccumulator(tile, terms, rule, targets, device))
+        return values.finish()
+
+    def value_counts(self, edges: Sequence[float], norms: Sequence[float] = ()) -> ValueCounts:
+        """Count, in one pass, the records whose value is above each edge, for every column of features and targets.
+
+        Edges of features and of targets are in their own units; `norms` are edges of the norm of the features.
+
+        >>> sums = RecordSums(np.array([[0.5, 0.0], [-0.5, 1.0]]), row_norm_bound=2.0)
+        >>> counts = sums.value_counts([-0.25, 0.25], norms=[0.75])
+        >>> counts.above.tolist(), counts.longer.tolist(), counts.records
+        ([[1, 2], [1, 1]], [1], 2)
+        """
+        columns = self._tile.width - 1
+        steps = [float(step) for step in self._tile.steps[:columns]]
+        marks = np.array([[edge / step for edge in edges] for step in steps])
+        lengths = np.array([(norm / steps[0]) ** 2 for norm in norms])
+        tile = self._tile
+        values: CountAccumulator = self._pass(lambda device: CountAccumulator(tile, marks, lengths, device))
+        return values.finish()
 
     # ------------------------------------------------------------------ inside
 
@@ -232,8 +305,13 @@ class RecordSums:
 
     def _pass(self, make: Callable[[str | None], Any]) -> Any:
         """Feed all rows to the accumulators that ``make`` makes, and return their sum. No task holds the data."""
-        classes = self._classes
-        return total(self._rows, make, self._device, lambda parts: (_coded(parts, classes),))
+        classes, mapping = self._classes, self._map
+
+        def blocks(parts: Parts) -> Iterable[Parts]:
+            coded = _coded(parts, classes)
+            return (coded,) if mapping is None else mapping.blocks(coded)
+
+        return total(self._rows, make, self._device, blocks)
 
 
 def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
@@ -376,6 +454,128 @@ class WeightedAccumulator(_RuleAccumulator):
         return xp.concatenate([features, xp.trunc(tile[:, -1:] * factor[:, None])], 1)
 
 
+class TermGramAccumulator(_RuleAccumulator):
+    """Σ ttᵀ of clipped terms t over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
+
+    A term is q ⊗ u with ‖q‖·‖u‖ ≤ M in exact arithmetic (`ndis.gram.terms`). For one output u the row is
+
+        trunc(q·f),      f = u·κ,      κ = 2ᵏ/M·(1 − 2⁻⁴⁰),
+
+    on the grid C·2⁻ᵏ. Its few roundings are each below 2⁻⁵², so its norm is at most ‖q‖·|u|·2ᵏ/M ≤ 2ᵏ, and truncation
+    only shortens. So one record moves the matrix by at most C², and all matrices of its outputs by no more together.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read: features, targets, marker.
+    layout : RowLayout
+        Of the terms: as many columns as there are predictors, with the clip as their bound.
+    rule : TermRule
+        The residuals at θ.
+    outputs : int
+    device : str, optional
+    """
+
+    def __init__(
+        self, tile: RowLayout, layout: RowLayout, rule: TermRule, outputs: int, device: str | None = None
+    ) -> None:
+        super().__init__(tile, rule, device)
+        self._grams = [GramAccumulator(layout, device=device) for _ in range(outputs)]
+        self._factor = 2.0**layout.fractional_bits / rule.limit * BELOW
+        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over that of the features
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
+        xp = np if engine is None else engine.torch
+        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
+        for tile in tiles:
+            with np.errstate(all="ignore"):
+                factors = self.rule.integers(xp, tile, self._weights)[0] * self._factor
+                rows = tile[:, : self.layout.features]
+                if self._ratio:
+                    rows = xp.concatenate([rows, tile[:, -1:] * self._ratio], 1)
+                for gram, factor in zip(self._grams, factors, strict=True):
+                    gram.update_integers(xp.trunc(rows * factor[:, None]))
+
+    def merge(self, other: TermGramAccumulator) -> None:
+        """Add all rows of ``other``."""
+        for mine, theirs in zip(self._grams, other._grams, strict=True):
+            mine.merge(theirs)
+
+    def finish(self) -> list[Gram]:
+        """Return the matrices of all rows so far."""
+        return [gram.finish() for gram in self._grams]
+
+
+@dataclass(frozen=True, eq=False)
+class ValueCounts:
+    """Hold the counts of one pass. **Private.**
+
+    Attributes
+    ----------
+    above : (edges, columns) int array
+        Records whose value is above the edge.
+    longer : (norms,) int array
+        Records whose features have a larger norm.
+    records : int
+    """
+
+    above: NDArray[np.int64]
+    longer: NDArray[np.int64]
+    records: int
+
+    def histograms(self) -> NDArray[np.int64]:
+        """Return the records between edges, (columns, edges + 1). A record is in one bin of each column."""
+        return _between(self.above.T, self.records)
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Return the records by the norm of their features. A record is in one bin."""
+        return _between(self.longer[None], self.records)[0]
+
+
+def _between(above: NDArray[np.int64], records: int) -> NDArray[np.int64]:
+    ends = np.zeros((len(above), 1), dtype=np.int64)
+    return -np.diff(np.concatenate([ends + records, above, ends], axis=1))
+
+
+class CountAccumulator:
+    """Counts values of integer rows above edges; merges and pickles as `GramAccumulator` does.
+
+    Integers are compared with public numbers, so the counts have the same bits everywhere.
+    """
+
+    def __init__(self, tile: RowLayout, edges: Any, norms: Any, device: str | None = None) -> None:
+        self.layout, self._edges, self._norms = tile, edges, norms
+        self._above = np.zeros(edges.T.shape, dtype=np.int64)
+        self._longer, self._records = np.zeros(len(norms), dtype=np.int64), 0
+        self._engine: Any = None if device is None else DeviceProduct(tile, device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None}
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
+        for tile in integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts):
+            rows = np.asarray(tile if engine is None else tile.cpu())
+            rows = rows[rows[:, -1] != 0]
+            self._records += len(rows)
+            for i, edge in enumerate(self._edges.T):
+                self._above[i] += (rows[:, :-1] > edge).sum(axis=0)
+            squares = (rows[:, : self.layout.features] ** 2).sum(axis=1)
+            self._longer += (squares[:, None] > self._norms).sum(axis=0)
+
+    def merge(self, other: CountAccumulator) -> None:
+        """Add all rows of ``other``."""
+        self._above, self._longer = self._above + other._above, self._longer + other._longer
+        self._records += other._records
+
+    def finish(self) -> ValueCounts:
+        """Return the counts of all rows so far."""
+        return ValueCounts(self._above, self._longer, self._records)
+
+
 def halved(layout: RowLayout) -> RowLayout:
     """Return the layout of rows times at most ½.
 
@@ -396,17 +596,10 @@ def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray
 
 
 def _edges(clip: float, edges: Sequence[float] | None) -> tuple[float, ...]:
-    values = tuple(_positive("edges", e) for e in ((clip,) if edges is None else edges))
+    values = tuple(as_one_positive("edges", e) for e in ((clip,) if edges is None else edges))
     if any(not a < b for a, b in pairwise(values)):
         raise ParameterError("edges", "increase", values)
     return values
-
-
-def _positive(name: str, value: Any) -> float:
-    number = float(value)
-    if not 0 < number < math.inf:
-        raise ParameterError(name, "be positive and finite", value)
-    return number
 
 
 def _as_classes(classes: Sequence[float], target_bound: float | None) -> tuple[float, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import dp_accounting
@@ -10,7 +12,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation, PrivacyAccountant
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-from ndis._validate import Adjacency, Floats, Order, as_one_probability, as_scalar
+from ndis._validate import Adjacency, Order, as_adjacency, as_one_probability, as_scalar
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -19,8 +21,8 @@ from ndis.profile import PrivacyProfile
 __all__ = ["ExactAccountant", "from_event", "to_pld"]
 
 _MOST_POINTS = 10**7  # a grid of ε has at most this many
+_RELATIONS = {"add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE, "replace-one": NeighboringRelation.REPLACE_ONE}
 _MOST_NOISE = 2.0**23  # a multiplier; ε of a sampled step with so much noise is far below any that matters
-_LEAST_DELTA = 2.0**-1022  # stands in for every smaller δ, also for 0; floats lose digits below it
 
 
 class _UnsupportedError(Exception):
@@ -36,30 +38,124 @@ def _singular(adjacency: Adjacency) -> PrivacyProfile:
     return PrivacyProfile(GaussianPair.from_diagonal(0.0, 0.0, 1.0, 0.0), adjacency=adjacency)
 
 
-def _profile(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
+def _profile(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
     """The profile of an event; None if it releases nothing."""
+    adjacency = _adjacency(relation)
     match event:
         case dp_accounting.NoOpDpEvent():
             return None
         case dp_accounting.NonPrivateDpEvent():
             return _singular(adjacency)
         case dp_accounting.GaussianDpEvent():
-            noise = float(event.noise_multiplier)
-            if noise == 0.0:
-                return _singular(adjacency)
-            if not 2.0**-400 <= noise <= 2.0**400:
-                raise _UnsupportedError(event, "the noise multiplier must be positive and finite")
-            # The multiplier is over the norm of one record, and a replaced record moves the sum by two norms.
-            return PrivacyProfile.from_noise_multiplier(
-                noise if adjacency == "add-remove" else noise / 2.0, adjacency=adjacency
-            )
+            return _gaussian(event, event.noise_multiplier, adjacency)
         case dp_accounting.ComposedDpEvent():
-            return _together([_profile(one, adjacency) for one in event.events])
+            return _together([_profile(one, relation) for one in event.events])
         case dp_accounting.SelfComposedDpEvent():
-            return _repeated(_profile(event.event, adjacency), event.count)
+            return _repeated(_profile(event.event, relation), event.count)
         case dp_accounting.PoissonSampledDpEvent():
-            return _sampled(event, adjacency)
+            return _sampled(event, relation)
+        case dp_accounting.dp_event.MixtureOfGaussiansDpEvent():
+            return _mixture(event, adjacency)
+        case dp_accounting.TruncatedSubsampledGaussianDpEvent():
+            return _truncated(event, relation)
+        case dp_accounting.SampledWithoutReplacementDpEvent():
+            return _fixed_size(event, relation)
+        case dp_accounting.SingleEpochTreeAggregationDpEvent():
+            return _tree(event, relation)
+        case dp_accounting.dp_event.ZCDpEvent():
+            raise _UnsupportedError(event, "ZCDpEvent bounds Rényi divergences only; convert it with RdpAccountant")
+    if type(event).__name__ == "RandomAllocationDpEvent":  # newer versions have it
+        return _allocation(event, adjacency)
     raise _UnsupportedError(event, f"{type(event).__name__} has no exact Gaussian profile")
+
+
+def _adjacency(relation: NeighboringRelation) -> Adjacency:
+    return "replace-one" if relation == NeighboringRelation.REPLACE_ONE else "add-remove"
+
+
+def _gaussian(event: Any, multiplier: float, adjacency: Adjacency) -> PrivacyProfile:
+    noise = float(multiplier)
+    if noise == 0.0:
+        return _singular(adjacency)
+    if not 2.0**-400 <= noise <= 2.0**400:
+        raise _UnsupportedError(event, "the noise multiplier must be positive and finite")
+    # The multiplier is over the norm of one record, and a replaced record moves the sum by two norms.
+    return PrivacyProfile.from_noise_multiplier(
+        noise if adjacency == "add-remove" else noise / 2.0, adjacency=adjacency
+    )
+
+
+def _mixture(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
+    pairs = [(float(c), float(p)) for c, p in zip(event.sensitivities, event.sampling_probs, strict=True) if p > 0]
+    if adjacency != "add-remove":
+        raise _UnsupportedError(event, "MixtureOfGaussiansDpEvent is about records that are added or removed")
+    if not all(c >= 0.0 for c, _ in pairs):
+        raise _UnsupportedError(event, "sensitivities must not be negative")
+    if all(c == 0.0 for c, _ in pairs):
+        return None
+    if event.standard_deviation == 0:
+        return _singular(adjacency)
+    noise = min(float(event.standard_deviation), _MOST_NOISE * max(c for c, _ in pairs))
+    moves, chances = zip(*pairs, strict=True)
+    made = partial(PrivacyProfile.from_mixture, sensitivities=moves, probabilities=chances)
+    return _made(event, made, noise)
+
+
+def _truncated(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    rate, most, records = float(event.sampling_probability), event.truncated_batch_size, event.dataset_size
+    if 0 in (rate, most, records):
+        return None
+    if event.noise_multiplier == 0:
+        return _singular("add-remove")
+    if relation != NeighboringRelation.ADD_OR_REMOVE_ONE:
+        raise _UnsupportedError(event, "truncated samples are known for records that are added or removed only")
+    if most >= records:  # no sample is cut
+        return _gaussian(event, event.noise_multiplier, "add-remove").subsampled(rate)
+    sizes = {"max_batch_size": int(most), "records": int(records)}
+    made = partial(PrivacyProfile.from_truncated_poisson, sampling_rate=rate, **sizes)
+    return _made(event, made, min(float(event.noise_multiplier), _MOST_NOISE))
+
+
+def _fixed_size(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    if relation != NeighboringRelation.REPLACE_ONE:
+        raise _UnsupportedError(event, "SampledWithoutReplacementDpEvent is about records that are replaced")
+    if not isinstance(event.event, dp_accounting.GaussianDpEvent):
+        raise _UnsupportedError(event, "only one Gaussian release of a sample of fixed size has a known worst pair")
+    if event.sample_size in (0, event.source_dataset_size) or event.event.noise_multiplier == 0:
+        return _profile(event.event, relation) if event.sample_size else None
+    sizes = {"batch_size": int(event.sample_size), "records": int(event.source_dataset_size)}
+    noise = min(float(event.event.noise_multiplier), _MOST_NOISE)
+    return _made(event, partial(PrivacyProfile.from_fixed_size, **sizes), noise)
+
+
+def _tree(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
+    """One record is in one leaf of one tree, and its value is in each node above: a Gaussian (arXiv 2103.00039, D)."""
+    if relation != NeighboringRelation.REPLACE_SPECIAL:
+        raise _UnsupportedError(event, "a tree has a fixed order, so a record must turn into nothing: REPLACE_SPECIAL")
+    steps = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
+    if not steps or not min(steps) >= 0 or not max(steps) >= 1:
+        raise _UnsupportedError(event, "step_counts must be whole numbers, one of them above 0")
+    return _gaussian(event, event.noise_multiplier, "add-remove").repeat(int(max(steps)).bit_length())
+
+
+def _allocation(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
+    inner = event.event
+    if adjacency != "add-remove" or not isinstance(inner, dp_accounting.GaussianDpEvent):
+        raise _UnsupportedError(event, "allocation is known for Gaussians, and records that are added or removed")
+    if event.num_selected != 1:
+        raise _UnsupportedError(event, "records that go to several steps of an epoch have no exact profile")
+    if inner.noise_multiplier == 0:
+        return _singular(adjacency)
+    made = partial(PrivacyProfile.from_allocation, bins=int(event.num_steps))
+    return _made(event, made, float(inner.noise_multiplier))
+
+
+def _made(event: Any, make: Callable[..., PrivacyProfile], noise: float) -> PrivacyProfile:
+    """Call a constructor; what it refuses is an event that is not supported."""
+    try:
+        return make(noise_multiplier=noise)
+    except ParameterError as error:
+        raise _UnsupportedError(event, str(error)) from error
 
 
 def _together(profiles: list[PrivacyProfile | None]) -> PrivacyProfile | None:
@@ -74,17 +170,17 @@ def _repeated(profile: PrivacyProfile | None, count: int) -> PrivacyProfile | No
     return None if profile is None or count == 0 else profile.repeat(count)
 
 
-def _sampled(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
+def _sampled(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
     rate = float(event.sampling_probability)
     if not 0.0 <= rate <= 1.0:
         raise _UnsupportedError(event, "the sampling probability must lie between 0 and 1")
-    inner = _profile(_with_less_noise(event.event), adjacency)
+    inner = _profile(_with_less_noise(event.event), relation)
     if inner is None or rate == 0.0:
         return None
     if rate == 1.0 or inner.groups[0].singular:
         return inner  # without noise a sample is private at no ε: δ = 1 is above its true δ, the rate
-    if adjacency != "add-remove":
-        raise _UnsupportedError(event, "Poisson samples of replaced records have no single worst pair")
+    if relation == NeighboringRelation.REPLACE_ONE and not isinstance(event.event, dp_accounting.GaussianDpEvent):
+        raise _UnsupportedError(event, "replaced records in a sample have a known worst pair for one Gaussian only")
     if inner.composed:
         raise _UnsupportedError(event, "releases that draw their own samples from one sample have no exact profile")
     return inner.subsampled(rate)
@@ -97,16 +193,19 @@ def _with_less_noise(event: Any) -> Any:
     return event
 
 
-def from_event(event: dp_accounting.DpEvent, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
-    """Return the exact profile of an event: Gaussian, PoissonSampled, Composed, SelfComposed, NoOp or NonPrivate.
+def from_event(
+    event: dp_accounting.DpEvent, *, adjacency: Adjacency | NeighboringRelation = "add-remove"
+) -> PrivacyProfile:
+    """Return the profile of an event of Gaussian releases, on samples or not; docs/interop.md lists the events.
 
     The noise multiplier of an event is its noise over the largest norm of one record. Under "replace-one" a record may
-    turn into its opposite. So the sum moves by twice that norm, and the profile has half the multiplier.
+    turn into its opposite. So the sum moves by twice that norm, and the profile has half the multiplier. A relation of
+    dp_accounting may stand in place of the adjacency; trees need REPLACE_SPECIAL.
 
     Raises
     ------
     ParameterError
-        For every other event, and for samples under "replace-one".
+        For every other event, and for one that its neighbours do not go with.
 
     Examples
     --------
@@ -118,21 +217,22 @@ def from_event(event: dp_accounting.DpEvent, *, adjacency: Adjacency = "add-remo
     """
     if not isinstance(event, dp_accounting.DpEvent):
         raise ParameterError("event", "be a DpEvent", type(event).__name__)
+    relation = adjacency if isinstance(adjacency, NeighboringRelation) else _RELATIONS[as_adjacency(adjacency)]
     try:
-        result = _profile(event, adjacency)
+        result = _profile(event, relation)
     except _UnsupportedError as error:
         raise ParameterError("event", "have an exact Gaussian profile", repr(error.event), error.reason) from error
-    return PrivacyProfile(GaussianPair.from_ratios(1.0), adjacency=adjacency) if result is None else result
+    return PrivacyProfile(GaussianPair.from_ratios(1.0), adjacency=_adjacency(relation)) if result is None else result
 
 
 class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package carries no types
-    """Account in dp_accounting for Gaussian and Poisson-sampled Gaussian events exactly.
+    """Account in dp_accounting for Gaussian events, alone or on samples, by their exact profiles.
 
     Parameters
     ----------
     neighboring_relation : NeighboringRelation
-        ADD_OR_REMOVE_ONE unless given. REPLACE_SPECIAL, a record that turns into nothing, is the same. Under
-        REPLACE_ONE the sum moves by twice the norm of a record, and only events without sampling are supported.
+        ADD_OR_REMOVE_ONE unless given. REPLACE_SPECIAL, a record that turns into nothing, is the same for Gaussian and
+        Poisson-sampled events. Under REPLACE_ONE the sum moves by twice the norm of a record.
 
     Examples
     --------
@@ -147,17 +247,13 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
         self._profile: PrivacyProfile | None = None
 
     @property
-    def _adjacency(self) -> Adjacency:
-        return "replace-one" if self.neighboring_relation == NeighboringRelation.REPLACE_ONE else "add-remove"
-
-    @property
     def profile(self) -> PrivacyProfile | None:
         """The profile of everything composed so far; None if that is nothing."""
         return self._profile
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         try:
-            result = _profile(event, self._adjacency)
+            result = _profile(event, self.neighboring_relation)
         except _UnsupportedError as error:
             return self.CompositionErrorDetails(invalid_event=error.event, error_message=error.reason)
         if do_compose:
@@ -218,30 +314,11 @@ def to_pld(profile: PrivacyProfile, *, discretization: float = 1e-3, tail: float
     ends = [float(profile.epsilon(least, order=order)) for order in orders]
     if not max(ends) <= _MOST_POINTS * h:
         raise ParameterError("discretization", f"give at most {_MOST_POINTS} points", h, "take a larger one")
-    pmfs = []
+    pmfs, width = [], 2.0 * (SAMPLED_WIDTH if profile.composed else WIDTH)
     for order, end, other in zip(orders, ends, reversed(ends), strict=True):
         low, high = math.floor(-other / h) - 1, math.ceil(end / h) + 1
-        deltas = _upper_deltas(profile, h * np.arange(low, high + 1, dtype=np.float64), order)
+        # A bound of one δ bounds every later one, since δ falls. None lies below the upper end of `certify`.
+        deltas = profile._upper_deltas(h * np.arange(low, high + 1, dtype=np.float64), order) * (1.0 + width)
+        deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
         pmfs.append(pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(h, low, high, deltas))
     return privacy_loss_distribution.PrivacyLossDistribution(*pmfs)
-
-
-def _upper_deltas(profile: PrivacyProfile, grid: Floats, order: Order) -> Floats:
-    """Return an upper bound of δ at each ε of a rising grid.
-
-    Rounding moved a loss x by at most u(mean + |x|), and four times the `uncertainty` is such a u. Let L be the loss in
-    floats and L* the exact one, and let L = x where L* = ε. Then L* − ε ≤ (1+u)(L − x). Since 1 − e^−y is concave in y
-    and 0 at 0, E[1 − e^(ε−L*)]₊ ≤ (1+u) E[1 − e^(x−L)]₊, which is (1+u) δ(x). Here x lies above ε − r for the r below.
-    `PrivacyProfile.epsilon` takes e^r δ(ε−r), and an r for up to four times its answer. This bound has both factors.
-    The digits of floats and the width of a certificate, both relative to δ, come on top.
-
-    An upper bound of one δ bounds every later one, since δ falls. So the smallest bound so far is taken.
-    """
-    blurs = [(*group.blur(order), group.count) for group in profile.groups]
-    u = 4.0 * max(uncertainty for uncertainty, _, _ in blurs)
-    r = u * (math.fsum(n * size for _, size, n in blurs) + 4.0 * np.abs(grid))
-    deltas = np.maximum(profile.delta(grid - r, order=order), _LEAST_DELTA)
-    width = SAMPLED_WIDTH if profile.composed else WIDTH
-    rise = r + width + (2.0 * WIDTH + u) * (1.0 - np.log(deltas))
-    upper: Floats = np.minimum.accumulate(np.minimum(deltas * np.exp(rise), 1.0))
-    return upper

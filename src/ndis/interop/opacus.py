@@ -10,10 +10,10 @@ from opacus.accountants import IAccountant, register_accountant
 from opacus.accountants.registry import _ACCOUNTANTS
 
 from ndis.dpsgd import DPSGD
-from ndis.interop.loaders import warn_unless_poisson
+from ndis.interop.loaders import check, warn_unless_poisson
 from ndis.profile import PrivacyProfile
 
-__all__ = ["MECHANISM", "ExactAccountant", "OpacusAccountant"]
+__all__ = ["MECHANISM", "ExactAccountant", "OpacusAccountant", "check"]
 
 MECHANISM = "exact"
 

@@ -26,14 +26,18 @@ if TYPE_CHECKING:
     from ndis.learn._logistic_regression import PrivateLogisticRegression
     from ndis.learn._pca import PrivatePCA
     from ndis.learn._ridge import PrivateRidge, ridge_from_gram
+    from ndis.learn._saved import LinearModel
+    from ndis.learn._score import score_privately, split_records
 
 __all__ = [
-    "PrivateCovariance", "PrivateGaussianProcess", "PrivateLinearRegression", "PrivateLogisticRegression", "PrivatePCA",
-    "PrivateRidge", "check_labels", "ridge_from_gram",
+    "LinearModel", "PrivateCovariance", "PrivateGaussianProcess", "PrivateLinearRegression",
+    "PrivateLogisticRegression", "PrivatePCA", "PrivateRidge", "check_labels", "ridge_from_gram", "score_privately",
+    "split_records",
 ]  # fmt: skip
 
 # Imported when first asked for: each brings in scikit-learn.
 _HOMES = {
+    "LinearModel": "_saved",
     "PrivateCovariance": "_covariance",
     "PrivateGaussianProcess": "_gaussian_process",
     "PrivateLinearRegression": "_linear_regression",
@@ -42,6 +46,8 @@ _HOMES = {
     "PrivateRidge": "_ridge",
     "check_labels": "_labels",
     "ridge_from_gram": "_ridge",
+    "score_privately": "_score",
+    "split_records": "_score",
 }
 
 

@@ -15,13 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency
 from ndis.data import Rows
+from ndis.describing.statistics import NoisyMoments, paired
 from ndis.errors import ParameterError
 from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, one_of
 from ndis.learn._ridge import sketching, stated_records
 from ndis.mechanisms.gram import GramMechanism, GramRelease
 from ndis.mechanisms.releases import ProjectionRelease
 
-__all__ = ["Moments", "PrivateCovariance", "check_moments", "moments", "released_moments"]
+__all__ = ["Moments", "PrivateCovariance", "check_moments", "moments", "released_errors", "released_moments"]
 
 METHODS = ("gram", "sketch")
 KINDS = ("covariance", "correlation")
@@ -69,6 +70,9 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     covariance_, location_, precision_
         As in `sklearn.covariance.EmpiricalCovariance`.
     correlation_ : array
+    location_error_, covariance_error_, correlation_error_ : arrays
+        Standard errors, of privacy and of sampling from normal rows; with ``method="gram"``. Covariances are unbiased:
+        no eigenvalue is repaired, except for `precision_`.
     records_ : float
         The number of records used: `records`, or its noisy estimate.
     release_, receipt_, mechanism_
@@ -99,13 +103,33 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     def _learn(self, rows: Rows, public: None, *, one: bool, changed: Any) -> Self:
         self.records_, location, covariance = released_moments(self, rows, centered=self.assume_centered)
         schema = self._schema()
-        if schema is not None:
-            _, half_width = schema.scales()
-            location = schema.decode(location)
-            covariance = covariance * half_width[:, None] * half_width
-        self.location_ = location
-        self._set_covariance(covariance)
+        self._scale = np.ones(len(location)) if schema is None else schema.scales()[1]
+        self.location_ = location if schema is None else schema.decode(location)
+        covariance = covariance * self._scale[:, None] * self._scale
+        values, vectors = np.linalg.eigh(covariance)
+        self._set_covariance((vectors * np.maximum(values, 0.0)) @ vectors.T)  # for a precision that is positive
+        self.covariance_ = covariance
         return self
+
+    @property
+    def location_error_(self) -> Floats:
+        """Return the standard errors of the mean."""
+        noisy, last = released_errors(self), np.eye(2)[1]
+        errors = [noisy.error(paired(np.eye(2)[:1], last, noisy.records), [i])[0, 0] for i in range(len(noisy.mean))]
+        return np.asarray(np.sqrt(errors) * self._scale)
+
+    @property
+    def covariance_error_(self) -> Floats:
+        """Return the standard errors of the covariance."""
+        noisy, every = released_errors(self), range(self.n_features_in_)
+        errors = np.array([[noisy.covariance_error(i, j) for j in every] for i in every])
+        return np.asarray(errors * self._scale[:, None] * self._scale)
+
+    @property
+    def correlation_error_(self) -> Floats:
+        """Return the standard errors of the correlation; infinite if a variance is not positive."""
+        noisy, every = released_errors(self), range(self.n_features_in_)
+        return np.array([[noisy.correlation(i, j, 1.0)[1] if i != j else 0.0 for j in every] for i in every])
 
     @property
     def correlation_(self) -> Floats:
@@ -192,7 +216,7 @@ def moments(
     """Estimate count, mean and covariance of the features, from the released Gram estimate only.
 
     With a constant column c, [XᵀX  Xᵀ1c; ·  nc²] gives n, the mean and the covariance XᵀX/n − mean·meanᵀ. The noise
-    may leave the last one with negative eigenvalues; they are set to zero, which brings it nearer to any covariance.
+    may leave the last one with negative eigenvalues: it is unbiased, and is not repaired.
     """
     gram, location = release.gram(), np.zeros(features)
     constant = release.mechanism.intercept or math.nan
@@ -202,8 +226,18 @@ def moments(
         count = max(release.count(), _count_error(release, gram) / constant**2, 1.0)
     if not centered:
         location = gram[:features, -1] / (constant * count)
-    values, vectors = np.linalg.eigh(gram[:features, :features] / count - np.outer(location, location))
-    return Moments(count, location, (vectors * np.maximum(values, 0.0)) @ vectors.T)
+    return Moments(count, location, gram[:features, :features] / count - np.outer(location, location))
+
+
+def released_errors(estimator: Any) -> NoisyMoments:
+    """Return the moments of an estimator's release, which know their errors."""
+    check_is_fitted(estimator)
+    release = estimator.release_
+    if not isinstance(release, GramRelease) or release.mechanism.intercept is None:
+        rule = "be 'gram', with a mean that is estimated, for standard errors"
+        raise ParameterError("method", rule, estimator.method)
+    how = {"noise": release.mechanism.noise_std, "constant": release.mechanism.intercept}
+    return NoisyMoments.of(release.gram(), **how, records=estimator.records_)
 
 
 def _count_error(release: GramRelease | ProjectionRelease, gram: Floats) -> float:

@@ -25,6 +25,7 @@ from ndis.data.opening import is_dask, is_paths, open_for
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
 from ndis.errors import ParameterError
+from ndis.learn._saved import SavedModel
 from ndis.ledger import pay
 
 __all__ = [
@@ -72,7 +73,7 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows", instead: str |
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator:
+class PrivateEstimator(SavedModel):
     """All estimators have these parameters. scikit-learn reads them from the constructor that `dataclass` writes.
 
     An estimator inherits from this class first, then from mixins of scikit-learn, and last from its `BaseEstimator`.
@@ -326,7 +327,7 @@ class PrivateEstimator:
         There is one row of slopes per output. With `one` the only output has no dimension.
         """
         matrix, shift = units
-        weights, features = matrix @ theta + shift[:, None], self.n_features_in_
+        weights, features = matrix @ theta + shift.reshape(len(shift), -1), self.n_features_in_
         offsets = weights[features] if len(weights) > features else np.zeros(theta.shape[1])
         slopes = np.asarray(weights[:features].T)
         return (slopes[0], float(offsets[0])) if one else (slopes, np.asarray(offsets))

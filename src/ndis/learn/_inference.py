@@ -1,6 +1,6 @@
 """Make estimates without shrinkage, their covariance and their table, from released values only.
 
-The last round of a fit hardly clips a term. Its release g = A(θ* − θ) + N(0, σ²I), with A the Gram matrix and θ* the
+The last round of a fit hardly clips a term. Its release g = A(θ* − θ) + noise, with A the Gram matrix and θ* the
 least-squares solution, gives
 
     estimate = θ + Ã⁻¹g,      estimate − θ* = Ã⁻¹(noise − Eδ),      δ = θ* − θ,   E = Ã − A,
@@ -8,11 +8,12 @@ least-squares solution, gives
 exactly. Given δ, Eδ is Gaussian with covariance s²/2·(|δ|²I + δδᵀ). So the covariance of the estimate around the
 coefficients of the population is about
 
-    P = Ã⁻¹ (σ²I + s²/2·(|δ|²I + δδᵀ) + s²/2·(tr(P)·I + P)) Ã⁻¹ + ς²Ã⁻¹,
+    P = Ã⁻¹ (N + s²/2·(|δ|²I + δδᵀ) + s²/2·(tr(P)·I + P) + M) Ã⁻¹,
 
-with ς² the variance of the residuals: noise of privacy, and noise of sampling, for errors of equal variance. All
-quantities were released, or are estimated from released ones (δ by Ã⁻¹g, whose own error is the term with P). The prior
-of the shrunk estimate has no part in it, so intervals are for fixed coefficients.
+with N the covariance of the noise and of what clipping may have taken, and M the covariance of a sum of terms by sampling. M is released: Σ ttᵀ of the
+clipped terms (a sandwich, right for errors of any variances), or is ς²Ã for errors of equal variance ς². All quantities
+were released, or are estimated from released ones (δ by Ã⁻¹g, whose own error is the term with P). The prior of the
+shrunk estimate has no part in it, so intervals are for fixed coefficients.
 
 This fails where Ã has an eigenvalue near the noise: such a direction is hidden (`_hidden`). Let the columns of U be the
 eigenvectors of the other directions, L their eigenvalues, and H the hidden eigenvectors. The equations of the other
@@ -20,41 +21,34 @@ directions hold by themselves:
 
     U·L⁻¹Uᵀg − UUᵀδ = U·L⁻¹Uᵀ(noise − Eδ),      |δ|² = |Uᵀδ|² + |Hᵀδ|².
 
-So they give intervals, if the hidden part Hᵀδ is bounded: it leaks through E. Its bound D is an assumption, and the
-docs state it: the hidden part explains no more of the target than what is left unexplained, if the spread of the rows
-along it is what the noise could just hide. D² is then the sum of squared residuals over that spread.
-
-A coefficient c = eᵢ is known if it has no part along H but that which the noise makes: |Hᵀc| is then about
-s/√2·|L⁻¹Uᵀc| times the root of the number of hidden directions. Its variance has (D·|Hᵀc|)² as well. Otherwise the
-coefficient is unknown, and its interval is infinite.
+So they give intervals, if the hidden part Hᵀδ is bounded: it leaks through E. Its size D is an assumption, and the docs
+state it. In coordinates in which all directions spread about alike, coefficients along a hidden direction are about as
+large as those along the others, or as if what is left unexplained were explained by all directions alike. And what is
+hidden explains no more than what is left unexplained, if the spread of the rows along it is what the noise could just
+hide. The variance along H is D². So intervals are finite, unless no direction is clear: then nothing is known.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from ndis._validate import Floats, as_one_probability, as_scalar
 from ndis.learn._empirical_bayes import Round
 from ndis.pages.text import html_table, text_table
 
-__all__ = ["CoefficientTable", "Unshrunk", "least_spread", "newton", "normal_quantile", "unshrunk"]
+__all__ = ["CoefficientTable", "Unshrunk", "newton", "normal_quantile", "unshrunk"]
 
 # A clear eigenvalue of the released matrix is above this many standard deviations of the noise in one direction,
 _LEAST = 3.0
 # and the noise in all clear directions together is this many times below them. For p equal eigenvalues that is 1.2
 # times the largest eigenvalue of the noise, s·√(2p).
 _CLEAR = 1.2
-# A coefficient is known if its part along hidden directions is within this many standard deviations of nothing, and if
-# its square is at most this.
-_WITHIN = 3.0
-_PART = 0.1
-_MARGIN = 2.0  # `least_spread` leaves this many standard deviations of the noise above a hidden eigenvalue
+_LIKE_OTHERS = 2.0  # the squared coefficients along hidden directions are this many times those along the others
 
 
 def normal_quantile(level: float) -> float:
@@ -75,12 +69,14 @@ class Unshrunk:
     ----------
     theta : (predictors, targets) array
     covariance : (targets, predictors, predictors) array
-        Of its error, noise of privacy and of sampling; infinite in rows and columns of coefficients that noise hides.
+        Of its error, noise of privacy and of sampling.
     residual_variance : (targets,) array
     records : float
         The estimated number of records.
     at : (predictors, targets) array
         Where the last round was taken.
+    hidden : int
+        The number of directions that the noise hides.
     """
 
     theta: Floats
@@ -88,6 +84,7 @@ class Unshrunk:
     residual_variance: Floats
     records: float
     at: Floats
+    hidden: int = 0
 
     def in_units(self, units: tuple[Floats, Floats], *, width: float = 1.0) -> Unshrunk:
         """Map the estimate by (A, b): A·θ + b; residuals times `width`.
@@ -98,16 +95,13 @@ class Unshrunk:
         ([[7.0]], [[[36.0]]], [[1.0]])
         """
         matrix, shift = units
-        theta, at = (matrix @ each + shift[:, None] for each in (self.theta, self.at))
-        known = np.isfinite(self.covariance)
-        covariance = matrix @ np.where(known, self.covariance, 0.0) @ matrix.T
-        touched = self.unknown() @ (matrix != 0.0).T
-        covariance = _endless(covariance, touched)
-        return Unshrunk(theta, covariance, self.residual_variance * width**2, self.records, at)
-
-    def unknown(self) -> NDArray[np.bool_]:
-        """Say which coefficients the noise hides, (targets, predictors)."""
-        return np.asarray(~np.isfinite(np.diagonal(self.covariance, axis1=1, axis2=2)))
+        moved, m = shift.reshape(len(shift), -1), self.theta.shape[1]
+        theta, at = (matrix @ each + moved for each in (self.theta, self.at))
+        known = bool(np.isfinite(self.covariance).all())
+        covariance = matrix @ self.covariance @ matrix.T if known else np.full((m, len(matrix), len(matrix)), np.inf)
+        return replace(
+            self, theta=theta, covariance=covariance, residual_variance=self.residual_variance * width**2, at=at
+        )
 
     def errors(self) -> Floats:
         """Return standard errors, (targets, predictors)."""
@@ -132,57 +126,82 @@ class Unshrunk:
         x = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         if len(self.theta) > x.shape[1]:
             x = np.hstack([x, np.ones((len(x), 1))])
-        covariance = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
-        known = (x != 0.0).astype(float) @ self.unknown().T == 0.0  # rows that touch no hidden coefficient
-        variance = np.einsum("ni,tij,nj->nt", x, covariance, x)
+        known = np.isfinite(self.covariance).all(axis=(1, 2))
+        covariance = np.where(known[:, None, None], self.covariance, 0.0)
+        variance = np.einsum("ni,tij,nj->nt", x, covariance, x) + np.where(known, 0.0, np.inf)
         if residuals:
             variance = variance + self.residual_variance
-        centre, half = x @ self.theta, np.where(known, z * np.sqrt(variance), np.inf)
+        centre, half = x @ self.theta, z * np.sqrt(variance)
         return np.stack([centre - half, centre + half], axis=-1)
 
 
 def unshrunk(
-    last: Round, gram: Floats, *, noise: float, squares: Floats, square_noise: float, records: float
+    theta: Floats,
+    total: Floats,
+    gram: Floats,
+    *,
+    own: Floats,
+    noise: float,
+    terms: Floats,
+    term_noise: float,
+    records: float,
+    robust: bool = True,
 ) -> Unshrunk:
-    """Estimate from the last round, the released Gram matrix with noise s, and the noisy sums of squared residuals.
+    """Estimate from the last round at θ, the released Gram matrix with noise s, and the released Σ ttᵀ of every target.
 
-    >>> gram = np.diag([400.0, 100.0])
-    >>> last = Round(np.zeros((2, 1)), np.array([[200.0], [100.0]]), noise=1.0)
-    >>> found = unshrunk(last, gram, noise=0.01, squares=np.array([600.0]), square_noise=1.0, records=500.0)
-    >>> found.theta.ravel().tolist(), np.sqrt(np.diagonal(found.covariance[0])).round(3).tolist()
-    ([0.5, 1.0], [0.045, 0.09])
+    `own` is the covariance of the sum by its own noise and clip. If the number of `records` is not positive, nothing is
+    known.
+
+    >>> gram, total = np.diag([400.0, 100.0]), np.array([[200.0], [100.0]])
+    >>> released = {"own": np.eye(2), "noise": 0.01, "terms": gram[None] * 0.9, "term_noise": 1.0, "records": 500.0}
+    >>> values = unshrunk(np.zeros((2, 1)), total, gram, **released)
+    >>> values.theta.ravel().tolist(), np.sqrt(np.diagonal(values.covariance[0])).round(3).tolist()
+    ([0.5, 1.0], [0.048, 0.096])
     """
-    p, m = last.theta.shape
+    p, m = theta.shape
+    clear = _Clear.of(gram, noise if records > 0.0 else np.inf)
     records = max(records, p + 1.0)
-    clear = _Clear.of(gram, noise)
-    steps = clear.solve(last.total)
+    steps = clear.solve(total)
     variances, covariances = np.empty(m), np.empty((m, p, p))
+    corrected = records / (records - p)
     for j in range(m):
-        step = steps[:, j]
-        # Squares at θ are those at the solution, plus δᵀAδ.
-        gained = max(float(step @ last.total[:, j]) - last.noise**2 * float((1.0 / clear.values).sum()), 0.0)
+        if not clear.values.size:  # nothing is known; a variance is a positive number all the same
+            variances[j] = max(float(np.trace(terms[j])), term_noise) / max(float(np.trace(gram)), noise)
+            covariances[j] = np.inf
+            continue
+        within, count = corrected * clear.vectors.T @ terms[j] @ clear.vectors, len(clear.values)
         # The variance is positive: its estimate is raised to what its own noise allows.
-        left = max(float(squares[j]) - gained, square_noise)
-        variances[j] = left / (records - p)
-        covariances[j] = clear.covariance(last, step, variance=variances[j], left=left)
-    return Unshrunk(last.theta + steps, covariances, variances, records, last.theta)
+        least = term_noise * math.sqrt(float((clear.values**-2.0).sum())) / count
+        variances[j] = max(float((np.diagonal(within) / clear.values).sum()) / count, least)
+        sampling = _positive(within) if robust else np.diag(variances[j] * clear.values)
+        bound = clear.size(theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records)
+        covariances[j] = clear.covariance(own, steps[:, j], sampling=sampling, bound=bound)
+    return Unshrunk(theta + steps, covariances, variances, records, theta, clear.hidden.shape[1])
 
 
 def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Unshrunk:
     """Take one step of Newton's method from the last round of a logistic fit, with a released Hessian with noise s.
 
-    `last.total` is minus the gradient. If the model holds, the covariance of a sum of scores is the Hessian, so the
-    noise of sampling is its inverse, as with a residual variance of 1.
+    `last.total` is minus the gradient. If the model holds, the covariance of a sum of scores is the Hessian.
 
     >>> last = Round(np.zeros((1, 1)), np.array([[50.0]]), noise=3.0)
-    >>> found = newton(last, np.array([[100.0]]), noise=0.1, records=500.0)
-    >>> found.theta.tolist(), np.sqrt(found.covariance[0]).round(3).tolist()
+    >>> values = newton(last, np.array([[100.0]]), noise=0.1, records=500.0)
+    >>> values.theta.tolist(), np.sqrt(values.covariance[0]).round(3).tolist()
     ([[0.5]], [[0.104]])
     """
-    clear = _Clear.of(hessian, noise)
+    clear = _Clear.of(hessian, noise if records > 0.0 else np.inf)
     steps = clear.solve(last.total)
-    covariance = clear.covariance(last, steps[:, 0], variance=1.0, left=max(records, 1.0))
-    return Unshrunk(last.theta + steps, covariance[None], np.full(1, math.nan), records, last.theta)
+    bound = clear.size((last.theta + steps)[:, 0], variance=1.0, left=max(records, 1.0))
+    own = last.noise**2 * np.eye(len(steps))
+    covariance = clear.covariance(own, steps[:, 0], sampling=np.diag(clear.values), bound=bound)
+    unknown = np.full(1, math.nan)
+    return Unshrunk(last.theta + steps, covariance[None], unknown, records, last.theta, clear.hidden.shape[1])
+
+
+def _positive(matrix: Floats) -> Floats:
+    """Return the nearest matrix without negative eigenvalues, which only noise makes."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,24 +232,28 @@ class _Clear:
     def solve(self, total: Floats) -> Floats:
         return np.asarray(self.vectors @ (self.vectors.T @ total / self.values[:, None]))
 
-    def covariance(self, last: Round, step: Floats, *, variance: float, left: float) -> Floats:
-        """Return P of the module docstring, infinite if a coefficient is unknown; `left` sums squared residuals."""
-        half, count = self.noise**2 / 2, self.hidden.shape[1]
-        bound = left / (_LEAST * self.noise) if count else 0.0  # D²
+    def size(self, theta: Floats, *, variance: float, left: float) -> float:
+        """Return D², the assumed squared size of θ along a hidden direction; `left` sums squares of this variance."""
+        if not self.hidden.size:
+            return 0.0
+        others = float(((self.vectors.T @ theta) ** 2).sum()) / max(len(self.values) - 1, 1)
+        return min(left / (_LEAST * self.noise), max(_LIKE_OTHERS * others, variance / len(theta)))
+
+    def covariance(self, own: Floats, step: Floats, *, sampling: Floats, bound: float) -> Floats:
+        """Return P of the module docstring; `own` is N, `sampling` is M between clear directions, and `bound` D²."""
+        half, hidden = self.noise**2 / 2, self.hidden
+        if not self.values.size:
+            return np.full((len(step), len(step)), np.inf)
         moved = self.vectors.T @ step
-        inner = np.diag(last.noise**2 + last.bias**2 + half * (moved @ moved + bound) + variance * self.values)
+        leaked = half * (moved @ moved + bound * hidden.shape[1])
+        inner = self.vectors.T @ own @ self.vectors + sampling + leaked * np.eye(len(moved))
         inner = inner + half * np.outer(moved, moved)
         # Entry by entry P·(λᵢλⱼ − s²/2) = inner + [i = j]·s²/2·tr(P), and so its trace is known first.
         divisor = np.outer(self.values, self.values) - half
-        own = 1.0 / np.diagonal(divisor)
-        trace = float(np.diagonal(inner) @ own) / (1.0 - half * float(own.sum()))
-        covariance = self.vectors @ ((inner + half * trace * np.eye(len(own))) / divisor) @ self.vectors.T
-        if not count:
-            return np.asarray(covariance)
-        along = (self.hidden**2).sum(axis=1)
-        expected = half * count * ((self.vectors / self.values) ** 2).sum(axis=1)
-        unknown = ~(along <= np.minimum(_WITHIN**2 * expected, _PART))
-        return _endless(covariance + bound * self.hidden @ self.hidden.T, unknown)
+        each = 1.0 / np.diagonal(divisor)
+        trace = float(np.diagonal(inner) @ each) / (1.0 - half * float(each.sum()))
+        covariance = self.vectors @ ((inner + half * trace * np.eye(len(each))) / divisor) @ self.vectors.T
+        return np.asarray(covariance + bound * hidden @ hidden.T)
 
 
 def _hidden(values: Floats, noise: float) -> int:
@@ -249,21 +272,6 @@ def _hidden(values: Floats, noise: float) -> int:
     together = np.cumsum(each[::-1])[::-1]
     clear = (values > _LEAST * noise) & (2.0 * _CLEAR**2 * noise**2 * together <= 1.0)
     return int(np.count_nonzero(~clear))
-
-
-def least_spread(noise: float, *, predictors: int, records: int) -> float:
-    """Return the standard deviation that rows need along every direction for a matrix with noise s to show it.
-
-    >>> round(least_spread(10.0, predictors=7, records=8000), 4)
-    0.0901
-    """
-    need = noise * (max(_LEAST, _CLEAR * math.sqrt(2.0 * predictors)) + _MARGIN)
-    return math.sqrt(need / records)
-
-
-def _endless(covariance: Floats, unknown: NDArray[np.bool_]) -> Floats:
-    """Return the covariance, infinite in the rows and columns of unknown coefficients."""
-    return np.where(unknown[..., :, None] | unknown[..., None, :], np.inf, covariance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,10 @@
-"""Linear regression learns from one noisy Gram matrix and rounds of noisy residual products.
+"""Linear regression learns from noisy Gram matrices and rounds of noisy residual products, in spreads of the columns.
 
-One Gram matrix, then rounds of clipped residual products at the solution so far are released. A histogram of the
-lengths of the terms comes with every round but the last, and chooses the next clip. The last round hardly clips; sums
-of squared residuals come with it. Noise is proportional to the clip, so the shift of every round is fixed in advance
-(`ndis.mechanisms.rounds`).
-
-Rows are divided by their bound, and targets by theirs: the solver works in these units.
+Histograms of the columns and a first Gram matrix choose coordinates (`ndis.learn._coordinates`). Then the Gram matrix
+in these and rounds of clipped residual products at the solution so far are released. A histogram of the lengths of the
+terms comes with every round but the last, and chooses the next clip. The last round hardly clips, and Σ ttᵀ of its
+terms comes with it, for robust errors. Noise is proportional to the clip, so the shift of every round is fixed in
+advance (`ndis.mechanisms.rounds`).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache, partial
 from numbers import Real
 from typing import Any, NamedTuple, Self
@@ -31,13 +29,24 @@ from ndis.gram.sums import RecordSums
 from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
 from ndis.learn._estimator import INTERCEPT_SHARE, as_array, one_of, stated_bound
 from ndis.learn._inference import CoefficientTable, Unshrunk, unshrunk
-from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, mean_square, next_clip, tail
+from ndis.learn._round_releases import (
+    EDGES,
+    FINE_EDGES,
+    FIRST_CLIP,
+    PLACE_SHARES,
+    RoundReleases,
+    last_clip,
+    next_clip,
+    tail,
+)
+from ndis.learn._rounds_estimator import RoundsEstimator
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
 
-__all__ = ["LinearFit", "LinearReleases", "Measured", "PrivateLinearRegression", "calibrated_rounds", "fit_rounds"]
+__all__ = ["LinearFit", "LinearReleases", "PrivateLinearRegression", "calibrated_rounds", "fit_rounds"]
 
 METHODS = ("rounds", "gram")
+ERRORS = ("robust", "equal-variance")
 KINDS = ("mean", "observation")
 
 
@@ -54,11 +63,13 @@ class _Bounds(NamedTuple):
 class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a linear regression with differential privacy, with little error, and with intervals.
 
-    One noisy Gram matrix is released, and then, in a few rounds, sums of clipped residual products at the solution so
-    far. The clip follows the residuals as they get smaller, and so does the noise. All rounds are combined by empirical
-    Bayes: the ridge penalty is chosen from released values. If the data show no signal, predictions are the centre.
+    Noisy histograms of the columns and a noisy Gram matrix are released first: rows are then measured in spreads, along
+    the directions of the data, and not in public ranges. Then, in a few rounds, sums of clipped residual products at
+    the solution so far are released. The clip follows the residuals as they get smaller, and so does the noise. All
+    rounds are combined by empirical Bayes: the ridge penalty is chosen from released values. If the data show no
+    signal, predictions are the centre.
 
-    `fit_data` reads files, folders, frames or dask collections once for the matrix and once per round. A list as its
+    `fit_data` reads files, folders, frames or dask collections five times and once per round. A list as its
     `target` names several targets.
 
     Parameters
@@ -71,16 +82,20 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         Public bound of the absolute value of a target (of the Euclidean norm, for several targets); larger ones are
         clipped. Must be stated.
     fit_intercept : bool
-        Append a constant column and learn an intercept, which is not shrunk.
+        Append a constant column and learn an intercept, which is not shrunk. Without it the line goes through zero, in
+        the units of the data.
+    errors : {"robust", "equal-variance"}
+        What standard errors assume: nothing about the variances of the errors (a sandwich estimate), or that all are
+        equal.
     adjacency : {"add-remove", "replace-one"}
         Which data sets are neighbours.
     method : {"rounds", "gram"}
-        "gram" makes one round without a clip: one pass for the matrix, one for its product with the targets.
+        "gram" makes one round without a clip, in the public ranges.
     rounds : int
-        Passes over the data after the one for the Gram matrix. There is no need to tune it: 8 was best or near the
-        best on every data set tried.
+        Passes over the data after those for the coordinates. There is no need to tune it.
     weight_bound : float, optional
-        Public bound of sample weights, if there are any; larger ones are clipped.
+        Public bound of sample weights, if there are any; larger ones are clipped. Weighted rows stay in the public
+        ranges.
     random_state : optional
         None draws from the operating system. A seed warns: the result is then not private.
     schema : Schema, optional
@@ -131,6 +146,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
 
     target_bound: float | None = None
     method: str = "rounds"
+    errors: str = "robust"
     weight_bound: float | None = None
     count_clipped: bool = False
 
@@ -151,7 +167,9 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
             return super().fit(X, y)
         bounds, weight = self._check(), stated_bound("weight_bound", self.weight_bound, clipped="weights")
         rows, one = self._fitted_rows(X, y)
-        weighted = weighted_rows(rows, sample_weight, bound=weight, constant=bounds.constant)
+        ranges = self._public_ranges(targets=rows.widths[1])
+        origins = ranges.origin, ranges.target_origin
+        weighted = weighted_rows(rows, sample_weight, bound=weight, constant=bounds.constant, origins=origins)
         changed = partial(self._changed_rows, X if y is None else (X, y))
         return self._learn(weighted, bounds, one=one, changed=changed, weight=weight)
 
@@ -160,6 +178,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         row, target = self._row_bound(), self._target_bound()
         self.__dict__.pop("clipped_rows_", None)  # an earlier fit may have set it
         one_of("method", self.method, METHODS)
+        one_of("errors", self.errors, ERRORS)
         if self.count_clipped and self.schema is None:
             raise ParameterError("count_clipped", "come with a schema", "no schema")
         several = self.method == "rounds"
@@ -172,38 +191,34 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         """With a constant, the columns of a category are collinear. So its values are compared with the first one."""
         return bool(self.fit_intercept)
 
-    def _matrix_noise(self) -> float:
-        one_of("method", self.method, METHODS)
-        rounds = self._checked_rounds() if self.method == "rounds" else 1
-        budget = calibrated_rounds(**self._public(), rounds=rounds, clipped=bool(self.count_clipped))
-        return budget.gram_noise(1 + Fraction(INTERCEPT_SHARE if self.fit_intercept else 0.0) ** 2)
-
     def _learn(
         self, rows: Rows, public: _Bounds, *, one: bool, changed: Callable[[], int], weight: float | None = None
     ) -> Self:
         """Make all releases, and keep results in the units of the data."""
-        constant, root = public.constant, 1.0 if weight is None else math.sqrt(weight)
-        width, row, column = public.target * root, public.row, constant
-        if weight is not None:  # rows have their constant, times the root of their weight
-            row, column = math.hypot(row, constant or 0.0) * root, None
-        sums = RecordSums(rows, row_norm_bound=row, target_bound=width, intercept=column)
+        constant, root, schema = public.constant, 1.0 if weight is None else math.sqrt(weight), self._schema()
+        ranges = self._public_ranges(targets=rows.widths[1], target_bound=public.target)
+        if weight is not None:  # rows start at their origins, and have their constant, times the root of their weight
+            ranges = ranges.weighted(root, constant)
+        sums = RecordSums(rows, row_norm_bound=ranges.row_bound, target_bound=ranges.target_bound)
         budget = calibrated_rounds(**self._public(), rounds=public.rounds, clipped=bool(self.count_clipped))
-        bits = random_bits(self.random_state)
-        releases = LinearReleases(sums, budget, bits, term_unit=width, constant=constant is not None)
+        how: dict[str, Any] = {"held": weight is not None, "fixed": public.rounds == 1}
+        bits, centred = random_bits(self.random_state), constant is not None
+        releases = LinearReleases(sums, budget, bits, public=ranges, constant=centred, **how)
 
         def fit(releases: LinearReleases) -> LinearFit:
             if self.count_clipped:
                 self.clipped_rows_ = releases.clipped(changed())
-            return fit_rounds(releases, rounds=public.rounds)
+            return fit_rounds(releases, rounds=public.rounds, robust=self.errors == "robust")
 
         stated = {"row_norm_bound": public.row, "target_bound": public.target, "intercept": constant}
         theta, estimate = self._release(releases, fit, **stated, weight_bound=weight)
-        units = self._unit_map(len(theta), unit=width / sums.layout.row_norm_bound, constant=constant)
+        here, column = releases.here, releases.column
+        if weight is not None and constant is not None:
+            here, column = here.without_last(), constant / ranges.row_bound
+        units = self._units(here, column)
         self.coef_, self.intercept_ = self._coefficients(theta, units, one=one)
         self.receipt_ = self.receipt_.bound_to(coefficients=self.coef_, intercept=self.intercept_)
-        schema = self._schema()
-        if schema is not None:
-            width *= schema.target_scale()[1]
+        width = here.target_scale * (1.0 if schema is None else schema.target_scale()[1])
         self.estimate_ = estimate.in_units(units, width=width)
         self.records_ = self.estimate_.records
         deviations = np.sqrt(self.estimate_.residual_variance)
@@ -239,6 +254,12 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         intervals = self.estimate_.predicted(self._dense_rows(X), level, residuals=kind == "observation")
         return intervals[:, 0] if self._one_output else intervals
 
+    def _error_words(self) -> str:
+        counted = "they count the noise of privacy and of sampling, and what clipping may have taken"
+        if self.errors == "robust":
+            return f"errors are robust (any variances); {counted}"
+        return f"errors assume equal variances; {counted}"
+
     def summary(self, level: float = 0.95) -> CoefficientTable:
         """Make a table of coefficients, standard errors and intervals, in the units of the data."""
         check_is_fitted(self)
@@ -249,8 +270,12 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         return self._summary("Private linear regression", level, note)
 
 
-def weighted_rows(rows: Rows, weights: Any, *, bound: float, constant: float | None) -> Rows:
+def weighted_rows(
+    rows: Rows, weights: Any, *, bound: float, constant: float | None, origins: tuple[Any, Any] = (0.0, 0.0)
+) -> Rows:
     """Return rows (with the constant as a last column) and targets, times √weight; NaN where a weight is not positive.
+
+    Rows and targets count from their origins.
 
     Every operation is elementwise, so a record's numbers depend on that record only.
 
@@ -265,6 +290,7 @@ def weighted_rows(rows: Rows, weights: Any, *, bound: float, constant: float | N
     with np.errstate(all="ignore"):  # a warning would reveal something about the values
         root = np.sqrt(np.where(given > 0, np.minimum(given, bound), np.nan))
         root = np.broadcast_to(root, (len(x),))[:, None]
+        x, y = x - origins[0], y - origins[1]
         if constant is not None:
             x = np.hstack([x, np.full((len(x), 1), constant)])
         return open_rows((x * root, y * root))
@@ -286,16 +312,16 @@ def _numbers(weights: Any) -> Floats:
 # ---------------------------------------------------------------------- the rounds: order and budget of the releases
 
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
-GRAM_SHARE = 0.25
-ONE_ROUND_GRAM_SHARE = 0.45
-COUNT_SHARE = 0.12  # the counts take this share of a round
+GRAM_SHARES = (0.06, 0.15)  # the matrix that finds directions, and the one along them
+TERM_SHARES = (0.03, 0.05)  # Σ ttᵀ for the shape of the last round, and Σ ttᵀ of it for robust errors
+LAST_SHARE = 0.34  # the last round, which intervals need
+HISTOGRAM_SHARE = 0.01  # the histogram of a round
+FINE_SHARE = 0.05  # the histogram that chooses the last clip
 CLIPPED_SHARE = 0.01  # for the count of clipped rows, if it is asked for: a few dozen rows of noise at epsilon 1
-LAST_ROUND = 2.0  # rounds' worth of budget for the last round, which intervals need
 BIAS_WEIGHT = 0.15
-LAST_BIAS_WEIGHT = 1.0
+_LONGEST_TERM = 8.0  # in the last round, times the root of the entries: the unit of its clip
+_WIDEST_SHAPE = 16.0  # the last round weighs no direction more than this many times another
 _PACE = 2.0  # the clip may change by this factor per round: histograms are noisy
-_SQUARE_CLIP = 6.0  # residuals are clipped at this many standard deviations before they are squared
-_LONGEST_RESIDUAL = 2.0  # a residual at θ may be this many target bounds long before its square is clipped
 
 
 @lru_cache(maxsize=64)
@@ -303,39 +329,39 @@ def calibrated_rounds(*, rounds: int, clipped: bool = False, **guarantee: Any) -
     """Calibrate the budget of a fit to ε, δ and adjacency. With `clipped` the last count is that of clipped rows.
 
     >>> budget = calibrated_rounds(epsilon=1.0, delta=1e-6, adjacency="add-remove", rounds=3)
-    >>> round(sum([budget.gram_share, *budget.sum_shares, *budget.count_shares]), 12)
+    >>> round(sum([*budget.matrix_shares, *budget.sum_shares, *budget.count_shares]), 12)
     1.0
     """
-    weights = np.ones(rounds)
-    weights[-1] = LAST_ROUND if rounds > 1 else 1.0
-    shared = 1.0 - (CLIPPED_SHARE if clipped else 0.0)
-    gram = shared * (GRAM_SHARE if rounds > 1 else ONE_ROUND_GRAM_SHARE)
-    shares = (shared - gram) * weights / weights.sum()
-    counts = (COUNT_SHARE * shares).tolist()
-    counts = [*(counts if rounds > 1 else [counts[0] / 2] * 2), *([CLIPPED_SHARE] if clipped else [])]
-    sums = tuple(((1.0 - COUNT_SHARE) * shares).tolist())
-    return GaussianRounds.calibrated(gram_share=gram, sum_shares=sums, count_shares=tuple(counts), **guarantee)
+    counts = [*PLACE_SHARES, *[HISTOGRAM_SHARE] * (rounds - 1), FINE_SHARE]
+    own = [*GRAM_SHARES, *TERM_SHARES]
+    left = 1.0 - sum(counts) - sum(own) - LAST_SHARE
+    early = [left / (rounds - 1)] * (rounds - 1) if rounds > 1 else []
+    sums = [*early, LAST_SHARE + (left if rounds == 1 else 0.0)]
+    scale = 1.0 - (CLIPPED_SHARE if clipped else 0.0)
+    matrices, sums, counts = ([scale * share for share in shares] for shares in (own, sums, counts))
+    counts += [CLIPPED_SHARE] if clipped else []
+    return GaussianRounds.calibrated(
+        matrix_shares=tuple(matrices), sum_shares=tuple(sums), count_shares=tuple(counts), **guarantee
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """One round releases these values, in the solver's units.
+class LastRound(NamedTuple):
+    """The last round has terms times a matrix, so that their noise is like that of sampling in every direction.
 
     Attributes
     ----------
-    total, noise
-        The sum of clipped terms, and the standard deviation of its noise.
-    counts, count_noise
-        The histogram, or the sums of squares.
-    records : float or None
-        The number of records, where it was released: in a fit of one round, which has no histogram.
+    rows : RecordSums
+    inverse : (predictors, predictors) array
+        Its product with such a term is the term.
+    clip : float
+    taken : float
+        What the clip may take from a sum, per entry.
     """
 
-    total: Floats
-    noise: float
-    counts: Floats
-    count_noise: float
-    records: float | None = None
+    rows: RecordSums
+    inverse: Floats
+    clip: float
+    taken: float
 
 
 class LinearReleases(RoundReleases):
@@ -346,22 +372,40 @@ class LinearReleases(RoundReleases):
         """Return the number of target columns."""
         return self._sums.targets
 
-    def round(self, index: int, theta: Floats, *, clip: float, square_clip: float | None) -> Measured:
-        """Release one round at θ; with `square_clip` sums of squares come with it, otherwise a histogram."""
-        longest = None if square_clip is None else square_clip * self._term_unit
-        at = theta * (self._term_unit / self._row)
-        clips: dict[str, Any] = {"clip": clip * self._unit, "square_clip": longest, "edges": self._edges(self.longest)}
-        sums = self._sums.residual_products(at, **clips)
+    def round(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats]:
+        """Release one round at θ: a sum, its noise, and the histogram of its terms."""
+        edges = [edge * self.longest for edge in EDGES]
+        sums = self._rows.residual_products(theta, clip=clip * self.longest, edges=edges)
         total, noise = self._total(index, sums, "residual products")
-        if longest is None:
-            return Measured(total, noise, *self._histogram(index, sums))
-        # One record's squares add up to at most R², and those of one target differ by at most R² in two records.
-        squared = Fraction(longest) ** 4 * (self._replaced if self.targets > 1 else 1)
-        squares, spread = self._counts(index, sums.squares, squared_reach=squared, name="squared residuals")
-        records = None
-        if len(self.budget.sum_shares) == 1:
-            records = float(self._counts(index + 1, [sums.records], squared_reach=1, name="records")[0][0])
-        return Measured(total, noise, squares / self._term_unit**2, spread / self._term_unit**2, records)
+        return total, noise, self._histogram(len(PLACE_SHARES) + index, sums)[0]
+
+    def squares(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
+        """Release Σ ttᵀ of the clipped terms at θ, one matrix per target; with the noise of a diagonal."""
+        grams = last.rows.term_grams(last.inverse.T @ theta, clip=last.clip)
+        released = [self._matrix(len(GRAM_SHARES) + index, gram, "squared terms") for gram in grams]
+        terms = np.stack([last.inverse @ values @ last.inverse.T for values, _ in released])
+        return terms, released[0][1] * float((last.inverse**2).sum()) / len(theta)
+
+    def here_clipped(self, predictors: int, clip: float) -> LastRound:
+        """Return terms in the present coordinates, with a clip in units of the longest row."""
+        return LastRound(self._rows, np.eye(predictors), clip * self.longest, 0.0)
+
+    def last_round(self, index: int, theta: Floats, shape: Floats) -> LastRound:
+        """Release the histogram of the lengths of terms times `shape`, and choose their clip."""
+        rows, inverse = self.shaped(shape), np.linalg.inv(shape)
+        unit = math.sqrt(theta.size) * _LONGEST_TERM
+        sums = rows.residual_products(inverse.T @ theta, clip=unit, edges=[unit * edge for edge in FINE_EDGES])
+        histogram, noise = self._histogram(len(PLACE_SHARES) + index, sums)
+        clip, taken = last_clip(histogram, noise, entries=theta.size, shift=self.shift(index))
+        return LastRound(rows, inverse, clip * unit, taken * unit / math.sqrt(theta.size))
+
+    def total(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
+        """Release the sum of the last round in the present coordinates; with its noise in those of its shape."""
+        sums = last.rows.residual_products(last.inverse.T @ theta, clip=last.clip)
+        if index == 0:  # no histogram adds up to the number of records
+            self._record_count(len(PLACE_SHARES), [sums.records], squared_reach=1, name="records")
+        total, noise = self._total(index, sums, "residual products")
+        return last.inverse @ total, noise
 
     def clipped(self, rows: int) -> float:
         """Release the number of rows that the schema changes; one record moves it by at most 1."""
@@ -370,70 +414,56 @@ class LinearReleases(RoundReleases):
 
 
 class LinearFit(NamedTuple):
-    """A fit returns, in the solver's units, θ for predictions and an estimate without shrinkage for intervals."""
+    """A fit returns, in its coordinates, θ for predictions and an estimate without shrinkage for intervals."""
 
     theta: Floats
     estimate: Unshrunk
 
 
-def fit_rounds(data: LinearReleases, *, rounds: int) -> LinearFit:
+def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> LinearFit:
     """Make all releases, and solve. With one round nothing is clipped: the plain solution from a Gram matrix."""
-    gram, s = data.gram()
+    gram, s = data.settle()
     matrix = Preconditioner.of(gram, noise=s, constant=data.constant)
-    theta = np.zeros((data.predictors, data.targets))
+    theta = np.zeros((len(gram), data.targets))
     done: list[Round] = []
-    seen: list[Measured] = []
-    clips = [FIRST_CLIP * data.longest if rounds > 1 else data.longest]
+    clip = FIRST_CLIP if rounds > 1 else data.farthest_target
     for index in range(rounds - 1):
-        seen.append(data.round(index, theta, clip=clips[-1], square_clip=None))
-        bias = _bias(seen[0], clips[0], data.longest) if index == 0 else 0.0
-        done.append(Round(theta, seen[-1].total, seen[-1].noise, bias))
+        total, noise, histogram = data.round(index, theta, clip=clip)
+        bias = _bias(histogram, clip, noise / data.longest, total.size) if index == 0 else 0.0
+        done.append(Round(theta, total, noise, bias * data.longest))
         theta = posterior_mean(done, matrix)
-        clips.append(_next(seen, clips[-1], data, last=index == rounds - 2))
-    spread = float(np.trace(gram)) / max(_records(seen), 1.0)
-    last = data.round(rounds - 1, theta, clip=clips[-1], square_clip=_square_clip(seen, data.longest, spread))
-    done.append(Round(theta, last.total, last.noise))
-    records = _records(seen) if last.records is None else last.records
-    estimate = unshrunk(done[-1], gram, noise=s, squares=last.counts, square_noise=last.count_noise, records=records)
-    return LinearFit(posterior_mean(done, matrix), estimate)
+        chosen = next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
+        clip = min(max(chosen, clip / _PACE), clip * _PACE)
+    last = data.here_clipped(len(gram), clip)
+    if rounds > 1:
+        terms, noise = data.squares(0, theta, last)
+        last = data.last_round(rounds - 1, theta, _shape(terms.sum(axis=0), noise, max(data.records(), 1.0)))
+    total, noise = data.total(rounds - 1, theta, last)
+    own = last.inverse @ last.inverse.T
+    done.append(Round(theta, total, noise * math.sqrt(float(np.trace(own)) / len(own))))
+    solved = posterior_mean(done, matrix)
+    terms, term_noise = data.squares(1, theta if rounds > 1 else solved, last)
+    released: dict[str, Any] = {"terms": terms, "term_noise": term_noise, "records": data.records()}
+    own = own * (noise**2 + last.taken**2)
+    return LinearFit(solved, unshrunk(theta, total, gram, own=own, noise=s, robust=robust, **released))
 
 
-def _bias(first: Measured, clip: float, longest: float) -> float:
-    """Estimate the loss by clipping in the first round, whose clip was a guess, beyond its noise; per entry."""
-    taken = BIAS_WEIGHT * longest * tail(first.counts, clip / longest)
-    return math.sqrt(NOISE_SHARE * max(taken**2 / first.total.size - first.noise**2, 0.0))
+def _shape(terms: Floats, noise: float, records: float) -> Floats:
+    """Return a root of the inverse of the mean of ttᵀ, drawn towards a sphere by as much as it may be noise.
 
-
-def _next(seen: list[Measured], clip: float, data: LinearReleases, *, last: bool) -> float:
-    """Choose the clip of the next round."""
-    counts = _steady(seen) if last else seen[-1].counts
-    entries, weight = seen[-1].total.size, LAST_BIAS_WEIGHT if last else BIAS_WEIGHT
-    chosen = data.longest * next_clip(counts, entries=entries, shift=data.shift(len(seen)), weight=weight)
-    return max(chosen, clip / _PACE) if last else min(max(chosen, clip / _PACE), clip * _PACE)
-
-
-def _steady(seen: list[Measured]) -> Floats:
-    """Average the histograms of the later rounds, up to its first bin beyond the fullest one that may be noise only."""
-    later = seen[len(seen) // 2 :]
-    mean = np.mean([each.counts for each in later], axis=0)
-    sure = mean > 2.0 * later[0].count_noise / math.sqrt(len(later))
-    fullest = int(mean.argmax())
-    sure[fullest:] = np.logical_and.accumulate(sure[fullest:])
-    return np.where(sure, mean, 0.0)
-
-
-def _square_clip(seen: list[Measured], longest: float, spread: float) -> float:
-    """Choose the clip of residuals before they are squared: a few standard deviations, or else a target bound.
-
-    The variance is, roughly, the mean squared length over the mean squared row norm, ``spread``.
+    >>> _shape(np.diag([400.0, 100.0]), 1.0, 100.0).round(2).tolist()
+    [[0.5, 0.0], [0.0, 1.0]]
     """
-    if not seen or not spread > 0:
-        return 1.0
-    counts = _steady(seen)
-    deviation = math.sqrt(longest**2 * mean_square(counts) / spread) if counts.any() else 0.0
-    return min(_SQUARE_CLIP * deviation, _LONGEST_RESIDUAL) if deviation > 0 else 1.0
+    p = len(terms)
+    sphere = max(float(np.trace(terms)) / p, noise) * np.eye(p)
+    away = float(((terms - sphere) ** 2).sum())
+    weight = max(1.0 - noise**2 * p * (p + 1) / 2 / away, 0.0) if away > 0 else 0.0
+    values, vectors = np.linalg.eigh(sphere + weight * (terms - sphere))
+    least = max(noise * math.sqrt(2.0 * p) * weight, float(values[-1]) / _WIDEST_SHAPE**2)
+    return np.asarray((vectors * np.sqrt(records / np.maximum(values, least))) @ vectors.T)
 
 
-def _records(seen: list[Measured]) -> float:
-    """Estimate the number of records: histograms add up to it."""
-    return float(np.mean([each.counts.sum() for each in seen])) if seen else 0.0
+def _bias(histogram: Floats, clip: float, noise: float, entries: int) -> float:
+    """Estimate the loss by clipping in a round, beyond its noise; per entry."""
+    taken = BIAS_WEIGHT * tail(histogram, clip)
+    return math.sqrt(NOISE_SHARE * max(taken**2 / entries - noise**2, 0.0))

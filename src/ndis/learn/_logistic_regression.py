@@ -1,7 +1,8 @@
 """Private logistic regression learns in rounds of gradients, or from the posterior of a Gaussian model.
 
-*Rounds.* A noisy Gram matrix preconditions clipped, noisy gradients. The Hessian of the logistic loss is at most XᵀX/4,
-and that of softmax at most XᵀX/2 (Böhning). So one released Gram matrix serves all rounds. A round releases
+*Rounds.* Coordinates are chosen as for a linear regression (`ndis.learn._coordinates`). A noisy Gram matrix in these
+preconditions clipped, noisy gradients. The Hessian of the logistic loss is at most XᵀX/4, and that of softmax at most
+XᵀX/2 (Böhning). So one released Gram matrix serves all rounds. A round releases
 Σ clip(x ⊗ (p − onehot(y))) at the weights so far. It also releases a histogram of the lengths of its terms, which
 chooses the next clip. The step is shrunk by empirical Bayes: with no evidence of a gradient there is no step. Every
 round's shift is fixed in advance (`ndis.mechanisms.rounds`).
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache, lru_cache, partial
 from typing import Any, Self
 
@@ -28,7 +28,8 @@ from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, 
 from ndis.learn._estimator import INTERCEPT_SHARE, calibrated, one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, newton
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
-from ndis.learn._rounds_estimator import FIRST_CLIP, RoundReleases, RoundsEstimator, next_clip
+from ndis.learn._round_releases import EDGES, FIRST_CLIP, PLACE_SHARES, RoundReleases, next_clip
+from ndis.learn._rounds_estimator import RoundsEstimator
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
 from ndis.mechanisms.releases import GaussianRelease
@@ -42,11 +43,10 @@ __all__ = ["GradientReleases", "PrivateLogisticRegression", "calibrated_gradient
 METHODS = ("rounds", "mean", "posterior")
 
 # Chosen on breast cancer and digits; accuracies change by less than a point within a factor of 1.5.
-CONSTANT_SHARE = 0.25  # the constant column over the row bound; a larger one costs the features noise
-GRAM_SHARE = 0.3
+GRAM_SHARES = (0.08, 0.2)  # the matrix that finds directions, and the one along them
 COUNT_SHARE = 0.1  # the histogram takes this share of a round
 BIAS_WEIGHT = 0.3
-INTERVAL_GRAM_SHARE = 0.15  # the Gram share if intervals are asked for: the Hessian then serves for half of the rounds
+INTERVAL_GRAM_SHARES = (0.06, 0.08)  # if intervals are asked for: the Hessian then serves for half of the rounds
 HESSIAN_SHARES = (0.05, 0.1)  # for the two weighted Gram matrices, if intervals are asked for
 LAST_ROUND = 3.0  # rounds' worth of budget for the last round then, which intervals are made from
 CURVATURE = 0.6  # this share of Böhning's bound, which holds at weights of zero only; steps are stable above one half
@@ -213,25 +213,18 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         """With a constant, the columns of a category are collinear, and no interval would be finite."""
         return bool(self.intervals and self.fit_intercept)
 
-    def _matrix_noise(self) -> float:
-        """Return the noise of the last Hessian, times 4: a row counts for at most a quarter in it."""
-        if not self.intervals:
-            raise ParameterError("intervals", "be True", self.intervals, "a fit has no intervals otherwise")
-        budget = calibrated_gradients(**self._public(), rounds=self._checked_rounds(), intervals=True)
-        return 4.0 * budget.weighted_gram_noise(1, 1 + Fraction(CONSTANT_SHARE if self.fit_intercept else 0.0) ** 2)
-
     def _descend(self, data: Any, codes: Any, row_norm_bound: float) -> Self:
         """Learn in rounds of gradients."""
-        constant = CONSTANT_SHARE * row_norm_bound if self.fit_intercept else None
         intervals = bool(self.intervals)
         budget = calibrated_gradients(**self._public(), rounds=self._checked_rounds(), intervals=intervals)
+        sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes)
+        ranges, constant = self._public_ranges(targets=0), bool(self.fit_intercept)
         bits = random_bits(self.random_state)
-        sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes, intercept=constant)
-        releases = GradientReleases(sums, budget, bits, term_unit=1.0, constant=constant is not None)
+        releases = GradientReleases(sums, budget, bits, public=ranges, constant=constant)
         fit = partial(fit_gradients, classes=len(self.classes_), rounds=len(budget.sum_shares), intervals=intervals)
-        public = {"row_norm_bound": row_norm_bound, "intercept": constant, "classes_stated": self._classes_stated()}
+        public = {"row_norm_bound": row_norm_bound, "classes_stated": self._classes_stated()}
         theta, estimate = self._release(releases, fit, **public)
-        units = self._unit_map(len(theta), unit=1.0 / row_norm_bound, constant=constant)
+        units = self._units(releases.here, releases.column)
         self.coef_, self.intercept_ = self._coefficients(theta, units)
         self.receipt_ = self.receipt_.bound_to(coefficients=self.coef_, intercept=self.intercept_)
         if estimate is not None:
@@ -322,27 +315,33 @@ def calibrated_gradients(*, rounds: int, intervals: bool = False, **guarantee: A
 
     >>> budget = calibrated_gradients(epsilon=1.0, delta=1e-6, adjacency="add-remove", rounds=3)
     >>> len(budget.sum_shares), len(budget.count_shares)
-    (3, 2)
+    (3, 4)
     """
-    hessians = HESSIAN_SHARES if intervals else ()
-    gram = INTERVAL_GRAM_SHARE if intervals else GRAM_SHARE
-    share = (1.0 - gram - sum(hessians)) / (rounds - 1 + (LAST_ROUND if intervals else 1.0))
+    own = (*INTERVAL_GRAM_SHARES, *HESSIAN_SHARES) if intervals else GRAM_SHARES
+    left = 1.0 - sum(own) - sum(PLACE_SHARES)
+    share = left / (rounds - 1 + (LAST_ROUND if intervals else 1.0))
     last = LAST_ROUND * share if intervals else share
-    sums, counts = ((1.0 - COUNT_SHARE) * share,) * (rounds - 1) + (last,), (COUNT_SHARE * share,) * (rounds - 1)
-    shares: dict[str, Any] = {"sum_shares": sums, "count_shares": counts, "weighted_gram_shares": hessians}
-    return GaussianRounds.calibrated(gram_share=gram, **shares, **guarantee)
+    sums = ((1.0 - COUNT_SHARE) * share,) * (rounds - 1) + (last,)
+    counts = (*PLACE_SHARES, *(COUNT_SHARE * share,) * (rounds - 1))
+    return GaussianRounds.calibrated(matrix_shares=own, sum_shares=sums, count_shares=counts, **guarantee)
 
 
 class GradientReleases(RoundReleases):
     """Draw rounds of gradients exactly."""
 
-    def round(self, index: int, theta: Floats, *, clip: float, longest: float, last: bool) -> Any:
+    def round(self, index: int, theta: Floats, *, clip: float, last: bool) -> Any:
         """Release a gradient at θ, and the histogram of its terms; without the histogram in the last round."""
-        given = theta / self._row
-        at = given[:, 0] if given.shape[1] == 1 else given
-        sums = self._sums.gradients(at, clip=clip * self._unit, edges=self._edges(longest))
+        at = theta[:, 0] if theta.shape[1] == 1 else theta
+        edges = [edge * self.longest for edge in EDGES]
+        sums = self._rows.gradients(at, clip=clip * self.longest, edges=edges)
         total, noise = self._total(index, sums, "gradients")
-        return total.reshape(theta.shape), noise, None if last else self._histogram(index, sums)[0]
+        histogram = None if last else self._histogram(len(PLACE_SHARES) + index, sums)[0]
+        return total.reshape(theta.shape), noise, histogram
+
+    def hessian(self, index: int, theta: Floats) -> tuple[Floats, float]:
+        """Release the Hessian of the logistic loss at θ; with the standard deviation of its diagonal's noise."""
+        gram = self._clipped.weighted_gram(theta[:, 0])
+        return self._matrix(len(INTERVAL_GRAM_SHARES) + index, gram, "weighted gram")
 
 
 def fit_gradients(
@@ -359,24 +358,24 @@ def fit_gradients(
         step from there, not shrunk, is the estimate. The last round clips nothing: a clip would bias it.
     """
     outputs = 1 if classes == 2 else classes
-    gram, s = data.gram()
+    gram, s = data.settle()
     values, vectors = np.linalg.eigh(gram)
-    floor = EIGENVALUE_FLOOR * s * np.sqrt(2.0 * data.predictors)
+    predictors = len(gram)
+    floor = EIGENVALUE_FLOOR * s * np.sqrt(2.0 * predictors)
     curvature = CURVATURE * (0.25 if outputs == 1 else 0.5) * np.maximum(values, floor)
-    longest = data.longest * (1.0 if outputs == 1 else float(np.sqrt(2.0)))
-    theta, clip = np.zeros((data.predictors, outputs)), FIRST_CLIP * longest
+    longest = 1.0 if outputs == 1 else float(np.sqrt(2.0))
+    theta, clip = np.zeros((predictors, outputs)), FIRST_CLIP * longest
     estimate = None
-    counted: list[float] = []  # histograms add up to the number of records
     for index in range(rounds):
         last = index == rounds - 1
         if intervals and (last or index == rounds // 2):
-            hessian, s = data.weighted_gram(int(last), theta)
+            hessian, s = data.hessian(int(last), theta)
             values, vectors = np.linalg.eigh(hessian)
-            curvature = np.maximum(values, EIGENVALUE_FLOOR * s * np.sqrt(2.0 * data.predictors))
+            curvature = np.maximum(values, EIGENVALUE_FLOOR * s * np.sqrt(2.0 * predictors))
             clip = longest if last else clip
-        total, noise, histogram = data.round(index, theta, clip=clip, longest=longest, last=last)
+        total, noise, histogram = data.round(index, theta, clip=clip, last=last)
         if intervals and last:
-            estimate = newton(Round(theta, -total, noise), hessian, noise=s, records=float(np.mean(counted)))
+            estimate = newton(Round(theta, -total, noise), hessian, noise=s, records=data.records())
         if outputs > 1:
             total = total - total.mean(axis=1, keepdims=True)  # residuals of a record add up to zero: this is noise
         rotated, every = (vectors.T @ total).ravel(), np.repeat(curvature, outputs)
@@ -384,8 +383,7 @@ def fit_gradients(
             step = shrunk(rotated, every, NOISE_SHARE * noise**2)[0]
             theta = theta - vectors @ step.reshape(theta.shape)
         if not last:
-            counted.append(float(histogram.sum()))
             shift = data.shift(index + 1)
-            chosen = longest * next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
+            chosen = next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
             clip = min(max(chosen, clip / _PACE), clip * _PACE)
     return theta, estimate

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ndis._validate import Floats
 from ndis.data import Rows
 from ndis.errors import ParameterError
-from ndis.learn._covariance import check_moments, released_moments
+from ndis.learn._covariance import check_moments, released_errors, released_moments
 from ndis.learn._estimator import PrivateEstimator
 
 __all__ = ["PrivatePCA"]
@@ -42,6 +42,9 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     components_ : (n_components, features) array
         Orthonormal rows, by falling variance; the largest entry of each is positive.
     explained_variance_, explained_variance_ratio_ : arrays
+        A variance that the noise leaves below zero is set to zero.
+    explained_variance_error_, components_error_ : arrays
+        Standard errors, of privacy and of sampling from normal rows; with ``method="gram"``.
     mean_ : array
     n_components_ : int
     records_, release_, receipt_, mechanism_
@@ -102,6 +105,20 @@ class PrivatePCA(PrivateEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
         rows = np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
         schema = self._schema()
         return rows if schema is None else schema.decode(rows)
+
+    @property
+    def explained_variance_error_(self) -> Floats:
+        """Return the standard errors of the variances."""
+        return self._errors()[:, 0]
+
+    @property
+    def components_error_(self) -> Floats:
+        """Return the standard errors of the entries of the components."""
+        return self._errors()[:, 1:]
+
+    def _errors(self) -> Floats:
+        noisy = released_errors(self)
+        return noisy.components(list(range(self.n_features_in_)), self.n_components_)[2]
 
     @property
     def _n_features_out(self) -> int:

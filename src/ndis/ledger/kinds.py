@@ -51,8 +51,9 @@ def opening(
         raise ParameterError("order", "be given only for a ledger of kind 'renyi'", order)
     target, profiles = budget(epsilon, delta), {}
     if chosen == SlotPlan.kind:
-        account: Account = SlotPlan.of(*target, plan, adjacency)
-        profiles = {slot.digest: slot.declared.text for slot in account.slots.values()}
+        slots = SlotPlan.of(*target, plan, adjacency)
+        account: Account = slots
+        profiles = {slot.digest: slot.declared.text for slot in slots.slots.values()}
     else:
         account = Shifts.of(*target) if chosen == Shifts.kind else Renyi.of(*target, order)
     about = {"kind": chosen, "epsilon": float(epsilon), "delta": float(delta), "adjacency": adjacency}

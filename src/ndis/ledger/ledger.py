@@ -12,22 +12,13 @@ from typing import Any, TypeVar
 
 from ndis._validate import Adjacency, as_adjacency
 from ndis.errors import LedgerError, ParameterError
+from ndis.ledger import verify as history
 from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
 from ndis.ledger.kinds import account_of, opening
 from ndis.ledger.plan import SlotPlan
 from ndis.ledger.report import LedgerReport, releases_of, report_of
 from ndis.ledger.store import Entry, Store, digest_of
-from ndis.ledger.verify import (
-    after_closing,
-    after_renewal,
-    after_request,
-    digest_of_secret,
-    link_to,
-    no_requests,
-    total_of,
-    verify_entries,
-)
 from ndis.mechanisms.mechanism import CertifiedMechanism
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
@@ -139,7 +130,7 @@ class Ledger:
         """
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
-        choice = {"plan": plan, "kind": kind, "order": order}
+        choice: dict[str, Any] = {"plan": plan, "kind": kind, "order": order}
         about, profiles = opening(epsilon, delta, data_name, adjacency=as_adjacency(adjacency), **choice)
         Store.create(path, about, profiles)
         return cls(path)
@@ -175,7 +166,7 @@ class Ledger:
         ...     second.total()
         {'periods': 2, 'epsilon': 1.5, 'delta': 2e-06, 'max_records': None}
         """
-        choice = {"plan": plan, "kind": kind, "order": order}
+        choice: dict[str, Any] = {"plan": plan, "kind": kind, "order": order}
         about, profiles = opening(epsilon, delta, self.data_name, adjacency=self.adjacency, **choice)
         Store.check_new(path)
         self.verify()
@@ -183,13 +174,15 @@ class Ledger:
 
         def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
             content = {"opens": opens, "details": asking()}
-            return content, after_renewal(no_requests(self._account) if before is None else before.totals, content)
+            return content, history.after_renewal(
+                history.no_requests(self._account) if before is None else before.totals, content
+            )
 
         if self._totals().get("renewed") == opens:  # the same file could not be written before
             closed = next(entry for entry in self._store.entries() if entry.action == "renew")
         else:
             closed = self._store.append("renew", make)
-        Store.create(path, {**about, **link_to(self._store.about, closed)}, profiles)
+        Store.create(path, {**about, **history.link_to(self._store.about, closed)}, profiles)
         return Ledger(path)
 
     # ------------------------------------------------------------------ what is fixed
@@ -266,7 +259,7 @@ class Ledger:
                 return charge.seal(release())
         _check(mechanism)
         asked = self._content(slot, self._asked(mechanism))
-        after_request(self._account, self._totals(), asked)  # what the budget does not cover opens nothing
+        history.after_request(self._account, self._totals(), asked)  # what the budget does not cover opens nothing
         charge = Charge(self, slot, mechanism)
         with charge._watching():
             made = release()
@@ -287,7 +280,7 @@ class Ledger:
             Public values to keep with the entry, such as the name of the mechanism.
         """
         secret = secrets.token_hex(32)
-        entry = self._reserve(slot, request, owner=digest_of_secret(secret), details=details)
+        entry = self._reserve(slot, request, owner=history.digest_of_secret(secret), details=details)
         self._owned[entry.number] = secret
         return entry
 
@@ -300,7 +293,7 @@ class Ledger:
         content |= {"details": {**content["details"], **asking(), **(details or {})}, "owner": owner}
 
         def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-            return content, after_request(self._account, None if before is None else before.totals, content)
+            return content, history.after_request(self._account, None if before is None else before.totals, content)
 
         return self._store.append("reserve", make, profiles={asked.digest: asked.text})
 
@@ -354,7 +347,7 @@ class Ledger:
 
         def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
             assert before is not None  # the reservation is there
-            return content, after_closing(self._account, action, before.totals, reservation.content)
+            return content, history.after_closing(self._account, action, before.totals, reservation.content)
 
         return self._store.append(action, make, reservation=reservation.number)
 
@@ -374,7 +367,7 @@ class Ledger:
 
     def total(self) -> dict[str, Any]:
         """Add up the budgets of this period and of all that it renews: (ε₁ + ε₂ + …, δ₁ + δ₂ + …), used or not."""
-        return total_of(self._store.about, self.max_records)
+        return history.total_of(self._store.about, self.max_records)
 
     @property
     def renewed(self) -> bool:
@@ -472,13 +465,13 @@ class Ledger:
             With the number of the first entry that does not fit.
         """
         given = heads.items() if isinstance(heads, Mapping) else heads or ()
-        return verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
+        return history.verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
 
     # ------------------------------------------------------------------ inside
 
     def _totals(self) -> dict[str, Any]:
         last = self._store.last()
-        return no_requests(self._account) if last is None else dict(last.totals)
+        return history.no_requests(self._account) if last is None else dict(last.totals)
 
     def _asked(self, source: Any) -> Request:
         """Describe a request. That of the last mechanism is kept, unless a model inside it may change."""

@@ -11,11 +11,18 @@ import numpy as np
 
 from ndis._version import __version__
 from ndis.ledger.store import Entry
+from ndis.pages.text import equation, few
 from ndis.profile import Order, PrivacyProfile
 
 _SHOWN = 500  # releases on the page; JSON has all
 _POINTS = 81  # points of the curve
-STATES = {"commit": "released", "return": "given back, nothing was read"}
+_DRAWN_BELOW = 1e-3  # the picture ends at this part of the budget's δ
+STATES = {
+    "reserve": "reserved, counts as spent",
+    "read": "reading, counts as spent",
+    "commit": "released",
+    "return": "given back, nothing was read",
+}
 PEOPLE = ("by", "purpose", "user", "host")  # who asked, and what for
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
@@ -32,11 +39,6 @@ class LedgerReport:
 
     values: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> LedgerReport:
-        """Make the report of these values, with the version of the package."""
-        return cls({"version": __version__, **values})
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return dict(self.values)
@@ -52,12 +54,15 @@ class LedgerReport:
         values = self.values
         picture = ""
         if values["curve"]:
-            remove, add = ([(row["epsilon"], row[order]) for row in values["curve"]] for order in _ORDERS)
+            least = _DRAWN_BELOW * values["delta"]
+            remove, add = (
+                [(row["epsilon"], row[order]) for row in values["curve"] if row[order] >= least] for order in _ORDERS
+            )
             words = "δ on a logarithmic axis against ε, in both orders, for everything that the ledger allows together."
             budget = [(values["epsilon"], values["delta"])]
             picture = chart(remove, budget, second=add, shaded=False, mark="budget", description=words)
         shown = values["entries"][-_SHOWN:]
-        more = {"left": _left(values), "chart": picture, "shown": shown}
+        more = {"left": _left(values), "left_epsilon": values["left"]["epsilon"], "chart": picture, "shown": shown}
         return render("ledger.html.jinja", **{**values, **more})
 
 
@@ -67,8 +72,9 @@ def report_of(ledger: Any, about: Mapping[str, Any], whole: PrivacyProfile | Non
     smallest, total = ledger.max_records, ledger.total()
     neighbours = {"add-remove": "present or absent", "replace-one": "exchanged"}[ledger.adjacency]
     condition = f"The guarantee holds for tables with at most {smallest} records." if smallest is not None else ""
-    return LedgerReport.of(
+    return LedgerReport(
         {
+            "version": __version__,
             "data_name": ledger.data_name,
             "kind": ledger.kind,
             "order": about.get("order"),
@@ -77,8 +83,9 @@ def report_of(ledger: Any, about: Mapping[str, Any], whole: PrivacyProfile | Non
             "adjacency": ledger.adjacency,
             "created": about["created"],
             "guarantee": (
-                f"Everything that this ledger allows is together private with epsilon = {epsilon:g} and "
-                f"delta = {delta:g}, for one record {neighbours}, whatever later requests depend on."
+                f"Everything that this ledger allows is together private with {equation('ε', epsilon)} and "
+                f"{equation('δ', delta)}, for one record {neighbours}, even if later requests depend on earlier "
+                "answers."
                 + (_all_periods(total) if ledger.periods else "")
             ),
             "condition": condition,
@@ -113,7 +120,7 @@ def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
                 "profile": entry.content["profile"],
                 "digest": entry.digest,
                 **{name: details.get(name) for name in PEOPLE},
-                "state": "reserved, counts as spent",
+                "state": STATES["reserve" if entry.content.get("owner") else "read"],
             }
         elif entry.content.get("reservation") in rows:  # a renewal has none
             rows[entry.content["reservation"]]["state"] = STATES[entry.action]
@@ -135,7 +142,7 @@ def _all_periods(total: Mapping[str, Any]) -> str:
     """State the total of all periods in full digits, because a shorter number may be smaller."""
     promise = total["max_records"]
     tables = "" if promise is None else f", for tables with at most {promise} records"
-    budgets = f"epsilon = {total['epsilon']!r} and delta = {total['delta']!r}"
+    budgets = f"{equation('ε', total['epsilon'])} and {equation('δ', total['delta'])}"
     return f" All {total['periods']} periods are together private with {budgets}{tables}."
 
 
@@ -143,8 +150,8 @@ def _left(values: Mapping[str, Any]) -> list[list[str]]:
     """Lay out what is left of the budget as a table; its first row names the columns."""
     if not values["slots"]:
         left = [*values["remaining"].items(), *((f"in {name}", value) for name, value in values["left"].items())]
-        return [["what", "left"], *([name.replace("_", " "), f"{value:.6g}"] for name, value in left)]
+        return [["what", "left"], *([name.replace("_", " "), few(value)] for name, value in left)]
     rows = [["slot", "left", "of", "ε of one release at the budget's δ"]]
     for name, slot in values["slots"].items():
-        rows.append([name, str(values["remaining"][name]), str(slot["count"]), f"{slot['epsilon']:.6g}"])
+        rows.append([name, str(values["remaining"][name]), str(slot["count"]), few(slot["epsilon"])])
     return rows

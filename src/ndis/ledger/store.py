@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ndis._files import check_room
 from ndis.errors import LedgerError, ParameterError
 
 FORMAT_VERSION = 1
@@ -209,6 +210,8 @@ class Store:
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is a read-only file")
         if not os.access(self.path.resolve().parent, os.W_OK):
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: its folder is read-only")
+        if action == "reserve" and (problem := check_room(self.path.resolve().parent)):
+            raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is on {problem}")
         _refuse_network(self.path)
         with self._connection() as connection:
             connection.execute("PRAGMA journal_mode = DELETE")  # a file of an earlier version may have a log
@@ -284,7 +287,9 @@ class Store:
                 f"the ledger {str(self.path)!r} has format version {version}; this version of the package needs "
                 f"{FORMAT_VERSION}"
             )
-        objects = _objects(connection)
+        # SQLite's own indexes have no words that declared them
+        listed = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        objects: list[tuple[str, str, str]] = listed.fetchall()
         if sorted(words for _, _, words in objects) != _DECLARED:
             others = [f"{kind} {name!r}" for kind, name, words in objects if words not in _DECLARED]
             named = ", ".join(others) or "a missing table"
@@ -296,11 +301,6 @@ _COLUMNS = ", ".join(_FIELDS)
 
 
 _DECLARED = sorted(words.strip() for words in _TABLES.split(";") if words.strip())
-
-
-def _objects(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """List what the file declares, with the words that declared it; SQLite's own indexes have none."""
-    return list(connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
 
 
 def _not_new(path: Path) -> ParameterError:

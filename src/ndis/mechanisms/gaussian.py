@@ -107,14 +107,8 @@ class GaussianMechanism(CertifiedMechanism):
             lambda x: _pair(bound, bound * x).certify(epsilon).upper,
             delta=delta,
         )
-        return cls(
-            noise_std=bound * ratio,
-            sensitivity=bound,
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            covariance=covariance,
-        )
+        public: dict[str, Any] = {"sensitivity": bound, "adjacency": adjacency, "covariance": covariance}
+        return cls(noise_std=bound * ratio, epsilon=epsilon, delta=delta, **public)
 
     @classmethod
     def with_noise(
@@ -136,14 +130,8 @@ class GaussianMechanism(CertifiedMechanism):
         bound, noise = as_within("sensitivity", sensitivity, _BITS), as_within("noise_std", noise_std, _BITS)
         profile, (_, delta) = PrivacyProfile(_pair(bound, noise)), budget(0.0, delta)
         epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
-        return cls(
-            noise_std=noise,
-            sensitivity=bound,
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            covariance=covariance,
-        )
+        public: dict[str, Any] = {"sensitivity": bound, "adjacency": adjacency, "covariance": covariance}
+        return cls(noise_std=noise, epsilon=epsilon, delta=delta, **public)
 
     def profile(self) -> PrivacyProfile:
         """Return the guarantee at every ε, exactly."""

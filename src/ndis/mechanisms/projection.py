@@ -16,7 +16,7 @@ from ndis._search import budget, first_safe_epsilon
 from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size
 from ndis.errors import ParameterError
 from ndis.gram import Gram
-from ndis.gram.engine import LEAST_RATE, PoissonRows
+from ndis.gram.accumulator import LEAST_RATE, PoissonRows
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.mechanism import Attained, settle

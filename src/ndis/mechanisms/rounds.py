@@ -20,8 +20,9 @@ shares G, S, N of the three kinds the squared shift over μ₀² is at most
 the largest value over c (docs/proof-of-exactness.md, thm:rounds-replace-one). The angle belongs to the two records, so
 it is the same in every round, and adaptivity changes nothing.
 
-A weighted Gram matrix (`RecordSums.weighted_gram`) has rows of norm at most l/2. So its sensitivity is l²/4, or √2·l²/4
-if a record is replaced. Its share counts whole, as that of a count does: an upper bound that needs no angle
+Further matrices Σ zzᵀ have rows of their own: of norm at most l/2 in the Hessian of a logistic loss, in coordinates
+that earlier outputs chose (thm:centred-rows), or clipped terms. A row of norm at most b moves a matrix by b², or by
+√2·b² if a record is replaced. Their shares count whole, as those of counts do: an upper bound that needs no angle
 (thm:rounds-weighted).
 
 This is not a mechanism for arbitrary functions: the terms are those of `ndis.gram.sums`.
@@ -49,7 +50,7 @@ from ndis.profile import PrivacyProfile
 __all__ = ["GaussianRounds"]
 
 _NEAR_ZERO = Fraction(1, 1 << 16)  # length of the shorter row, over l, in a pair that is nearly the worst
-_HALF_ROW = (1 - Fraction(1, 1 << 8)) ** 4  # what truncation leaves of a weighted row's square, at the coarsest grid
+_HALF_ROW = (1 - Fraction(1, 1 << 8)) ** 4  # what truncation leaves of such a row's square, at the coarsest grid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +70,8 @@ class GaussianRounds(CertifiedMechanism):
     epsilon, delta : float
         The guarantee for all releases together.
     adjacency : str
-    weighted_gram_shares : tuple of float
-        The shares of weighted Gram matrices, one per release.
+    matrix_shares : tuple of float
+        The shares of further matrices Σ zzᵀ, one per release.
 
     Examples
     --------
@@ -88,10 +89,10 @@ class GaussianRounds(CertifiedMechanism):
     sum_shares: tuple[float, ...]
     count_shares: tuple[float, ...]
     adjacency: Adjacency = "add-remove"
-    weighted_gram_shares: tuple[float, ...] = ()
+    matrix_shares: tuple[float, ...] = ()
 
     def __post_init__(self, epsilon: float, delta: float) -> None:
-        many = ("sum_shares", "count_shares", "weighted_gram_shares")
+        many = ("sum_shares", "count_shares", "matrix_shares")
         settle(
             self,
             (epsilon, delta),
@@ -114,10 +115,10 @@ class GaussianRounds(CertifiedMechanism):
         sum_shares: Sequence[float] = (),
         count_shares: Sequence[float] = (),
         adjacency: Adjacency = "add-remove",
-        weighted_gram_shares: Sequence[float] = (),
+        matrix_shares: Sequence[float] = (),
     ) -> Self:
         """Find the largest μ₀, and so the least noise, for a budget and shares."""
-        totals = _shares(gram_share, sum_shares, (*count_shares, *weighted_gram_shares))
+        totals = _shares(gram_share, sum_shares, (*count_shares, *matrix_shares))
         exposed = _exposure(*totals, as_adjacency(adjacency))
         bound = root_up(exposed)
         noise = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=bound).noise_std
@@ -129,7 +130,7 @@ class GaussianRounds(CertifiedMechanism):
             epsilon=epsilon,
             delta=delta,
             adjacency=adjacency,
-            weighted_gram_shares=tuple(weighted_gram_shares),
+            matrix_shares=tuple(matrix_shares),
         )
 
     # ------------------------------------------------------------------ the guarantee
@@ -141,13 +142,13 @@ class GaussianRounds(CertifiedMechanism):
     def attained(self) -> tuple[Attained, ...]:
         """Neighbours on which all releases together have this profile, or nearly.
 
-        If a record is replaced, weighted Gram matrices are left out: without them the pair is no easier to tell apart.
+        If a record is replaced, further matrices are left out: without them the pair is no easier to tell apart.
         """
         gram, sums, counts = self._totals()
-        weighted = sum(map(Fraction, self.weighted_gram_shares), Fraction(0))
-        counts -= weighted
+        further = sum(map(Fraction, self.matrix_shares), Fraction(0))
+        counts -= further
         if self.adjacency == "add-remove":
-            whole = gram + sums + counts + weighted * _HALF_ROW
+            whole = gram + sums + counts + further * _HALF_ROW
             return (self._neighbours("no rows, and one row that reaches every bound", whole),)
         shorter = gram / 2 * (1 - _NEAR_ZERO**2) ** 2 + sums + counts
         words = "a row that reaches every bound, and an opposite one, 2^-16 as long, with terms that reach every clip"
@@ -164,10 +165,10 @@ class GaussianRounds(CertifiedMechanism):
         """s for a Gram matrix of rows with ‖x‖² ≤ `squared_norm_bound`, as `RowLayout.joint_norm_bound_squared`."""
         return self._noise(self.gram_share, squared_norm_bound**2 * (1 if self.adjacency == "add-remove" else 2))
 
-    def weighted_gram_noise(self, index: int, squared_norm_bound: Fraction) -> float:
-        """s for a weighted Gram matrix of rows with ‖x‖² ≤ `squared_norm_bound` before they are weighted."""
-        squared = (squared_norm_bound / 4) ** 2
-        return self._noise(self.weighted_gram_shares[index], squared * (1 if self.adjacency == "add-remove" else 2))
+    def matrix_noise(self, index: int, squared_norm_bound: Fraction) -> float:
+        """s for a further matrix Σ zzᵀ of rows with ‖z‖² ≤ `squared_norm_bound`."""
+        doubled = 1 if self.adjacency == "add-remove" else 2
+        return self._noise(self.matrix_shares[index], squared_norm_bound**2 * doubled)
 
     def sum_noise(self, index: int, *, clip: float) -> float:
         """The noise of a sum of terms clipped to `clip`."""
@@ -186,9 +187,9 @@ class GaussianRounds(CertifiedMechanism):
         noise = self.gram_noise(gram.layout.joint_norm_bound_squared)
         return exact_symmetric(gram.exact(ridge=0), noise_std=noise, random_state=random_state)
 
-    def release_weighted_gram(self, index: int, gram: Gram, *, random_state: Any = None) -> ExactSample:
-        """The weighted Gram matrix with its noise; its layout, of `RecordSums.weighted_gram`, has half the bounds."""
-        noise = self.weighted_gram_noise(index, 4 * gram.layout.joint_norm_bound_squared)
+    def release_matrix(self, index: int, gram: Gram, *, random_state: Any = None) -> ExactSample:
+        """A further matrix with its noise; the layout of its rows has their bounds."""
+        noise = self.matrix_noise(index, gram.layout.joint_norm_bound_squared)
         return exact_symmetric(gram.exact(ridge=0), noise_std=noise, random_state=random_state)
 
     def release_sum(self, index: int, sums: TermSums, *, random_state: Any = None) -> ExactSample:
@@ -209,7 +210,7 @@ class GaussianRounds(CertifiedMechanism):
     # ------------------------------------------------------------------ inside
 
     def _totals(self) -> tuple[Fraction, Fraction, Fraction]:
-        return _shares(self.gram_share, self.sum_shares, (*self.count_shares, *self.weighted_gram_shares))
+        return _shares(self.gram_share, self.sum_shares, (*self.count_shares, *self.matrix_shares))
 
     def _squared(self, exposure: Fraction) -> Fraction:
         return Fraction(self.shift) ** 2 * exposure

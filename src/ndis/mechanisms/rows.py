@@ -13,8 +13,7 @@ from ndis.data.opening import open_for
 from ndis.data.schema.changed import changed_rows
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
-from ndis.gram.accumulator import check_device
-from ndis.gram.engine import PoissonRows
+from ndis.gram.accumulator import PoissonRows, check_device
 from ndis.gram.rows import layout_for
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.mechanisms.mechanism import CertifiedMechanism, announce, paid_by_argument, payable

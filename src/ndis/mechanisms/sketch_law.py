@@ -16,8 +16,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 from ndis._search import smallest_safe
-from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size
-from ndis.errors import ParameterError
+from ndis._validate import Adjacency, as_adjacency, as_size, as_within
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout
 from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.rows import bounds_of, row_bounds
@@ -75,10 +74,7 @@ class ProjectionLaw:
     def __post_init__(self) -> None:
         as_adjacency(self.adjacency)
         object.__setattr__(self, "sketch_size", as_size("sketch_size", self.sketch_size))
-        ridge = as_scalar("ridge", self.ridge)
-        if not 2.0**-900 <= ridge <= 2.0**900:
-            raise ParameterError("ridge", "be positive and between 2^-900 and 2^900", ridge)
-        object.__setattr__(self, "ridge", ridge)
+        object.__setattr__(self, "ridge", as_within("ridge", self.ridge, 900))
         for name, value in self.layout.items():
             object.__setattr__(self, name, value)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -24,17 +24,6 @@ from ndis.errors import NotPrivateWarning, ParameterError
 _MORE_BITS = 64
 _GUARD_BITS = 12
 _UNIT_BALL = arb(0, 1)
-
-
-class RandomBits(Protocol):
-    """This is a stream of independent fair bits."""
-
-    @property
-    def private(self) -> bool:
-        """Say if the bits cannot be known or repeated."""
-
-    def take(self, count: int, *, width: int) -> list[int]:
-        """``count`` integers of ``width`` bits each; ``width`` is a multiple of 8."""
 
 
 class SystemBits:
@@ -62,6 +51,9 @@ class SeededBits:
     def take(self, count: int, *, width: int) -> list[int]:
         """``count`` integers of ``width`` bits each."""
         return _integers(self._generator.bytes(count * width // 8), width)
+
+
+RandomBits = SystemBits | SeededBits  # streams of independent fair bits; `private` if they cannot be known or repeated
 
 
 def random_bits(random_state: Any = None) -> RandomBits:

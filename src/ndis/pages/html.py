@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ndis.pages.text import at_least, at_most, equation, plain, several, superscript, unbroken
+from ndis.pages.text import at_least, at_most, equation, few, plain, several, superscript, unbroken
 
 __all__ = ["chart", "framed", "minute", "number", "render", "sentence", "tag"]
 
@@ -66,7 +66,8 @@ def _environment() -> Environment:
         exact=lambda x: number(plain(x)), minute=minute, several=several, sentence=sentence, unbroken=unbroken
     )
     style, *_ = loader.get_source(environment, "page.css")
-    environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, number=number, plain=plain)
+    environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, few=few)
+    environment.globals.update(number=number, plain=plain)
     environment.globals["page_head"] = functools.partial(_HEAD.format, style=Markup(style))
     return environment
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,19 +55,6 @@ def delta_batch(
     >>> ndis.delta_batch([1.0], shift=[0.01], epsilon=3.0, log=True).round(3)
     array([-45015.432])
     """
-    values = log_delta_batch(variance_ratio, shift, copies, epsilon, excess=excess)
-    return values if log else np.exp(values)
-
-
-def log_delta_batch(
-    variance_ratio: ArrayLike | None = None,
-    shift: ArrayLike = 0.0,
-    copies: ArrayLike = 1,
-    epsilon: ArrayLike = 0.0,
-    *,
-    excess: ArrayLike | None = None,
-) -> Floats:
-    """Return log δ(ε) of many pairs; see `delta_batch`."""
     ratio, t, m, n, eps = checked_rows(variance_ratio, shift, copies, epsilon, excess)
     out = np.full(eps.size, np.nan)
     flat = t == 0
@@ -107,7 +95,10 @@ def log_delta_batch(
         out[large] = log_one_minus_exp(integrate(large, COMPLEMENT))
     for i in np.flatnonzero(np.isnan(out)):
         out[i] = log_delta_at(_alone(ratio[i], t[i], m[i], n[i], variance_ratio is not None), float(eps[i]))
-    return out
+    return out if log else np.exp(out)
+
+
+log_delta_batch = partial(delta_batch, log=True)
 
 
 def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) -> GaussianPair:

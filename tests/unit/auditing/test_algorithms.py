@@ -57,7 +57,7 @@ def test_a_conviction_is_run_again():
         return data.sum(axis=0) * (3.0 if late else 1.0), np.full(2, 0.1)
 
     with pytest.raises(ParameterError, match="return the same law for the same data"):
-        audit(CLAIM, algorithm=moody, data=ROWS)
+        audit(CLAIM, algorithm=moody, data=ROWS, search=Search(seconds=0))
 
 
 def test_messages_do_not_quote_what_was_returned():

@@ -199,12 +199,17 @@ def test_pairs_with_several_directions_in_a_batch():
 # ---------------------------------------------------------------------- algorithms and neighbours
 
 
+GIVEN = {"search": Search(seconds=0)}  # no other data
+
+
 def test_the_wrong_sensitivity_is_found_by_removal():
     """Noise calibrated to rows of norm 1; the data hold rows of norm 2."""
     noise = 1.0 / GaussianPairScale.unit
     honest = audit(CLAIM, algorithm=noisy_sum(noise**2), data=unit_rows(20))
     assert not honest.refuted
-    report = audit(CLAIM, algorithm=noisy_sum(noise**2), data=np.vstack([unit_rows(20), 1.01 * unit_rows(1, seed=1)]))
+    report = audit(
+        CLAIM, algorithm=noisy_sum(noise**2), data=np.vstack([unit_rows(20), 1.01 * unit_rows(1, seed=1)]), **GIVEN
+    )
     assert report.refuted
     assert report.witness.neighbours == "the data, and the data without row 20"
     assert report.witness.order.startswith("p is the output with the record")
@@ -230,7 +235,7 @@ def second_moments(data):
 def test_low_rank_and_dense_screens_agree_with_the_certificate(columns):
     data = 0.3 * unit_rows(3, columns)
     claim = Claim(0.1, 1e-3)
-    report = audit(claim, algorithm=second_moments, data=data)
+    report = audit(claim, algorithm=second_moments, data=data, **GIVEN)
     worst = max(
         GaussianPair.from_moments(*p, *q).delta(0.1)
         for i in range(3)

@@ -78,7 +78,7 @@ def test_a_proved_mechanism_gets_a_page_of_its_own_kind(make):
     assert report.proved
     assert not report.refuted
     assert report.verdict.startswith(f"proved by {report.proof.theorem}")
-    assert f"### {report.proof.theorem}\n" in THEORY
+    assert f"### {report.proof.theorem}: " in THEORY
     page = report.to_html()
     assert 'class="verdict proved"' in page
     assert "<h1>The claim is proved</h1>" in page

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from helpers.audits import CLAIM
 from helpers.pages import text_of
 from ndis.auditing import AuditReport, Claim, audit
+from ndis.pages.html import minute
 from ndis.pages.text import few, plain
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -28,8 +29,8 @@ def test_names_date_and_claim_stand_on_the_page_and_in_the_json():
     page = report.to_html()
     assert re.search(r"<title>Privacy audit: the claim is false · Bus survey &lt;3</title>", page)
     found = text_of(page)
-    assert f"Privacy audit of Bus survey &lt;3 · {report.date} · data: rides.csv" in found
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", report.date)
+    assert f"Privacy audit of Bus survey &lt;3 · {minute(report.date)} UTC · data: rides.csv" in found
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d\+00:00", report.date)
     kept = json.loads(report.to_json())
     assert (kept["title"], kept["data_name"], kept["date"]) == ("Bus survey <3", "rides.csv", report.date)
 

@@ -24,8 +24,9 @@ def test_the_same_seed_says_the_same():
 
 
 def test_several_processes_say_the_same():
-    one = audit(CLAIM, algorithm=ridge, data=DATA[:8])
-    two = audit(CLAIM, algorithm=ridge, data=DATA[:8], workers=2)
+    given = Search(seconds=0)
+    one = audit(CLAIM, algorithm=ridge, data=DATA[:8], search=given)
+    two = audit(CLAIM, algorithm=ridge, data=DATA[:8], workers=2, search=given)
     assert two.refuted == one.refuted
     assert two.witness.neighbours == one.witness.neighbours
     assert two.delta_possible == pytest.approx(one.delta_possible, rel=1e-12)
@@ -38,7 +39,7 @@ def test_what_cannot_be_sent_runs_in_threads(tmp_path):
             assert not handle.closed
             return ridge(data)
 
-        report = audit(CLAIM, algorithm=closed_over, data=DATA[:6], workers=2)
+        report = audit(CLAIM, algorithm=closed_over, data=DATA[:6], workers=2, search=Search(seconds=0))
     assert any("threads" in note for note in report.notes)
     assert report.pairs_tried == 6
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.audits import CLAIM
-from ndis.auditing import DataSet, ProjectionLaw, audit
+from ndis.auditing import DataSet, ProjectionLaw, Search, audit
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
@@ -23,7 +23,8 @@ def test_frames_and_files_are_read_as_arrays_are(tmp_path):
     columns = {"a": ROWS[:, 0], "b": ROWS[:, 1]}
     pandas.DataFrame({**columns, "name": list("vwxyz")}).to_csv(tmp_path / "rows.csv", index=False)
     pandas.DataFrame(ROWS).to_csv(tmp_path / "bare.csv", index=False, header=False)
-    whole = audit(CLAIM, algorithm=noisy_sum(1.0), data=ROWS)
+    given = Search(seconds=0)
+    whole = audit(CLAIM, algorithm=noisy_sum(1.0), data=ROWS, search=given)
     for data, how in (
         (pandas.DataFrame(columns), {}),
         (polars.DataFrame(columns), {}),
@@ -31,10 +32,10 @@ def test_frames_and_files_are_read_as_arrays_are(tmp_path):
         (str(tmp_path / "rows.csv"), {"header": True, "columns": ["a", "b"]}),
         (tmp_path / "bare.csv", {"columns": ["a", "b"]}),
     ):
-        found = audit(CLAIM, algorithm=noisy_sum(1.0), data=DataSet(data, **how))
+        found = audit(CLAIM, algorithm=noisy_sum(1.0), data=DataSet(data, **how), search=given)
         assert found.witness.enclosure == whole.witness.enclosure
         assert found.witness.neighbours == whole.witness.neighbours
-    assert audit(CLAIM, algorithm=noisy_sum(1.0), data=polars.DataFrame(columns)).pairs_tried == 5
+    assert audit(CLAIM, algorithm=noisy_sum(1.0), data=polars.DataFrame(columns), search=given).pairs_tried == 5
     with pytest.raises(ParameterError, match="header"):
         audit(CLAIM, algorithm=noisy_sum(1.0), data=tmp_path / "rows.csv")
 
@@ -52,7 +53,7 @@ def test_targets_are_split_off():
     x, y = seen[0]
     assert x.shape == (5, 1)
     assert y.tolist() == ROWS[:, 1].tolist()
-    audit(CLAIM, algorithm=algorithm, data=(frame[["x"]], frame["y"]))
+    audit(CLAIM, algorithm=algorithm, data=(frame[["x"]], frame["y"]), search=Search(seconds=0))
     assert seen[-1][1].shape == (4,) or seen[-1][1].shape == (5,)
 
 

@@ -68,7 +68,7 @@ def test_a_sample_of_a_singular_pair():
 def test_words_of_profiles_under_replace_one():
     claim = Claim(1.0, 1e-6, "replace-one")
     assert "record" not in audit(claim, pairs=[PrivacyProfile(LOUD)]).witness.order
-    with pytest.raises(ParameterError, match="Poisson"):
+    with pytest.raises(ParameterError, match="profile of a sample"):
         audit(claim, pairs=[PrivacyProfile(LOUD).subsampled(0.1)])
 
 

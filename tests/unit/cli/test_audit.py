@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ndis
-from helpers.audit_command import CLAIM, LOUD, QUIET, convicted, passed, refused, run, write
+from helpers.audit_command import CLAIM, LOUD, QUIET, convicted, ended, passed, refused, run, write
 from ndis.auditing import AuditReport, Claim
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -71,7 +71,7 @@ class TestData:
     @pytest.mark.parametrize("data", [("--data", "rows.csv", "--header"), ("--data", "rows.npy")])
     def test_without_a_claim_file(self, workplace, data):
         options = (*data, "--epsilon", 1, "--delta", 1e-6)
-        assert "6 pairs tested" in passed(*options, "--algorithm", "model.py:quiet")
+        assert "6 pairs tested" in passed(*options, "--algorithm", "model.py:quiet", "--seconds", 0)
         assert "the data without row" in convicted(*options, "--algorithm", "model.py:loud")
 
     def test_parquet(self, workplace):
@@ -79,7 +79,7 @@ class TestData:
         parquet = pytest.importorskip("pyarrow.parquet")
         columns = dict(zip("abc", np.load("rows.npy").T, strict=True))
         parquet.write_table(arrow.table(columns), "rows.parquet")
-        options = ("--algorithm", "model.py:dense", "--epsilon", 1, "--delta", 1e-6, "--json", "--data")
+        options = ("--algorithm", "model.py:dense", "--epsilon", 1, "--delta", 1e-6, "--json", "--seconds", 0, "--data")
         names = ("rows.parquet", "rows.csv", "rows.npy")
         reports = [json.loads(passed(*options, name, *["--header"] * (name == "rows.csv"))) for name in names]
         for one, name in zip(reports, names, strict=True):
@@ -89,12 +89,12 @@ class TestData:
 
     def test_a_csv_file_is_read_by_the_rule_of_all_commands(self, workplace):
         (workplace / "plain.csv").write_text((workplace / "rows.csv").read_text().partition("\n")[2])
-        options = ("--algorithm", "model.py:dense", "--epsilon", 1, "--delta", 1e-6, "--json", "--data")
+        options = ("--algorithm", "model.py:dense", "--epsilon", 1, "--delta", 1e-6, "--json", "--seconds", 0, "--data")
         named = json.loads(passed(*options, "rows.csv", "--header"))
         plain = json.loads(passed(*options, "plain.csv", "--columns", "a,b,c"))
         assert plain["witness"] == named["witness"]
         assert refused(*options, "rows.csv").startswith("columns must name all columns of a CSV file")
-        claim = {"claim": CLAIM, "algorithm": "model.py:dense", "data": "rows.csv"}
+        claim = {"claim": CLAIM, "algorithm": "model.py:dense", "data": "rows.csv", "seconds": 0}
         assert json.loads(passed(write({**claim, "header": True}), "--json"))["witness"] == named["witness"]
         assert refused(write(claim)).startswith("columns must name all columns of a CSV file")
 
@@ -182,3 +182,54 @@ class TestReports:
         assert "No space left on device" in result.stderr
         assert sorted(os.listdir()) == before
         assert (workplace / "r.html").read_text() == "an older report"
+
+
+class TestGate:
+    """Status 0 as required, 1 refuted, 3 not decided."""
+
+    BUDGET = ("--epsilon", 1, "--delta", 1e-6)
+
+    def test_a_proof_may_be_required(self, workplace):
+        (workplace / "gauss.py").write_text(
+            "import ndis\n"
+            "MECHANISM = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)\n"
+            "def law(data):\n    return [data.sum()], [10000.0]\n"
+        )
+        gauss = ("--mechanism", "gauss.py:MECHANISM")
+        assert "proved by thm:mean-shift" in passed(*self.BUDGET, *gauss, "--require", "proved")
+        named = write({"claim": CLAIM, "mechanism": "gauss.py:MECHANISM"})
+        assert "proved" in passed(named, "--require", "proved")
+        box = ("--algorithm", "gauss.py:law", "--low", 0, "--high", 1, "--features", 2, "--seconds", 0.2)
+        assert "not refuted" in passed(*self.BUDGET, *box)
+        assert "not refuted" in ended(3, *self.BUDGET, *box, "--require", "proved")
+
+    def test_a_refuted_claim_is_refuted_whatever_is_required(self, workplace):
+        for wanted in ("proved", "not-refuted"):
+            ended(1, write({"claim": CLAIM, "pairs": [LOUD]}), "--require", wanted)
+
+    def test_what_is_undecided_is_no_success(self, workplace):
+        (workplace / "edge.py").write_text(
+            "import ndis\n"
+            "noise = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0).noise_std\n"
+            "def count(data):\n    return [float(len(data))], [noise**2 * (1 - 1e-12)]\n"
+        )
+        box = ("--low", 0, "--high", 1, "--features", 1, "--seconds", 0)
+        for wanted in ("proved", "not-refuted"):
+            options = (*self.BUDGET, "--algorithm", "edge.py:count", *box)
+            assert "too close to the claim to decide" in ended(3, *options, "--require", wanted)
+
+    def test_data_are_made_up_inside_a_stated_domain(self, workplace):
+        (workplace / "scaled.py").write_text(
+            "def mean(data):\n    return [data.mean()], [(6.0 * data.std() + 1e-6) ** 2]\n"
+        )
+        options = (*self.BUDGET, "--algorithm", "scaled.py:mean")
+        said = ended(1, *options, "--low", 0, "--high", 1, "--features", 1)
+        assert said.startswith("warning: the noise depends on the data")
+        assert "data must come with an algorithm" in refused(*options)
+        assert "a domain must come with data" in refused(
+            write({"claim": CLAIM, "pairs": [LOUD]}), "--low", 0, "--high", 1
+        )
+
+    def test_every_epsilon_is_refuted_at_delta_zero(self, workplace):
+        said = ended(1, write({"claim": {"epsilon": 1, "delta": 0}, "pairs": [LOUD]}))
+        assert "at δ = 0.0 every ε is refuted" in said

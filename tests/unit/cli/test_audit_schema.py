@@ -115,7 +115,7 @@ def test_a_target_bound_comes_with_a_row_norm_bound(place: Path) -> None:
     FRAME[["age", "spend"]].fillna(0).to_csv("numbers.csv", index=False)
     options = ("--targets", "spend", "--algorithm", "mymodel.py:sums", "--target-bound", 1)
     said = run("audit", "--data", "numbers.csv", "--header", *options, *CLAIM, status=2)
-    assert "row_norm_bound must come with a bound on targets" in said
+    assert "row_norm_bound, or low and high, must be stated" in said
 
 
 def test_the_library_takes_a_schema_as_well() -> None:

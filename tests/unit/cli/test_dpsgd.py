@@ -76,3 +76,68 @@ class TestCommand:
         done = self.run(*options)
         assert done.exit_code == 2
         assert message in done.stderr
+
+
+class TestSamplers:
+    PLAN = ("--batch-size", "20", "--records", "1000", "--epochs", "2", "--delta", "1e-5")
+
+    def run(self, *options):
+        return CliRunner().invoke(app, ["dpsgd", *options])
+
+    @pytest.mark.parametrize(
+        ("options", "numbers"),
+        [
+            (("--sampling", "allocation"), {"bins": 50, "epochs": 2}),
+            (("--sampling", "fixed-size"), {"batch_size": 20, "records": 1000, "steps": 100}),
+            (
+                ("--sampling", "truncated", "--max-batch-size", "60"),
+                {"sampling_rate": 0.02, "max_batch_size": 60, "records": 1000, "steps": 100},
+            ),
+            (("--examples-per-user", "3"), {"sampling_rate": 0.02, "steps": 100, "examples_per_user": 3}),
+        ],
+    )
+    def test_every_sampler_and_users(self, options, numbers):
+        sampling = options[1] if options[0] == "--sampling" else "poisson"
+        done = json.loads(self.run("--noise-multiplier", "3", *options, *self.PLAN, "--json").stdout)
+        run = DPSGD(noise_multiplier=3.0, sampling=sampling, **numbers)
+        assert done["epsilon"] == run.epsilon(1e-5)
+        assert done["sampling"] == run.loop
+        assert done["steps"] == 100
+
+    def test_allocation_by_bins(self):
+        options = ("--sampling", "allocation", "--bins", "50", "--epochs", "2", "--delta", "1e-5")
+        done = json.loads(self.run("--noise-multiplier", "3", *options, "--json").stdout)
+        assert done["bins"] == 50
+
+    def test_comparison(self, tmp_path):
+        pytest.importorskip("matplotlib")
+        file = tmp_path / "samplers.svg"
+        options = ("--noise-multiplier", "3", "--compare", *self.PLAN)
+        done = self.run(*options, "--output", str(file))
+        assert done.exit_code == 0, done.stderr
+        lines = done.stdout.splitlines()
+        assert lines[0].split() == ["sampling", "epsilon", "at_least", "loop"]
+        for line, name in zip(lines[1:], ("poisson", "allocation", "fixed-size", "truncated"), strict=True):
+            assert line.startswith(f"{name} (replace-one)" if name == "fixed-size" else f"{name} (add-remove)")
+        assert file.read_bytes().startswith(b"<?xml")
+        rows = json.loads(self.run(*options, "--json").stdout)["values"]
+        assert rows[0]["epsilon"] == DPSGD(noise_multiplier=3.0, sampling_rate=0.02, steps=100).epsilon(1e-5)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--bins", "3"), "--bins must not be given for 'poisson'"),
+            (("--max-batch-size", "3"), "--max-batch-size must not be given for 'poisson'"),
+            (("--sampling", "shuffle"), "shuffle"),
+            (("--sampling", "truncated"), "--max-batch-size must be a real number"),
+            (
+                ("--sampling", "fixed-size", "--examples-per-user", "2"),
+                "--examples-per-user must be 1 for 'fixed-size'",
+            ),
+            (("--compare", "--bins", "3"), "input must be --noise-multiplier, --batch-size, --records, --epochs and"),
+        ],
+    )
+    def test_bad_input(self, options, message):
+        done = self.run("--noise-multiplier", "3", *options, *self.PLAN)
+        assert done.exit_code == 2
+        assert message in done.stderr

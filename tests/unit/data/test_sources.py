@@ -240,7 +240,7 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
         (np.zeros((3, 2), dtype=complex), "real numbers"),
         (np.array([["a", "b"]]), "real numbers"),
         (np.ma.masked_array(np.zeros((2, 2))), "masked"),
-        ([[1.0, 2.0], 3.0], "data must be a list of rows.*got a list of something else"),
+        ([3.0, [1.0, 2.0]], "data must be a list of rows.*got a list of something else"),
         (pl.LazyFrame({"a": [1.0]}), "polars DataFrame; got LazyFrame"),
         (42, "data must be an array"),
     ],

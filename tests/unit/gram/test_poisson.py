@@ -12,7 +12,7 @@ import ndis
 from helpers.sketches import PLAIN, PUBLIC, SAMPLED, seeded
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.gram import exact_gram
-from ndis.gram.engine import PoissonRows
+from ndis.gram.accumulator import PoissonRows
 from ndis.noise.bits import SeededBits, SystemBits
 
 RNG = np.random.default_rng(0)

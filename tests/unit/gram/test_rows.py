@@ -143,8 +143,8 @@ def test_joint_bound_is_the_smallest_safe_float(bounds: list[float]) -> None:
     ("options", "message"),
     [
         ({"row_norm_bound": 0.0}, "row_norm_bound must be positive"),
-        ({"row_norm_bound": math.nan}, "row_norm_bound must be positive"),
-        ({"row_norm_bound": "1"}, "row_norm_bound must be a number; got str"),
+        ({"row_norm_bound": math.nan}, "row_norm_bound must be finite"),
+        ({"row_norm_bound": "1"}, "row_norm_bound must be a real number; got '1'"),
         ({"row_norm_bound": 1.0, "fractional_bits": 25}, "fractional_bits must be an integer from 8 to 24; got 25"),
         ({"row_norm_bound": 1.0, "targets": [0]}, "target_bound must be given with targets"),
         ({"row_norm_bound": 1.0, "target_bound": 1.0}, "target_bound must come with targets"),

@@ -123,8 +123,8 @@ def test_no_two_records_are_farther_apart_than_the_joint_profile_says(adjacency)
     def shifts(x, y):
         sums = RecordSums((np.reshape(x, (1, 4)), np.array([y])), **PUBLIC)
         longest = sums.layout.joint_norm_bound_squared
-        matrices = [sums.gram().to_float() / budget.gram_noise(longest)]
-        matrices += [sums.weighted_gram(zero).to_float() / budget.weighted_gram_noise(i, longest) for i in range(2)]
+        matrices = [sums.gram().to_float() / budget.matrix_noise(i, longest) for i in range(2)]
+        matrices += [sums.weighted_gram(zero).to_float() / budget.matrix_noise(i, longest / 4) for i in (2, 3)]
         terms = [
             sums.gradients(zero, clip=clip).total.to_float() / budget.sum_noise(i, clip=clip)
             for i in range(len(budget.sum_shares))
@@ -142,4 +142,4 @@ def test_no_two_records_are_farther_apart_than_the_joint_profile_says(adjacency)
         square = counts + sum(float(np.sum((a - b) ** 2)) for a, b in zip(one, two, strict=True))
         farthest = max(farthest, square)
     assert farthest <= allowed**2 * (1 + 1e-9)
-    assert farthest > 0.7 * allowed**2
+    assert farthest > (0.7 if adjacency == "add-remove" else 0.5) * allowed**2

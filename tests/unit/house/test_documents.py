@@ -50,6 +50,13 @@ def test_the_readme_shows_an_example():
     assert len(sessions(ROOT / "README.md").examples) >= 6
 
 
+RELEASE = """import ndis
+MECHANISM = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=5**0.5)
+def law(rows):
+    return rows.sum(axis=0), [MECHANISM.noise_std**2] * 5
+"""
+
+
 def commands(page: Path) -> list[str]:
     """The `ndis` lines in the shell blocks of a page."""
     lines = [line for _, text in blocks(page, "sh") for line in text.splitlines()]
@@ -64,6 +71,7 @@ def test_commands(line, tmp_path, monkeypatch):
     np.savez(tmp_path / "gaussians.npz", **moments)
     (tmp_path / "gaussians.json").write_text(json.dumps(moments))
     (tmp_path / "claim.toml").write_text('claim = {epsilon = 5.0, delta = 1e-3}\npairs = ["gaussians.json"]\n')
+    (tmp_path / "release.py").write_text(RELEASE)
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
     assert result.exit_code == 0, result.output

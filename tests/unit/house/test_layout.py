@@ -28,7 +28,7 @@ LAYERS = (
     ("ndis.pair", "ndis.chi_square"),
     ("ndis.spectrum.batch",),
     ("ndis.plotting", "ndis._groups"),
-    ("ndis._attained", "ndis._batches"),
+    ("ndis._attained", "ndis._batches", "ndis.risk"),
     ("ndis.profile",),
     ("ndis.worst_case",),
     ("ndis.dominance",),
@@ -36,7 +36,9 @@ LAYERS = (
     ("ndis.gram",),
     ("ndis.schema",),
     ("ndis.mechanisms",),
+    ("ndis._stages", "ndis._run_search"),
     ("ndis.dpsgd", "ndis.models", "ndis.ledger"),
+    ("ndis.describing",),
     ("ndis.learn", "ndis.auditing", "ndis.testing", "ndis.interop"),
     ("ndis.paper",),
     ("ndis",),
@@ -52,6 +54,7 @@ CIRCLES_LEFT: tuple[str, ...] = ()
 LATE = {
     "ndis.__main__": "an interrupt during the imports must find the handler in place",
     "ndis.cli": "a command loads what it runs, so that the help is there at once",
+    "ndis.pages.card": "few cards are written as a page, and templates take a while to load",
     "ndis.ledger.report": "few ledgers are printed, and templates take a while to load",
     "ndis.gram.device": "the fused kernel needs triton at import, which few users have",
 }

@@ -190,7 +190,8 @@ class TestDPAccounting:
             assert found == (0.0 if truth is None else pytest.approx(truth.delta(0.3), rel=1e-12))
         step = dpa.PoissonSampledDpEvent(0.1, gaussian)
         assert not ours.ExactAccountant().supports(dpa.PoissonSampledDpEvent(0.1, dpa.SelfComposedDpEvent(step, 2)))
-        assert not ours.ExactAccountant(dpa.NeighboringRelation.REPLACE_ONE).supports(step)
+        several = dpa.PoissonSampledDpEvent(0.1, dpa.SelfComposedDpEvent(gaussian, 4))
+        assert not ours.ExactAccountant(dpa.NeighboringRelation.REPLACE_ONE).supports(several)
         with pytest.raises(ParameterError, match=r"^target_delta must lie between 0 and 1"):
             ours.ExactAccountant().compose(step).get_epsilon(-1e-5)
 

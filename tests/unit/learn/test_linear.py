@@ -92,19 +92,21 @@ class TestGuarantee:
         fitted = model().fit(*records)
         budget, log = fitted.mechanism_, fitted.receipt_.parameters["releases"]
         assert [entry["release"] for entry in log] == [
-            "gram",
-            *["residual products", "histogram of lengths"] * 7,
+            "histograms of columns",
+            "histogram of norms",
+            *["gram"] * 2,
+            *["residual products", "histogram of lengths"] * 5,
+            "squared terms",
+            "histogram of lengths",
             "residual products",
-            "squared residuals",
+            "squared terms",
         ]
-        spent = Fraction(1.8**2 + 0.9**2) ** 2 / Fraction(log[0]["noise_std"]) ** 2
-        for entry in log[1:]:
-            if "clip" in entry:
-                spent += (Fraction(entry["clip"]) / Fraction(entry["noise_std"])) ** 2
-        for entry in log[2:-1:2]:
-            spent += 1 / Fraction(entry["noise_std"]) ** 2
-        share = budget.count_shares[-1]
-        assert float(spent) + share * budget.shift**2 == pytest.approx(budget.shift**2, rel=1e-9)
+        spent = Fraction(0)
+        for entry in log:
+            reach = {"histograms of columns": 2.0}.get(entry["release"], 1.0)  # √(three columns and a target)
+            reach = entry.get("clip", entry.get("norm_bound", 1.0) ** 2 * reach)
+            spent += (Fraction(reach) / Fraction(entry["noise_std"])) ** 2
+        assert float(spent) == pytest.approx(budget.shift**2, rel=1e-9)
 
     def test_a_seed_warns_and_no_seed_is_private(self, records):
         with pytest.warns(NotPrivateWarning):
@@ -139,7 +141,7 @@ class TestLearning:
         fitted = model(epsilon=100.0, method=method).fit(*records)
         np.testing.assert_allclose(fitted.coef_, best.coef_, atol=0.01)
         assert fitted.intercept_ == pytest.approx(best.intercept_, abs=0.01)
-        assert fitted.residual_std_ == pytest.approx(0.1, rel=0.2)
+        assert fitted.residual_std_ == pytest.approx(0.1, rel=0.2 if method == "rounds" else 0.5)
         assert fitted.records_ == pytest.approx(3000, rel=0.02)
 
     def test_rounds_have_less_error_than_one_gram_matrix(self, records):
@@ -299,12 +301,19 @@ class TestIntervals:
         with pytest.raises(ParameterError, match=r"^level must "):
             model().fit(*records).coef_interval(level)
 
-    def test_are_infinite_where_noise_hides_a_direction(self, records):
+    def test_are_finite_where_noise_hides_a_direction(self, records):
+        """A column twice: the sum of its two coefficients is known, and each is assumed to be like the others."""
         x, y = records
-        fitted = model().fit(np.c_[x, x[:, 0]], y)
-        assert np.isinf(fitted.coef_interval()).all(axis=1).tolist() == [True, False, False, True]
-        assert np.isinf(fitted.predict_interval(np.c_[x, x[:, 0]][:2])).all()
-        assert "unknown" in repr(fitted.summary())
+        fitted = model(epsilon=20.0).fit(np.c_[x, x[:, 0]], y)
+        assert fitted.estimate_.hidden == 1
+        low, high = fitted.coef_interval().T
+        assert np.isfinite(high).all()
+        assert ((high - low)[[0, 3]] > 5 * (high - low)[[1, 2]].max()).all()
+        assert low[0] < 0.5 < high[0]
+        assert low[3] < 0.5 < high[3]
+        assert "the noise hides 1 of 5 directions of the columns" in repr(fitted.summary())
+        half = np.diff(fitted.predict_interval(np.array([[1.0, 0, 0, 1.0], [1.0, 0, 0, -1.0]])))[:, 0]
+        assert half[1] > 5 * half[0]  # along the difference of the two, and not along their sum
 
     def test_summary(self, records):
         pd = pytest.importorskip("pandas")

@@ -60,18 +60,27 @@ def test_no_cell_changes_how_another_is_read():
         PLAIN.release([*rows, [0.0, cell]])
 
 
-@pytest.mark.parametrize("data", [[[1, 2], [3]], [[1, 2], 3]])
-def test_shapes_alone_are_refused(data):
-    with pytest.raises(ParameterError, match="data must be a list of rows with equally many cells"):
-        PLAIN.release(data)
-    with pytest.raises(ParameterError, match="y must be a list of rows with equally many cells"):
-        private_targets(data)
+@pytest.mark.parametrize("item", [[3.0], 3.0, None, "ab", [1.0, 2.0, 3.0], {"a": 1.0}])
+def test_an_item_of_another_form_is_a_missing_record(item):
+    """The first item says the form of a list. No other item decides between a release and an error."""
+    rows = [[1.0, 0.5], [0.5, 0.25]]
+    alone = exact_gram(private_rows(BaseEstimator(), rows), row_norm_bound=2.0)
+    beside = exact_gram(private_rows(BaseEstimator(), [*rows, item]), row_norm_bound=2.0)
+    assert np.array_equal(alone.integers, beside.integers)
+    PLAIN.release([*rows, item])
+    private_targets([*rows, item])
 
 
-def test_a_scalar_among_targets_in_brackets_is_refused():
+def test_a_target_of_another_form_is_a_missing_cell():
     assert not is_vector(private_targets([[1.0]] * 3))
-    with pytest.raises(ParameterError, match="y must be a list of rows"):
-        private_targets([[1.0]] * 3 + [5.0])
+    for given in ([[1.0]] * 3 + [5.0], [1.0] * 3 + [[5.0]]):
+        PrivateRidge(row_norm_bound=1.0, target_bound=1.0, sketch_size=5).fit(np.zeros((4, 1)), given)
+
+
+@pytest.mark.parametrize("data", [[1.0, [2.0]], [None, [1.0]]])
+def test_a_list_that_begins_with_no_row_is_refused(data):
+    with pytest.raises(ParameterError, match="data must be a list of rows"):
+        PLAIN.release(data)
 
 
 def test_data_of_the_wrong_kind():

@@ -155,18 +155,30 @@ class TestLinearRegression:
             assert abs(model.clipped_rows_ - 1100) < 8 * noted["noise_std"] < 200
             assert model.profile_.certify(5.0).upper <= 1e-3
             assert "rows clipped" in repr(model.summary())
-            shares = [model.mechanism_.gram_share, *model.mechanism_.sum_shares, *model.mechanism_.count_shares]
+            budget = model.mechanism_
+            shares = [*budget.matrix_shares, *budget.sum_shares, *budget.count_shares]
             assert sum(shares) == pytest.approx(1.0)
         with pytest.raises(ParameterError, match="count_clipped must come with a schema"):
             PrivateLinearRegression(row_norm_bound=1.0, target_bound=1.0, count_clipped=True).fit([[1.0]], [1.0])
 
     def test_without_intercept(self, frame: Any) -> None:
-        """Through the middle of all ranges, which is no longer the origin in original units."""
+        """Through zero in the units of the data: every value of a category has its own coefficient."""
         model = PrivateLinearRegression(**BUDGET, fit_intercept=False, schema=SCHEMA).fit(frame)
         assert model.feature_names_in_.tolist() == ["age", "income", "region=N", "region=S"]
-        assert len(model.summary().names) == 5
+        assert model.summary().names == ("age", "income", "region=N", "region=S")
+        assert model.intercept_ == 0.0
         assert model.score(frame, frame.spend) > 0.9
         assert model.predict_interval(frame[200:205]).shape == (5, 2)
+
+    def test_means_of_groups(self, frame: Any) -> None:
+        """Without an intercept the coefficients of a category are the means of its values, in the units of the data."""
+        schema = Schema({"region": ["N", "S"]}, target=("spend", 0, 5_000))
+        model = PrivateLinearRegression(**BUDGET, fit_intercept=False, schema=schema).fit(frame)
+        means = frame.groupby("region").spend.mean()
+        np.testing.assert_allclose(model.summary().estimate, means[["N", "S"]], rtol=0.05)
+        weighted = PrivateLinearRegression(**BUDGET, fit_intercept=False, schema=schema, weight_bound=1.0)
+        weighted.fit(frame, sample_weight=np.ones(len(frame)))
+        np.testing.assert_allclose(weighted.summary().estimate, means[["N", "S"]], rtol=0.1)
 
     def test_errors_are_infinite_where_noise_hides_them(self, frame: Any) -> None:
         model = PrivateLinearRegression(epsilon=0.01, delta=1e-9, schema=SCHEMA).fit(frame[:50])

@@ -349,7 +349,7 @@ class TestCovariance:
 
     def test_covariance_is_one(self, seeded):
         model = PrivateCovariance(epsilon=0.1, row_norm_bound=1.0, random_state=0).fit(np.zeros((0, 4)))
-        assert np.linalg.eigvalsh(model.covariance_)[0] >= -1e-12
+        assert np.linalg.eigvalsh(model.precision_)[0] >= -1e-12
         assert model.records_ >= 1.0
         assert model.get_precision().shape == (4, 4)
 

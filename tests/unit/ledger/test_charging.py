@@ -96,7 +96,7 @@ def test_what_is_reserved_and_not_released_counts_as_spent(tmp_path):
     with pytest.raises(ValueError, match="no"):
         ledger.release("a", mechanism, "broken")
     assert ledger.remaining() == {"a": 1}
-    assert ledger.report().to_dict()["entries"][0]["state"] == "reserved, counts as spent"
+    assert ledger.report().to_dict()["entries"][0]["state"] == "reading, counts as spent"
 
 
 def test_a_seeded_release_is_no_release_of_a_ledger(tmp_path):

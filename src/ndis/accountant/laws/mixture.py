@@ -402,7 +402,7 @@ def _bucket(s: complex) -> int:
     return math.ceil(math.log2(max(s.real, 0.25))) + 2
 
 
-def _log1p(z: Any) -> Any:
+def complex_log1p(z: Any) -> Any:
     """Return log(1+z) on the principal branch; the error is small compared with the modulus."""
     grown = z.real * (2.0 + z.real) + z.imag * z.imag  # |1+z|² − 1
     size = np.where((grown > -0.5) & (grown < 1e300), 0.5 * np.log1p(grown), np.log(np.abs(1.0 + z)))
@@ -425,7 +425,7 @@ def log_side(x: Any, weights: Floats, shifts: Floats) -> tuple[Any, Any]:
     grown = np.expm1(np.minimum(size, _LARGE))
     both = grown + (1.0 + grown) * turn
     u = (w * both).sum(axis=0)
-    value, slope = _log1p(u), (m * w * (1.0 + both)).sum(axis=0) / (1.0 + u)
+    value, slope = complex_log1p(u), (m * w * (1.0 + both)).sum(axis=0) / (1.0 + u)
     far = ~(np.abs(u) < 0.5) | (size > _LARGE).any(axis=0)
     if far.any():
         size, turn = size[:, far] + np.log(w), turn[:, far]
@@ -449,4 +449,4 @@ def log_window(x: Any, place: float) -> Any:
     if g.real.min() > 80.0:
         return 0.0
     side = np.where(g.real > 0.0, -1.0, 1.0)
-    return np.where(g.real > 0.0, 0.0, g) - _log1p(np.exp(side * g))
+    return np.where(g.real > 0.0, 0.0, g) - complex_log1p(np.exp(side * g))

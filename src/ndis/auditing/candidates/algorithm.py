@@ -1,4 +1,7 @@
-"""Run an algorithm on one neighbour of the data after another, in parallel and with progress."""
+"""Run an algorithm on one neighbour of the data after another, and on other data sets, in parallel and with progress.
+
+On the data given an error of the algorithm ends the audit. On other data sets it is reported, and refutes no claim.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +9,83 @@ import copy
 import functools
 import math
 import pickle
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ndis._validate import as_size
-from ndis.auditing.candidates.edits import Edit, GivenSets, row_count
-from ndis.auditing.candidates.laws import Algorithm, OutputLaw, bar, certified_pair, law_of, like, same, screening_pair
+from ndis.auditing.candidates.data_sets import DataSets, Domain, Path, data_words
+from ndis.auditing.candidates.edits import DataSet, Edit, GivenSets, digest, parts_of, row_count
+from ndis.auditing.candidates.laws import (
+    Algorithm,
+    OutputLaw,
+    bar,
+    certified_pair,
+    law_of,
+    like,
+    same,
+    same_noise,
+    screening_pair,
+)
 from ndis.auditing.candidates.rules import AddRows, RemoveEach, ReplaceEach, Search
 from ndis.auditing.claim import Claim
-from ndis.auditing.judge import Candidate, Candidates, Tested, counter, screen
+from ndis.auditing.judge import Candidate, Candidates, Seen, Tested, counter, screen
 from ndis.auditing.witness import EXCHANGED, SIDES, WITH_RECORD
 from ndis.errors import ParameterError
+from ndis.pages.text import several
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-__all__ = ["THREADS_NOTE", "from_algorithm"]
-
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
+_FEW_OTHERS = "all other data sets and their neighbours: a search tries few of them, and no test tries all"
 THREADS_NOTE = "the algorithm cannot be sent to other processes, so it ran in threads"
 _EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to the rounding of its own arithmetic"
+_THE_DATA = "the data"
+_DRAWN = 20  # rows that stand for the data if none are given
 
 
 def from_algorithm(
-    algorithm: Algorithm, data: Any, search: Search, claim: Claim, *, workers: int = 1, progress: bool | None = None
+    algorithm: Algorithm,
+    data: Any,
+    search: Search,
+    claim: Claim,
+    *,
+    about: DataSet,
+    workers: int,
+    progress: bool | None,
 ) -> Candidates:
-    """Check the algorithm on the data; return its neighbours, which run while the judge reads them."""
-    rules = search.rules(claim)
+    """Check the algorithm on the data; return its neighbours, which run while the judge reads them.
+
+    `about` says what is public about the data; if there are no data, rows of its domain stand for them.
+    """
+    domain, replaces = search.domain(about), claim.adjacency == "replace-one"
+    rules = search.rules(claim, domain)
+    least = max(about.min_rows or 0, int(replaces))
+    name = _THE_DATA
+    if data is None:
+        data = _drawn(domain, max(least + 1, _DRAWN), np.random.default_rng(search.random_state))
+        name = data_words(data)
     given_sets = [rule for rule in rules if isinstance(rule, GivenSets)]
     for rule in given_sets:
         rule.check(data)
     if not given_sets:
-        row_count(data)
+        if row_count(data) < (about.min_rows or 0):
+            raise ParameterError("data", "have at least min_rows rows", "fewer")
+        rules = [rule for rule in rules if row_count(data) > least or not isinstance(rule, RemoveEach)]
     law = functools.partial(_law, algorithm, data)
     base = law()
     _check_same(base, law())
     pool, notes = _pool(functools.partial(_score, law, base, claim.points), workers)
+    seen = Seen([*notes] if base.exact is not None else [_EXACT_NOTE, *notes])
+    others = None
+    if search.neighbours is None and search.seconds > 0:
+        any_size = not replaces or about.min_rows is not None or about.data is None
+        inside = None if domain is None else domain.for_data(data)
+        others = DataSets(data, inside, least, claim.adjacency, any_size, about.generator)
 
     def run() -> Iterator[Tested]:
         scores: dict[str, Scores] = {}
@@ -53,19 +95,104 @@ def from_algorithm(
                 batch: list[Edit] | None = next(proposals, None)
                 while batch is not None:
                     fresh = list({edit.name: edit for edit in batch if edit.name not in scores}.values())
-                    for edit, values in zip(fresh, pool(fresh), strict=True):
+                    for edit, (values, still) in zip(fresh, pool(fresh), strict=True):
                         scores[edit.name] = values
+                        seen.noise_depends |= not still
                         advance()
-                        yield 1, _candidates(law, base, edit, claim, values)
+                        yield 1, _candidates(law, base, edit, claim, values, name)
                     try:
                         batch = proposals.send([max(value for value, _ in scores[edit.name]) for edit in batch])
                     except StopIteration:
                         batch = None
+            if others is not None:
+                random = np.random.default_rng([search.random_state, len(rules)])
+                yield from _Elsewhere(algorithm, claim, seen).tested(others, random, search.seconds)
 
-    how = tuple(rule.describe() for rule in rules)
-    notes = notes if base.exact is not None else (_EXACT_NOTE, *notes)
+    how = () if about.data is not None else (f"no data were given; {name}, drawn in the domain, stand for them",)
+    how += tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
+    missing = _ALL_OTHERS if others is None else _FEW_OTHERS
     given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
-    return Candidates(run(), how, (_ALL_OTHERS,), notes, given_only)
+    return Candidates(run(), how, (missing,), seen, given_only and domain is None)
+
+
+def _drawn(domain: Domain | None, count: int, random: np.random.Generator) -> Any:
+    """Draw rows at the edge of the domain, in place of data."""
+    if domain is None or domain.features is None:
+        remedy = "or state a domain with its features: DataSet(domain=Domain(row_norm_bound=…, features=…))"
+        raise ParameterError("data", "come with an algorithm", None, remedy)
+    columns = zip(*(domain.draw(random) for _ in range(count)), strict=True)
+    parts = tuple(map(np.array, columns))
+    return parts if domain.has_target else parts[0]
+
+
+class _Elsewhere:
+    """The algorithm runs on other data sets and on their neighbours; an error there is noted."""
+
+    def __init__(self, algorithm: Algorithm, claim: Claim, seen: Seen) -> None:
+        self._algorithm, self._claim, self._seen = algorithm, claim, seen
+        self._laws: dict[str, OutputLaw | None] = {}
+        self._errors: Counter[str] = Counter()
+
+    def tested(self, others: DataSets, random: np.random.Generator, seconds: float) -> Iterator[Tested]:
+        """Yield what the tour through the other data sets tries."""
+        tour = others.tour(random, self._bend, seconds)
+        step = next(tour, None)
+        while step is not None:
+            data, edits = step
+            base, best = self._law_on(data), []
+            law = functools.partial(_law, self._algorithm, data)
+            for edit in edits:
+                if base is None:
+                    break
+                outcome = self._try(functools.partial(_score, law, base, self._claim.points, edit))
+                if outcome is not None:
+                    values, still = outcome
+                    self._seen.noise_depends |= not still
+                    best.append(max(value for value, _ in values))
+                    yield 1, _candidates(law, base, edit, self._claim, values, data_words(data))
+            try:
+                step = tour.send(best)
+            except StopIteration:
+                step = None
+        if self._errors:
+            times, kinds = several(self._errors.total(), "time"), ", ".join(sorted(self._errors))
+            self._seen.notes.append(
+                f"on other data sets the algorithm gave no law {times} ({kinds}); this refutes no claim, but an error "
+                "that depends on the data is an output too: handle these data, or state min_rows if it is public"
+            )
+
+    def _try(self, run: Callable[[], Any]) -> Any:
+        """Run the algorithm; None if it raises, which it may where it was not made to run."""
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                return run()
+        except Exception as error:  # noqa: BLE001 - it refutes no claim, and the report says how often it happened
+            cause = error.__cause__ or error
+            self._errors["no finite Gaussian" if isinstance(cause, ParameterError) else type(cause).__name__] += 1
+            return None
+
+    def _law_on(self, data: Any) -> OutputLaw | None:
+        key = digest(*parts_of(data))
+        if key not in self._laws:
+            self._laws[key] = self._try(functools.partial(_law, self._algorithm, data))
+        return self._laws[key]
+
+    def _bend(self, at: Path, low: int, high: int) -> float:
+        """Return how far the law in the middle of a path differs from the line between its ends; it only guides."""
+        middle = (low + high) // 2
+        laws = [self._law_on(at(step)) for step in (low, middle, high)]
+        first, half, end = laws
+        if first is None or half is None or end is None or len({law.covariance.shape for law in laws if law}) > 1:
+            return -math.inf
+        share = (middle - low) / (high - low) if middle > low else 1.0
+        with np.errstate(all="ignore"):
+            deviation = np.sqrt(np.maximum(first.variances, end.variances))
+            means = (half.mean - (1.0 - share) * first.mean - share * end.mean) / deviation
+            spread = half.covariance - (1.0 - share) * first.covariance - share * end.covariance
+            spread = spread / deviation / (deviation[:, None] if spread.ndim == 2 else deviation)
+        sizes = np.abs(np.concatenate([means, spread.ravel()]))
+        return float(np.max(sizes, initial=-math.inf, where=~np.isnan(sizes)))
 
 
 def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> OutputLaw:
@@ -84,9 +211,10 @@ def _check_same(first: OutputLaw, second: OutputLaw) -> None:
 
 def _score(
     law: Callable[..., OutputLaw], base: OutputLaw, points: tuple[tuple[float, float], ...], edit: Edit
-) -> Scores:
-    """Compute (log δ, slack) of both orders at every claimed point, sides outermost."""
-    pair, blur = screening_pair(like(law(edit), base), base)
+) -> tuple[Scores, bool]:
+    """Compute (log δ, slack) of both orders at every claimed point, sides outermost, and if the noise stays."""
+    other = like(law(edit), base)
+    pair, blur = screening_pair(other, base)
     profile = _profile(edit, pair)
     scores = []
     for side in SIDES:
@@ -94,7 +222,7 @@ def _score(
             value, slack = screen(profile, side, epsilon, blur)
             # less than any float breaks a claim of δ = 0
             scores.append((value, math.inf if blur > 0.0 and delta == 0.0 and value == -math.inf else slack))
-    return scores
+    return scores, same_noise(other, base)
 
 
 def _profile(edit: Edit, other_from_base: GaussianPair) -> PrivacyProfile:
@@ -104,7 +232,7 @@ def _profile(edit: Edit, other_from_base: GaussianPair) -> PrivacyProfile:
 
 
 def _candidates(
-    law: Callable[..., OutputLaw], base: OutputLaw, edit: Edit, claim: Claim, scores: Scores
+    law: Callable[..., OutputLaw], base: OutputLaw, edit: Edit, claim: Claim, scores: Scores, name: str
 ) -> Iterator[Candidate]:
     @functools.cache
     def other() -> OutputLaw:
@@ -121,13 +249,14 @@ def _candidates(
     one_more = edit.whole is None and (edit.remove is None or edit.add is None)
     orders = zip(SIDES, WITH_RECORD if one_more else EXCHANGED, strict=True)
     places = [(side, order, point) for side, order in orders for point in claim.points]
+    label = edit.label if name == _THE_DATA else edit.label.replace("the data, and the data", f"{name}, and the same")
     for (side, order, point), score in zip(places, scores, strict=True):
-        yield Candidate(edit.label, order, make, side, *point, *score, lambda delta: bar(other(), base)(delta), confirm)
+        yield Candidate(label, order, make, side, *point, *score, lambda delta: bar(other(), base)(delta), confirm)
 
 
 def _pool(
-    score: Callable[[Edit], Scores], workers: int
-) -> tuple[Callable[[list[Edit]], Iterable[Scores]], tuple[str, ...]]:
+    score: Callable[[Edit], tuple[Scores, bool]], workers: int
+) -> tuple[Callable[[list[Edit]], Iterable[tuple[Scores, bool]]], tuple[str, ...]]:
     """Make a map over edits that yields results in order, and notes about it."""
     if as_size("workers", workers) == 1:
         return lambda edits: map(score, edits), ()

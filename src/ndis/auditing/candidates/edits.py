@@ -6,22 +6,21 @@ import hashlib
 import itertools
 import os
 import pickle
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._validate import Floats
+from ndis._validate import Floats, as_size
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_rows
 from ndis.pages.text import several
 
 if TYPE_CHECKING:
+    from ndis.auditing.candidates.data_sets import Domain
     from ndis.data.schema import Schema
-
-__all__ = ["DataSet", "Edit", "GivenSets", "Proposals", "as_data_set", "brief", "matrix_of", "parts_of", "row_count"]
 
 _BATCH = 256
 _FRAMES = ("pandas", "polars", "pyarrow")
@@ -47,17 +46,33 @@ class DataSet:
         if the schema has a target: its number in [−1, 1], or the number of its class. A row with a missing cell becomes
         zeros.
 
+    domain : Domain, optional
+        The public set in which every row lies. An audit then makes up other data sets inside it, and `data` may be left
+        out. A schema is a domain too.
+    min_rows : int, optional
+        The audit tries no data set with fewer rows. By default 0; under replace-one the number of rows of `data`, which
+        is public there.
+    generator : callable, optional
+        ``generator(random)`` makes a data set from a NumPy generator; an audit starts from some of them as well.
+
     Examples
     --------
     >>> DataSet(np.array([[1.0, 2.0, 3.0]]), targets=[2]).rows()
     (array([[1., 2.]]), array([3.]))
     """
 
-    data: Any
+    data: Any = None
     columns: Any = None
     targets: Any = None
     header: bool = False
     schema: Schema | None = None
+    domain: Domain | None = None
+    min_rows: int | None = None
+    generator: Callable[[np.random.Generator], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_rows not in (None, 0):
+            as_size("min_rows", self.min_rows)
 
     @property
     def file_name(self) -> str:
@@ -74,6 +89,8 @@ class DataSet:
 
         Arrays come back unchanged, unless `columns` or `targets` choose among them.
         """
+        if self.data is None:
+            raise ParameterError("data", "come with an algorithm", None, "or state a domain: DataSet(domain=Domain(…))")
         encoded = self.schema is not None or isinstance(self.data, Table)
         frames = any(type(one).__module__.partition(".")[0] in _FRAMES for one in parts_of(self.data))
         chosen = self.columns is not None or self.targets is not None or self.header

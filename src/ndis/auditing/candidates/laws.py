@@ -36,14 +36,12 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 
 from ndis._exact import ExactArray, exact_array
-from ndis._validate import Floats, as_covariance
+from ndis._validate import Floats, as_count, as_covariance
 from ndis.errors import NdisError, ParameterError
 from ndis.pair import GaussianPair
 from ndis.spectrum.origins import DenseOrigin
 
-__all__ = ["AGREE", "Algorithm", "OutputLaw", "bar", "certified_pair", "law_of", "like", "same", "screening_pair"]
-
-Algorithm = Callable[[Any], tuple[Any, Any]]
+Algorithm = Callable[[Any], Any]
 
 AGREE = 2.0**-40  # numbers of an algorithm that are closer than this, relative to their scale, are equal
 _CLEAR = 1.0 + 2.0**-20  # δ of laws in floats must be above this multiple of the claim
@@ -54,12 +52,44 @@ _LEFT = 1e-9  # the largest part of a variance, in any direction, that a low-ran
 
 
 @dataclass(frozen=True, eq=False)
+class Gaussian:
+    """An algorithm may return this law of its output: `copies` independent draws of N(mean, covariance).
+
+    Parameters
+    ----------
+    mean : array
+        The mean of one draw.
+    covariance : array
+        The covariance of one draw; a vector holds the variances of independent coordinates.
+    copies : int
+        The number of draws, such as the columns of a sketch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ndis
+    >>> sketch = lambda rows: ndis.Gaussian(np.zeros(2), rows.T @ rows + 40.0 * np.eye(2), copies=300)
+    >>> rows = np.array([[0.6, 0.8], [1.0, 0.0]])
+    >>> ndis.audit(ndis.Claim(epsilon=1.0, delta=1e-6), algorithm=sketch, data=rows).refuted
+    True
+    """
+
+    mean: Any
+    covariance: Any
+    copies: int = 1
+
+    def __post_init__(self) -> None:
+        as_count("copies", self.copies)
+
+
+@dataclass(frozen=True, eq=False)
 class OutputLaw:
-    """The law is N(mean, covariance). If the covariance is a vector, the coordinates are independent."""
+    """The law is N(mean, covariance), drawn `copies` times. A covariance that is a vector has independent entries."""
 
     mean: Floats
     covariance: Floats
     exact: tuple[NDArray[Any], NDArray[Any]] | None = None  # the same in fractions, if the floats are rounded
+    copies: int = 1
 
     @cached_property
     def cholesky(self) -> Floats | None:
@@ -88,8 +118,10 @@ class OutputLaw:
 def law_of(algorithm: Algorithm, data: Any) -> OutputLaw:
     """Run the algorithm and check its result. No message quotes a number that it returned."""
     result = algorithm(data)
+    if isinstance(result, Gaussian):
+        return replace(law_of(lambda _: (result.mean, result.covariance), data), copies=int(result.copies))
     if not (isinstance(result, tuple | list) and len(result) == 2):
-        raise ParameterError("algorithm", "return (mean, covariance)", type(result).__name__)
+        raise ParameterError("algorithm", "return (mean, covariance) or a Gaussian", type(result).__name__)
     if any(isinstance(numbers, ExactArray) for numbers in result):
         return _exact_law(*(exact_array(numbers, name="law returned by algorithm") for numbers in result))
     mean, covariance = (_finite(name, array) for name, array in zip(("mean", "covariance"), result, strict=True))
@@ -149,11 +181,20 @@ def same(one: OutputLaw, other: OutputLaw) -> bool:
     >>> same(OutputLaw(np.array([0.1 + 0.2]), np.zeros(1)), OutputLaw(np.array([0.3]), np.zeros(1)))
     True
     """
-    if one.mean.shape != other.mean.shape or one.covariance.shape != other.covariance.shape:
+    if one.copies != other.copies or one.covariance.shape != other.covariance.shape:
         return False
     if one.exact is not None and other.exact is not None:
         return all(np.array_equal(a, b) for a, b in zip(one.exact, other.exact, strict=True))
     return bool(_agreeing(one, other).all())
+
+
+def same_noise(one: OutputLaw, other: OutputLaw) -> bool:
+    """Say if two laws have the same covariance, up to rounding.
+
+    >>> same_noise(OutputLaw(np.zeros(1), np.ones(1)), OutputLaw(np.ones(1), np.full(1, 1.5)))
+    False
+    """
+    return same(replace(one, mean=other.mean, exact=None), replace(other, exact=None))
 
 
 def _agreeing(one: OutputLaw, other: OutputLaw) -> NDArray[np.bool_]:
@@ -174,9 +215,10 @@ def like(law: OutputLaw, base: OutputLaw) -> OutputLaw:
     if equal.all():
         return base
     if law.covariance.ndim == 1:
-        return OutputLaw(np.where(equal, base.mean, law.mean), np.where(equal, base.covariance, law.covariance))
+        spread = np.where(equal, base.covariance, law.covariance)
+        return replace(law, mean=np.where(equal, base.mean, law.mean), covariance=spread)
     fixed = equal & (law.variances == 0) & (base.variances == 0)
-    return OutputLaw(np.where(fixed, base.mean, law.mean), law.covariance) if fixed.any() else law
+    return replace(law, mean=np.where(fixed, base.mean, law.mean)) if fixed.any() else law
 
 
 def bar(one: OutputLaw, other: OutputLaw) -> Callable[[float], float]:
@@ -204,9 +246,9 @@ def certified_pair(p: OutputLaw, q: OutputLaw) -> GaussianPair:
     except ParameterError as error:
         rule = str(error).split("; got ")[0]
         raise ParameterError("algorithm", f"return laws that make a pair: {rule}", "others") from None
-    if p.exact is None and q.exact is None:
-        return pair
-    return replace(pair, origins=(DenseOrigin((*_as_fractions(p), *_as_fractions(q))),))
+    if p.exact is not None or q.exact is not None:
+        pair = replace(pair, origins=(DenseOrigin((*_as_fractions(p), *_as_fractions(q))),))
+    return pair if p.copies == 1 else pair.repeat(p.copies)
 
 
 def _as_fractions(law: OutputLaw) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -216,10 +258,11 @@ def _as_fractions(law: OutputLaw) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _check_shapes(p: OutputLaw, q: OutputLaw) -> None:
-    if p.mean.size != q.mean.size or p.covariance.ndim != q.covariance.ndim:
-        raise ParameterError(
-            "algorithm", "return laws of one dimension on neighbours", f"{p.mean.size} and {q.mean.size}"
+    if p.mean.size != q.mean.size or p.covariance.ndim != q.covariance.ndim or p.copies != q.copies:
+        shapes = " and ".join(
+            f"{law.mean.size} × {law.copies}" if law.copies > 1 else f"{law.mean.size}" for law in (p, q)
         )
+        raise ParameterError("algorithm", "return laws of one dimension on neighbours", shapes)
 
 
 def screening_pair(other: OutputLaw, base: OutputLaw) -> tuple[GaussianPair, float]:
@@ -247,7 +290,8 @@ def _rounded(law: OutputLaw) -> float:
         return math.inf
     shift = float(np.linalg.norm(np.abs(law.mean[free]) / np.sqrt(law.variances[free]) + 1.0))
     count = int(free.sum())
-    return _blur(_ROUNDING * shift / math.sqrt(law.smallest), _ROUNDING * count / law.smallest, count)
+    shift = _ROUNDING * shift * math.sqrt(law.copies / law.smallest)
+    return _blur(shift, _ROUNDING * count / law.smallest, count * law.copies)
 
 
 def _low_rank(other: OutputLaw, base: OutputLaw) -> tuple[GaussianPair, float] | None:
@@ -278,4 +322,5 @@ def _low_rank(other: OutputLaw, base: OutputLaw) -> tuple[GaussianPair, float] |
     except NdisError:  # near singular: the exact inputs decide
         return None
     spread = left / base.smallest / min(1.0, float(pair.variance_ratio.min()))
-    return (pair, _blur(0.0, spread, base.mean.size)) if spread <= _LEFT else None
+    pair = pair if base.copies == 1 else pair.repeat(base.copies)
+    return (pair, _blur(0.0, spread, base.mean.size * base.copies)) if spread <= _LEFT else None

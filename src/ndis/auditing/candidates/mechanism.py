@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
@@ -44,8 +44,6 @@ from ndis.mechanisms.mechanism import Attained, Mechanism
 from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-
-__all__ = ["AddsNoise", "Lifted", "as_projection", "from_mechanism", "projection_neighbours"]
 
 _BITS = 320
 _CORRECTIONS = 4
@@ -94,7 +92,7 @@ def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: 
     more = Candidates(()) if data is None else _on_data(mechanism, data, search, claim, running)
     tested = chain(((1, _candidates([one], claim)) for one in attained), more.tested)
     given_only = more.given_only and not attained
-    return Candidates(tested, (how if attained else ()) + more.how, ("all other neighbours",), more.notes, given_only)
+    return Candidates(tested, (how if attained else ()) + more.how, ("all other neighbours",), more.seen, given_only)
 
 
 def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, running: dict[str, Any]) -> Candidates:
@@ -112,7 +110,9 @@ def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, runnin
         remedy = "encode the data by the schema, as the model takes them"
         raise ParameterError("schema", "be left out for a lifted mechanism", type(mechanism).__name__, remedy)
     lifted = Lifted(mechanism.model, float(mechanism.noise_variance))
-    return from_algorithm(lifted, data.rows(), search, claim, **running)
+    if search.domain(data) is None:  # the theorem covers other data, and a model may take none that it was not made for
+        search = replace(search, seconds=0.0)
+    return from_algorithm(lifted, data.rows(), search, claim, about=data, **running)
 
 
 def _candidates(attained: Iterable[Attained], claim: Claim) -> Iterator[Candidate]:

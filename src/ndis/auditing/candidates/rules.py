@@ -6,24 +6,20 @@ adversarial rules climb by these scores; the others ignore them. The proposals d
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import Adjacency, as_floats, as_scalar, as_size, as_vector
+from ndis._validate import Adjacency, as_floats, as_scalar, as_size
 from ndis.auditing.candidates import edits
-from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
+from ndis.auditing.candidates.data_sets import Domain
+from ndis.auditing.candidates.edits import DataSet, GivenSets, Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
-from ndis.pages.text import plain, several
-
-__all__ = ["AddAdversarial", "AddRandom", "AddRows", "RemoveEach", "ReplaceAdversarial", "ReplaceEach", "Search"]
-
-_LEAST_BOUND = 1e-150  # squares of rows stay within floats
+from ndis.pages.text import several
 
 
 @runtime_checkable
@@ -122,71 +118,25 @@ class _Bounded:
 
     Parameters
     ----------
-    row_norm_bound : float
+    row_norm_bound : float, optional
         Public bound of the features of a row.
     target_bound : float, optional
         For data (X, y): public bound of |y|.
     target_values : tuple of float
         For data (X, y): the values a target may take, instead of a bound.
+    domain : Domain, optional
+        The public set in which rows lie, instead of these bounds.
     """
 
-    row_norm_bound: float
+    row_norm_bound: float | None = None
     target_bound: float | None = None
     target_values: tuple[float, ...] = ()
+    domain: Domain | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not _LEAST_BOUND <= as_scalar("row_norm_bound", self.row_norm_bound) <= 1.0 / _LEAST_BOUND:
-            rule = f"lie between {_LEAST_BOUND} and {1.0 / _LEAST_BOUND}"
-            raise ParameterError("row_norm_bound", rule, self.row_norm_bound)
-        if self.target_bound is not None and not as_scalar("target_bound", self.target_bound) >= 0:
-            raise ParameterError("target_bound", "not be negative", self.target_bound)
-        object.__setattr__(self, "target_values", tuple(as_vector("target_values", self.target_values).tolist()))
-
-    def _width(self, data: Any) -> int:
-        """Return the number of features, if the bounds fit the data."""
-        row_count(data)
-        bounded = self.target_bound is not None or bool(self.target_values)
-        if bounded != isinstance(data, tuple):
-            rule = "come with data (X, y), and data (X, y) with one of them"
-            raise ParameterError("target_bound or target_values", rule, type(data).__name__)
-        return int(parts_of(data)[0].shape[1])
-
-    def _fit(self, x: NDArray[np.float64], y: float) -> tuple[Any, ...]:
-        """Return the nearest row within the bounds."""
-        norm = float(np.linalg.norm(x))
-        if norm > self.row_norm_bound:
-            x = x * (self.row_norm_bound / norm)
-            while float(np.linalg.norm(x)) > self.row_norm_bound:
-                x = x * (1.0 - 2.0**-52)
-        if self.target_values:
-            return x, min(self.target_values, key=lambda value: math.fabs(value - y))
-        if self.target_bound is not None:
-            return x, min(max(y, -self.target_bound), self.target_bound)
-        return (x,)
-
-    @property
-    def _largest_target(self) -> float:
-        """Return the largest absolute value of a target."""
-        return max(map(math.fabs, self.target_values), default=self.target_bound or 0.0)
-
-    def _row(self, random: np.random.Generator, width: int) -> tuple[Any, ...]:
-        """Draw a row on the sphere, with a target from its range."""
-        x = random.standard_normal(width)
-        x *= self.row_norm_bound / float(np.linalg.norm(x))
-        largest = self._largest_target
-        y = random.choice(self.target_values) if self.target_values else random.uniform(-largest, largest)
-        return self._fit(x, float(y))
-
-    def _near(self, random: np.random.Generator, row: tuple[Any, ...], step: float) -> tuple[Any, ...]:
-        """Draw a row near another."""
-        x = row[0] + step * self.row_norm_bound / math.sqrt(row[0].size) * random.standard_normal(row[0].size)
-        y = row[1] if len(row) > 1 else 0.0
-        return self._fit(x, float(y + 2.0 * step * self._largest_target * random.standard_normal()))
-
-    def _bounds(self) -> str:
-        targets = f", |y| ≤ {plain(self.target_bound)}" if self.target_bound is not None else ""
-        targets = f", y among {', '.join(map(plain, self.target_values))}" if self.target_values else targets
-        return f"‖x‖ ≤ {plain(self.row_norm_bound)}{targets}"
+        if self.domain is None:
+            domain = Domain(self.row_norm_bound, target_bound=self.target_bound, target_values=self.target_values)
+            object.__setattr__(self, "domain", domain)
 
 
 @dataclass(frozen=True)
@@ -207,11 +157,12 @@ class AddRandom(_Bounded):
         as_size("count", self.count)
 
     def describe(self) -> str:
-        return f"{several(self.count, 'row')} drawn at random within {self._bounds()} added in turn"
+        return f"{several(self.count, 'row')} drawn at random within {self.domain} added in turn"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        width = self._width(data)
-        yield from edits.in_batches(edits.addition(self._row(random, width)) for _ in range(self.count))
+        assert self.domain is not None
+        domain = self.domain.for_data(data)
+        yield from edits.in_batches(edits.addition(domain.draw(random)) for _ in range(self.count))
 
 
 @dataclass(frozen=True)
@@ -246,7 +197,7 @@ class AddAdversarial(_Bounded):
 
     def describe(self) -> str:
         return (
-            f"a row within {self._bounds()} added, chosen to make δ large by {several(self.starts, 'climb')} of "
+            f"a row within {self.domain} added, chosen to make δ large by {several(self.starts, 'climb')} of "
             f"{several(self.generations, 'generation')} with {several(self.offspring, 'row')} each"
         )
 
@@ -254,12 +205,11 @@ class AddAdversarial(_Bounded):
         yield from self._climb(data, random, lambda row, _: edits.addition(row), [None])
 
     def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
-        width = self._width(data)
-        rows = [self._row(random, width) for _ in range(self.offspring)]
-        largest = self._largest_target
-        ends = self.target_values or ((-largest, largest) if largest else (0.0,))
+        assert self.domain is not None
+        domain = self.domain.for_data(data)
+        rows = [domain.draw(random) for _ in range(self.offspring)]
         for x in _principal(parts_of(data)[0]):
-            rows += [self._fit(sign * self.row_norm_bound * x, y) for y in ends for sign in (1.0, -1.0)]
+            rows += [domain.toward(sign * x, y) for y in domain.target_ends for sign in (1.0, -1.0)]
         seeds = [(row, places[i % len(places)]) for i, row in enumerate(rows)]
         scores = yield [edit(*seed) for seed in seeds]
         order = sorted(range(len(seeds)), key=lambda i: -scores[i])
@@ -267,7 +217,7 @@ class AddAdversarial(_Bounded):
             best, top, step = seeds[start], scores[start], 0.3
             for _ in range(self.generations):
                 brood = [
-                    (self._near(random, best[0], step), self._move(random, best[1], places))
+                    (domain.near(random, best[0], step), self._move(random, best[1], places))
                     for _ in range(self.offspring)
                 ]
                 values = yield [edit(*one) for one in brood]
@@ -320,6 +270,8 @@ class Search:
         Public bounds of a row, instead of `neighbours`: the audit then searches for the worst row within them.
     random_state : int
         Seed of the rules that draw rows.
+    seconds : float
+        Time for other data sets than the data (`DataSet`); 0 tries none. They are tried only without `neighbours`.
 
     Examples
     --------
@@ -332,8 +284,11 @@ class Search:
     target_bound: float | None = None
     target_values: Sequence[float] | None = None
     random_state: int = 0
+    seconds: float = 10.0
 
     def __post_init__(self) -> None:
+        if not as_scalar("seconds", self.seconds) >= 0:
+            raise ParameterError("seconds", "not be negative", self.seconds)
         seed: Any = 0 if self.random_state is None else self.random_state
         if isinstance(seed, bool) or not (as_scalar("random_state", seed) >= 0 and int(seed) == seed):
             raise ParameterError("random_state", "be a whole number, not negative", repr(seed))
@@ -342,13 +297,23 @@ class Search:
     @property
     def stated(self) -> list[str]:
         """List the parameters that choose neighbours and were given."""
-        names = ("neighbours", *_Bounded.__dataclass_fields__)
+        names = ("neighbours", "row_norm_bound", "target_bound", "target_values")
         return [name for name in names if getattr(self, name) is not None]
 
-    def rules(self, claim: Claim) -> list[Any]:
+    def domain(self, table: DataSet | None) -> Domain | None:
+        """Return the set in which made-up rows may lie: that of the data set, or the ball that is stated here."""
+        if table is not None and table.domain is not None:
+            return table.domain
+        if self.neighbours is not None or not self.stated:
+            return None if table is None or table.schema is None else Domain.of_schema(table.schema)
+        if self.row_norm_bound is None:
+            raise ParameterError("row_norm_bound", "come with a bound on targets", None)
+        return Domain(**{name: getattr(self, name) for name in self.stated})
+
+    def rules(self, claim: Claim, domain: Domain | None = None) -> list[Any]:
         """Return the rules that choose neighbours, checked against the adjacency of the claim."""
         if self.neighbours is None:
-            return self._default_rules(claim)
+            return self._default_rules(claim, domain or self.domain(None))
         if len(self.stated) > 1:
             bounds = " and ".join(self.stated[1:])
             raise ParameterError(bounds, "be left out if neighbours are given", "both", "bound the rule")
@@ -368,15 +333,13 @@ class Search:
             raise ParameterError("neighbours", "be rules or data sets, not both", f"{len(rules)} rules of {len(items)}")
         return rules or [GivenSets(tuple(items))]
 
-    def _default_rules(self, claim: Claim) -> list[Any]:
+    @staticmethod
+    def _default_rules(claim: Claim, domain: Domain | None) -> list[Any]:
         replaces = claim.adjacency == "replace-one"
         rules: list[Any] = [] if replaces else [RemoveEach()]
-        if self.stated:
-            if self.row_norm_bound is None:
-                raise ParameterError("row_norm_bound", "come with a bound on targets", None)
-            bounds = {name: getattr(self, name) for name in self.stated}
-            rules.append((ReplaceAdversarial if replaces else AddAdversarial)(**bounds))
+        if domain is not None:
+            rules.append((ReplaceAdversarial if replaces else AddAdversarial)(domain=domain))
         if not rules:
-            remedy = "state row_norm_bound, or use ReplaceEach or ReplaceAdversarial"
+            remedy = "state row_norm_bound or a Domain, or use ReplaceEach or ReplaceAdversarial"
             raise ParameterError("neighbours", "be given for replace-one", None, remedy)
         return rules

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ndis._validate import as_scalar
 from ndis.data.cells import MISSING, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
@@ -25,16 +26,6 @@ class _AnyColumn:
 
     kinds: ClassVar[tuple[str, ...]]
     numeric: ClassVar[bool] = False
-
-    @property
-    def centre(self) -> float:
-        """The value that is encoded as 0."""
-        return 0.0
-
-    @property
-    def half_width(self) -> float:
-        """The distance from the centre that is encoded as 1."""
-        return 1.0
 
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the names of the encoded columns."""
@@ -134,7 +125,7 @@ class Number(_Range):
 
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
-            object.__setattr__(self, name, finite(name, getattr(self, name)))
+            object.__setattr__(self, name, as_scalar(name, getattr(self, name)))
         self._check_ends()
 
     @property
@@ -255,6 +246,8 @@ class Category(_AnyColumn):
     fill: Any = None
 
     kinds = ("number", "boolean", "text", "cells", "objects", "texts")
+    centre = 0.0
+    half_width = 1.0
 
     def __post_init__(self) -> None:
         given: Any = self.values
@@ -291,12 +284,10 @@ class Category(_AnyColumn):
 
     def encode_values(self, values: Floats) -> Floats:
         """Return one column per value; zeros where a cell is not listed, NaN where it is missing without fill."""
-        count = len(self.values)
-        rows = np.concatenate([np.eye(count), np.zeros((1, count)), np.full((1, count), np.nan)])
         filled = self._filled(values)
-        return np.asarray(
-            rows[np.where(np.isnan(filled), count + 1, np.where(filled < 0, count, filled)).astype(np.intp)]
-        )
+        columns = np.stack([filled == place for place in range(len(self.values))]).astype(np.float64)
+        columns[:, np.isnan(filled)] = np.nan
+        return columns.T  # column by column, as the quantiser takes them
 
     def codes(self, values: Floats) -> Floats:
         """Return the number of the category; NaN where a cell is not listed, or missing without fill."""
@@ -313,19 +304,6 @@ class Category(_AnyColumn):
 
 
 Column = Number | Boolean | Date | Category
-
-
-def finite(name: str, value: Any) -> float:
-    """Check a public number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise ParameterError(name, "be a number", repr(value))
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise ParameterError(name, "be finite", number)
-    return number
 
 
 def with_fill(fill: Any) -> dict[str, Any]:

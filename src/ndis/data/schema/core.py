@@ -29,9 +29,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis._files import write_file
+from ndis._validate import as_scalar, warn_caller
 from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
-from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target, finite
+from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target
 from ndis.data.schema.preview import Preview, preview
 from ndis.data.schema.template import quoted, toml_value
 from ndis.data.table import Table
@@ -88,7 +89,7 @@ class Schema:
         if len(set(labels)) < len(labels):
             raise ParameterError("columns", "give different names to the encoded columns", repr(sorted(labels)))
         box = math.sqrt(len(read))
-        bound = box if row_norm_bound is None else finite("row_norm_bound", row_norm_bound)
+        bound = box if row_norm_bound is None else as_scalar("row_norm_bound", row_norm_bound)
         if not 0 < bound <= box:
             raise ParameterError("row_norm_bound", f"be positive and at most {box!r}, the norm of the box", bound)
         for field, value in (
@@ -250,15 +251,18 @@ class Schema:
             raise ParameterError("encoded", rule, f"shape {rows.shape}", remedy)
         return rows * half_width + centre
 
-    def preview(self, rows: Any, *, columns: Any = None, header: bool = False) -> Preview:
+    def preview(self, rows: Any, *, public: bool = False, columns: Any = None, header: bool = False) -> Preview:
         """Show the effect of the schema on **public or synthetic** rows: shares clipped, missing, unknown; norms.
 
-        A preview of private rows leaks them. `clipped_count` counts clipped rows of private data with noise.
+        A preview of private rows leaks them, so it warns unless ``public=True`` says that they are not. `clipped_count`
+        counts clipped rows of private data with noise.
 
-        >>> shown = Schema({"age": (18, 90)}).preview({"age": [17, 20, 50, None]})
+        >>> shown = Schema({"age": (18, 90)}).preview({"age": [17, 20, 50, None]}, public=True)
         >>> shown.columns[0].clipped, shown.columns[0].missing
         (0.25, 0.25)
         """
+        if not public:
+            warn_caller("a preview shows rows without noise, and leaks private ones; public=True says they are not")
         return preview(self, rows, columns=columns, header=header)
 
     def clipped_count(self, data: Any, *, epsilon: float, delta: float, **how: Any) -> Any:

@@ -49,7 +49,7 @@ class Preview:
     Examples
     --------
     >>> from ndis.schema import Schema
-    >>> Schema({"age": (18, 90), "region": ["N", "S"]}).preview({"age": [17, 54], "region": ["S", "W"]})
+    >>> Schema({"age": (18, 90), "region": ["N", "S"]}).preview({"age": [17, 54], "region": ["S", "W"]}, public=True)
     2 rows, norm bound 1.414
     column  clipped  unlisted  missing
     age       50.0%      0.0%     0.0%

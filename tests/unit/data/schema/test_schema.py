@@ -241,8 +241,12 @@ class TestPreview:
     ROWS: ClassVar = {"age": [17, 54, None, 200], "region": ["N", "W", "S", None], "spend": [1, 2, 9e9, 3]}
     SMALL = Schema({"age": Number(18, 90), "region": ["N", "S"]}, target=("spend", 0, 5_000), row_norm_bound=1.0)
 
+    def test_private_rows_warn(self) -> None:
+        with pytest.warns(UserWarning, match="public=True"):
+            self.SMALL.preview(self.ROWS)
+
     def test_shares(self) -> None:
-        found = self.SMALL.preview(self.ROWS)
+        found = self.SMALL.preview(self.ROWS, public=True)
         age, region, spend = found.columns
         assert (age.clipped, age.unknown, age.missing) == (0.5, 0.0, 0.25)
         assert (region.clipped, region.unknown, region.missing) == (0.0, 0.25, 0.25)
@@ -255,9 +259,9 @@ class TestPreview:
 
     def test_files_and_no_target(self, tmp_path: Path) -> None:
         pd.DataFrame(self.ROWS).to_csv(tmp_path / "t.csv", index=False)
-        found = self.SMALL.preview(tmp_path / "t.csv", header=True)
+        found = self.SMALL.preview(tmp_path / "t.csv", header=True, public=True)
         assert [c.clipped for c in found.columns] == [0.5, 0.0, 0.25]
-        assert len(self.SMALL.preview({"age": [20], "region": ["N"]}).columns) == 2
+        assert len(self.SMALL.preview({"age": [20], "region": ["N"]}, public=True).columns) == 2
 
     def test_clipped_count_is_near_and_has_a_receipt(self) -> None:
         rows = {name: cells * 500 for name, cells in self.ROWS.items()}

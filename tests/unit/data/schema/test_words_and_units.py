@@ -61,7 +61,7 @@ class TestWords:
             Schema({"day": (dt.date(2020, 1, 1), dt.date(2021, 1, 1))}).encode({"day": np.array([1.0])})
 
     def test_a_preview_shows_what_is_not_listed(self) -> None:
-        found = Schema({"ward": ["ICU", "surgery"]}).preview({"ward": ["ICU", "other", "surgery", "x"]})
+        found = Schema({"ward": ["ICU", "surgery"]}).preview({"ward": ["ICU", "other", "surgery", "x"]}, public=True)
         assert found.columns[0].unknown == 0.5
         assert "unlisted" in repr(found).splitlines()[1]
 

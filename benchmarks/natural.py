@@ -1,0 +1,263 @@
+"""Measure standard errors, coverage and finite intervals of private regression on tables with natural ranges.
+
+python -m benchmarks.natural [--draws 20] [--tables patients trips ...] [--epsilon 1] [--jobs 1] [--wide]
+
+Every draw has new records and new noise. Standard errors are over those of least squares with robust errors (HC3) on
+the same records; coverage is that of both against the best linear fit of the population. `--wide` makes the range of
+each column of the patients ten times wider in turn. Tables whose name ends in * were not looked at while the method was
+chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ndis.errors import NotPrivateWarning
+from ndis.learn import PrivateLinearRegression
+from ndis.schema import Schema
+
+Floats = NDArray[np.float64]
+Random = np.random.Generator
+_POPULATION = 40  # blocks of 100,000 records, for the best linear fit
+
+
+@dataclass(frozen=True)
+class NaturalTable:
+    """A generator of records, with the public ranges that anybody would write without looking."""
+
+    make: Callable[[int, Random], pd.DataFrame]
+    columns: dict[str, Any]
+    target: tuple[str, float, float]
+
+    def schema(self, **wider: Any) -> Schema:
+        """Return the schema of the table, perhaps with other ranges."""
+        return Schema({**self.columns, **wider}, target=self.target)
+
+
+def patients(n: int, r: Random) -> pd.DataFrame:
+    """Make quality of life after a stay: nine columns, one of them with a long tail in a wide range."""
+    age = np.clip(r.normal(58, 17, n), 18, 99).round()
+    sex = r.choice(["F", "M"], n)
+    wards = np.array(["medicine", "surgery", "oncology", "cardiology"])
+    ward = r.choice(4, n, p=[0.45, 0.3, 0.1, 0.15])
+    smoker = r.random(n) < 0.22
+    height = np.where(sex == "M", r.normal(177, 7, n), r.normal(165, 6.5, n)).round()
+    pressure = np.clip(r.normal(118 + 0.3 * (age - 50), 14, n), 70, 220).round()
+    stay = np.clip(r.gamma(1.4, 2.6, n) + (ward == 2) * 2, 0, 60).round(1)
+    effect = np.array([0.0, 1.2, -7.0, -2.0])[ward]
+    life = 92 - 0.29 * (age - 18) - 3.7 * smoker - 0.63 * stay + effect + r.normal(0, 8, n)
+    return pd.DataFrame(
+        dict(age=age, sex=sex, ward=wards[ward], smoker=smoker, height_cm=height, pressure=pressure, stay=stay)
+    ).assign(life=np.clip(life, 0, 100))
+
+
+def trips(n: int, r: Random) -> pd.DataFrame:
+    """Make fares: two columns that go together, far inside their ranges; errors grow with the fare."""
+    km = np.clip(r.lognormal(1.0, 0.8, n), 0.2, 60).round(2)
+    minutes = np.clip(km * r.lognormal(1.0, 0.35, n) + 2, 1, 180).round()
+    rush = r.random(n) < 0.3
+    fare = 3 + 2.1 * km + 0.35 * minutes + 1.2 * rush + r.normal(0, 0.3 + 0.12 * km, n)
+    return pd.DataFrame(dict(km=km, minutes=minutes, rush=rush, fare=np.clip(fare, 0, 250)))
+
+
+def costs(n: int, r: Random) -> pd.DataFrame:
+    """Make costs with a log-normal error that grows with age."""
+    age = r.uniform(18, 95, n).round()
+    chronic = r.random(n) < 0.2
+    error = (300 + 8 * (age - 18)) * (r.lognormal(0, 1.0, n) - np.exp(0.5))
+    cost = 400 + 12 * (age - 18) + 900 * chronic + error
+    return pd.DataFrame(dict(age=age, chronic=chronic, cost=np.clip(cost, -20_000, 50_000)))
+
+
+def two_groups(n: int, r: Random) -> pd.DataFrame:
+    """Make a null effect: a tenth is treated, and spreads three times as much."""
+    treated = r.random(n) < 0.1
+    y = 50 + r.normal(0, 1, n) * np.where(treated, 15.0, 5.0)
+    return pd.DataFrame(dict(treated=treated, y=np.clip(y, 0, 100)))
+
+
+def wages(n: int, r: Random) -> pd.DataFrame:
+    """Make log wages of a labour force survey: education, experience and its square go together."""
+    education = np.clip(r.normal(13.6, 2.8, n), 0, 20).round()
+    experience = np.clip(r.gamma(2.6, 8.0, n), 0, 50).round()
+    female = r.random(n) < 0.48
+    error = r.normal(0, 1, n) * (0.42 + 0.004 * experience)
+    wage = 0.9 + 0.1 * education + 0.035 * experience - 0.0006 * experience**2 - 0.22 * female + error
+    return pd.DataFrame(
+        dict(education=education, experience=experience, experience_squared=experience**2, female=female)
+    ).assign(log_wage=np.clip(wage, -1, 6))
+
+
+def houses(n: int, r: Random) -> pd.DataFrame:
+    """Make prices of houses: skewed areas, rooms that follow from them, five districts, errors that grow."""
+    area = np.clip(r.lognormal(4.7, 0.45, n), 15, 600).round()
+    rooms = np.clip(np.round(area / 28 + r.normal(0, 0.8, n)), 1, 20)
+    built = np.clip(2020 - r.gamma(1.6, 25, n), 1800, 2024).round()
+    district = r.choice(5, n, p=[0.5, 0.2, 0.15, 0.1, 0.05])
+    price = 40 + 2.4 * area + 6 * rooms + 0.35 * (built - 1950) + np.array([0, 40, -20, 90, 15.0])[district]
+    price = price + r.standard_t(4, n) * (15 + 0.25 * area)
+    frame = dict(area=area, rooms=rooms, built=built, district=np.array(list("ABCDE"))[district])
+    return pd.DataFrame(frame).assign(price=np.clip(price, 0, 3000))
+
+
+def energy(n: int, r: Random) -> pd.DataFrame:
+    """Make the use of energy of households: temperature, people, floor space, and a heat pump that 6 % have."""
+    degrees = r.normal(9, 7.5, n)
+    people = np.clip(1 + r.poisson(1.3, n), 1, 12)
+    space = np.clip(r.normal(60 + 22 * people, 30), 15, 400).round()
+    pump = r.random(n) < 0.06
+    use = 4 + 0.5 * np.maximum(18 - degrees, 0) + 1.1 * people + 0.04 * space + 5 * pump
+    use = use * r.lognormal(-0.08, 0.4, n)
+    frame = dict(degrees=np.clip(degrees, -40, 50), people=people, space=space, pump=pump)
+    return pd.DataFrame(frame).assign(kwh=np.clip(use, 0, 200))
+
+
+PATIENTS = NaturalTable(
+    patients,
+    {"age": (18, 100), "sex": ["F", "M"], "ward": ["medicine", "surgery", "oncology", "cardiology"], "smoker": bool}
+    | {"height_cm": (130, 210), "pressure": (70, 220), "stay": (0, 60)},
+    ("life", 0, 100),
+)
+TRIPS = NaturalTable(trips, {"km": (0, 60), "minutes": (0, 180), "rush": bool}, ("fare", 0, 250))
+COSTS = NaturalTable(costs, {"age": (18, 95), "chronic": bool}, ("cost", -20_000, 50_000))
+GROUPS = NaturalTable(two_groups, {"treated": bool}, ("y", 0, 100))
+WAGES = NaturalTable(
+    wages,
+    {"education": (0, 20), "experience": (0, 50), "experience_squared": (0, 2500), "female": bool},
+    ("log_wage", -1, 6),
+)
+HOUSES = NaturalTable(
+    houses, {"area": (0, 600), "rooms": (0, 20), "built": (1800, 2030), "district": list("ABCDE")}, ("price", 0, 3000)
+)
+ENERGY = NaturalTable(
+    energy, {"degrees": (-40, 50), "people": (0, 12), "space": (0, 400), "pump": bool}, ("kwh", 0, 200)
+)
+TABLES: dict[str, tuple[NaturalTable, int]] = {
+    "patients": (PATIENTS, 8000), "patients-2k": (PATIENTS, 2000), "trips": (TRIPS, 300_000),
+    "costs-2k": (COSTS, 2000), "costs-20k": (COSTS, 20_000), "costs-200k": (COSTS, 200_000),
+    "groups-2k": (GROUPS, 2000), "groups-20k": (GROUPS, 20_000), "groups-200k": (GROUPS, 200_000),
+    "wages": (WAGES, 25_000), "houses*": (HOUSES, 20_000), "energy*": (ENERGY, 10_000),
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------ least squares
+
+
+def design(table: NaturalTable, frame: pd.DataFrame) -> tuple[list[str], Floats, Floats]:
+    """Return names, rows with a constant, and targets, in the users' units."""
+    names, columns = [], []
+    for name, spec in table.columns.items():
+        for value in spec[1:] if isinstance(spec, list) else [None]:
+            names.append(name if value is None else f"{name}={value}")
+            columns.append(frame[name] if value is None else frame[name] == value)
+    x = np.stack([*columns, np.ones(len(frame))], axis=1).astype(float)
+    return [*names, "(intercept)"], x, frame[table.target[0]].to_numpy(float)
+
+
+def least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return coefficients and HC3 standard errors."""
+    inverse = np.linalg.inv(x.T @ x)
+    theta = inverse @ (x.T @ y)
+    lever = np.einsum("ij,jk,ik->i", x, inverse, x)
+    scores = x * ((y - x @ theta) / (1 - lever))[:, None]
+    return theta, np.sqrt(np.diagonal(inverse @ (scores.T @ scores) @ inverse))
+
+
+@cache
+def population(name: str) -> Floats:
+    """Return the best linear fit of the population, of four million records."""
+    table, gram, products = TABLES[name][0], 0.0, 0.0
+    for block in range(_POPULATION):
+        _, x, y = design(table, table.make(100_000, np.random.default_rng([99, block])))
+        gram, products = gram + x.T @ x, products + x.T @ y
+    return np.asarray(np.linalg.solve(gram, products))
+
+
+# ------------------------------------------------------------------ measuring
+
+
+def one_draw(name: str, seed: int, *, epsilon: float, errors: str, wider: str | None = None) -> Floats:
+    """Return, by coefficient: standard error over that of HC3, covered, covered by HC3, error over standard error."""
+    table, records = TABLES[name]
+    rng = np.random.default_rng([7, seed])
+    frame, truth = table.make(records, rng), population(name)
+    ranges = {}
+    if wider is not None:
+        low, high = table.columns[wider]
+        ranges[wider] = (low, low + 10 * (high - low))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)
+        model = PrivateLinearRegression(
+            epsilon=epsilon, delta=1e-6, schema=table.schema(**ranges), random_state=int(rng.integers(2**60)),
+            **({} if errors == "robust" else {"errors": errors}),
+        ).fit(frame)  # fmt: skip
+    shown = model.summary()
+    _, x, y = design(table, frame)
+    plain, hc3 = least_squares(x, y)
+    off = np.abs(shown.estimate - truth)
+    return np.stack([
+        shown.standard_error / hc3, off <= 1.96 * shown.standard_error, np.abs(plain - truth) <= 1.96 * hc3,
+        (shown.estimate - truth) / shown.standard_error,
+    ])  # fmt: skip
+
+
+def measure(name: str, draws: int, *, jobs: int, **how: Any) -> Floats:
+    """Return (draws, 4, coefficients) measures."""
+    work = partial(one_draw, name, **how)
+    if jobs == 1:
+        return np.array([work(seed) for seed in range(draws)])
+    with ProcessPoolExecutor(jobs) as pool:
+        return np.array(list(pool.map(work, range(draws), chunksize=max(draws // (4 * jobs), 1))))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print one line per table, and one per coefficient."""
+    parser = argparse.ArgumentParser(description="Private regression on natural ranges.")
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--epsilon", type=float, nargs="*", default=[1.0])
+    parser.add_argument("--errors", default="robust", choices=("robust", "equal-variance"))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--wide", action="store_true")
+    given = parser.parse_args(arguments if arguments is not None else [])
+    how: dict[str, Any] = {"jobs": given.jobs, "errors": given.errors}
+    for name, epsilon in ((name, epsilon) for name in given.tables for epsilon in given.epsilon):
+        table, records = TABLES[name]
+        values = measure(name, given.draws, epsilon=epsilon, **how)
+        finite = np.isfinite(values[:, 0])
+        print(
+            f"\n{name}, n = {records}, epsilon = {epsilon:g}, {given.draws} draws: every interval finite in "
+            f"{finite.all(axis=1).mean():.0%} of fits"
+        )
+        print(f"{'':<16} {'errors / HC3':>12} {'finite':>7} {'covered':>8} {'by HC3':>7} {'bias/SE':>8} {'rms z':>6}")
+        names = design(table, table.make(10, np.random.default_rng(0)))[0]
+        for j, each in enumerate(names):
+            ratio, covered, plain, z = values[:, :, j].T
+            print(
+                f"{each:<16} {np.median(ratio):>12.2f} {finite[:, j].mean():>7.0%} {covered.mean():>8.3f} "
+                f"{plain.mean():>7.3f} {z.mean():>8.2f} {np.sqrt((z**2).mean()):>6.2f}",
+                flush=True,
+            )
+    if given.wide:
+        print("\npatients, the range of one column ten times wider: median errors over those in natural ranges")
+        before = np.median(measure("patients", given.draws, epsilon=1.0, **how)[:, 0], axis=0)
+        for wider, spec in PATIENTS.columns.items():
+            if isinstance(spec, tuple):
+                after = np.median(measure("patients", given.draws, epsilon=1.0, wider=wider, **how)[:, 0], axis=0)
+                print(f"{wider:<16} {' '.join(f'{value:.2f}' for value in after / before)}", flush=True)
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

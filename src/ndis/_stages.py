@@ -1,0 +1,249 @@
+"""A run of DP-SGD has stages of equal steps. A table says for each way to draw batches what a stage needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import scipy
+
+from ndis._exact import down
+from ndis._groups import Group, StepGroup, as_noise_multiplier, as_rate
+from ndis._validate import Adjacency, as_choice, as_count
+from ndis.errors import ParameterError
+from ndis.pair import GaussianPair
+from ndis.profile import PrivacyProfile
+
+Sampling = Literal["poisson", "allocation", "fixed-size", "truncated"]
+
+_CDF_DOWN, _LEAST_WHOLE = 1.0 - 1e-9, 1e-12  # a binomial probability in floats is moved to the safe side
+USUAL = ("noise_multiplier", "sampling_rate", "steps")  # a stage with Poisson sampling has these
+
+
+class Sampler(NamedTuple):
+    """A sampler is a way to draw batches: what a stage needs to know, and the guarantee of one step or one epoch.
+
+    Attributes
+    ----------
+    needs : tuple of str
+        The numbers of a stage. The last one is counted: steps, or epochs of `bins` steps.
+    adjacency : str
+        Which data sets are neighbours.
+    rate : callable
+        Returns the expected share of the records in a batch.
+    profile : callable
+        Returns the guarantee of one step or one epoch.
+    attained : callable
+        Returns a profile of one step or one epoch that some neighbours have, for audits.
+    theorem : str
+        The label of the theorem that the guarantee rests on.
+    loop : str
+        Says what the training loop does.
+    """
+
+    needs: tuple[str, ...]
+    adjacency: Adjacency
+    rate: Callable[[Stage], Fraction]
+    profile: Callable[[Stage], PrivacyProfile]
+    attained: Callable[[Stage], PrivacyProfile]
+    theorem: str
+    loop: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Stage:
+    """Equal steps of a schedule.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over the clipping norm.
+    sampling : str
+        How batches are drawn: "poisson", "allocation", "fixed-size" or "truncated".
+    sampling_rate : float
+        Probability with which each record enters a batch; 1 for full batches. For "poisson" and "truncated".
+    steps : int
+        Number of batches. For "allocation" it is bins × epochs.
+    bins, epochs : int
+        Batches of an epoch, and epochs, for "allocation".
+    batch_size, records : int
+        Size of a batch and of the data, for "fixed-size". "truncated" needs the records too.
+    max_batch_size : int
+        Size to which larger batches are cut, for "truncated".
+    examples_per_user : int
+        Neighbours differ in one user with up to this many records. Above 1 for "poisson" only.
+    """
+
+    noise_multiplier: float
+    sampling: Sampling = "poisson"
+    sampling_rate: float = None  # type: ignore[assignment]  # known after the checks, like `steps`
+    steps: int = None  # type: ignore[assignment]
+    bins: int | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    records: int | None = None
+    max_batch_size: int | None = None
+    examples_per_user: int = 1
+    _unit: ClassVar[PrivacyProfile]  # each stage has its own, for one step or one epoch
+
+    def __post_init__(self) -> None:
+        given = {"noise_multiplier": as_noise_multiplier("noise_multiplier", self.noise_multiplier)}
+        sampler = SAMPLERS[as_choice("sampling", self.sampling, tuple(SAMPLERS))]
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if name in sampler.needs:
+                given[name] = as_rate(value, name=name) if name == "sampling_rate" else as_count(name, value)
+            elif value is not None:
+                needs = ", ".join(("noise_multiplier", *sampler.needs))
+                raise ParameterError(name, f"not be given for {self.sampling!r}", value, f"its numbers are {needs}")
+        given["examples_per_user"] = as_count("examples_per_user", self.examples_per_user)
+        if given["examples_per_user"] > 1 and self.sampling != "poisson":
+            raise ParameterError("examples_per_user", f"be 1 for {self.sampling!r}", self.examples_per_user)
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "steps", self.steps or self.bins * self.epochs)  # type: ignore[operator]
+        object.__setattr__(self, "_unit", sampler.profile(self))  # it checks how the numbers go together
+        object.__setattr__(self, "sampling_rate", float(sampler.rate(self)))
+
+    @property
+    def batches(self) -> int:
+        """Return the number of batches that one draw of the sampler makes: those of an epoch, or 1."""
+        return self.bins or 1
+
+    @property
+    def loop(self) -> str:
+        """Say in one sentence which loop the numbers are about."""
+        k, sampler = self.examples_per_user, SAMPLERS[self.sampling]
+        who = "one record" if k == 1 else f"one user with up to {k} records"
+        return f"{sampler.loop}; neighbours differ in {who}, {_CHANGES[sampler.adjacency]}"
+
+    @property
+    def theorem(self) -> str:
+        """Return the label of the theorem that the guarantee rests on."""
+        return "thm:mixtures" if self.examples_per_user > 1 else SAMPLERS[self.sampling].theorem
+
+    def attained(self) -> PrivacyProfile:
+        """Return a profile of all steps that some neighbours have."""
+        return SAMPLERS[self.sampling].attained(self).repeat(self._draws(self.steps))
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that make the stage; those that have their usual value are left out."""
+        names = ("noise_multiplier", "sampling", *SAMPLERS[self.sampling].needs, "examples_per_user")
+        usual = {"sampling": "poisson", "examples_per_user": 1}
+        return {name: value for name in names if (value := getattr(self, name)) != usual.get(name)}
+
+    def __repr__(self) -> str:
+        return f"Stage({', '.join(f'{name}={value!r}' for name, value in self.arguments().items())})"
+
+    def _draws(self, steps: int) -> int:
+        if steps % self.batches:
+            raise ParameterError("steps", f"end whole epochs of {self.batches} batches that are allocated", steps)
+        return steps // self.batches
+
+    def first(self, steps: int) -> Stage:
+        """Return a stage of fewer steps."""
+        return Stage(**{**self.arguments(), SAMPLERS[self.sampling].needs[-1]: self._draws(steps)})
+
+    def groups(self, steps: int) -> list[Group | StepGroup]:
+        """Return a number of steps of the stage as groups."""
+        return [replace(group, count=group.count * self._draws(steps)) for group in self._unit.groups]
+
+
+def _poisson(stage: Stage) -> PrivacyProfile:
+    k = stage.examples_per_user
+    if k > 1 and stage.sampling_rate == 1.0:
+        return PrivacyProfile(GaussianPair.from_excess(0, k / Fraction(stage.noise_multiplier)))
+    profile = PrivacyProfile.from_noise_multiplier(stage.noise_multiplier).subsampled(stage.sampling_rate)
+    return profile.group(k) if k > 1 else profile
+
+
+def _allocation(stage: Stage) -> PrivacyProfile:
+    return PrivacyProfile.from_allocation(**_numbers(stage, "bins"))
+
+
+def _sampled(noise: float, rate: Fraction) -> PrivacyProfile:
+    """Return a step at a rate, rounded down."""
+    return PrivacyProfile.from_noise_multiplier(noise).subsampled(down(rate))
+
+
+def _surely_kept(stage: Stage) -> PrivacyProfile:
+    """Return what happens if only one record has a gradient, and it counts only in samples that are not cut."""
+    others, places = (stage.records or 1) - 1, (stage.max_batch_size or 1) - 1
+    whole = float(scipy.special.bdtr(places, others, stage.sampling_rate)) * _CDF_DOWN
+    return _sampled(stage.noise_multiplier, Fraction(stage.sampling_rate) * Fraction(max(whole, _LEAST_WHOLE)))
+
+
+def _numbers(stage: Stage, *names: str) -> dict[str, Any]:
+    return {name: getattr(stage, name) for name in ("noise_multiplier", *names)}
+
+
+SAMPLERS: dict[str, Sampler] = {
+    "poisson": Sampler(
+        ("sampling_rate", "steps"),
+        "add-remove",
+        lambda stage: Fraction(stage.sampling_rate),
+        _poisson,
+        _poisson,
+        "thm:sampled-moment",
+        "Poisson sampling, in which each record enters each batch on its own",
+    ),
+    "allocation": Sampler(
+        ("bins", "epochs"),
+        "add-remove",
+        lambda stage: Fraction(1, stage.batches),
+        _allocation,
+        _allocation,
+        "thm:allocation",
+        "random allocation, in which each record goes to one batch of each epoch, drawn anew",
+    ),
+    "fixed-size": Sampler(
+        ("batch_size", "records", "steps"),
+        "replace-one",
+        lambda stage: Fraction(stage.batch_size or 0, stage.records or 1),
+        lambda stage: PrivacyProfile.from_fixed_size(**_numbers(stage, "batch_size", "records")),
+        lambda stage: _sampled(stage.noise_multiplier / 2.0, Fraction(stage.batch_size or 0, stage.records or 1)),
+        "thm:fixed-size",
+        "batches of a fixed size, each drawn without replacement from all records",
+    ),
+    "truncated": Sampler(
+        ("sampling_rate", "max_batch_size", "records", "steps"),
+        "add-remove",
+        lambda stage: Fraction(stage.sampling_rate),
+        lambda stage: PrivacyProfile.from_truncated_poisson(
+            **_numbers(stage, "sampling_rate", "max_batch_size", "records")
+        ),
+        _surely_kept,
+        "thm:truncated",
+        "Poisson sampling, in which batches above a maximum are cut at random",
+    ),
+}
+_NUMBERS = ("sampling_rate", "steps", "bins", "epochs", "batch_size", "records", "max_batch_size")
+_CHANGES = {"add-remove": "added or removed", "replace-one": "replaced"}
+
+
+def as_stage(**arguments: Any) -> Stage:
+    """Make a stage; an argument that no sampler knows is refused."""
+    for name in arguments.keys() - {field.name for field in fields(Stage)}:
+        raise ParameterError(
+            name, "be a number of a run", f"{arguments[name]!r:.80}", f"they are {', '.join(_NUMBERS)}"
+        )
+    return Stage(**{"noise_multiplier": None, **arguments})
+
+
+def as_plan(item: Any) -> dict[str, Any]:
+    """Return the arguments of a stage, however they are given."""
+    if isinstance(item, Stage):
+        return item.arguments()
+    if isinstance(item, Mapping):
+        return dict(item)
+    if not (isinstance(item, list | tuple) and len(item) == 3):
+        raise ParameterError("stages", "be (noise_multiplier, sampling_rate, steps) each", f"{item!r:.80}")
+    return dict(zip(USUAL, item, strict=True))
+
+
+def missing(plan: Mapping[str, Any]) -> list[str]:
+    """List the numbers that a plan leaves out."""
+    needs = SAMPLERS[as_choice("sampling", plan.get("sampling", "poisson"), tuple(SAMPLERS))].needs
+    return [name for name in ("noise_multiplier", *needs) if plan.get(name) is None]

@@ -1,0 +1,317 @@
+"""In random allocation (balls and bins) each record goes to one of t batches of an epoch, drawn anew in every epoch.
+
+With shift μ = 1/σ the worst pair of one epoch (thm:allocation) is P = (1/t) Σ N(μeᵢ, I) against Q = N(0, I). So
+
+    W = dP/dQ = (1/t) Σ Xᵢ,      Xᵢ = e^{μgᵢ − μ²/2} independent,
+
+is a mean of lognormal numbers. Under Q, with ℓ = log W,
+
+    δ_remove(ε) = E (W − e^ε)₊,      δ_add(ε) = E (1 − e^ε W)₊,      M_remove(s) = E W^{1+s},      M_add(s) = E W^{−s}.
+
+**Floats.** The density of the sum of t lognormals comes from that of one by doubling (`ndis.accountant.densities`). No
+term cancels, so the relative accuracy reaches far into both tails. One epoch is an integral of positive terms over it.
+Moments are Gauss–Legendre sums over pieces on which neither the density nor the phase of e^{sL} changes much. The
+table ends where both laws have a mass below e^−110, and what lies beyond counts as an error.
+
+**Balls.** See `ndis.accountant.laws.allocation_balls`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from ndis._validate import Adjacency, Floats, Order, as_count, as_within
+from ndis.accountant.densities import DensityTable, SumTables
+from ndis.accountant.density import RULE, tail
+from ndis.accountant.laws import BallLaw, Complexes
+from ndis.accountant.laws.allocation_balls import AllocationBalls
+from ndis.accountant.laws.mixture import complex_log1p, quiet
+from ndis.errors import ParameterError, PrecisionError
+
+__all__ = ["Allocation", "AllocationStep"]
+
+_UNIT = 2.0**-53
+_MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
+_DEPTH = 110.0  # −log of the mass, under both laws, that the table leaves out at each end
+_MARGIN = 12.0  # log units by which the tables of the parts of a sum go deeper
+_FINEST = 2.0**-46  # error of log f in a table, relative to 20 + |log f|
+_LOOKS = 65  # places at which the end of a sum is looked for
+_SHIFTS = (1e-4, 20.0)  # noise multipliers from 0.05 to 10,000
+_KEPT = 8  # tables that are kept
+_VARIATION = 10.0  # log units by which the density may change on one piece
+_TURN = 4.0  # radians by which e^{sL} may turn on one half of a piece
+_MOST_PIECES = 4096
+_GONE = 45.0  # e^−45 of M(c) is below the rounding of a sum
+_CHUNK = 200_000  # entries of one matrix of exponentials
+_MOST_EPOCHS = 10_000  # whose losses are added up
+
+
+class _Sums(SumTables):
+    """Tables of the densities of sums of equal numbers. A sum ends before its parts do, so that it sees no end.
+
+    `end` is log V beyond which one number has a mass of about e^{−_DEPTH}, and all others together add `typical` each.
+    """
+
+    def __init__(self, count: int, depth: float, end: float, typical: float) -> None:
+        self.count, self.end, self.typical = count, end, typical
+        super().__init__(0.0, depth + 5.0, -math.inf, _FINEST)
+        self.table, self.noise = self._power(0, count), self._noise
+
+    def _span(
+        self, f: Callable[[Floats], Floats], scale: float, low: float, high: float, mass: float
+    ) -> tuple[float, float]:
+        unit = self._power(0, 1).scale
+        lams = np.linspace(low, 0.0, _LOOKS)[1:]
+        below = np.flatnonzero(f(lams) < -_DEPTH - math.log(self.count * unit / scale))
+        least = float(lams[below[-1] if below.size else 0])
+        most = math.log((math.exp(self.end) + self.typical * (scale - unit)) / scale)  # one large number
+        lams = np.linspace(max(most, 0.0), high, _LOOKS)
+        many = np.flatnonzero(f(lams) > math.log(scale / unit) + _MARGIN - self._cut)  # many that are a little large
+        return least, float(lams[min(many[-1] + 1, _LOOKS - 1)]) if many.size else most
+
+
+class _Lognormals(_Sums):
+    """Tables of sums of X."""
+
+    def __init__(self, shift: float, count: int) -> None:
+        self.shift = shift
+        # −log of the mass beyond the ends of one number; a sum of n has n times as much beyond the same V
+        self.deviations = math.sqrt(2.0 * (_DEPTH + _MARGIN + math.log(count)))
+        depth = 0.5 * (self.deviations + shift) ** 2
+        super().__init__(count, depth, shift * self.deviations + 0.5 * shift**2, 0.0)  # counted from the mean under P
+
+    def _one(self, j: int) -> DensityTable:
+        log_unit = math.log(math.sqrt(2.0 * math.pi) * self.shift)
+
+        def f(lams: Floats) -> Floats:
+            return np.asarray(-0.5 * (lams / self.shift + 0.5 * self.shift) ** 2 - log_unit)
+
+        low = -self.shift * self.deviations - 0.5 * self.shift**2
+        return self._make(f, 1.0, low, self.end, 0.0, (), 0.0, 0.0)
+
+
+class _Losses(_Sums):
+    """Tables of sums of losses of the remove order under P, each above its least value."""
+
+    def __init__(self, epoch: _Epoch, count: int) -> None:
+        self.epoch, self.least = epoch, 1.05 * float(epoch.edges[0])
+        depth = _DEPTH + _MARGIN + math.log(count)
+        super().__init__(count, depth, math.log(float(epoch.edges[-1]) - self.least), 0.9)
+
+    def _one(self, j: int) -> DensityTable:
+        def f(lams: Floats) -> Floats:
+            loss = self.least - self.least * np.exp(lams)
+            panel = np.clip(np.searchsorted(self.epoch.edges, loss) - 1, 0, self.epoch.edges.size - 2)
+            log_f = self.epoch.log_density(panel, loss[:, None])[:, 0]
+            return np.asarray(log_f + loss + np.log(-self.least) + lams)
+
+        ends = np.log1p(-self.epoch.edges[[0, -1]] / self.least)
+        return self._make(f, -self.least, float(ends[0]), float(ends[1]), 0.0, (), 0.0, 0.0)
+
+    def log_delta(self, epsilon: float) -> tuple[float, float]:
+        """Return log δ(ε) of all epochs and its error."""
+        table, v = self.table, epsilon - self.count * self.least
+        value, slope = tail(v, 1.0, table.scale, table.edges, table.series, *RULE)
+        doubt = self.count * (self.epoch.error + self.epoch.noise * (1.0 + abs(value))) + table.error
+        rounding = 8.0 * _UNIT * (8.0 + abs(value) + slope * v)
+        left = self.count * math.exp(min(4.0 - _DEPTH - value, 100.0))
+        return value, doubt + self.noise * (1.0 + abs(value)) + rounding + left
+
+
+class _Epoch:
+    """Keep the density of ℓ = log W under Q, on panels, and sums over it."""
+
+    def __init__(self, shift: float, bins: int) -> None:
+        sums = _Lognormals(shift, bins)
+        self._table, self.noise = sums.table, sums.noise
+        self.error = sums.table.error + 2.0 * _UNIT * math.log2(2.0 * bins)
+        self.edges = self._table.edges + math.log(self._table.scale / bins)
+        self._levels: dict[float, tuple[Floats, Floats, Floats]] = {}
+
+    def nodes(self, low: float, high: float, width: float) -> tuple[Floats, Floats, Floats]:
+        """Return ℓ, log of density times weight, and its error, on pieces between two ℓ of at most this width."""
+        inside = self.edges[(self.edges > low) & (self.edges < high)]
+        ends = np.unique(np.concatenate([[max(low, self.edges[0])], inside, [min(high, self.edges[-1])]]))
+        panel = np.clip(np.searchsorted(self.edges, 0.5 * (ends[1:] + ends[:-1])) - 1, 0, self.edges.size - 2)
+        looks = np.stack([ends[:-1], 0.5 * (ends[1:] + ends[:-1]), ends[1:]], axis=1)
+        change = np.ptp(self.log_density(panel, looks), axis=1)
+        parts = np.ceil(np.maximum(change / _VARIATION, np.diff(ends) / width) + 1e-9).astype(int)
+        if parts.sum() > _MOST_PIECES:
+            raise PrecisionError("the density of an epoch needs too many pieces")
+        start = np.repeat(ends[:-1], parts)
+        half = 0.5 * np.repeat(np.diff(ends) / parts, parts)
+        place = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+        x = (start + half * (2 * place + 1))[:, None] + half[:, None] * RULE[0]
+        log_f = self.log_density(np.repeat(panel, parts), x)
+        doubt = self.error + (self.noise + 4.0 * _UNIT) * (1.0 + np.abs(log_f))
+        return x.ravel(), (log_f + np.log(half)[:, None] + np.log(RULE[1])).ravel(), doubt.ravel()
+
+    def log_density(self, panel: NDArray[np.int64], x: Floats) -> Floats:
+        """Return log f at points of the panels, a row for each panel given."""
+        left, right = self.edges[panel][:, None], self.edges[panel + 1][:, None]
+        z, series = np.clip((2.0 * x - left - right) / (right - left), -1.0, 1.0), self._table.series[panel]
+        b1 = b2 = np.zeros(x.shape)
+        for k in range(series.shape[1] - 1, 0, -1):
+            b1, b2 = 2.0 * z * b1 - b2 + series[:, k, None], b1
+        return np.asarray(z * b1 - b2 + series[:, 0, None])
+
+    def level(self, width: float) -> tuple[Floats, Floats, Floats]:
+        """Return the nodes of the whole table for pieces of at most this width."""
+        width = 2.0 ** math.floor(math.log2(max(min(width, 1.0), 1e-12)))
+        if width not in self._levels:
+            self._levels[width] = self.nodes(-math.inf, math.inf, width)
+        return self._levels[width]
+
+
+@lru_cache(_KEPT)
+def _epoch(shift: float, bins: int) -> _Epoch:
+    return _Epoch(shift, bins)
+
+
+@lru_cache(_KEPT)
+def _losses(epoch: _Epoch, count: int) -> _Losses:
+    return _Losses(epoch, count)
+
+
+class Allocation:
+    """Evaluate one epoch in which each record goes to one of several bins.
+
+    >>> law = AllocationStep(1.0, 10).law("remove")
+    >>> round(law.log_delta(0.5)[0], 9)
+    -3.617476201
+    """
+
+    accuracy = 1e-9  # aim for the error of log δ, relative to 1 + |log δ|
+
+    def __init__(self, step: AllocationStep, order: Order) -> None:
+        # rounded up, which is the safe side
+        shift = math.nextafter(math.nextafter(math.sqrt(step.passes) / step.noise_multiplier, math.inf), math.inf)
+        if not _SHIFTS[0] <= shift <= _SHIFTS[1]:
+            raise PrecisionError(
+                f"the epoch is not known: a noise multiplier of {1.0 / shift:.3g} is out of reach; take one between "
+                f"{1.0 / _SHIFTS[1]:g} and {1.0 / _SHIFTS[0]:g}"
+            )
+        self.step, self.shift, self.bins, self.remove = step, shift, step.bins, order == "remove"
+        self.limit, self.ends, self.uncertainty, self.size = math.inf, (-math.inf, math.inf), 0.0, 0.0
+        self._epoch = _epoch(shift, step.bins)
+        loss, log_p, _ = self._tilted(1.0)
+        self.mean, self.largest = float((np.exp(log_p) * loss).sum()), float(np.abs(loss).max())
+
+    def _tilted(self, width: float) -> tuple[Floats, Floats, Floats]:
+        """Return the losses at the nodes, the logarithms of their masses and the relative errors of those."""
+        loss, log_f, doubt = self._epoch.level(width)
+        return (loss, log_f + loss, doubt) if self.remove else (-loss, log_f, doubt)
+
+    def epochs(self, count: int) -> Callable[[float], tuple[float, float]] | None:
+        """Return a function for log δ(ε) of many epochs and its error, from positive terms only; None if there is none.
+
+        In the remove order rare large losses spoil the contour. So the density of the sum of all losses is made.
+        """
+        if count == 1:
+            return self.log_delta
+        return _losses(self._epoch, count).log_delta if self.remove and count <= _MOST_EPOCHS else None
+
+    def reversed(self) -> Allocation:
+        """Return the law of the other order."""
+        return Allocation(self.step, "add" if self.remove else "remove")
+
+    def enclosed(self) -> BallLaw:
+        """Return the law in balls. It has moments in the add order only."""
+        if self.remove:
+            raise PrecisionError("an epoch of random allocation has no moments in the remove order")
+        exact = arb(self.step.passes).sqrt() / arb(self.step.noise_multiplier)
+        return AllocationBalls(exact, self.bins, self._log_moment)
+
+    def _log_moment(self, c: float) -> float:
+        loss, log_p, _ = self._tilted(1.0)
+        terms = log_p + c * loss
+        if max(terms[0], terms[-1]) > terms.max() - 10.0:  # the table ends too early; take a bound
+            return 0.5 * c * self.shift**2 * (1.0 + c / self.bins)
+        return float(np.logaddexp.reduce(terms))
+
+    def log_delta(self, epsilon: float) -> tuple[float, float]:
+        """Return log δ(ε) of the epoch alone and its error, from an integral of positive terms."""
+        if self.remove:
+            ell, log_f, doubt = self._epoch.nodes(epsilon, math.inf, 1.0)
+            gain = epsilon + np.log(np.expm1(ell - epsilon))
+        else:
+            ell, log_f, doubt = self._epoch.nodes(-math.inf, -epsilon, 1.0)
+            gain = np.log(-np.expm1(ell + epsilon))
+        terms = log_f + gain
+        top = float(terms.max())
+        share = np.exp(terms - top)
+        value = top + math.log(float(share.sum()))
+        error = float((share * doubt).sum() / share.sum()) + 8.0 * _UNIT * (8.0 + abs(value))
+        return value, error + math.exp(min(2.0 - _DEPTH - value, 100.0))
+
+    def far_losses(self, s: float) -> tuple[float, float]:
+        """Return 0, 0: the sums of losses serve where they matter."""
+        return 0.0, 0.0
+
+    @quiet
+    def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
+        """Return log M(s) − s·mean at points of the upper half-plane, and the estimated errors."""
+        value, error = np.full(s.size, complex(math.nan)), np.full(s.size, math.inf)
+        fall = 0.5 * self.shift**2 / self.bins * s.imag**2  # |M(c + iy)| ≤ e^−fall M(c): thm:allocation-factor
+        high = ~(fall < _GONE)
+        points = np.where(high, s.real, s)
+        try:
+            loss, log_p, doubt = self._tilted(2.0 * _TURN / max(float(points.imag.max(initial=0.0)), 1e-300))
+        except PrecisionError:
+            return value, error
+        p, size = np.exp(log_p), max(_CHUNK // loss.size, 1)
+        for some in (slice(start, start + size) for start in range(0, s.size, size)):
+            z = np.outer(points[some], loss - self.mean)
+            terms = p * (np.expm1(z) - z)
+            excess = terms.sum(axis=1)
+            # an exponential is as wrong, relatively, as its exponent is absolutely
+            wrong = (np.abs(terms) + p * np.abs(z)) * (doubt + _UNIT * (2.0 + np.abs(z)))
+            # beyond an end of the table there is less than on its last piece, or nothing is known
+            ends = np.abs(terms[:, : RULE[0].size]).sum(axis=1) + np.abs(terms[:, -RULE[0].size :]).sum(axis=1)
+            value[some] = complex_log1p(excess)
+            error[some] = (wrong.sum(axis=1) + 10.0 * ends) / np.abs(1.0 + excess) + 4.0 * _UNIT * np.abs(value[some])
+        value[high] -= fall[high]
+        error[high] = 2.0  # the value is only a bound
+        return value, np.where(np.isfinite(value), error, math.inf)
+
+
+@dataclass(frozen=True)
+class AllocationStep:
+    """Describe one epoch in which each record goes to one of several batches, drawn at random.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        σ: the noise of each batch over the sensitivity.
+    bins : int
+        Number of batches.
+    passes : int
+        Number of epochs that keep this assignment.
+    """
+
+    noise_multiplier: float
+    bins: int
+    passes: int = 1
+
+    kind: ClassVar[str] = "allocation"
+    adjacency: ClassVar[Adjacency] = "add-remove"
+    attained: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, _MOST_NOISE))
+        object.__setattr__(self, "bins", as_count("bins", self.bins))
+        object.__setattr__(self, "passes", as_count("passes", self.passes))
+        if self.bins < 2:
+            raise ParameterError("bins", "be at least 2", self.bins, "one batch holds every record")
+
+    def law(self, order: Order) -> Allocation:
+        """Return the law of one epoch."""
+        return Allocation(self, order)

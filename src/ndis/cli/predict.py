@@ -1,0 +1,69 @@
+"""Run `ndis predict`: apply a saved fit to a file, and `ndis logistic`: make one for two classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ndis._files import check_file, write_file
+from ndis.cli.files import table_options
+from ndis.cli.options import ADJACENCY, BUDGET, DATA, HEADER, READING, argument, command, option
+from ndis.cli.output import as_json_text
+
+__all__ = ["logistic", "predict"]
+
+
+@command(
+    argument("fit", "FIT"),
+    DATA,
+    HEADER,
+    option("--output -o", "A new CSV file for the predictions; they are printed unless given.", Path),
+)
+def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
+    """Predict every record of a file with a saved fit. Predictions of private records are private: do not publish them.
+
+    FIT is what `ndis regress --schema` or `ndis logistic` wrote, or `model.save` in Python.
+
+    Example: ndis predict fit.json new.csv --header -o predicted.csv
+    """
+    from ndis.learn import LinearModel
+
+    if output is not None:
+        check_file(output, new=True)
+    model = LinearModel.load(fit)
+    values = model.predict(data, header=header, progress=False)
+    text = "\n".join([str(model.schema.target_name), *("" if v is None or v != v else str(v) for v in values), ""])
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_file(output, text.encode(), new=True)
+
+
+@command(
+    DATA,
+    option("--schema", "TOML file with public ranges, categories and a [target] of two classes.", Path, required=True),
+    BUDGET,
+    ADJACENCY,
+    option("--output -o", "A new file for coefficients and receipt, as JSON.", Path),
+    READING,
+)
+def logistic(
+    data: Path, schema: Path, columns: list[str], header: bool, output: Path | None, as_json: bool, **public: Any
+) -> None:
+    """Fit a private logistic regression of a file or folder, with intervals.
+
+    Example: ndis logistic visits.csv --header --schema visits.toml --epsilon 1 --delta 1e-6 -o fit.json
+    """
+    from ndis.learn import LinearModel, PrivateLogisticRegression
+
+    if output is not None:
+        check_file(output, new=True)
+    how = table_options(data, columns=columns, header=header, schema=schema)
+    how["progress"] = public.pop("progress")
+    model = PrivateLogisticRegression(**public, schema=how.pop("schema"), intervals=True).fit_data(data, **how)
+    saved = LinearModel.of(model)
+    if output is not None:
+        saved.save(output)
+    click.echo(as_json_text(saved.to_dict()) if as_json else repr(model.summary()))

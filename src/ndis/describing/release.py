@@ -1,0 +1,426 @@
+"""Release base statistics of a table once: sums per cell, histograms, and a Gram matrix of centred columns.
+
+All of it is one composition of Gaussian releases with shares fixed in advance (thm:rounds). The data are read up to
+three times, record by record:
+
+1. ¾·records, missing cells, Σz and ½Σz² of every number z in [−1, 1], the encoded one;
+2. a histogram of every number, and one of the norms of the rows after centring and scaling by what step 1 released;
+3. the sums of step 1 per cell of every grouping, with every number clipped to a window that steps 1 and 2 chose; and
+   the Gram matrix of the centred rows, clipped to a norm that step 2 chose, with Σ(z/R)⁴ of every number.
+
+The squared sensitivities are those of thm:describe, with D numbers. If a record comes or goes: 9/16 + 5D/4 per
+grouping, D and 1 for the histograms, 1 for the fourth powers, l⁴ for the Gram matrix. If a record is replaced:
+max(4D, 9/8 + 5D/2) per grouping (4D if it has one cell), and twice the others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
+
+from ndis._exact import ExactArray
+from ndis._validate import Adjacency, Floats
+from ndis.data.cells import Cells
+from ndis.data.schema import Boolean, Category, Schema
+from ndis.data.schema.changed import row_norms
+from ndis.data.table import Table
+from ndis.errors import ParameterError
+from ndis.gram import GramAccumulator, RowLayout
+from ndis.gram.accumulator import IntegerSum
+from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.rounds import GaussianRounds
+
+__all__ = ["COUNT_WEIGHT", "Plan", "Releases", "squared_reach", "summed", "tail"]
+
+COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # a record and a square count so much next to a sum
+SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
+GROUPED = {**SHARES, "means": 0.08, "groups": 0.92}  # without the matrix
+_NORMS, _FOURTH = 0.25, 0.08  # parts of the matrix's share, for its histogram of norms and for the fourth powers
+_BITS = 15  # a number lies on the grid 2⁻¹⁵ of half its range
+_POWER_BITS = 20  # a fourth power lies on the grid 2⁻²⁰
+_BELOW = 1.0 - 2.0**-30  # more than the roundings of a row's norm and powers can add, for up to 2¹² columns
+_ROWS = 1 << 16  # rows of one block: sums of integers up to 2³⁰ are exact in float64, and memory does not grow
+_CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
+_FEWEST, _MOST = 20, 400  # bins of a number's histogram
+_LEAST_SPREAD = 2.0**-10  # in half ranges: a column is not stretched further
+_MOST_CELLS = 1 << 20  # a grouping has no more
+_CELLS = 1000  # a grouping by default has at most this many cells
+_IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
+_WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
+Codes = dict[str, NDArray[np.intp]]
+Job = tuple[Callable[[], list[Any]], Callable[..., None]]  # makes sums, and adds records to them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """State what a release holds. Everything here is public.
+
+    Parameters
+    ----------
+    schema : Schema
+    groupings : tuple of tuples of names
+        Of columns that are categories or booleans. The first one is empty: it has one cell, the whole table.
+    quantiles, matrix : bool
+    shares : mapping
+        Part → its share of the squared shift.
+    """
+
+    schema: Schema
+    groupings: tuple[tuple[str, ...], ...]
+    quantiles: bool
+    matrix: bool
+    shares: Mapping[str, float]
+
+    @classmethod
+    def of(cls, schema: Schema, groups: Any, quantiles: bool, matrix: bool, shares: Any) -> Plan:
+        """Check the options, and divide the budget among the parts that the release holds."""
+        empty = cls(schema, (), quantiles, matrix, {})
+        sizes, numbers = empty.sizes, bool(empty.numbers)
+        given = [name for name, size in sizes.items() if size <= _CELLS] if groups is None else list(groups)
+        asked = [(one,) if isinstance(one, str) else tuple(one) for one in given]
+        unknown = [name for one in asked for name in one if name not in sizes]
+        if unknown or not all(asked) or len({frozenset(one) for one in asked}) < len(asked):
+            rule = f"name groupings by categories and booleans of the schema, {list(sizes)}, each of them once"
+            raise ParameterError("groups", rule, repr(unknown or groups))
+        if any(math.prod(sizes[name] for name in one) > _MOST_CELLS for one in asked):
+            raise ParameterError("groups", "have at most 2^20 cells each", repr(groups))
+        weights = {**(SHARES if not asked or (matrix and numbers) else GROUPED), **(shares or {})}
+        if set(weights) > set(SHARES) or not all(0 < weights[name] < math.inf for name in SHARES):
+            raise ParameterError("shares", f"give positive numbers to {', '.join(SHARES)}", repr(shares))
+        held = {"means": True, "groups": bool(asked), "quantiles": quantiles and numbers, "matrix": matrix and numbers}
+        total = math.fsum(weights[name] for name in SHARES if held[name])
+        divided = {name: weights[name] / total for name in SHARES if held[name]}
+        return cls(schema, ((), *asked), held["quantiles"], held["matrix"], divided)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Return all columns, the target as the last of them."""
+        last = {} if self.schema.target_name is None else {self.schema.target_name: self.schema.target}
+        return dict(self.schema.columns) | last
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Return the columns with a mean: numbers, dates and booleans."""
+        return {name: one for name, one in self.columns.items() if not isinstance(one, Category)}
+
+    @property
+    def listed(self) -> dict[str, Any]:
+        """Return the columns that can group records: categories and booleans."""
+        return {name: one for name, one in self.columns.items() if isinstance(one, Category | Boolean)}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Return the number of cells of each: its values, other ones, and missing."""
+        return {name: len(one.values) + 2 for name, one in self.listed.items()}
+
+    @property
+    def hot(self) -> dict[str, Any]:
+        """Return the categories that are part of the Gram matrix, one column per value."""
+        return {n: c for n, c in self.listed.items() if isinstance(c, Category) and len(c.values) <= _IN_MATRIX}
+
+    def labels(self, grouping: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the names of the cells of a grouping."""
+        each = [[*map(str, self.listed[name].values), "(other)", "(missing)"] for name in grouping]
+        return list(itertools.product(*each))
+
+    def budget(self, epsilon: float, delta: float, adjacency: Adjacency) -> tuple[GaussianRounds, list[str]]:
+        """Return the certified composition, and the names of its counts in order."""
+        matrix, groups = self.shares.get("matrix", 0.0), len(self.groupings) - 1
+        parts = {"sums 0": self.shares["means"]}
+        parts |= {f"sums {i + 1}": self.shares["groups"] / groups for i in range(groups)}
+        parts |= {"quantiles": self.shares["quantiles"]} if self.quantiles else {}
+        parts |= {"norms": _NORMS * matrix, "fourth": _FOURTH * matrix} if self.matrix else {}
+        gram = max(1.0 - math.fsum(parts.values()), 0.0) if self.matrix else 0.0
+        how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        return GaussianRounds.calibrated(gram_share=gram, count_shares=list(parts.values()), **how), list(parts)
+
+
+def squared_reach(kind: str, numbers: int, adjacency: Adjacency, *, cells: int = 2) -> Fraction:
+    """Bound the squared norm by which one record moves a part (thm:describe).
+
+    >>> [str(squared_reach("sums", 2, adjacency)) for adjacency in ("add-remove", "replace-one")]
+    ['49/16', '8']
+    """
+    replaced = adjacency == "replace-one"
+    if kind != "sums":
+        return Fraction(numbers if kind == "quantiles" else 1) * (2 if replaced else 1)
+    alone = COUNT_WEIGHT**2 + numbers * (1 + SQUARE_WEIGHT**2)
+    same = Fraction(max(4 * numbers, 1))  # 1 keeps the noise positive if there is no number: then nothing moves
+    return alone if not replaced else same if cells == 1 else max(same, 2 * alone)
+
+
+class Releases:
+    """Read the table pass by pass, and keep what is released.
+
+    Parameters
+    ----------
+    plan : Plan
+    table : Table
+    budget, parts
+        As `Plan.budget` returned them.
+    bits : RandomBits
+    """
+
+    def __init__(self, plan: Plan, table: Table, budget: GaussianRounds, parts: list[str], bits: Any) -> None:
+        self._plan, self._table, self._budget, self._parts, self._bits = plan, table, budget, parts, bits
+        self._wanted = table.columns_of(plan.schema, target=plan.schema.target is not None)
+        self.values: dict[str, Floats] = {}
+        self.noise: dict[str, float] = {}
+        self.private = True
+
+    def receipt(self) -> Receipt:
+        """Make all passes, and write the receipt."""
+        plan, budget = self._plan, self._budget
+        self._first_pass()
+        if plan.quantiles or plan.matrix:
+            self._second_pass()
+        if plan.matrix or len(plan.groupings) > 1:
+            self._last_pass()
+        parameters = budget.to_dict()
+        guarantee: Any = {name: parameters.pop(name) for name in ("epsilon", "delta", "adjacency")}
+        options = {"quantiles": plan.quantiles, "matrix": plan.matrix, "shares": dict(plan.shares)}
+        parameters |= {"groups": [list(one) for one in plan.groupings if one], **options, "noise": self.noise}
+        return Receipt("describe", {**parameters, "schema": plan.schema.to_toml()}, **guarantee, private=self.private)
+
+    # ------------------------------------------------------------------ the passes
+
+    def _first_pass(self) -> None:
+        """Release the sums of the whole table, and choose centre and spread of every number from them."""
+        D = len(self._plan.numbers)
+        self._release_sums([0], self._passed(self._sums_of([0], np.zeros(D), np.ones(D)))[0])
+        (totals,), noise = self.values["sums 0"], self.noise["sums 0"]
+        records = np.maximum(totals[0] - totals[1 : 1 + D], 2.0 * noise / float(COUNT_WEIGHT))
+        centre = np.clip(totals[1 + D : 1 + 2 * D] / records, -1.0, 1.0)
+        wide = noise / records * np.sqrt(float(SQUARE_WEIGHT) ** -2 + 4.0 * centre**2)
+        variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + wide
+        spread = np.clip(np.sqrt(variance), _LEAST_SPREAD, 1.0)
+        self.values |= {"centre": centre, "spread": spread}
+        # Bins whose width and noise cost about the same in a quantile.
+        bins = _FEWEST
+        if self._plan.quantiles:
+            error = self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)
+            bins = min(max(round((max(float(totals[0]), 1.0) / error) ** (2 / 3)), _FEWEST), _MOST)
+        self.values["edges"] = np.array([_edges(c, u, bins) for c, u in zip(centre, spread, strict=True)])
+        # Norms from half √D up to the farthest corner, each √2 times the last.
+        first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm((1.0 + np.abs(centre)) / spread))
+        steps = max(math.ceil(2.0 * math.log2(max(farthest, first) / first)), 1)
+        self.values["norm edges"] = np.asarray(first * 2.0 ** (0.5 * np.arange(steps + 1)), dtype=np.float64)
+
+    def _second_pass(self) -> None:
+        """Release histograms of the numbers, and of the norms of centred and scaled rows."""
+        edges, norms = self.values["edges"], self.values["norm edges"]
+        D, sizes = len(edges), [len(inner) + 1 for inner in [*edges, norms]]
+
+        def count(sums: list[Any], z: Floats, codes: Codes) -> None:
+            columns = [*z.T, row_norms(self._scaled(z, codes))]
+            for total, inner, column in zip(sums, [*edges, norms], columns, strict=True):
+                place = np.searchsorted(inner, column[~np.isnan(column)], side="right")
+                total.add(np.bincount(place, minlength=len(inner) + 1), len(z))
+
+        (sums,) = self._passed((lambda: [IntegerSum(size, 1) for size in sizes], count))
+        counts = [one.integers().astype(object) for one in sums]
+        if self._plan.quantiles:
+            self._release("quantiles", ExactArray(np.stack(counts[:D])))
+        if self._plan.matrix:
+            self._release("norms", ExactArray(counts[D]))
+
+    def _last_pass(self) -> None:
+        """Release the sums of the groupings, each number in a window, and the Gram matrix with fourth powers."""
+        grouped = list(range(1, len(self._plan.groupings)))
+        self.values["window"] = self._window()
+        grouping = self._sums_of(grouped, *self.values["window"])
+        if not self._plan.matrix:
+            self._release_sums(grouped, self._passed(grouping)[0])
+            return
+        layout, weight = self._layout()
+        hot = [(name, len(one.values)) for name, one in self._plan.hot.items()]
+
+        def add(sums: list[Any], z: Floats, codes: Codes) -> None:
+            rows = self._scaled(z, codes)
+            blocks = [weight * np.eye(width + 2)[codes[name]][:, :width] for name, width in hot]
+            sums[0].update(rows, np.concatenate(blocks, axis=1) if blocks else None, threads=1)
+            sums[1].add(_fourth_powers(rows / layout.row_norm_bound).sum(axis=0).astype(np.int64), len(z))
+
+        both = (lambda: [GramAccumulator(layout), IntegerSum(layout.features, _POWER_BITS)], add)
+        sums, (gram, fourth) = self._passed(grouping, both)
+        self._release_sums(grouped, sums)
+        sample = self._budget.release_gram(gram.finish(), random_state=self._bits)
+        self._note("gram", sample, self._budget.gram_noise(layout.joint_norm_bound_squared))
+        self._release("fourth", ExactArray(fourth.integers().astype(object), 2**_POWER_BITS))
+        self.values["matrix"] = np.array([layout.row_norm_bound, float(layout.intercept or 0.0), weight])
+
+    def _sums_of(self, which: Sequence[int], middle: Floats, half: Floats) -> Job:
+        """Sum records, missing cells, numbers and squares per cell of these groupings, with numbers in a window."""
+        sizes = [{name: self._plan.sizes[name] for name in self._plan.groupings[i]} for i in which]
+
+        def add(sums: list[Any], z: Floats, codes: Codes) -> None:
+            missing = np.isnan(z)
+            inside = np.minimum(np.maximum((np.where(missing, middle, z) - middle) / half, -1.0), 1.0)
+            q = np.where(missing, 0.0, np.rint(inside * 2.0**_BITS))
+            terms = np.concatenate([np.ones((len(z), 1)), missing, q, q * q], axis=1)
+            for total, dim in zip(sums, sizes, strict=True):
+                place = np.zeros(len(z), dtype=np.intp)
+                for name, size in dim.items():
+                    place = place * size + codes[name]
+                each = [np.bincount(place, column, math.prod(dim.values())) for column in terms.T]  # integers, exact
+                total.add(np.stack(each, axis=1).astype(np.int64), len(z))
+
+        width = 1 + 3 * len(self._plan.numbers)
+        return lambda: [IntegerSum((math.prod(dim.values()), width), 2 * _BITS) for dim in sizes], add
+
+    def _release_sums(self, which: Sequence[int], sums: Sequence[Any]) -> None:
+        D, unit = len(self._plan.numbers), 2 ** (2 * _BITS + 1)
+        scale = np.array([int(COUNT_WEIGHT * unit)] + [unit] * D + [2 ** (_BITS + 1)] * D + [1] * D, dtype=object)
+        weights = np.array([float(COUNT_WEIGHT)] + [1.0] * 2 * D + [float(SQUARE_WEIGHT)] * D)
+        for i, total in zip(which, sums, strict=True):
+            exact = total.integers().astype(object) * scale
+            self._release(f"sums {i}", ExactArray(exact, unit), cells=len(exact))
+            self.values[f"sums {i}"] = self.values[f"sums {i}"] / weights
+
+    def _window(self) -> Floats:
+        """Return middle and half width of the interval to which a number of a group is clipped.
+
+        It holds six spreads on either side, and all bins of the histogram that surely hold records. Without a
+        histogram it grows with the number of records. A window that saves little is the whole range.
+        """
+        wide = _WINDOW
+        if not self._plan.quantiles:
+            wide = max(wide, math.sqrt(max(float(self.values["sums 0"][0, 0]), 1.0)) / 20.0)
+        low, high = (self.values["centre"] + side * wide * self.values["spread"] for side in (-1, 1))
+        for i, counts in enumerate(self.values.get("quantiles", ())):
+            held = np.flatnonzero(counts > _CLEAR * self.noise["quantiles"])
+            ends = np.concatenate([[-1.0], self.values["edges"][i], [1.0]])
+            if len(held):
+                low[i], high[i] = min(low[i], ends[held[0]]), max(high[i], ends[held[-1] + 1])
+        low, high = np.maximum(low, -1.0), np.minimum(high, 1.0)
+        whole = high - low > 1.8
+        return np.stack([np.where(whole, 0.0, (low + high) / 2), np.where(whole, 1.0, (high - low) / 2)])
+
+    def _layout(self) -> tuple[RowLayout, float]:
+        """Return the bounds of a row of the Gram matrix, and the weight of a category next to the numbers.
+
+        The clip of the numbers has the least sum of squared noise and squared bias of the matrix.
+        """
+        count, unit = len(self._plan.hot), self._budget.gram_noise(Fraction(1))
+        norms = self.values["norm edges"], self.values["norms"], self.noise["norms"]
+        squares, rows = tail(*norms, caution=0.5)
+        tried = np.concatenate([norms[0], norms[0] * 2.0**-0.25])
+        lost = [float(np.maximum(squares - r * r, 0.0) @ rows) for r in tried.tolist()]
+        bound = float(tried[np.argmin((unit * (1.1 * tried**2 + count)) ** 2 + np.square(lost) / 4)])
+        weight = min(max(bound / math.sqrt(2.0 * max(count, 1)), 1.0), 2.0)
+        width = sum(len(one.values) for one in self._plan.hot.values())
+        hot: dict[str, Any] = {"targets": width, "target_bound": weight * math.sqrt(count)} if count else {}
+        layout = RowLayout(features=len(self._plan.numbers), row_norm_bound=bound, intercept=max(bound / 3, 1.0), **hot)
+        return layout, weight
+
+    # ------------------------------------------------------------------ inside
+
+    def _passed(self, *jobs: Job) -> list[list[Any]]:
+        columns = self._plan.columns
+        return summed(self._table, self._wanted, lambda cells: _values(columns, cells), *jobs)
+
+    def _scaled(self, z: Floats, codes: Codes) -> Floats:
+        """Return centred and scaled rows; NaN in a row that misses a category, so that it counts as a zero row."""
+        rows = (z - self.values["centre"]) / self.values["spread"]
+        for name, column in self._plan.hot.items():
+            rows[codes[name] == len(column.values) + 1] = np.nan
+        return rows
+
+    def _release(self, name: str, sums: ExactArray, *, cells: int = 2) -> None:
+        kind, index = name.partition(" ")[0], self._parts.index(name)
+        bound = squared_reach(kind, len(self._plan.numbers), self._budget.adjacency, cells=cells)
+        sample = self._budget.release_count(index, sums, squared_reach=bound, random_state=self._bits)
+        self._note(name, sample, self._budget.count_noise(index, squared_reach=bound))
+
+    def _note(self, name: str, sample: Any, noise: float) -> None:
+        self.values[name] = np.asarray(sample.values, dtype=np.float64)
+        self.noise[name] = noise
+        self.private = self.private and sample.private
+
+
+def summed(table: Table, wanted: Any, read: Callable[[list[Cells]], tuple[Any, ...]], *jobs: Job) -> list[list[Any]]:
+    """Feed what `read` makes of all records to the sums of these jobs, where the records live, and merge the sums."""
+
+    def each(opened: Table) -> list[list[Any]]:
+        sums = [make() for make, _ in jobs]
+        for cells in opened.cells(wanted):
+            for start in range(0, len(cells[0]), _ROWS):
+                values = read([one[start : start + _ROWS] for one in cells])
+                for total, (_, add) in zip(sums, jobs, strict=True):
+                    add(total, *values)
+        return sums
+
+    def join(several: list[list[list[Any]]]) -> list[list[Any]]:
+        whole = [make() for make, _ in jobs]
+        for sums in several:
+            for total, one in zip(itertools.chain(*whole), itertools.chain(*sums), strict=True):
+                total.merge(one)
+        return whole
+
+    return list(table.reduced(each, join))
+
+
+def _values(columns: Mapping[str, Any], cells: Sequence[Cells]) -> tuple[Floats, Codes]:
+    """Return the encoded numbers of records, and the code of every category or boolean; each record by itself."""
+    numbers, codes = [np.empty((len(cells[0]), 0))], {}
+    for (name, column), each in zip(columns.items(), cells, strict=True):
+        read = column.read(each)
+        if not isinstance(column, Category):
+            numbers.append(column.encode_values(read))
+        if isinstance(column, Category | Boolean):
+            known = column._filled(read) if isinstance(column, Category) else column.codes(read)
+            count = len(column.values)
+            code = np.where(np.isnan(known), count + 1, np.where(known < 0, count, known))
+            codes[name] = code.astype(np.intp)
+    return np.concatenate(numbers, axis=1), codes
+
+
+def _fourth_powers(rows: Floats) -> Floats:
+    """Return integers near 2²⁰·x⁴ of rows clipped to norm 1, of norm at most 2²⁰; zeros for a row with NaN.
+
+    ‖(x⁴)‖ ≤ ‖x‖⁴ ≤ 1 up to roundings, which are below 2⁻³⁰, and truncation only shortens.
+
+    >>> _fourth_powers(np.array([[0.5, 0.0], [3.0, 4.0], [np.nan, 0.0]])).tolist()
+    [[65535.0, 0.0], [135895.0, 429496.0], [0.0, 0.0]]
+    """
+    length = row_norms(rows)
+    inside = rows * np.where(length > 1.0, 1.0 / np.where(length > 1.0, length, 1.0), 1.0)[:, None]
+    squares = inside * inside
+    powers = np.trunc(squares * squares * (2.0**_POWER_BITS * _BELOW))
+    return np.where(np.isnan(length)[:, None], 0.0, powers)
+
+
+def _edges(centre: float, spread: float, bins: int) -> Floats:
+    """Return the inner edges of a number's bins: a quarter of them equal, the others near its centre."""
+    near = np.clip(centre + 2.5 * spread * np.linspace(-1.0, 1.0, 3 * bins // 4), -1.0, 1.0)
+    return np.sort(np.concatenate([np.linspace(-1.0, 1.0, bins - len(near) + 1)[1:-1], near]))
+
+
+def tail(edges: Floats, counts: Floats, noise: float, *, caution: float) -> tuple[Floats, Floats]:
+    """Return the squared norm of every bin of norms, and how many rows it holds, with the noise smoothed.
+
+    Counts beyond the largest one are taken to fall, and beyond the last one that is clear of its noise at a constant
+    rate, which their sum gives, with `caution` standard deviations of its noise added.
+
+    >>> squares, rows = tail(np.array([1.0, 2.0]), np.array([0.0, 10.0, 0.0]), 0.1, caution=1.0)
+    >>> squares.round(2).tolist(), rows.tolist()
+    ([0.75, 3.0, 6.0], [0.0, 10.0, 0.5])
+    """
+    mode = int(np.argmax(counts))
+    falling = isotonic_regression(counts[mode:], increasing=False)
+    positive = np.maximum(np.concatenate([counts[:mode], falling]), 0.0)
+    last = int(np.flatnonzero(positive > _CLEAR * noise)[-1:].sum())
+    after = np.arange(len(counts)) - last
+    beyond = counts[last + 1 :].sum() + caution * noise * math.sqrt(len(counts) - last - 1)
+    relative = max(float(beyond), 0.0) / max(float(positive[last]), 1.0)
+    rate = min(max(relative / (1.0 + relative), 0.05), 0.2 + 0.3 * caution)
+    rows = np.where(after > 0, positive[last] * rate ** np.maximum(after, 0), positive)
+    return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, rows

@@ -1,0 +1,182 @@
+"""Errors of statistics of noisy sums: a ratio of two sums by Fieller's interval, the others by the delta method.
+
+A statistic of the moments has a gradient A: a small change E of the sums Σ(x − μ)(x − μ)ᵀ, with a constant 1 next to x,
+changes it by ⟨A, E⟩. Then its variance is the sum of
+
+- the noise of privacy: s²·‖TᵀAT‖_F² for symmetric noise of scale s, where T centres the released rows;
+- sampling: n·Var(xᵀAx), which is 2n·tr((AΣ)²) for normal rows; for others (1 + κ) times that and κ·n·tr(AΣ)² more, as
+  for elliptical rows with the excess kurtosis 3κ of the columns;
+- the square of what clipping may have taken: ⟨A, B⟩ ≤ Σ|Aᵢⱼ|·√(BᵢᵢBⱼⱼ) for the positive matrix B of what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from ndis._validate import Floats, as_one_probability, as_scalar
+
+__all__ = ["NoisyMoments", "paired", "quantile_of", "ratio"]
+
+_CROSSED = 0.3  # share of the largest product of two columns that clipping takes: a long row is long in one, as a rule
+
+
+def quantile_of(level: float) -> float:
+    """Return z with P(|N(0, 1)| ≤ z) = level."""
+    return float(ndtri((1.0 + as_one_probability("level", as_scalar("level", level))) / 2.0))
+
+
+def ratio(
+    total: Any, count: Any, *, noise: Any, count_noise: Any, variance: Any, z: float, ends: tuple[float, float]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return total/count with standard error and interval, for sums with Gaussian noise and records of this variance.
+
+    Fieller: all μ with (total − μ·count)² ≤ z²·(noise² + μ²·count_noise² + count·variance), within the two ends. If the
+    noise hides the count, the ratio is unknown, and the interval is all that lies between the ends.
+
+    >>> [float(x.round(3)) for x in ratio(50.0, 100.0, noise=1.0, count_noise=0.0, variance=0.25, z=2.0, ends=(0, 1))]
+    [0.5, 0.051, 0.398, 0.602]
+    """
+    total, count = np.asarray(total, dtype=np.float64), np.asarray(count, dtype=np.float64)
+    records = np.maximum(count, 0.0)
+    leading = count**2 - (z * count_noise) ** 2
+    clear = (leading > 0.0) & (count > 0.0)
+    with np.errstate(all="ignore"):
+        estimate = np.where(clear, total / count, np.nan)
+        inner = noise**2 + records * variance
+        error = np.where(clear, np.sqrt(inner + (estimate * count_noise) ** 2) / records, np.inf)
+        root = np.sqrt(np.maximum((total * count) ** 2 - leading * (total**2 - z**2 * inner), 0.0))
+        low = np.where(clear, (total * count - root) / leading, ends[0])
+        high = np.where(clear, (total * count + root) / leading, ends[1])
+    return estimate, error, np.clip(low, *ends), np.clip(high, *ends)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMoments:
+    """Hold count, means and covariances that one noisy Gram matrix of rows and a constant gives, unbiased.
+
+    Attributes
+    ----------
+    records : float
+    mean : (columns,) array
+    covariance : (columns, columns) array
+        Not repaired: noise may leave it with negative eigenvalues.
+    noise : float
+        s of the Gram matrix: the standard deviation on its diagonal.
+    constant : float
+        The value of the constant column.
+    excess : (columns,) array
+        κ, a third of the excess kurtosis.
+    clipped : (columns,) array
+        What clipping may have taken from the sum of squares of every column.
+    """
+
+    records: float
+    mean: Floats
+    covariance: Floats
+    noise: float
+    constant: float
+    excess: Floats
+    clipped: Floats
+
+    @classmethod
+    def of(cls, gram: Floats, *, noise: float, constant: float, records: float | None = None) -> NoisyMoments:
+        """Take the moments of a released matrix, whose last column is the constant.
+
+        >>> moments = NoisyMoments.of(np.array([[500.0, 200.0], [200.0, 100.0]]), noise=1.0, constant=1.0)
+        >>> moments.records, moments.mean.tolist(), moments.covariance.tolist()
+        (100.0, [2.0], [[1.0]])
+        """
+        count = max(float(gram[-1, -1]), noise, constant**2) / constant**2 if records is None else records
+        mean = gram[:-1, -1] / (constant * count)
+        covariance = gram[:-1, :-1] / count - np.outer(mean, mean)
+        return cls(count, mean, covariance, noise, constant, np.zeros(len(mean)), np.zeros(len(mean)))
+
+    def with_tails(self, excess: Floats, clipped: Floats) -> NoisyMoments:
+        """Return the moments with the kurtosis of the columns, and what clipping may have taken."""
+        return replace(self, excess=excess, clipped=clipped)
+
+    def error(self, gradients: Any, index: Any, *, kurtosis: bool = True) -> Floats:
+        """Return the covariance of the errors of statistics with these gradients, in the columns `index` and a one.
+
+        >>> moments = NoisyMoments.of(np.array([[500.0, 200.0], [200.0, 100.0]]), noise=1.0, constant=1.0)
+        >>> moments.error(paired(np.eye(2)[:1], np.eye(2)[1], 100.0), [0]).round(4).tolist()  # 1/100, and noise
+        [[0.0105]]
+        """
+        A, chosen, m = np.asarray(gradients, dtype=np.float64), np.asarray(index, dtype=np.intp), len(index)
+        T = np.eye(m + 1)
+        T[:-1, -1], T[-1, -1] = -self.mean[chosen] / self.constant, 1.0 / self.constant
+        released = (T.T @ A @ T).reshape(len(A), -1)
+        sigma = np.eye(m + 1)
+        sigma[:m, :m] = self.covariance[np.ix_(chosen, chosen)]
+        drawn = A.copy()
+        drawn[:, -1, -1] = 0.0  # the constant is not
+        spread = np.sqrt(np.maximum(np.diagonal(sigma)[:m], 0.0))
+        weight = np.abs(drawn[:, :m, :m]) @ spread * spread * kurtosis + 1e-300
+        kappa = weight @ self.excess[chosen] / weight.sum(axis=1) * kurtosis
+        product = drawn @ sigma
+        grown = np.sqrt(np.maximum(1.0 + kappa, 0.0))
+        sampling = 2.0 * np.einsum("aij,bji->ab", product, product) * np.outer(grown, grown)
+        sampling += np.diag(kappa * np.trace(product, axis1=1, axis2=2) ** 2)
+        np.fill_diagonal(sampling, np.maximum(np.diagonal(sampling), 0.0))
+        taken = np.sqrt(self.clipped[chosen])
+        bias = (np.abs(A[:, :m, :m]) * (_CROSSED + (1.0 - _CROSSED) * np.eye(m))) @ taken @ taken
+        return np.asarray(self.noise**2 * released @ released.T + self.records * sampling + np.diag(bias**2))
+
+    def covariance_error(self, i: int, j: int) -> float:
+        """Return the standard error of a variance or a covariance."""
+        gradient = paired(np.eye(3)[:1], np.eye(3)[int(i != j)], self.records)
+        gradient[0, -1, -1] = -self.covariance[i, j] / self.records
+        return float(np.sqrt(self.error(gradient, [i, j])[0, 0]))
+
+    def correlation(self, i: int, j: int, z: float) -> tuple[float, float, float, float]:
+        """Return a correlation with standard error and Fisher's interval; unknown if a variance is not positive."""
+        a, c, b = (float(self.covariance[pair]) for pair in ((i, i), (i, j), (j, j)))
+        if not (a > 0 and b > 0):
+            return np.nan, np.inf, -1.0, 1.0
+        r = c / float(np.sqrt(a * b))
+        gradient = paired(np.eye(3)[:1], np.eye(3)[1], self.records) / np.sqrt(a * b)
+        gradient[0, [0, 1], [0, 1]] = -r / (2.0 * self.records) / np.array([a, b])
+        error = float(np.sqrt(self.error(gradient, [i, j])[0, 0]))
+        ends = r + z * error * np.array([-1.0, 1.0])
+        if abs(r) < 1.0:
+            ends = np.tanh(np.arctanh(r) + z * error / (1.0 - r * r) * np.array([-1.0, 1.0]))
+        low, high = np.clip(ends, -1.0, 1.0).tolist()
+        return r, error, low, high
+
+    def components(self, index: Any, count: int) -> tuple[Floats, Floats, Floats, int]:
+        """Return variances and loadings of components, standard errors of both, and how many variances are negative.
+
+        A variance below zero, which only noise makes, is set to zero. Loadings are rows, the largest entry positive.
+        """
+        chosen = np.asarray(index, dtype=np.intp)
+        values, vectors = np.linalg.eigh(self.covariance[np.ix_(chosen, chosen)])
+        values, vectors = values[::-1], vectors[:, ::-1].T
+        vectors = vectors * np.sign(vectors[np.arange(len(values)), np.argmax(np.abs(vectors), axis=1)])[:, None]
+        errors = []
+        for i, v in enumerate(vectors[:count]):
+            with np.errstate(divide="ignore"):
+                gaps = np.where(np.arange(len(values)) == i, 0.0, 1.0 / (values[i] - values))
+            rows = np.pad(np.vstack([v, (vectors.T * gaps) @ vectors]), ((0, 0), (0, 1)))
+            gradients = paired(rows, np.append(v, 0.0), self.records)
+            gradients[0, -1, -1] = -values[i] / self.records
+            errors.append(np.sqrt(np.diagonal(self.error(gradients, index))))
+        return np.maximum(values[:count], 0.0), vectors[:count], np.array(errors), int((values < 0).sum())
+
+    def clear(self, index: Any) -> bool:
+        """Return whether the noise leaves every direction of these columns visible."""
+        chosen = np.asarray(index, dtype=np.intp)
+        least = np.linalg.eigvalsh(self.covariance[np.ix_(chosen, chosen)] * self.records)[0]
+        return bool(least > self.noise * max(3.0, 1.2 * np.sqrt(2.0 * len(chosen))))
+
+
+def paired(rows: Floats, other: Floats, records: float) -> Floats:
+    """Return the gradients of averages of (row·x)(other·x), one per row.
+
+    >>> paired(np.array([[1.0, 0.0]]), np.array([0.0, 1.0]), 1.0).tolist()
+    [[[0.0, 0.5], [0.5, 0.0]]]
+    """
+    return (rows[:, :, None] * other + other[:, None] * rows[:, None, :]) / (2.0 * records)

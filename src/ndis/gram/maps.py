@@ -1,0 +1,110 @@
+"""Map rows to public coordinates, z = Mx + m, one record at a time and with the same bits everywhere.
+
+M and m are public: they come from earlier releases. A row is first made an integer row q of norm at most 2ᵏ, on the
+grid l·2⁻ᵏ (`ndis.gram.rows`). M and m are rounded to integers w and o, in units of a power of two, so that
+
+    2ᵏ·‖wᵢ‖ + |oᵢ| ≤ 2⁵³      for every coordinate i.
+
+So every partial sum of q·wᵢ + oᵢ is an integer of at most 2⁵³, by Cauchy–Schwarz. A float64 product returns it exactly,
+in any order. The product with the unit is exact too. So z depends on its own record only, whatever block it is read in,
+and the rounded map is the one that is used everywhere. What follows clips z to the bound of its layout and rounds it
+(thm:integer-rows), so no bound rests on the size of M (thm:centred-rows). A row that cannot be read stays one: z is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndis.data.table import Parts
+from ndis.errors import ParameterError
+from ndis.gram.device import import_torch
+from ndis.gram.rows import ColumnGroup, GroupRule, quantise_group
+
+__all__ = ["RowMap"]
+
+_BITS = 24  # k of the rows before the map
+_STRIP = 1 << 16  # rows that are mapped at a time
+_LOWEST = -200  # the least binary exponent of the reciprocal of a unit
+
+
+@dataclass(frozen=True, eq=False)
+class RowMap:
+    """Holds a rounded map of the features, and an elementwise one of the targets.
+
+    Attributes
+    ----------
+    rule : GroupRule
+        Makes integer rows of the features.
+    weights : (features, coordinates) float64 array of integers
+    offset : (coordinates,) float64 array of integers
+    unit : float
+        The value of one unit of q·w + o: a power of two.
+    target : (centre, scale), optional
+        Targets become (y − centre)/scale.
+
+    Examples
+    --------
+    >>> turned = RowMap.of(np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([-0.5, -0.5]), row_norm_bound=2.0)
+    >>> [(z,)] = turned.blocks((np.array([[0.5, 0.25], [np.nan, 0.0]]),))
+    >>> z.tolist()
+    [[0.25, -0.25], [nan, nan]]
+    """
+
+    rule: GroupRule
+    weights: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    unit: float
+    target: tuple[NDArray[np.float64], float] | None = None
+
+    @classmethod
+    def of(cls, matrix: Any, shift: Any, *, row_norm_bound: float, target: Any = None) -> RowMap:
+        """Round z = matrix·x + shift for rows x of norm at most `row_norm_bound`, which clips longer ones."""
+        m, shift = np.asarray(matrix, dtype=np.float64), np.asarray(shift, dtype=np.float64)
+        group = ColumnGroup(0, m.shape[1], row_norm_bound)
+        step = row_norm_bound * 2.0**-_BITS
+        largest = float(np.abs(m).max() * row_norm_bound + np.abs(shift).max())
+        if not 0.0 < largest < math.inf:
+            raise ParameterError("matrix", "be finite and not zero", "another map")
+        for exponent in range(54 - math.frexp(largest)[1], _LOWEST, -1):
+            weights, offset = np.rint(np.ldexp(m.T * step, exponent)), np.rint(np.ldexp(shift, exponent))
+            if _fits(weights, offset):
+                return cls(GroupRule.of(group, _BITS), weights, offset, math.ldexp(1.0, -exponent), target)
+        raise ParameterError("matrix", "be comparable with the bounds", "a larger map")
+
+    def blocks(self, parts: Parts) -> Iterator[Parts]:
+        """Yield the mapped rows of a block, and its targets if there are any, in strips."""
+        for start in range(0, max(len(parts[0]), 1), _STRIP):
+            yield self._mapped(tuple(piece[start : start + _STRIP] for piece in parts))
+
+    def _mapped(self, parts: Parts) -> Parts:
+        here = isinstance(parts[0], np.ndarray)
+        xp: Any = np if here else import_torch()
+        x = np.asarray(parts[0], dtype=np.float64) if here else parts[0].to(xp.float64)
+        weights, offset = self.weights, self.offset
+        if not here:
+            weights, offset = (xp.from_numpy(each).to(x.device) for each in (weights, offset))
+        with np.errstate(all="ignore"):
+            q, broken = quantise_group(xp, x, self.rule)
+            z = (q @ weights + offset) * self.unit
+            z[broken] = math.nan
+            if len(parts) == 1 or self.target is None:
+                return (z, *parts[1:])
+            centre, scale = self.target
+            y = np.asarray(parts[1], dtype=np.float64) if here else parts[1].to(xp.float64)
+            middle = centre if here else xp.from_numpy(centre).to(y.device)
+            return z, (y - middle) / scale
+
+
+def _fits(weights: NDArray[np.float64], offset: NDArray[np.float64]) -> bool:
+    """Return whether 2ᵏ·‖wᵢ‖ + |oᵢ| ≤ 2⁵³ for every coordinate, in exact integers."""
+    for column, start in zip(weights.T.tolist(), offset.tolist(), strict=True):
+        length = math.isqrt(sum(int(w) ** 2 for w in column)) + 1  # rounded up
+        if not (length << _BITS) + abs(int(start)) <= 1 << 53:
+            return False
+    return True

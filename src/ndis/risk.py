@@ -1,0 +1,413 @@
+"""Read plain risks off a privacy profile: the power of attacks, Rényi divergences, a Gaussian pair that bounds it.
+
+All follow from δ(ε), the worse of both orders, which is convex and never rises in z = e^ε. A test between neighbours
+has errors α and β with 1 − β ≤ δ(ε) + e^ε α at every real ε (thm:tradeoff). So each ε gives a bound on the power of
+every test, and a search that errs still returns a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+from flint import arb
+from numpy.typing import ArrayLike
+
+from ndis._balls import precision
+from ndis._exact import down, root_up
+from ndis._groups import Group, StepGroup
+from ndis._validate import Floats, Order, as_floats, as_probability, as_reals, as_scalar, broadcasts, shaped
+from ndis.accountant.composition import WIDTH, Composition
+from ndis.errors import ParameterError, PrecisionError
+from ndis.pages.card import RiskCard, risk_card
+from ndis.pair import GaussianPair
+from ndis.spectrum.closed_forms import mean_shift_ball, mean_shift_delta
+
+_UP = 1.0 + 2.0**-49  # covers the rounding of a few operations
+_LEAST_DELTA = 2.0**-1022  # stands in for every smaller δ, also for 0; floats lose digits below it
+_LEAST_LEVEL = 1e-30  # stands in for every smaller α, also for 0
+_MAX_EPSILON = 690.0  # e^ε is a float up to this ε
+_LOG_LEAST = -1e4  # stands in for the log of δ = 0
+_WINDOW = np.arange(-3.0, 4.0)  # places of ε around a guess, in gaps
+_FIRST_GAP = 0.15  # between two places, over the shift of a Gaussian with the same δ(0)
+_NEXT_GAP = 1.0 / 16.0  # over the last one
+_NEAR = np.linspace(-1.0, 1.0, 513)  # where the lowest place of a parabola is looked for, in gaps
+_FARTHEST_MOVE = 30.0  # likewise, if it lies beyond the window
+_WINDOWS = 60
+_CALM = 1e-11  # a step that changes the power by less, relatively, ends the search
+_CALM_ENOUGH = 1e-8  # likewise, for a bound of which six digits are asked
+_NARROW = 1e-9  # a gap of this size, over the same shift, is the last
+_DIGITS = 1e-6  # relative distance of a certified μ from the smallest one
+_MOST_RAISE = 1e3  # a μ that is raised by more, relatively, proves nothing
+_FIRST_PLACES, _ROUNDS = 17, 40
+_BITS = 192
+_INSIDE = Fraction(255, 256)  # the places of a proof end where δ is this share of the slack
+_ORDERS: tuple[Order, ...] = ("remove", "add")
+
+
+class CertifiedMu(NamedTuple):
+    """A μ and a slack say: δ(ε) ≤ δ_μ(ε) + slack at every real ε, in both orders (thm:certified-mu)."""
+
+    mu: float
+    slack: float
+
+
+def largest_power(delta: Callable[[Floats], Floats], alpha: Floats, advantage: float, calm: float = _CALM) -> Floats:
+    """Return the least δ(ε) + e^ε α over real ε, for each α: no test of level α has more power (thm:tradeoff).
+
+    `advantage` is about δ(0), for a guess, and `calm` the relative change that ends the search. The sum is convex in
+    e^ε, so it falls and then rises. Windows of seven places close in on the lowest one: around the lowest place of a
+    parabola through log δ, or over the whole of what is left if that failed once, as it does where the orders cross.
+
+    >>> equal = lambda e: np.maximum(0.0, -np.expm1(e))  # two equal laws
+    >>> largest_power(equal, np.array([0.25, 1.0]), 0.0).round(12)
+    array([0.25, 1.  ])
+    """
+    level = np.log(np.maximum(alpha, _LEAST_LEVEL))
+    best, todo = np.zeros(alpha.size), np.arange(alpha.size)  # log of the power
+    shift = min(max(2.0 * float(scipy.special.ndtri(0.5 + 0.5 * advantage)), 1e-6), 30.0)
+    centre = shift * (-scipy.special.ndtri(np.clip(alpha, _LEAST_LEVEL, 0.999)) - 0.5 * shift)
+    gap, smooth = np.full(alpha.size, _FIRST_GAP * shift), np.full(alpha.size, True)
+    left, right = np.full(alpha.size, -math.inf), np.full(alpha.size, math.inf)
+    last = _WINDOW.size - 1
+    for _ in range(_WINDOWS):
+        grid = np.clip(centre[:, None] + gap[:, None] * _WINDOW, -_MAX_EPSILON, _MAX_EPSILON)
+        places, where = np.unique(grid, return_inverse=True)
+        with np.errstate(divide="ignore"):
+            logs = np.maximum(np.log(delta(places)), _LOG_LEAST)[where].reshape(grid.shape)
+        power = np.logaddexp(logs, grid + level[todo, None])
+        low, rows, before = power.argmin(axis=1), np.arange(todo.size), best[todo]
+        best[todo] = np.minimum(before, power[rows, low])
+        left = np.maximum(left, np.where(low > 0, grid[rows, np.maximum(low - 1, 0)], -math.inf))
+        right = np.minimum(right, np.where(low < last, grid[rows, np.minimum(low + 1, last)], math.inf))
+        inside, between = (low > 0) & (low < last), right - left < math.inf
+        move, lowest, doubt = _lowest(logs, grid[rows, low] + level[todo], low, gap, inside)
+        settled = (best[todo] - lowest <= calm) & (doubt <= 10.0 * calm) & (before - best[todo] <= 1e-3)
+        smooth &= inside | ~between
+        with np.errstate(invalid="ignore"):
+            centre = np.where(smooth, grid[rows, low] + move, 0.5 * (left + right))
+            gap = np.where(smooth, np.where(inside, gap * _NEXT_GAP, gap), (right - left) / (last - 1))
+        going = ~settled & (np.abs(centre) < _MAX_EPSILON) & (gap > _NARROW * shift)
+        todo, centre, gap, left, right, smooth = (a[going] for a in (todo, centre, gap, left, right, smooth))
+        if not todo.size:
+            break
+    return np.asarray(np.exp(best))
+
+
+def _lowest(logs: Floats, line: Floats, low: Any, gap: Floats, inside: Any) -> tuple[Floats, Floats, Floats]:
+    """Return how far the lowest power lies from the lowest place, and its log, if log δ is a parabola near there.
+
+    The third result is the distance of the next places from that parabola. It is large where the orders cross.
+    """
+    middle, rows = np.clip(low, 2, logs.shape[1] - 3), np.arange(len(logs))
+    left, centre, right = (logs[rows, middle + k][:, None] for k in (-1, 0, 1))
+    second = left - 2.0 * centre + right
+    outer = logs[rows[:, None], middle[:, None] + np.array([-2, 2])]
+    doubt = np.abs(centre + np.array([-1.0, 1.0]) * (right - left) + 2.0 * second - outer).max(axis=1)
+    t = np.where(inside, 1.0, _FARTHEST_MOVE)[:, None] * _NEAR + (low - middle)[:, None]  # in gaps from the middle one
+    curve = centre + 0.5 * (right - left) * t + 0.5 * second * t * t
+    moved = gap[:, None] * (t - (low - middle)[:, None])
+    power = np.logaddexp(np.minimum(curve, 0.0), line[:, None] + moved)
+    least = power.argmin(axis=1)
+    return moved[rows, least], power[rows, least], doubt
+
+
+# ---------------------------------------------------------------------- the smallest μ, with a proof
+
+
+def certified_mu(
+    delta: Callable[[Floats, Order], Floats],
+    upper: Callable[[float, Order], float],
+    ends: dict[Order, float],
+    slack: float,
+) -> float:
+    """Return a μ with δ(ε) ≤ δ_μ(ε) + slack at every real ε in both orders, the smallest to six digits.
+
+    Floats choose the places, and certificates at these places prove the answer (thm:certified-mu).
+
+    Parameters
+    ----------
+    delta : callable
+        δ of one order in floats, for a vector ε ≥ 0.
+    upper : callable
+        A certified upper bound of the same.
+    ends : dict
+        For each order an ε at which the certified δ is at most the slack.
+    slack : float
+        A positive number.
+    """
+    orders = [order for order, end in ends.items() if end > 0.0]
+    curves = {order: np.linspace(0.0, ends[order], _FIRST_PLACES) for order in orders}
+    values = {order: delta(x, order) for order, x in curves.items()}
+    mu = 0.0
+    for _ in range(_ROUNDS):
+        split = False
+        mu = max((_least_mu(curves[one], values[one], slack) for one in orders), default=0.0)
+        for one in orders:
+            x, y = curves[one], values[one]
+            wide = ~(_largest_gap(mu * (1.0 + 0.25 * _DIGITS), x[:-1], x[1:], y[:-1], y[1:])[0] <= slack)
+            if wide.any():
+                split, middle = True, (0.5 * (x[:-1] + x[1:]))[wide]
+                at = np.flatnonzero(wide) + 1
+                curves[one], values[one] = np.insert(x, at, middle), np.insert(y, at, delta(middle, one))
+        if not split:
+            break
+    proofs = []
+    for one in orders:
+        kept = _fewest(mu * (1.0 + 0.5 * _DIGITS), curves[one], values[one], slack)
+        proofs.append((kept, np.minimum.accumulate([upper(x, one) for x in kept.tolist()])))
+
+    def safe(more: float) -> bool:
+        return all(_proved(mu * (1.0 + more), x, y, slack) for x, y in proofs)
+
+    low, high = 0.0, _DIGITS  # what is added to μ, relatively; certificates that are wide ask for more
+    while not safe(high):
+        low, high = high, 2.0 * high
+        if not high < _MOST_RAISE:
+            raise PrecisionError("no μ was proved; take a larger slack")
+    while low > 0.0 and high - low > 0.01 * low:
+        between = 0.5 * (low + high)
+        low, high = (low, between) if safe(between) else (between, high)
+    return mu * (1.0 + high)
+
+
+def _largest_gap(mu: float, a: Floats, b: Floats, at_a: Floats, at_b: Floats) -> tuple[Floats, Floats]:
+    """Return the largest excess of a chord in e^ε over δ_μ between two places, and the ε at which it is reached.
+
+    The excess is concave in e^ε, so it is largest where δ_μ has the slope of the chord, or at an end.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        slope = (at_a - at_b) / (np.exp(a) * np.expm1(b - a))
+        place = -mu * (scipy.special.ndtri(slope) + 0.5 * mu)
+        place = np.clip(np.where(np.isnan(place), a, place), a, b)
+        share = np.expm1(place - a) / np.expm1(b - a)
+    chord = at_a + (at_b - at_a) * np.where(a < b, share, 0.0)
+    return chord - mean_shift_delta(place, mu), place
+
+
+def _least_mu(x: Floats, y: Floats, slack: float) -> float:
+    """Return the smallest μ with δ ≤ δ_μ + slack at some places."""
+    low, high = 0.0, 1.0
+    while not (y - mean_shift_delta(x, high) <= slack).all():
+        low, high = high, 2.0 * high
+        if not high < math.inf:
+            raise PrecisionError("no μ is large enough; take a larger slack")
+    while high - low > 2.0**-30 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if (y - mean_shift_delta(x, middle) <= slack).all() else (middle, high)
+    return high
+
+
+def _fewest(mu: float, x: Floats, y: Floats, slack: float) -> Floats:
+    """Return few of the places, with cells as wide as δ_μ + slack allows."""
+    kept, i = [0], 0
+    while i < x.size - 1:
+        ahead = np.arange(i + 1, x.size)
+        good = _largest_gap(mu, np.full(ahead.size, x[i]), x[ahead], np.full(ahead.size, y[i]), y[ahead])[0] <= slack
+        i += max(int(np.argmin(good)) if not good.all() else ahead.size, 1)
+        kept.append(i)
+    return x[kept]
+
+
+def _proved(mu: float, x: Floats, y: Floats, slack: float) -> bool:
+    """Say if upper bounds y of δ at places x prove δ ≤ δ_μ + slack at every ε ≥ 0 (thm:certified-mu)."""
+    if not y[-1] <= slack:
+        return False
+    touch = _largest_gap(mu, x[:-1], x[1:], y[:-1], y[1:])[1]
+    with precision(_BITS):
+        shift, square = arb(mu), arb(mu) ** 2
+        z = [arb(e).exp() for e in x.tolist()]
+        for i, e in enumerate(touch.tolist()):
+            value, at = mean_shift_ball(arb(e), square) + slack, arb(e).exp()
+            slope = ((arb(e) + square / 2) / (arb(2).sqrt() * shift)).erfc() / 2
+            if not all(value - slope * (z[k] - at) >= arb(float(y[k])) for k in (i, i + 1)):
+                return False
+    return True
+
+
+class Risks:
+    """Methods of a privacy profile that say its risks in plain numbers."""
+
+    failure_probability: float
+    groups: tuple[Any, ...]
+    delta: Any
+    epsilon: Any
+    certify: Any
+    _compositions: Any
+
+    def _upper_deltas(self, epsilon: Floats, order: Any = "worst") -> Floats:
+        """Return an upper bound of δ at each ε of a vector, in floats.
+
+        Rounding moved a loss x by at most u(mean + |x|), and four times the `uncertainty` is such a u. Let L be the
+        loss in floats and L* the exact one, and let L = x where L* = ε. Then L* − ε ≤ (1+u)(L − x). Since 1 − e^−y is
+        concave in y and 0 at 0, E[1 − e^(ε−L*)]₊ ≤ (1+u) E[1 − e^(x−L)]₊, which is (1+u) δ(x). Here x lies above ε − r
+        for the r below. `PrivacyProfile.epsilon` takes e^r δ(ε−r), and an r for up to four times its answer. This bound
+        has both factors. The digits of floats, relative to δ, come on top.
+        """
+        blurs = [(group.blur(one), group.count) for group in self.groups for one in _ORDERS]
+        u = 4.0 * max(uncertainty for (uncertainty, _), _ in blurs)
+        r = u * (math.fsum(n * size for (_, size), n in blurs) + 4.0 * np.abs(epsilon)) if u > 0.0 else 0.0
+        deltas = np.maximum(self.delta(epsilon - r, order=order), _LEAST_DELTA)
+        digits = max([WIDTH, *(one.floats.accepted for one in self._compositions(order))])
+        upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * digits + u) * (1.0 - np.log(deltas))), 1.0)
+        return upper
+
+    @cached_property
+    def _advantage(self) -> float:
+        return float(self._upper_deltas(np.zeros(1))[0])
+
+    def total_variation(self) -> float:
+        """Return the largest total variation distance of two neighbours, δ(0), rounded up.
+
+        >>> import ndis
+        >>> round(ndis.PrivacyProfile.from_noise_multiplier(0.5).total_variation(), 9)
+        0.682689492
+        """
+        return self._advantage
+
+    def advantage(self) -> float:
+        """Return the largest advantage of a membership attack, true less false positive rate: the total variation."""
+        return self.total_variation()
+
+    @broadcasts
+    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
+        """Return the least type II error of a test between neighbours with type I error `alpha`. It broadcasts.
+
+        This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff). So it is
+        exact for compositions too. Every ε gives a lower bound, and the search returns the largest.
+
+        >>> import ndis
+        >>> profile = ndis.PrivacyProfile.from_noise_multiplier(1.0)
+        >>> round(profile.tradeoff(0.05), 9)  # Φ(Φ⁻¹(0.95) − 1)
+        0.740488977
+        """
+        level = _levels("alpha", alpha)
+        power = largest_power(lambda e: np.asarray(self.delta(e)), level.ravel(), self._advantage)
+        return shaped(np.minimum(1.0 - power, 1.0 - level.ravel()), level.shape)
+
+    @broadcasts
+    def true_positive_rate(self, at_false_positive_rate: ArrayLike) -> float | Floats:
+        """Return the largest true positive rate of an attack with this false positive rate, rounded up. It broadcasts.
+
+        The attack may be on membership: it says who is in the data. If it guesses a secret, such as an attribute, take
+        the chance of a guess without the release. Then the answer bounds the chance with it.
+
+        >>> import ndis
+        >>> training = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062).profile()
+        >>> training.true_positive_rate([1e-12, 1e-3, 0.01]).round(15)
+        array([...])
+        """
+        level = _levels("at_false_positive_rate", at_false_positive_rate)
+        power = largest_power(self._upper_deltas, level.ravel(), self._advantage, _CALM_ENOUGH)
+        return shaped(np.minimum(power * _UP, 1.0), level.shape)
+
+    @broadcasts
+    def bayes_risk(self, prior: ArrayLike) -> float | Floats:
+        """Return the least chance that a guess of membership is wrong, rounded down, if it was `prior` before.
+
+        A guess without the release is wrong with chance min(prior, 1 − prior). With m for that it is wrong with chance
+        m(1 − δ(log((1−m)/m))) at least, because P(S) ≤ δ + e^ε Q(S) for the event S of one answer. It broadcasts.
+
+        >>> import ndis
+        >>> round(ndis.PrivacyProfile.from_noise_multiplier(1.0).bayes_risk(0.5), 9)  # Φ(−½)
+        0.308537539
+        """
+        chance = as_probability("prior", prior)
+        less = np.minimum(chance, 1.0 - chance).ravel()
+        # at an ε that is a little too large the bound is (1−m) e^−ε (1 − δ(ε))
+        epsilon = np.log((1.0 - less) / less) * _UP + 2.0**-50
+        risk = (1.0 - less) * np.exp(-epsilon) * (1.0 - self._upper_deltas(epsilon)) / _UP
+        return shaped(risk, chance.shape)
+
+    @broadcasts
+    def renyi(self, order: ArrayLike) -> float | Floats:
+        """Return the larger Rényi divergence of neighbours in both orders, rounded up. It broadcasts.
+
+        The order is at least 1. Order 1 is the mean loss, and order ∞ the largest one. A positive failure probability
+        leaves nothing finite.
+
+        >>> import ndis
+        >>> round(ndis.PrivacyProfile.from_noise_multiplier(1.0).renyi(8.0), 9)
+        4.0
+        """
+        orders = as_reals("order", order)
+        if not (orders >= 1).all():
+            raise ParameterError("order", "be at least 1", order)
+        values = np.full(orders.size, math.inf)
+        if not self.failure_probability and not any(group.singular for group in self.groups):
+            both = [Composition(self.groups, one) for one in _ORDERS]
+            values = np.maximum(*(one.renyi(orders.ravel()) for one in both))
+        return shaped(values, orders.shape)
+
+    def report(self, delta: float = 1e-6, *, groups: tuple[int, ...] = (2, 5, 10), title: str = "") -> RiskCard:
+        """Return the risk card: what the guarantee at δ means for one person, for groups, and compared with others.
+
+        >>> import ndis
+        >>> card = ndis.PrivacyProfile.from_noise_multiplier(2.0).report(1e-6)
+        >>> round(card.epsilon, 6), round(card.guesses, 6), card.groups[0][0]
+        (2.254085, 0.598706, 2)
+        """
+        return risk_card(self, delta, groups=groups, title=title)
+
+    def gdp(self, slack: float = 1e-10) -> CertifiedMu:
+        """Return the smallest μ, to six digits, with a proof of δ(ε) ≤ δ_μ(ε) + slack at every real ε in both orders.
+
+        δ_μ belongs to two Gaussians at distance μ. Whatever is known of them holds for the profile, up to the slack.
+        Without slack the tails decide: a run of DP-SGD has μ = √steps/σ at every rate. A μ of infinity means that no
+        other is large enough. The proof is thm:certified-mu.
+
+        >>> import ndis
+        >>> ndis.PrivacyProfile.from_noise_multiplier(2.0).repeat(4).gdp()
+        CertifiedMu(mu=1.0, slack=1e-10)
+        """
+        given = as_scalar("slack", slack)
+        if not 0 <= given < 1:
+            raise ParameterError("slack", "be at least 0 and below 1", given)
+        failure = Fraction(self.failure_probability)
+        if given < failure or any(group.singular for group in self.groups):
+            return CertifiedMu(math.inf, given)
+        tails = _dominating_shift(self.groups)
+        if given == failure or (tails < math.inf and not any(group.sampled for group in self.groups)):
+            return CertifiedMu(tails, given)
+        aim = down(failure + (Fraction(given) - failure) * _INSIDE)
+        ends = {one: float(self.epsilon(aim, order=one)) for one in _ORDERS}
+        if not max(ends.values()) < math.inf:
+            return CertifiedMu(tails, given)
+        mu = certified_mu(
+            lambda e, one: np.asarray(self.delta(e, order=one)),
+            lambda e, one: float(self.certify(e, order=one).upper),
+            ends,
+            given,
+        )
+        return CertifiedMu(min(mu, tails), given)
+
+
+def _dominating_shift(groups: tuple[Group | StepGroup, ...]) -> float:
+    """Return the distance of two Gaussians that dominate all releases without their sampling; infinite if none do.
+
+    The unsampled release dominates (thm:sampled-dominance). A pair with different variances has a loss whose tail no
+    Gaussian loss covers.
+    """
+    square = Fraction(0)
+    for group in groups:
+        if isinstance(group, StepGroup) or any((group.pair(one).excess != 0.0).any() for one in _ORDERS):
+            return math.inf
+        square += group.count * max(_square(group.pair(one)) for one in _ORDERS)
+    return root_up(square) if square else 0.0
+
+
+def _square(pair: GaussianPair) -> Fraction:
+    directions = zip(pair.shift.tolist(), pair.copies.tolist(), strict=True)
+    return sum((int(n) * Fraction(m) ** 2 for m, n in directions), Fraction(0)) * (1 + 8 * Fraction(pair.uncertainty))
+
+
+def _levels(name: str, value: ArrayLike) -> Floats:
+    level = as_floats(name, value)
+    if not ((level >= 0) & (level <= 1)).all():
+        raise ParameterError(name, "lie between 0 and 1", value)
+    return level

@@ -1,0 +1,175 @@
+"""The law of one epoch of random allocation: floats against exact moments and balls, and how it joins a profile."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import acb, arb, arb_series, ctx
+
+import ndis
+from ndis import ParameterError, PrecisionError, PrivacyProfile
+from ndis._balls import precision
+from ndis.accountant.laws.allocation import AllocationStep
+from ndis.errors import NotPrivateWarning
+
+
+def exact_moments(shift: float, bins: int, most: int) -> list[float]:
+    """log E W^m for m up to `most`: the exponential generating function of one X, to the power of the bins."""
+    with precision(300):
+        ctx.cap = most + 1
+        one = [(arb(shift) ** 2 * k * (k - 1) / 2).exp() / arb(math.factorial(k)) for k in range(most + 1)]
+        whole = (arb_series(one, most + 1).log() * bins).exp()
+        return [float((whole[m] * math.factorial(m) / arb(bins) ** m).log()) for m in range(most + 1)]
+
+
+@pytest.mark.parametrize(("noise", "bins"), [(0.5, 2), (1.0, 30), (2.0, 1000), (10.0, 100_000)])
+def test_moments_of_whole_orders_are_exact(noise: float, bins: int) -> None:
+    law = AllocationStep(noise, bins).law("remove")
+    exact = exact_moments(law.shift, bins, 4)
+    s = np.array([1.0, 2.0, 3.0], dtype=np.complex128)
+    value, error = law.centred(s)
+    for k in range(3):
+        assert abs(value[k].real + law.mean * (k + 1) - exact[k + 2]) <= error[k] + 1e-13
+        assert error[k] < 1e-10
+
+
+@pytest.mark.parametrize(("noise", "bins"), [(0.4, 3), (1.0, 50), (3.0, 2000)])
+def test_balls_hold_the_moments_of_floats(noise: float, bins: int) -> None:
+    """Balls and floats share no method: a turned ray of a Laplace transform, and a density by doubling."""
+    law = AllocationStep(noise, bins).law("add")
+    c = 3.0 + 2.0 / math.sqrt(math.expm1(law.shift**2) / bins)
+    top = 6.0 * math.sqrt(bins) / law.shift  # where e^{−μ²y²/2t} is e^−18
+    count = 40
+    with precision(200):
+        line = law.enclosed().line(c, arb(top / count), count, 50.0)
+        whole = law.enclosed().moment(c, 50.0)
+        assert float(whole.rad() / whole.mid()) < 1e-18
+        assert line[0].real.overlaps(whole)
+    s = c + 1j * top / count * np.arange(count)
+    value, error = law.centred(s)
+    floats = np.exp(value + law.mean * s - float(whole.log()))
+    for k in range(count):
+        ball = complex(line[k] / acb(whole))
+        assert float((line[k] / acb(whole)).rad()) < 1e-15
+        assert abs(ball - floats[k]) <= 2.0 * error[k] * abs(floats[k]) + 1e-13
+        # thm:allocation-factor (1)
+        assert abs(ball) <= math.exp(-((law.shift * s[k].imag) ** 2) / (2 * bins)) * (1.0 + 1e-12)
+
+
+def test_moments_beyond_rounding_are_bounds() -> None:
+    law = AllocationStep(1.0, 10).law("remove")
+    value, error = law.centred(np.array([2.0 + 500.0j]))
+    assert value[0].real < -1e4
+    assert error[0] >= 1.0
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.7, 2.5])
+def test_one_epoch_of_two_bins_is_a_double_integral(epsilon: float) -> None:
+    """δ of two bins by plain quadrature over both normal numbers, which shares nothing with the law."""
+    noise, (nodes, weights) = 1.3, np.polynomial.legendre.leggauss(600)
+    x = 9.0 * nodes
+    chance = np.exp(-0.5 * x * x) * 9.0 * weights / math.sqrt(2.0 * math.pi)
+    factor = np.exp(x / noise - 0.5 / noise**2)
+    ratio = 0.5 * (factor[:, None] + factor)
+    both = np.outer(chance, chance)
+    profile = PrivacyProfile.from_allocation(noise_multiplier=noise, bins=2)
+    remove = float((both * np.maximum(ratio - math.exp(epsilon), 0.0)).sum())
+    add = float((both * np.maximum(1.0 - math.exp(epsilon) * ratio, 0.0)).sum())
+    assert profile.delta(epsilon, order="remove") == pytest.approx(remove, rel=2e-3)
+    assert profile.delta(epsilon, order="add") == pytest.approx(add, rel=2e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.5])
+def test_the_orders_are_one_pair(epsilon: float) -> None:
+    profile = PrivacyProfile.from_allocation(noise_multiplier=0.8, bins=20, epochs=3)
+    other = 1.0 - math.exp(epsilon) + math.exp(epsilon) * profile.delta(-epsilon, order="add")
+    assert profile.delta(epsilon, order="remove") == pytest.approx(other, abs=1e-12)
+
+
+def test_an_assignment_that_stays_is_one_epoch_with_less_noise() -> None:
+    once = PrivacyProfile.from_allocation(noise_multiplier=0.8, bins=50, epochs=4, assignment="once")
+    one = PrivacyProfile.from_allocation(noise_multiplier=0.4, bins=50)
+    assert once.delta(3.0) == pytest.approx(one.delta(3.0), rel=1e-12)
+    fresh = PrivacyProfile.from_allocation(noise_multiplier=0.8, bins=50, epochs=4)
+    assert fresh.epsilon(1e-6) < once.epsilon(1e-6)
+    box, other = once.certify(3.0), one.certify(3.0)
+    assert max(box.lower, other.lower) <= min(box.upper, other.upper)
+
+
+def test_one_bin_is_plain_noise() -> None:
+    plain = PrivacyProfile.from_noise_multiplier(2.0).repeat(3)
+    for assignment in ("fresh", "once"):
+        profile = PrivacyProfile.from_allocation(noise_multiplier=2.0, bins=1, epochs=3, assignment=assignment)
+        assert profile.delta(1.0) == plain.delta(1.0)
+
+
+def test_epochs_mix_with_every_other_step() -> None:
+    epochs = PrivacyProfile.from_allocation(noise_multiplier=1.5, bins=40, epochs=2)
+    poisson = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.02).repeat(50)
+    plain = PrivacyProfile.from_noise_multiplier(4.0)
+    mixed = epochs.compose(poisson, plain)
+    for order in ("remove", "add"):
+        box = mixed.certify(1.0, order=order)
+        assert box.width <= 1e-6 * box.upper
+        assert box.lower * (1 - 1e-9) <= mixed.delta(1.0, order=order) <= box.upper * (1 + 1e-9)
+    again = PrivacyProfile.from_json(mixed.to_json())
+    assert again.certify(1.0) == mixed.certify(1.0)
+    assert mixed.repeat(2).epsilon(1e-6) > mixed.epsilon(1e-6)
+
+
+def test_certified_epsilon_is_safe() -> None:
+    profile = PrivacyProfile.from_allocation(noise_multiplier=0.7, bins=100)
+    epsilon = profile.certified_epsilon(1e-5)
+    assert profile.certify(epsilon).upper <= 1e-5
+    assert epsilon == pytest.approx(profile.epsilon(1e-5), rel=1e-5)
+
+
+def test_more_bins_hide_more_and_poisson_is_not_always_worse() -> None:
+    few = PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=10)
+    many = PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=100)
+    assert many.epsilon(1e-6) < few.epsilon(1e-6)
+    poisson = PrivacyProfile.from_noise_multiplier(0.5).subsampled(0.1).repeat(10)
+    assert few.delta(0.3) > poisson.delta(0.3)
+    assert few.epsilon(1e-6) < poisson.epsilon(1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"bins": 0}, {"bins": 2.5}, {"noise_multiplier": 0.0}, {"epochs": 0}, {"assignment": "sometimes"}]
+)
+def test_what_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError):
+        PrivacyProfile.from_allocation(**{"noise_multiplier": 1.0, "bins": 10, **wrong})
+
+
+def test_noise_out_of_reach_has_no_number() -> None:
+    with pytest.raises(PrecisionError):
+        PrivacyProfile.from_allocation(noise_multiplier=1e-3, bins=10).delta(1.0)
+
+
+# ---------------------------------------------------------------------- the sampler
+
+
+def test_batches_are_a_partition_with_sizes_as_they_fall() -> None:
+    batches = list(ndis.allocation_batches(1000, 7))
+    assert len(batches) == 7
+    assert sorted(np.concatenate(batches).tolist()) == list(range(1000))
+    assert len({batch.size for batch in batches}) > 1  # seven equal sizes cannot be: 7 does not divide 1000
+
+
+def test_batches_may_be_empty_and_are_fresh() -> None:
+    assert sum(batch.size == 0 for batch in ndis.allocation_batches(3, 50)) >= 47
+    one, two = (np.concatenate(list(ndis.allocation_batches(1000, 7))) for _ in range(2))
+    assert (one != two).any()
+
+
+def test_seeded_batches_warn_and_are_even() -> None:
+    with pytest.warns(NotPrivateWarning):
+        sizes = [batch.size for batch in ndis.allocation_batches(60_000, 6, random_state=1)]
+    assert max(abs(size - 10_000) for size in sizes) < 500  # more than five standard deviations
+
+
+@pytest.mark.parametrize("wrong", [(0, 3), (3, 0), (2.5, 3)])
+def test_batches_refuse_at_once(wrong: Any) -> None:
+    with pytest.raises(ParameterError):
+        ndis.allocation_batches(*wrong)

@@ -1,0 +1,63 @@
+"""`ndis describe`: a file, a schema and a budget in, tables and a page out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import ndis
+from ndis.cli import app
+
+
+def call(*words, status: int = 0) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == status, done.output
+    return done.output
+
+
+@pytest.fixture
+def place(tmp_path):
+    lines = [f"{20 + i % 60},{'NS'[i % 2]},{i % 7}" for i in range(400)]
+    (tmp_path / "t.csv").write_text("age,region,visits\n" + "\n".join([*lines, "x,,"]))
+    ndis.Schema({"age": (0, 100), "region": ["N", "S"], "visits": (0, 10)}).to_toml(tmp_path / "t.toml")
+    return tmp_path
+
+
+def test_tables_and_a_page_come_from_one_release(place):
+    words = ["describe", place / "t.csv", "--header", "--schema", place / "t.toml", "--epsilon", 1, "--delta", "1e-6"]
+    shown = call(*words, "-o", place / "report.html", "--title", "Visits")
+    assert "By region" in shown
+    assert "Correlations" in shown
+    assert "costs no further budget" in shown
+    assert "<h1>Visits</h1>" in (place / "report.html").read_text()
+    assert "must" in call(*words, "-o", place / "report.html", status=2)  # a file is not overwritten
+    values = json.loads(call(*words, "--json", "--no-quantiles", "--no-matrix", "--groups", "region"))
+    assert values["receipt"]["mechanism"] == "describe"
+    assert set(values["tables"]) == {"Records", "Means", "By region"}
+
+
+def test_a_ledger_pays_and_bad_words_are_refused(place):
+    ndis.Ledger.create(place / "b.db", epsilon=1.0, delta=1e-6, kind="shifts")
+    words = ["describe", place / "t.csv", "--header", "--schema", place / "t.toml", "--epsilon", 1, "--delta", "1e-6"]
+    call(*words, "--ledger", place / "b.db")
+    assert "ndis:" in call(*words, "--ledger", place / "b.db", status=2)
+    assert "groups must" in call(*words, "--groups", "age", status=2).replace("--", "")
+
+
+def test_a_fit_is_saved_and_predicts(place):
+    lines = [f"{i % 100},{(i % 100) / 10},{'yes' if i % 100 > 60 else 'no'}" for i in range(3000)]
+    (place / "u.csv").write_text("age,spend,ill\n" + "\n".join(lines))
+    ndis.Schema({"age": (0, 100)}, target=("spend", 0, 10)).to_toml(place / "n.toml")
+    ndis.Schema({"age": (0, 100)}, target=("ill", bool)).to_toml(place / "c.toml")
+    budget = ["--header", "--epsilon", 4, "--delta", "1e-6"]
+    call("regress", place / "u.csv", "--schema", place / "n.toml", *budget, "-o", place / "n.json")
+    call("logistic", place / "u.csv", "--schema", place / "c.toml", *budget, "-o", place / "c.json")
+    (place / "new.csv").write_text("age\n5\n95\n?\n")
+    numbers = call("predict", place / "n.json", place / "new.csv", "--header").split("\n")
+    assert numbers[0] == "spend"
+    assert float(numbers[1]) < 4 < 6 < float(numbers[2])
+    assert numbers[3] == ""
+    call("predict", place / "c.json", place / "new.csv", "--header", "-o", place / "p.csv")
+    assert (place / "p.csv").read_text() == "ill\nFalse\nTrue\n\n"

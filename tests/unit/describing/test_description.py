@@ -1,0 +1,212 @@
+"""Statistics of a description are near those of the table, with honest errors, and tables come in all forms."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import ndis
+from ndis.describing.statistics import NoisyMoments, ratio
+from ndis.errors import NotPrivateWarning, ParameterError
+
+pytestmark = pytest.mark.filterwarnings("ignore::ndis.errors.NotPrivateWarning")
+N = 60_000
+SCHEMA = ndis.Schema(
+    {"age": (0, 100), "stay": (0, 60), "ward": ["A", "B", "C"], "sex": ["F", "M"], "smoker": bool},
+    target=("life", 0, 100),
+)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(5)
+    ward = rng.choice(["A", "B", "C", "elsewhere"], N, p=[0.5, 0.3, 0.15, 0.05])
+    age, stay = rng.normal(50, 15, N).clip(0, 100), rng.gamma(2.0, 2.0, N).clip(0, 60)
+    smoker = rng.random(N) < 0.25
+    life = 80 - 0.3 * age - 4 * smoker - 0.5 * stay + 3 * (ward == "B") + rng.normal(0, 6, N)
+    table = {"age": age.astype(object), "stay": stay, "ward": ward, "sex": rng.choice(["F", "M"], N), "smoker": smoker}
+    table["age"][rng.random(N) < 0.02] = None
+    return {**table, "life": life.clip(0, 100)}
+
+
+@pytest.fixture(scope="module")
+def d(rows):
+    return ndis.describe(
+        rows, schema=SCHEMA, epsilon=1.0, delta=1e-6, groups=["ward", "smoker", ("ward", "sex")], random_state=11
+    )
+
+
+@pytest.fixture(scope="module")
+def known(rows):
+    age = rows["age"].astype(float)
+    return {**rows, "age": age}
+
+
+def near(table, name, truth, most=4.5):
+    """The estimate is within some standard errors of the truth."""
+    i = table.index.index(name)
+    assert abs(table.estimate[i] - truth) <= most * table.standard_error[i], (name, table.rows()[i], truth)
+    assert table.low[i] <= table.estimate[i] <= table.high[i] or table.low[i] in (0.0, -1.0)
+
+
+def test_counts_and_means(d, known):
+    near(d.records(), ("records",), N)
+    near(d.records(), ("missing: age",), np.isnan(known["age"]).sum())
+    near(d.means(), ("age",), np.nanmean(known["age"]))
+    near(d.means(), ("smoker",), known["smoker"].mean())
+    assert d.means().standard_error[1] < 0.1
+
+
+def test_groups_and_cross_tables(d, known):
+    for ward in "ABC":
+        group = known["ward"] == ward
+        near(d.groups("ward"), (ward, "count"), group.sum())
+        near(d.groups("ward"), (ward, "share"), group.mean())
+        near(d.groups("ward"), (ward, "stay"), known["stay"][group].mean())
+        near(d.groups("ward"), (ward, "age"), np.nanmean(known["age"][group]))
+        near(d.table("ward", "sex"), (ward, "F"), (group & (known["sex"] == "F")).sum())
+        near(d.table("sex", "ward"), ("M", ward), (group & (known["sex"] == "M")).sum())
+        complete = group & known["smoker"] & ~np.isnan(known["age"])
+        near(d.table("ward", "smoker"), (ward, "True"), complete.sum())
+    near(d.groups("ward"), ("(other)", "count"), (known["ward"] == "elsewhere").sum())
+    near(d.groups("ward"), ("(missing)", "count"), 0)
+    crossed = (known["ward"] == "A") & (known["sex"] == "F")
+    near(d.groups("ward", "sex"), ("A, F", "life"), known["life"][crossed].mean())
+
+
+def test_second_moments_are_unbiased_and_not_repaired(d, known):
+    complete = ~np.isnan(known["age"])
+    numbers = {name: known[name][complete].astype(float) for name in ("age", "stay", "smoker", "life")}
+    for name, x in numbers.items():
+        near(d.variances(), (name,), x.var())
+    near(d.covariance(), ("age", "life"), np.cov(numbers["age"], numbers["life"])[0, 1])
+    near(d.correlation(), ("age", "life"), np.corrcoef(numbers["age"], numbers["life"])[0, 1])
+    near(d.correlation(), ("stay", "smoker"), np.corrcoef(numbers["stay"], numbers["smoker"])[0, 1])
+    assert any("left out" in note for note in d.variances().notes)
+
+
+def test_regressions_of_any_target_on_any_columns(d):
+    fit = d.regress("life", on=["age", "smoker", "stay", "ward"], against=["age", "smoker"])
+    for name, truth in (("age", -0.3), ("smoker", -4.0), ("stay", -0.5), ("ward=B", 3.0), ("ward=C", 0.0)):
+        near(fit, (name,), truth)
+    near(fit, ("(intercept)",), 80.0)
+    assert any(note.startswith("without stay, ward: F ") for note in fit.notes)
+    assert any("equal variance" in note for note in fit.notes)
+    near(d.regress("stay", on=["sex"]), ("sex=M",), 0.0)
+    for wrong in ({"target": "ward"}, {"target": "life", "on": ["life"]}, {"target": "life", "on": ["nothing"]}):
+        with pytest.raises(ParameterError, match="target and on"):
+            d.regress(**wrong)
+
+
+def test_differences_of_groups(d, known):
+    table = d.compare("life", by="ward")
+    means = {ward: known["life"][known["ward"] == ward].mean() for ward in "ABC"}
+    near(table, ("B \u2212 A",), means["B"] - means["A"])
+    assert "p = " in table.notes[0]
+
+
+def test_quantiles(d, known):
+    for p, label in ((0.1, "10%"), (0.5, "50%"), (0.9, "90%")):
+        table = d.quantiles("stay", [p])
+        (index,) = table.index
+        assert index == (label,)
+        assert table.low[0] <= np.quantile(known["stay"], p) <= table.high[0]
+        assert table.high[0] - table.low[0] < 3.0
+    with pytest.raises(ParameterError, match="probabilities"):
+        d.quantiles("stay", [1.5])
+
+
+def test_components_are_orthonormal_and_say_if_they_were_repaired(d):
+    table = d.pca(2)
+    loadings = np.array([row[0] for row in table.rows()]).reshape(2, 5)[:, 1:]
+    assert np.allclose(loadings @ loadings.T, np.eye(2), atol=1e-9)
+    small = ndis.describe(
+        {f"q{i}": np.zeros(30) for i in range(8)}, schema=ndis.Schema({f"q{i}": (-1, 1) for i in range(8)}),
+        epsilon=0.1, delta=1e-6,
+    )  # fmt: skip
+    assert any("set to zero" in note for note in small.pca(1).notes)
+    assert all("unknown" in note for note in small.regress("q1").notes)
+
+
+def test_tables_in_all_forms(d, tmp_path):
+    pd = pytest.importorskip("pandas")
+    columns = ["estimate", "standard_error", "low", "high"]
+    assert d.means().to_frame().columns.tolist() == columns
+    assert d.means().to_frame().index.name == "name"
+    correlation = d.correlation().to_frame()
+    assert correlation.index.names == ["row", "column"]
+    assert correlation.loc[("age", "life"), "estimate"] == correlation.loc[("life", "age"), "estimate"]
+    assert d.groups("ward").to_frame().index.names == ["category", "name"]
+    text = d.means().to_csv(tmp_path / "means.csv")
+    assert pd.read_csv(tmp_path / "means.csv").shape == (4, 5)
+    assert text.startswith("name,estimate")
+    assert d.means().to_latex().count(r"\\") == 5
+    assert "<table>" in d.means()._repr_html_()
+    for table in (*d.tables(), d.table("ward", "sex"), d.compare("life", by="ward"), d.pca(1)):
+        assert repr(table).endswith("costs no further budget")
+    pytest.importorskip("matplotlib")
+    assert len(d.plot().get_yticklabels()) == 4
+
+
+def test_a_frame_without_pandas_is_refused_with_a_remedy(d, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ParameterError, match=r"pip install 'ndis\[data\]'"):
+        d.means().to_frame()
+
+
+def test_the_page_shows_tables_and_escapes_names(d):
+    page = d.to_html(title="<b>Patients</b>")
+    assert "&lt;b&gt;Patients" in page
+    assert "<b>Patients" not in page
+    assert "NOT private" in page
+    assert "By ward" in page
+    assert d.receipt.digest in page
+
+
+def test_a_ledger_pays_once_and_a_seed_is_refused(rows, tmp_path):
+    ledger = ndis.Ledger.create(tmp_path / "b.db", epsilon=2.0, delta=1e-6, kind="shifts")
+    few = {name: values[:500] for name, values in rows.items()}
+    how = {"schema": SCHEMA, "epsilon": 1.0, "delta": 1e-6, "ledger": tmp_path / "b.db"}
+    made = ndis.describe(few, **how)
+    assert made.receipt.ledger["entry"] == 1
+    assert made.receipt.private
+    assert made.receipt.bound_to(**made.values) == made.receipt
+    with pytest.raises(ParameterError, match="random_state"), pytest.warns(NotPrivateWarning):
+        ndis.describe(few, **how, random_state=1)
+    with pytest.raises(ndis.BudgetError):
+        ndis.describe(few, **{**how, "epsilon": 3.0})
+    assert len(ledger.report().to_dict()["entries"]) == 1
+
+
+def test_parts_that_were_not_released_are_refused(rows):
+    few = {name: values[:500] for name, values in rows.items()}
+    d = ndis.describe(few, schema=SCHEMA, epsilon=1.0, delta=1e-6, quantiles=False, matrix=False, groups=["ward"])
+    assert set(d.receipt.parameters["noise"]) == {"sums 0", "sums 1"}
+    for ask in (d.correlation, d.variances, lambda: d.quantiles("age"), lambda: d.groups("sex"), lambda: d.pca(1)):
+        with pytest.raises(ParameterError):
+            ask()
+
+
+def test_a_hidden_ratio_has_the_whole_range():
+    estimate, error, low, high = ratio(3.0, 5.0, noise=10.0, count_noise=10.0, variance=0.1, z=2.0, ends=(-1.0, 1.0))
+    assert np.isnan(estimate)
+    assert np.isinf(error)
+    assert (low, high) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_of_moments_are_those_of_a_simulation(seed):
+    """The delta method gives the standard deviations that repeated noise and sampling show."""
+    rng = np.random.default_rng(seed)
+    root, mean = np.eye(2) + 0.3 * rng.normal(size=(2, 2)), rng.normal(size=2)
+    values, errors = [], []
+    for _ in range(600):
+        x = np.c_[rng.normal(size=(400, 2)) @ root + mean, np.full(400, 2.0)]
+        noise = rng.normal(0, 5.0, (3, 3))
+        moments = NoisyMoments.of(x.T @ x + (noise + noise.T) / 2, noise=5.0, constant=2.0)
+        correlation, error, _, _ = moments.correlation(0, 1, 2.0)
+        values.append((moments.covariance[0, 1], moments.covariance[0, 0], correlation))
+        errors.append((moments.covariance_error(0, 1), moments.covariance_error(0, 0), error))
+    assert np.allclose(np.std(values, axis=0), np.median(errors, axis=0), rtol=0.15)

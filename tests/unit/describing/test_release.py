@@ -1,0 +1,157 @@
+"""One record moves no part of a description further than thm:describe says, and is read alone."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ndis
+from ndis.data import open_table
+from ndis.describing.release import COUNT_WEIGHT, SQUARE_WEIGHT, Plan, Releases, _fourth_powers, squared_reach, tail
+from ndis.errors import ParameterError
+from ndis.noise.bits import SystemBits
+
+SCHEMA = ndis.Schema(
+    {"age": (0, 100), "cost": (0, 10), "ward": ["A", "B", "C"], "smoker": bool}, target=("life", -1, 1)
+)
+D = 4  # age, cost, smoker, life
+CELLS = {
+    "age": [0, 100, 50, None, 1e300, "x"],
+    "cost": [0, 10, None, 3.3],
+    "ward": ["A", "B", None, "elsewhere"],
+    "smoker": [True, False, None],
+    "life": [-1, 1, 0.2, None],
+}
+
+
+def records(count: int, seed: int = 0) -> dict[str, np.ndarray]:
+    """Records whose cells lie at the ends of their ranges, inside, or nowhere."""
+    rng = np.random.default_rng(seed)
+    drawn = {name: rng.integers(len(cells), size=count) for name, cells in CELLS.items()}
+    return {name: np.array([CELLS[name][i] for i in places], dtype=object) for name, places in drawn.items()}
+
+
+def released(data, adjacency="add-remove", **options):
+    """The reader of a description of these data, before anything is read."""
+    plan = Plan.of(SCHEMA, options.get("groups"), True, True, None)
+    budget, parts = plan.budget(1.0, 1e-6, adjacency)
+    return Releases(plan, open_table(data), budget, parts, SystemBits())
+
+
+def sums(data, which, middle=None, half=None):
+    """The exact weighted sums of one grouping."""
+    reader = released(data)
+    middle, half = np.zeros(D) if middle is None else middle, np.ones(D) if half is None else half
+    ((total,),) = reader._passed(reader._sums_of([which], middle, half))
+    raw = [[Fraction(int(x)) for x in row] for row in total.integers().tolist()]
+    weights = [COUNT_WEIGHT] + [Fraction(1)] * D + [Fraction(1, 2**15)] * D + [SQUARE_WEIGHT / 2**30] * D
+    return np.array([[x * w for x, w in zip(row, weights, strict=True)] for row in raw], dtype=object)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_no_record_moves_sums_further_than_the_theorem_says(which):
+    """thm:describe, both adjacencies, for records at the ends of their ranges and for missing cells."""
+    middle, half = np.array([0.2, -0.5, 0.0, 0.1]), np.array([0.3, 0.5, 1.0, 0.9])
+    each = [sums({k: v[i : i + 1] for k, v in records(60).items()}, which, middle, half) for i in range(60)]
+    alone = max((one**2).sum() for one in each)
+    cells = 1 if which == 0 else 5
+    assert alone <= squared_reach("sums", D, "add-remove", cells=cells)
+    apart = max(((one - other) ** 2).sum() for one in each for other in each)
+    assert apart <= squared_reach("sums", D, "replace-one", cells=cells)
+
+
+def test_the_bounds_are_attained():
+    low = {"age": [0], "cost": [0], "ward": ["A"], "smoker": [False], "life": [-1]}
+    high = {"age": [100], "cost": [10], "ward": ["A"], "smoker": [True], "life": [1]}
+    elsewhere = {**low, "ward": ["B"]}
+    assert (sums(low, 0) ** 2).sum() == squared_reach("sums", D, "add-remove")
+    assert ((sums(low, 0) - sums(high, 0)) ** 2).sum() == squared_reach("sums", D, "replace-one", cells=1)
+    moved = ((sums(low, 1) - sums(elsewhere, 1)) ** 2).sum()
+    assert moved == 2 * squared_reach("sums", D, "add-remove") <= squared_reach("sums", D, "replace-one")
+
+
+def test_fourth_powers_stay_in_the_unit_ball():
+    rng = np.random.default_rng(1)
+    long = rng.normal(size=(2000, 7)) * 10.0 ** rng.uniform(-3, 150, (2000, 1))
+    rows = np.concatenate([long, np.eye(7), np.zeros((1, 7))])
+    powers = _fourth_powers(rows).astype(np.int64).astype(object)
+    assert max((powers**2).sum(axis=1)) <= 4**20
+    assert (powers >= 0).all()
+
+
+def test_sums_of_records_are_the_sums_of_records_read_alone(tmp_path):
+    data = records(200)
+    alone = sum(sums({k: v[i : i + 1] for k, v in data.items()}, 1) for i in range(200))
+    assert (sums(data, 1) == alone).all()
+    order = np.random.default_rng(2).permutation(200)
+    assert (sums({k: v[order] for k, v in data.items()}, 1) == alone).all()
+
+
+def test_files_frames_and_dask_give_the_same_sums(tmp_path):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame({"age": [1.0, 50.0, None], "cost": [2.0, 3.0, 4.0], "ward": ["A", None, "C"]})
+    frame = frame.assign(smoker=[True, False, True], life=[0.1, 0.2, 0.3])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    whole = sums(frame, 1)
+    table = open_table(tmp_path / "t.csv", header=True)
+    assert (sums(table, 1) == whole).all()
+    assert (sums(dd.from_pandas(frame, npartitions=2), 1) == whole).all()
+
+
+def test_all_releases_together_are_one_certified_composition():
+    for adjacency in ("add-remove", "replace-one"):
+        d = ndis.describe(records(300), schema=SCHEMA, epsilon=1.0, delta=1e-6, adjacency=adjacency)
+        plan = d.plan
+        budget, parts = plan.budget(1.0, 1e-6, adjacency)
+        assert budget.profile().certify(1.0).upper <= 1e-6
+        noise = d.receipt.parameters["noise"]
+        shift = Fraction(0)
+        for name in parts:
+            cells = len(plan.labels(plan.groupings[int(name[5:])])) if name.startswith("sums") else 2
+            shift += squared_reach(name.partition(" ")[0], D, adjacency, cells=cells) / Fraction(noise[name]) ** 2
+        bound, constant, weight = map(Fraction, d.values["matrix"].tolist())
+        joint = bound**2 + constant**2 + weight**2 * (1 + Fraction(1, 10**9))
+        shift += joint**2 * (1 if adjacency == "add-remove" else 2) / Fraction(noise["gram"]) ** 2
+        exact = budget.profile().pair.shift if hasattr(budget.profile(), "pair") else None
+        assert exact is None or math.isclose(math.sqrt(shift), abs(float(exact)), rel_tol=1e-6)
+        assert math.isclose(math.sqrt(shift), budget.shift, rel_tol=1e-6)
+
+
+def test_the_tail_of_norms_is_guessed_from_counts_only():
+    edges = 2.0 ** (0.5 * np.arange(8))
+    light = np.array([10.0, 500.0, 300.0, 2.0, -3.0, 1.0, 0.0, -2.0, 1.0])
+    heavy = light + np.array([0, 0, 0, 90.0, 30.0, 10.0, 3.0, 1.0, 0])
+    lost = []
+    for counts in (light, heavy):
+        squares, rows = tail(edges, counts, 5.0, caution=1.0)
+        lost.append(np.maximum(squares - 4.0, 0.0) @ rows)
+    assert lost[1] > 5 * lost[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"groups": ["age"]}, "groups"),
+        ({"groups": [("ward", "smoker"), ("smoker", "ward")]}, "groups"),
+        ({"groups": [()]}, "groups"),
+        ({"shares": {"means": -1.0}}, "shares"),
+        ({"shares": {"other": 1.0}}, "shares"),
+        ({"adjacency": "both"}, "adjacency"),
+    ],
+)
+def test_bad_options_are_refused_by_name(options, name):
+    with pytest.raises(ParameterError) as caught:
+        ndis.describe(records(3), schema=SCHEMA, epsilon=1.0, delta=1e-6, **options)
+    assert caught.value.name == name
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_tables_of_no_and_one_record_are_described_like_others(count):
+    d = ndis.describe(records(count), schema=SCHEMA, epsilon=1.0, delta=1e-6)
+    assert [len(one.index) > 0 for one in d.tables()] == [True] * 6
+    assert "A table in numbers" in d.to_html()
+    with pytest.raises(ParameterError, match="noise does not hide"):
+        d.compare("age", by="ward")

@@ -1,0 +1,103 @@
+"""Scores on held-out records: sensitivities, intervals, the split, and saved models."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ndis
+from ndis.errors import ParameterError
+from ndis.learn import LinearModel, PrivateLinearRegression, PrivateLogisticRegression, score_privately, split_records
+from ndis.learn._score import _histogram, _sums
+
+NUMBER = ndis.Schema({"age": (0, 100), "ward": ["A", "B"]}, target=("spend", 0, 20))
+CLASS = ndis.Schema({"age": (0, 100), "ward": ["A", "B"]}, target=("ill", bool))
+LINE = LinearModel({"age": 0.1, "ward=B": 2.0}, 1.0, NUMBER, {})
+LOGIT = LinearModel({"age": 0.05, "ward=B": 0.5}, -3.0, CLASS, {})
+
+
+def table(count: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    age, ward = rng.uniform(0, 100, count), rng.choice(["A", "B"], count)
+    spend = 1 + 0.1 * age + 2.0 * (ward == "B") + rng.normal(0, 1.5, count)
+    ill = rng.random(count) < 1 / (1 + np.exp(3 - 0.05 * age - 0.5 * (ward == "B")))
+    return {"age": age, "ward": ward, "spend": spend.clip(0, 20), "ill": ill}
+
+
+def test_no_record_moves_the_sums_further_than_their_sensitivity():
+    """As in thm:describe, with e and e² next to y and y²/2."""
+    ends = np.array([-1.0, 1.0, 0.0, 0.3])
+    scores = np.array([-1e9, 1e9, 10.0, 3.0])
+    weights = [Fraction(3, 4), Fraction(1, 2**15), Fraction(1, 2**31), Fraction(1, 2**15), Fraction(1, 2**30)]
+    each = [
+        [int(x) * w for x, w in zip(_sums(LINE, np.array([s]), np.array([y])).tolist(), weights, strict=True)]
+        for s in scores for y in ends
+    ]  # fmt: skip
+    assert max(sum(x * x for x in one) for one in each) <= Fraction(61, 16)
+    apart = [sum((x - y) ** 2 for x, y in zip(one, other, strict=True)) for one in each for other in each]
+    assert max(apart) <= 8
+    assert all(_histogram(LOGIT, np.array([s]), np.array([c])).sum() == 1 for s in (-1e9, 0.0, 1e9) for c in (0.0, 1.0))
+
+
+def test_scores_are_near_those_of_the_records():
+    rows = table(20_000)
+    held = {**rows, "age": rows["age"].astype(object)}
+    held["age"][:50] = None  # these do not count
+    number = score_privately(LINE, held, epsilon=1.0, delta=1e-6)
+    error = rows["spend"] - LINE.predict(rows)
+    truth = [1 - (error**2).mean() / rows["spend"].var(), np.sqrt((error**2).mean()), error.mean()]
+    for (value, spread, _, _), true in zip(number.rows(), truth, strict=True):
+        assert abs(value - true) < 5 * spread < 1.0
+    assert number.receipt.private
+    assert "costs no further budget" not in repr(number)
+    classes = score_privately(LOGIT, held, epsilon=1.0, delta=1e-6)
+    right = (LOGIT.predict(rows) == rows["ill"]).mean()
+    assert abs(classes.estimate[0] - right) < 5 * classes.standard_error[0] < 0.1
+    scores = LOGIT.scores(CLASS.encode(rows))
+    area = (scores[rows["ill"]][:, None] > scores[~rows["ill"]][None, :3000]).mean()
+    assert abs(classes.estimate[1] - area) < 5 * classes.standard_error[1] + 0.02
+    assert abs(classes.estimate[2]) < 5 * classes.standard_error[2]
+
+
+def test_few_records_have_no_known_score():
+    for model in (LINE, LOGIT):
+        assert np.isinf(score_privately(model, table(5), epsilon=1.0, delta=1e-6).standard_error).all()
+
+
+def test_a_split_is_made_by_coins_only():
+    """thm:held-out: neither cells nor order decide where a record falls."""
+    fit, held = split_records({"age": np.zeros(4000), "i": np.arange(4000)}, 0.25)
+    assert sorted([*fit["i"], *held["i"]]) == list(range(4000))
+    assert 800 < len(held["i"]) < 1200
+    assert len(split_records(np.zeros((100, 2)), 0.5)[0]) < 100
+    with pytest.raises(ParameterError, match="share"):
+        split_records(np.zeros((3, 1)), 1.5)
+
+
+def test_predictions_of_a_record_do_not_depend_on_others():
+    rows = table(999)
+    encoded = NUMBER.encode(rows)
+    alone = np.concatenate([LINE.scores(encoded[i : i + 1]) for i in range(999)])
+    assert (LINE.scores(encoded) == alone).all()
+
+
+def test_models_are_saved_and_loaded(tmp_path):
+    rows = table(4000)
+    for kind, schema in ((PrivateLinearRegression, NUMBER), (PrivateLogisticRegression, CLASS)):
+        model = kind(epsilon=5.0, delta=1e-6, schema=schema).fit_data(rows)
+        model.save(tmp_path / f"{kind.__name__}.json")
+        loaded = kind.load(tmp_path / f"{kind.__name__}.json")
+        assert loaded.receipt == model.receipt_.to_dict()
+        expected = model.predict(rows)
+        if schema is NUMBER:
+            assert np.allclose(loaded.predict(rows), expected, rtol=1e-9)
+        else:
+            assert (loaded.predict(rows) == expected).mean() > 0.999
+        assert score_privately(loaded, rows, epsilon=1.0, delta=1e-6).receipt.private
+    with pytest.raises(ParameterError, match="model must be a fitted"):
+        ndis.learn.PrivateCovariance(row_norm_bound=1.0).fit(np.zeros((5, 2))).save(tmp_path / "c.json")
+    (tmp_path / "bad.json").write_text('{"prediction": {}}')
+    with pytest.raises(ParameterError, match="coefficients and a schema"):
+        LinearModel.load(tmp_path / "bad.json")

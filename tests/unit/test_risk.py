@@ -1,0 +1,170 @@
+"""Risks of a profile in plain numbers: they bound the truth from the safe side, and are near to it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from ndis import DPSGD, GaussianPair, ParameterError, PrivacyProfile
+from ndis.risk import _proved, certified_mu
+from ndis.spectrum.closed_forms import mean_shift_delta
+
+SHIFTS = (0.1, 1.0, 3.0)
+RUN = DPSGD(noise_multiplier=1.0, sampling_rate=0.01, steps=1000).profile()
+SKETCH = PrivacyProfile(GaussianPair.from_ratios(1.02, copies=100))
+FAILS = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=1.0), failure_probability=1e-3)
+
+
+def shift(mu: float) -> PrivacyProfile:
+    return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=mu))
+
+
+class TestPower:
+    @pytest.mark.parametrize("mu", SHIFTS)
+    def test_of_the_gaussian_down_to_tiny_levels(self, mu):
+        alpha = np.array([1e-12, 1e-6, 0.01, 0.3, 0.9])
+        exact = norm.cdf(norm.ppf(alpha) + mu)
+        answer = shift(mu).true_positive_rate(alpha)
+        assert (answer >= exact * (1 - 1e-13)).all()
+        np.testing.assert_allclose(answer, exact, rtol=2e-8)
+
+    @pytest.mark.parametrize("alpha", [1e-12, 1e-7, 1e-3, 0.2])
+    def test_of_a_run_is_the_lowest_line(self, alpha):
+        e = np.linspace(-6, 6, 4001)
+        lines = RUN.delta(e) + np.exp(e) * alpha
+        answer = RUN.true_positive_rate(alpha)
+        assert answer <= lines.min() * (1 + 1e-7)
+        assert answer >= lines.min() * (1 - 1e-4)  # the grid is that coarse
+        assert answer == pytest.approx(1 - RUN.tradeoff(alpha), abs=1e-8)
+
+    def test_ends_and_shapes(self):
+        assert 0.0 < RUN.true_positive_rate(0.0) < 1e-15
+        assert RUN.true_positive_rate(1.0) == 1.0
+        assert RUN.true_positive_rate([[0.1], [0.2]]).shape == (2, 1)
+        assert FAILS.true_positive_rate(0.0) >= 1e-3
+        for bad in (-0.1, 1.1, math.nan):
+            with pytest.raises(ParameterError, match=r"^at_false_positive_rate must "):
+                RUN.true_positive_rate(bad)
+
+    def test_laws_that_say_everything(self):
+        open_book = PrivacyProfile(GaussianPair.from_diagonal(0.0, 0.0, 1.0, 0.0))
+        assert open_book.true_positive_rate(1e-9) == 1.0
+        assert open_book.advantage() == 1.0
+        assert open_book.bayes_risk(0.5) == 0.0
+        assert open_book.renyi(2.0) == math.inf
+        assert open_book.gdp().mu == math.inf
+
+    def test_total_variation_is_delta_at_zero_rounded_up(self):
+        for profile in (RUN, SKETCH, FAILS):
+            assert profile.delta(0.0) <= profile.total_variation() <= profile.delta(0.0) * (1 + 1e-8)
+            assert profile.advantage() == profile.total_variation()
+
+
+class TestBayesRisk:
+    @pytest.mark.parametrize("mu", SHIFTS)
+    @pytest.mark.parametrize("prior", [1e-6, 0.1, 0.5, 0.7, 1 - 1e-6])
+    def test_of_the_gaussian(self, mu, prior):
+        threshold = math.log((1 - prior) / prior) / mu
+        exact = prior * norm.cdf(threshold - mu / 2) + (1 - prior) * norm.sf(threshold + mu / 2)
+        answer = shift(mu).bayes_risk(prior)
+        assert answer <= exact * (1 + 1e-13)
+        assert answer == pytest.approx(exact, rel=1e-8)
+
+    def test_a_failure_counts(self):
+        assert FAILS.bayes_risk(0.5) == pytest.approx(shift(1.0).bayes_risk(0.5) - 0.0005, abs=1e-9)
+
+    def test_bad_priors(self):
+        for bad in (0.0, 1.0, math.nan):
+            with pytest.raises(ParameterError, match=r"^prior must "):
+                RUN.bayes_risk(bad)
+
+
+class TestRenyi:
+    def test_of_a_pair(self):
+        for order in (1.0, 1.5, 8.0):
+            pair = GaussianPair.from_ratios([1.1, 0.9], shift=[0.3, 0.2])
+            exact = max(pair.renyi(order), pair.reversed().renyi(order))
+            assert exact <= PrivacyProfile(pair).renyi(order) <= exact * (1 + 1e-9)
+        assert SKETCH.renyi(60.0) == math.inf  # 1/t is 50
+
+    @pytest.mark.parametrize("order", [1.5, 2.0, 16.0])
+    def test_of_a_run_by_quadrature(self, order):
+        q, steps = 0.01, 1000
+
+        def moment(power: float) -> float:
+            return quad(lambda x: norm.pdf(x) * (1 - q + q * math.exp(x - 0.5)) ** power, -12, 30, epsrel=1e-12)[0]
+
+        exact = max(steps * math.log(moment(power)) / (order - 1) for power in (order, 1 - order))
+        assert RUN.renyi(order) == pytest.approx(exact, rel=1e-7)
+
+    def test_the_ends(self):
+        bounded = PrivacyProfile(GaussianPair.from_ratios(0.25), GaussianPair.from_ratios(0.25))
+        assert bounded.renyi(math.inf) == pytest.approx(math.log(2), rel=1e-12)
+        assert RUN.renyi(math.inf) == math.inf
+        assert FAILS.renyi(2.0) == math.inf
+        with pytest.raises(ParameterError, match=r"^order must be at least 1"):
+            RUN.renyi(0.5)
+
+
+class TestGaussianBound:
+    def test_plain_gaussians_are_themselves(self):
+        assert shift(0.7).gdp() == (0.7, 1e-10)
+        assert PrivacyProfile.from_noise_multiplier(2.0).repeat(4).gdp(0.0).mu == 1.0
+
+    def test_without_slack_the_tails_decide(self):
+        assert RUN.gdp(0.0).mu == pytest.approx(math.sqrt(1000), rel=1e-12)
+        assert SKETCH.gdp(0.0).mu == math.inf
+
+    def test_a_failure_needs_its_slack(self):
+        assert FAILS.gdp(1e-4).mu == math.inf
+        assert FAILS.gdp(1e-3).mu == 1.0
+        assert FAILS.subsampled(0.5).gdp(0.01).mu < 1.0
+
+    @pytest.mark.parametrize(
+        "profile",
+        [SKETCH, PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.1), RUN],
+        ids=["sketch", "one step", "run"],
+    )
+    @pytest.mark.parametrize("slack", [1e-10, 1e-5])
+    def test_it_holds_everywhere_and_no_smaller_one_does(self, profile, slack):
+        """thm:certified-mu: both orders, at places between those of the proof, and at negative ε."""
+        mu = profile.gdp(slack).mu
+        end = profile.epsilon(slack / 2)
+        e = np.linspace(-1.5 * end, 1.5 * end, 1201)
+        for order in ("remove", "add"):
+            assert (profile.delta(e, order=order) <= (mean_shift_delta(e, mu) + slack) * (1 + 1e-9)).all()
+        smaller = mean_shift_delta(e, mu * (1 - 1e-4)) + slack
+        assert (profile.delta(e) > smaller).any()
+
+    def test_a_proof_can_fail(self):
+        """thm:certified-mu asks for a small end, and for a tangent above every chord."""
+        x = np.linspace(0.0, 5.0, 400)
+        y = mean_shift_delta(x, 1.0)
+        slack = float(y[-1])
+        assert _proved(1.001, x, y, slack)
+        assert not _proved(0.999, x, y, slack)
+        assert not _proved(1.001, x, y, 0.5 * slack)
+        assert not _proved(1.001, x[::40], np.append(y[:-1:40], slack)[: x[::40].size], slack)  # cells too wide
+        assert not _proved(1.001, x, np.where(x == x[100], np.nan, y), slack)
+
+    def test_a_curve_that_no_certificate_confirms_raises_mu(self):
+        def upper(e, order):
+            return 1.01 * mean_shift_delta(e, 1.0) if e < 5 else 1e-9
+
+        ends = {"remove": 5.5, "add": 0.0}
+        mu = certified_mu(lambda e, order: mean_shift_delta(e, 1.0), upper, ends, 1e-6)
+        assert 1.0 < mu < 1.02
+
+    def test_bad_slacks(self):
+        for bad in (-1e-9, 1.0, math.nan):
+            with pytest.raises(ParameterError, match=r"^slack must "):
+                RUN.gdp(bad)
+
+    def test_the_slack_is_shown(self):
+        assert "slack=1e-06" in repr(shift(1.0).gdp(1e-6))
+        assert Fraction(shift(1.0).gdp(1e-6).slack) == Fraction(1e-6)
