@@ -12,16 +12,12 @@ each with an error estimate of its own. The estimate adds up
     the errors of K, each times the modulus of the integrand there, and the rounding of the exponent,
     the last value of the integrand, in place of what is left of the path.
 
-A path is taken only where the integrand dies for good and stays below a few times its value at the saddle.
-
-Two steps have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
+A path is taken only where the integrand dies for good and stays below a few times its value at the saddle. Two steps
+have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
 `ndis.accountant.densities` adds up densities of mean shifts. In the remove order δ may also come from the add order at
-−ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order,
-
-    δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
-
-whose two parts are positive. Every value carries an error estimate, and none is returned if the estimate is above
-5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random allocation among the laws.
+−ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order, δ_PQ(ε) = 1 − e^ε + e^ε
+δ_QP(−ε), whose two parts are positive. Every value carries an error estimate, and none is returned if the estimate is
+above 5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random allocation among the laws.
 """
 
 from __future__ import annotations
@@ -42,8 +38,6 @@ from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture, quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
-
-__all__ = ["FloatComposition", "Saddle", "find_saddle", "integrate"]
 
 Saddle = tuple[float, float, float, float]  # place, width, bend of steepest descent, Chernoff's bound on log δ
 Path = tuple[float, float, float]  # saddle, width, bend
@@ -84,7 +78,6 @@ _TOGETHER = 64  # at most this many ε share one path
 class FloatComposition:
     """Evaluate the privacy loss of some laws, each with its number of steps, in one order. It keeps its tables.
 
-    >>> import numpy as np
     >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
     >>> step = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")

@@ -1,4 +1,4 @@
-"""Batches of a fixed size, drawn without replacement: one symmetric pair dominates a step (thm:fixed-size).
+"""One symmetric pair dominates a step whose batch has a fixed size, drawn without replacement (thm:fixed-size).
 
 A replaced record is in the batch with probability q = B/n, and then moves the sum by up to twice the clipping norm.
 With μ = 2/σ and W = 1 − q + q e^{μx − μ²/2}, x standard normal under Q, the profile of a step at ε ≥ 0 is at most that
@@ -8,9 +8,9 @@ its mass has the loss 0. So
 
     M(s) − 1 = ∫ over x > μ/2 of φ (W^{1+s} + W^{−s} − W − 1) dx,      κ = ∫ φ (W − 1) ℓ dx.
 
-The integrals have an end, so x = μ/2 + log(1 + e^u) with u = v − e^{−v/4}, which makes them whole lines in v again. The first
-term is taken on a path that rises from μ/2 to the height θ, the second on its mirror image: both make the phase decay.
-Positive places are v of the first, negative ones those of the second.
+The integrals have an end, so x = μ/2 + log(1 + e^u) with u = v − e^{−v/4}, which makes them whole lines in v again. The
+first term is taken on a path that rises from μ/2 to the height θ, the second on its mirror image: both make the phase
+decay. Positive places are v of the first, negative ones those of the second.
 
 No neighbours have this very pair if there are several steps. Some have W·Q against Q or its reverse in each step, as
 they like: that is the attained lower end.
@@ -34,7 +34,7 @@ from ndis.accountant.stand_ins import ProfileOnly
 from ndis.errors import ParameterError
 
 _START = -13.0  # the first v; there t is 1e-17
-_STEP = 1.0 / 64.0  # of v, for the mean
+_STEP = 1.0 / 64.0  # step of v for the mean
 
 
 class FixedSize(Mixture):
