@@ -57,6 +57,11 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("sampling_rate", "largest_share"), lambda name, value: as_rate(value, name=name)),
 }
 REFUTED, SOUND, UNKNOWN = "refuted", "sound", "no guarantee known"
+_NEXT = {
+    REFUTED: "do not rely on the claim, and do not publish further outputs under it",
+    SOUND: "check the assumptions: the proof holds only if all of them do",
+    UNKNOWN: "do not publish under this claim: no theorem proves it",
+}
 
 _ALONE = "data on which one record has a gradient as long as the clipping norm, and all others have none"
 _AGAINST = "data on which all gradients are equal and as long as the clipping norm, and one record turns it round"
@@ -531,8 +536,8 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
         proof = (
             Proof("thm:loop-guarantee", f"the training loop keeps {claim}", _ASSUMPTIONS) if verdict == SOUND else None
         )
-        steps = ("check the assumptions above; the proof holds only if all of them do",) if proof else report.next_steps
-        report = replace(report, proof=proof, next_steps=(*(f"{one.name}: {one.repair}" for one in findings), *steps))
+        steps = (_NEXT[verdict], *(f"{one.name}: {one.repair}" for one in findings))
+        report = replace(report, proof=proof, next_steps=steps)
     return TrainingReport(loop, claim, verdict, guaranteed, findings, report)
 
 
