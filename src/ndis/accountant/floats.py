@@ -130,7 +130,7 @@ class FloatComposition:
         return FloatComposition([(law.reversed(), n) for law, n in self.parts], other)
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """Return K(s) − s·mean and its error, without the probability of the loss 0, which δ(ε) at ε ≥ 0 does not see."""
+        """Return K(s) − s·mean and its error, without the loss 0, which δ(ε) does not see at ε ≥ 0."""
         value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
         for m, n in self.parts:
             v, e = m.centred(s)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import Edit, parts_of, row_count
 from ndis.data.schema.columns import Boolean, Category
 from ndis.errors import ParameterError
-from ndis.pages.text import plain, several, subscript
+from ndis.pages.text import plain, several
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
@@ -77,7 +76,7 @@ class Domain:
     >>> box.toward(np.array([1.0, -1.0])), box.fit(np.array([7.0, 2.0]))
     ((array([1., 0.]),), (array([1., 2.]),))
     >>> print(box, "and", Domain(row_norm_bound=1.0, target_bound=2.0))
-    0 ≤ x₁ ≤ 1, 0 ≤ x₂ ≤ 5 and ‖x‖ ≤ 1, |y| ≤ 2
+    0 ≤ x ≤ 1 or 5 in each feature and ‖x‖ ≤ 1, |y| ≤ 2
     """
 
     row_norm_bound: float | None = None
@@ -211,19 +210,15 @@ class Domain:
         turned = [sign * x for x in directions for sign in (1.0, -1.0)]
         rows = [self.toward(x, y) for x in turned for y in self.target_ends[:: max(1, len(self.target_ends) - 1)]]
         middle = self.centre()
-        half = [0.5 * (np.asarray(a) + np.asarray(b)) for a, b in zip(rows[0], middle, strict=True)]
-        rows += [self.fit(half[0], float(half[-1]) if self.has_target else 0.0), middle]
+        rows += [self.fit(0.5 * (rows[0][0] + middle[0]), self.target_ends[-1]), middle]
         return list({edits.digest(*row): row for row in rows}.values())
 
     def __str__(self) -> str:
         if self.row_norm_bound is not None:
             words = f"‖x‖ ≤ {plain(self.row_norm_bound)}"
         else:
-            both = np.broadcast_arrays(np.atleast_1d(self.low), np.atleast_1d(self.high))
-            ends = list(zip(*(end.tolist() for end in both), strict=True))
-            names = ["each feature"] if len(set(ends)) == 1 else [f"x{subscript(i + 1)}" for i in range(len(ends))]
-            texts = [f"{plain(a)} ≤ {name} ≤ {plain(b)}" for name, (a, b) in zip(names, ends, strict=False)]
-            words = ", ".join([*texts[:_SHOWN], *["…"] * (len(texts) > _SHOWN)])
+            low, high = np.unique(self.low).tolist(), np.unique(self.high).tolist()
+            words = f"{' or '.join(map(plain, low))} ≤ x ≤ {' or '.join(map(plain, high))} in each feature"
         if self.target_values:
             return f"{words}, y among {', '.join(map(plain, self.target_values))}"
         if np.ndim(self.target_bound):
@@ -374,18 +369,16 @@ class DataSets:
         return [*removals, *map(edits.addition, rows)]
 
     def _halved(self, one: Any, other: Any, bend: Bend, last: float) -> Iterator[tuple[Any, Edit]]:
-        """Yield the neighbours at the end of a path that is halved again and again."""
+        """Yield the neighbours at the end of a path that is halved again and again.
+
+        Rows of the other data set are added one by one; under replace-one each takes the place of a row.
+        """
         old, new = (list(zip(*parts_of(data), strict=True)) for data in (one, other))
-        both = min(len(old), len(new))
-        if self.adjacency == "replace-one":
-            added, removed = list(range(both)), list(range(both))
-        else:  # additions first, so that no data set on the path is smaller than both ends
-            added = [*range(0, 2 * both, 2), *range(2 * both, 2 * both + len(new) - both)]
-            removed = [*range(1, 2 * both, 2), *range(2 * both, 2 * both + len(old) - both)]
-        low, high = 0, max([*added, *removed], default=-1) + 1
+        replaces = self.adjacency == "replace-one"
+        low, high = 0, min(len(old), len(new)) if replaces else len(new)
 
         def at(step: int) -> Any:
-            return self._stack([*old[bisect_left(removed, step) :], *new[: bisect_left(added, step)]])
+            return self._stack([*old[step if replaces else 0 :], *new[:step]])
 
         while high - low > 1:
             middle = (low + high) // 2
@@ -394,12 +387,7 @@ class DataSets:
                 return
             low, high = (low, middle) if left >= right else (middle, high)
         if high > low:
-            more = new[bisect_left(added, low)] if low in added else None
-            if more is None:
-                edit = edits.removal(0)
-            else:
-                edit = edits.replacement(0, more) if low in removed else edits.addition(more)
-            yield at(low), edit
+            yield at(low), edits.replacement(0, new[low]) if replaces else edits.addition(new[low])
 
     def _moved(self, data: Any, rows: list[Row], random: np.random.Generator, step: float) -> Any:
         """Return a data set near this one: a row moved, added, left out or copied, or all rows drawn together."""
