@@ -208,7 +208,7 @@ def coverage(table: str, draws: int, epsilon: float) -> None:
             hits[kind].append((a <= true <= b, low <= true <= high, b - a, high - low))
             each[kind, name].append((a <= true <= b, low <= true <= high))
     print(f"{table}, {n:,} records, epsilon {epsilon:g}, {draws} draws")
-    print(f"  {'kind':<13}{'covered':>9}{'not private':>13}{'length ratio':>14}   worst statistic: covered, not private")
+    print(f"  {'kind':<13}{'covered':>9}{'not private':>13}{'length ratio':>14}   worst: covered, not private")
     for kind, rows_of in hits.items():
         own, other, length, before = np.array(rows_of, dtype=float).T
         ours, theirs, name = min((*np.mean(v, axis=0), n) for (k, n), v in each.items() if k == kind)
