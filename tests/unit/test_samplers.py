@@ -157,6 +157,17 @@ class TestWholeNumbersAndBatches:
         assert run_of(sampling, noise, **{name: worse}).delta(3.0) > 1e-5
 
 
+class TestCutSamples:
+    def test_a_maximum_that_always_cuts_still_keeps_its_share(self):
+        """B/n of the sampled records are kept at least, and that is what an audit may count on."""
+        run = DPSGD(
+            noise_multiplier=1.0, sampling="truncated", sampling_rate=0.9, max_batch_size=2, records=100, steps=3
+        )
+        (worst,) = run.attained()
+        assert worst.profile.groups[0].rate == pytest.approx(0.9 * 2 / 100, rel=1e-12)
+        assert worst.profile.delta(0.1) <= run.delta(0.1)
+
+
 class TestUsers:
     def test_a_user_with_several_examples(self):
         step = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.02)
