@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -47,16 +47,21 @@ _WITHOUT_THEOREM = ("with-replacement", "weighted", "unknown")
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
 _CLOSE = 1.02  # an ε above its own by this factor has a certificate that is wide enough
 _FAR = 7.0  # a log δ that lies this far below the claimed one is not certified, as it cannot convict
-_MOST_DRAWS = 4096  # draws of a batch with replacement whose numbers of copies are told apart
+_MOST_DRAWS = 4096  # draws of a batch with replacement, up to which the copies of one record are counted
 _LEAST_CHANCE = 1e-30  # rarer numbers of copies of one record are left out
-_BITS = 192  # of the balls that hold these chances
+_BITS = 192  # precision of the balls that hold these chances
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
-_CHECKS = {
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("noise_multiplier", "noise_std", "clipping_norm"), partial(as_within, exponent=200)),
     **dict.fromkeys(_SIZES, as_size),
     **dict.fromkeys(("sampling_rate", "largest_share"), lambda name, value: as_rate(value, name=name)),
 }
 REFUTED, SOUND, UNKNOWN = "refuted", "sound", "no guarantee known"
+_NEXT = {
+    REFUTED: "do not rely on the claim, and do not publish further outputs under it",
+    SOUND: "check the assumptions: the proof holds only if all of them do",
+    UNKNOWN: "do not publish under this claim: no theorem proves it",
+}
 
 _ALONE = "data on which one record has a gradient as long as the clipping norm, and all others have none"
 _AGAINST = "data on which all gradients are equal and as long as the clipping norm, and one record turns it round"
@@ -166,8 +171,10 @@ class TrainingLoop:
         object.__setattr__(self, "batches", self.batches or self._batches(self.records))
         if self.sampler == "poisson" and self.sampling_rate is None and self.batches is None and not self.schedule:
             raise ParameterError("sampling_rate", "be known", "none", "state it, or batch_size and records")
-        if self.sampler in (*_IN_PASSES, "fixed-size") and (self.batches is None or self.batch_size is None):
+        if self.sampler in ("shuffled", "sequential", "fixed-size") and (not self.batches or not self.batch_size):
             raise ParameterError("batch_size and records", f"be known for sampler {self.sampler!r}", "none")
+        if self.sampler == "allocation" and not self.batches:
+            raise ParameterError("batches", "be known for sampler 'allocation'", "none")
 
     def _batches(self, records: int | None) -> int | None:
         """Return the number of batches in a pass over this many records; Opacus takes it from a rate in floats."""
@@ -201,6 +208,11 @@ class TrainingLoop:
         )
         return first.compose(*others)
 
+    def _allocated(self, noise: float, *, most: bool) -> PrivacyProfile:
+        """Return the law of passes in which each record is in one batch, drawn at random."""
+        times = self._times(most=most)
+        return PrivacyProfile.from_allocation(noise_multiplier=noise, bins=self.batches or 1, epochs=times)
+
     @property
     def rate(self) -> float:
         """Return the rate of Poisson sampling; Opacus takes 1 over the number of batches."""
@@ -227,9 +239,9 @@ class TrainingLoop:
 
     @property
     def private_rate(self) -> bool:
-        """Say if the sampling rate depends on the number of records, and that on a record."""
-        stated = self.sampling_rate is not None or "rate" in self.public
-        return self.sampler == "poisson" and not stated and not self.fixed_records
+        """Say if the rate or the number of batches depends on the number of records, and that on one record."""
+        stated = self.sampling_rate is not None or self.records is None or "rate" in self.public
+        return self.sampler in ("poisson", "allocation") and not stated and not self.fixed_records
 
     def _times(self, *, most: bool) -> int:
         """Return in how many batches a record can be: the most, or the number over whole passes."""
@@ -248,6 +260,8 @@ class TrainingLoop:
         clipped_sum = self.adjacency == "replace-one" and self.clipping == "batch"
         if self.sampler == "poisson" and not (self.random_scale or clipped_sum):
             return self._sampled(moves, self.adjacency, above=False)
+        if self.sampler == "allocation" and self.adjacency == "add-remove" and not self.random_scale:
+            return self._allocated(self.noise(moves=moves), most=True)
         if self.sampler == "fixed-size" and self.adjacency == "replace-one":
             sizes = {"batch_size": min(self.batch_size or 1, self.records or 1), "records": self.records or 1}
             return PrivacyProfile.from_fixed_size(noise_multiplier=self.noise(), **sizes).repeat(self.steps)
@@ -282,6 +296,11 @@ class TrainingLoop:
             return [Attained(words, PrivacyProfile.from_noise_multiplier(noise))]
         if self.sampler == "poisson" and self.clipping != "none":
             return [Attained(words, self._sampled(moves, "add-remove", above=True))]  # replaced by one without gradient
+        # every batch of a shuffled pass is full; if the number of records is private, one may choose it so
+        size = (self.batch_size or 0) * (self.batches or 0)
+        whole = self.sampler == "shuffled" and (size == self.records if self.fixed_records else not self.drop_last)
+        if (whole or self.sampler == "allocation") and self.clipping != "none":
+            return [Attained(words, self._allocated(self.noise(moves=moves, above=True), most=False))]
         step = PrivacyProfile.from_noise_multiplier(self.noise(moves=moves, above=True)).subsampled(self._share())
         return [Attained(words, step.repeat(1 if self.clipping == "none" else times))]  # one batch is enough there
 
@@ -289,17 +308,21 @@ class TrainingLoop:
         """Return the law of one record that a batch may draw several times, while no other has a gradient."""
         share = Fraction(self.largest_share or 0) if self.sampler == "weighted" else Fraction(1, self.records or 1)
         size = self.batch_size or 0
-        if not 0 < share < 1 or not 0 < size <= _MOST_DRAWS or self.clipping != "record":
+        partial = -(-self.steps // self.batches) if self.batches and not self.drop_last else 0  # one batch of each pass
+        if not 0 < share < 1 or not 0 < size <= _MOST_DRAWS or self.clipping != "record" or self.steps <= partial:
             return []
         with precision(_BITS):
             p = exact_ball(share)
             chances = [outward(arb.bin_uiui(size, k) * p**k * (1 - p) ** (size - k))[0] for k in range(size + 1)]
         # rounded down: δ grows with each chance above 0 (thm:loop-pairs)
         kept = {k: chance for k, chance in enumerate(chances) if k > 0 and chance > _LEAST_CHANCE}
-        shifts, weights = [0.0, *map(float, kept)], [down(1 - sum(map(Fraction, kept.values()))), *kept.values()]
+        shifts, weights = (
+            [0.0, *map(float, kept)],
+            [down(1 - sum(map(Fraction, kept.values()), Fraction(0))), *kept.values()],
+        )
         noise = self.noise(above=True)
         step = PrivacyProfile.from_mixture(noise_multiplier=noise, sensitivities=shifts, probabilities=weights)
-        return [Attained(_ALONE, step.repeat(self.steps))]
+        return [Attained(_ALONE, step.repeat(self.steps - partial))]
 
     def _share(self) -> float:
         """Return the chance of a record to be in the first batch of a pass, rounded down."""
@@ -396,21 +419,21 @@ def _faults(loop: TrainingLoop) -> Iterator[str]:
 def _findings(loop: TrainingLoop, verdict: str) -> tuple[Finding, ...]:
     """Return the faults in words. Data that show the normaliser show nothing else, and the other way round."""
     words = tomllib.loads((files("ndis.pages") / "templates" / "training.toml").read_text(encoding="utf-8"))
-    told = loop.history or ((0.0, 0.0, 0),)
+    given = loop.history or ((0.0, 0.0, 0),)
     numbers = {
         "parameters": several(loop.parameters, "parameter"),
         "steps": several(loop.steps, "step"),
         "noise": few(loop.noise(), 4),
         "rate": few(loop.rate, 4),
-        "told_noise": few(max(row[0] for row in told), 4),
-        "told_rate": few(max(row[1] for row in told), 4),
-        "told_steps": f"{sum(row[2] for row in told):,}",
+        "given_noise": few(max(row[0] for row in given), 4),
+        "given_rate": few(max(row[1] for row in given), 4),
+        "given_steps": f"{sum(row[2] for row in given):,}",
     }
     findings = []
     for name in _faults(loop):
-        part, why, repair = (words[name][key].format(**numbers) for key in ("part", "why", "repair"))
-        shown = verdict != REFUTED or (part == "normaliser") == loop.private_scale
-        findings.append(Finding(part, why, repair, verdict if shown else UNKNOWN))
+        topic, why, repair = (words[name][key].format(**numbers) for key in ("part", "why", "repair"))
+        shown = verdict != REFUTED or (topic == "normaliser") == loop.private_scale
+        findings.append(Finding(topic, why, repair, verdict if shown else UNKNOWN))
     return tuple(findings)
 
 
@@ -513,8 +536,8 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
         proof = (
             Proof("thm:loop-guarantee", f"the training loop keeps {claim}", _ASSUMPTIONS) if verdict == SOUND else None
         )
-        steps = ("check the assumptions above; the proof holds only if all of them do",) if proof else report.next_steps
-        report = replace(report, proof=proof, next_steps=(*(f"{one.name}: {one.repair}" for one in findings), *steps))
+        steps = (_NEXT[verdict], *(f"{one.name}: {one.repair}" for one in findings))
+        report = replace(report, proof=proof, next_steps=steps)
     return TrainingReport(loop, claim, verdict, guaranteed, findings, report)
 
 

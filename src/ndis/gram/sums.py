@@ -141,13 +141,13 @@ class RecordSums:
         self._map: RowMap | None = None
 
     def in_coordinates(
-        self, matrix: Any, centre: Any, *, row_norm_bound: float, target: Any = None, **bounds: Any
+        self, matrix: Any, shift: Any, *, row_norm_bound: float, target: Any = None, **bounds: Any
     ) -> RecordSums:
-        """Return the same records with rows z = matrix·(x − centre), clipped to their own bound.
+        """Return the same records with rows z = matrix·x + shift, clipped to their own bound.
 
         Parameters
         ----------
-        matrix, centre : arrays
+        matrix, shift : arrays
             Public. They are rounded, and the rounded map is used (thm:centred-rows).
         row_norm_bound : float
             Bound of z. Rows x are clipped to the bound of these sums before they are mapped.
@@ -157,15 +157,16 @@ class RecordSums:
             `target_bound` of the new targets, and `intercept`, the constant next to z.
 
         >>> sums = RecordSums(np.array([[3.0], [5.0]]), row_norm_bound=8.0)
-        >>> sums.in_coordinates([[0.5]], [4.0], row_norm_bound=1.0).gram().to_float().round(4)
+        >>> sums.in_coordinates([[0.5]], [-2.0], row_norm_bound=1.0).gram().to_float().round(4)
         array([[0.5]])
         """
         other = copy(self)
-        other._map = RowMap.of(matrix, centre, row_norm_bound=self.layout.row_norm_bound, target=target)
+        other._map = RowMap.of(matrix, shift, row_norm_bound=self.layout.row_norm_bound, target=target)
+        own: dict[str, Any] = {"features": len(matrix), "row_norm_bound": row_norm_bound, "names": ()}
         constant = bounds.pop("intercept", None)
         marker = row_norm_bound if constant is None else constant
-        other._tile = replace(self._tile, row_norm_bound=row_norm_bound, intercept=marker, names=(), **bounds)
-        other.layout = replace(self.layout, row_norm_bound=row_norm_bound, intercept=constant, names=())
+        other._tile = replace(self._tile, intercept=marker, **own, **bounds)
+        other.layout = replace(self.layout, intercept=constant, **own)
         return other
 
     # ------------------------------------------------------------------ one pass each
@@ -481,7 +482,7 @@ class TermGramAccumulator(_RuleAccumulator):
         super().__init__(tile, rule, device)
         self._grams = [GramAccumulator(layout, device=device) for _ in range(outputs)]
         self._factor = 2.0**layout.fractional_bits / rule.limit * BELOW
-        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over that of the features
+        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over the features'
 
     def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
         """Add the rows of a block."""

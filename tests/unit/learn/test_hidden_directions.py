@@ -17,8 +17,9 @@ FITS = 40
 
 
 def found_from(gram: Any, total: Any, *, noise: float = 1.0) -> Any:
-    last = Round(np.zeros((len(gram), 1)), np.asarray(total, dtype=float)[:, None], 1.0)
-    return unshrunk(last, gram, noise=noise, terms=0.1 * gram[None], term_noise=1.0, records=1000.0)
+    theta, own = np.zeros((len(gram), 1)), np.eye(len(gram))
+    released = {"own": own, "noise": noise, "terms": 0.1 * gram[None], "term_noise": 1.0, "records": 1000.0}
+    return unshrunk(theta, np.asarray(total, dtype=float)[:, None], gram, **released)
 
 
 class TestOneMatrix:

@@ -409,6 +409,7 @@ def complex_log1p(z: Any) -> Any:
     return size + 1j * np.arctan2(z.imag, 1.0 + z.real)
 
 
+@quiet
 def log_side(x: Any, weights: Floats, shifts: Floats) -> tuple[Any, Any]:
     """Return log Σ wᵢ e^{mᵢx − mᵢ²/2} at complex x with |mᵢ Im x| < π, and its slope.
 
