@@ -192,7 +192,7 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
     if rows is None and (how.keys() - {"schema"} or (not alone and (how or domain is not None))):
         raise ParameterError(" and ".join(how) or "a domain", "come with data", "none")
     if rows is not None or alone:
-        sizes = {key: request.get(key) for key in ("min_rows", "max_rows")}
+        sizes: dict[str, Any] = {key: request.get(key) for key in ("min_rows", "max_rows")}
         arguments["data"] = DataSet(rows, **table, domain=domain, **sizes)
         arguments["search"] = _search(request, claim, table, domain)
     return arguments
