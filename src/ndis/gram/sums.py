@@ -482,7 +482,7 @@ class TermGramAccumulator(_RuleAccumulator):
         super().__init__(tile, rule, device)
         self._grams = [GramAccumulator(layout, device=device) for _ in range(outputs)]
         self._factor = 2.0**layout.fractional_bits / rule.limit * BELOW
-        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over that of the features
+        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over the features'
 
     def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
         """Add the rows of a block."""

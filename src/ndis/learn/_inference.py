@@ -10,10 +10,10 @@ coefficients of the population is about
 
     P = Ã⁻¹ (N + s²/2·(|δ|²I + δδᵀ) + s²/2·(tr(P)·I + P) + M) Ã⁻¹,
 
-with N the covariance of the noise and of what clipping may have taken, and M the covariance of a sum of terms by sampling. M is released: Σ ttᵀ of the
-clipped terms (a sandwich, right for errors of any variances), or is ς²Ã for errors of equal variance ς². All quantities
-were released, or are estimated from released ones (δ by Ã⁻¹g, whose own error is the term with P). The prior of the
-shrunk estimate has no part in it, so intervals are for fixed coefficients.
+with N the covariance of the noise and of what clipping may have taken, and M that of a sum of terms by sampling. M is
+released: Σ ttᵀ of the clipped terms (a sandwich, right for errors of any variances), or is ς²Ã for errors of equal
+variance ς². All quantities were released, or are estimated from released ones (δ by Ã⁻¹g, whose own error is the term
+with P). The prior of the shrunk estimate has no part in it, so intervals are for fixed coefficients.
 
 This fails where Ã has an eigenvalue near the noise: such a direction is hidden (`_hidden`). Let the columns of U be the
 eigenvectors of the other directions, L their eigenvalues, and H the hidden eigenvectors. The equations of the other
@@ -312,6 +312,16 @@ class CoefficientTable:
         """Return a (rows, 2) array: lower and upper ends."""
         half = normal_quantile(self.level) * self.standard_error
         return np.stack([self.estimate - half, self.estimate + half], axis=1)
+
+    def odds_ratios(self) -> Floats:
+        """Return a (rows, 3) array for a logistic regression: odds ratios, and the ends of their intervals.
+
+        >>> table = CoefficientTable("", ("age",), np.array([0.0]), np.array([0.5]), np.array([0.0]), 0.95)
+        >>> table.odds_ratios().round(2).tolist()
+        [[1.0, 0.38, 2.66]]
+        """
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(np.column_stack([self.estimate, self.interval])))
 
     def cells(self) -> list[list[str]]:
         """Return the header and the rows, as text."""

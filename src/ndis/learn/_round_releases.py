@@ -24,7 +24,7 @@ __all__ = ["EDGES", "FINE_EDGES", "FIRST_CLIP", "PLACE_SHARES", "RoundReleases",
 PLACE_SHARES = (0.02, 0.01)  # the squared shift has these shares for the histograms of columns and of norms
 _COUNTING = 0.35  # the constant over the bound of rows in spreads, where it only counts and centres
 _LEAST_RECORDS = 3.0  # below this many standard deviations of its noise, the number of records may be zero
-_AFFORDED = 0.35  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
+_AFFORDED = 0.1  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
 _COLUMN = 1.0  # the constant next to rows whose directions spread by about 1
 
 
@@ -267,7 +267,7 @@ def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) ->
 
     >>> clip, taken = last_clip(np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)], 5.0, entries=4, shift=0.15)
     >>> round(clip, 2), round(taken, 1)
-    (0.59, 6.3)
+    (0.42, 3.0)
     """
     edges = np.array(FINE_EDGES)
     longer = np.cumsum(histogram[::-1])[::-1]  # longer[i]: terms beyond edges[i − 1]
@@ -277,8 +277,8 @@ def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) ->
     end = min(max(end, 1), len(edges))
     edge, count = edges[end - 1], max(float(longer[end]), noise * math.sqrt(len(longer) - end))
     nearer, nearest = (max(float(longer[max(end - k, 0)]), count) for k in (4, 2))
-    steep = 2.0 * math.log2(nearest / count) - math.log2(max(nearer, nearest) / nearest)
-    steep = min(max(steep, _STEEPNESS[0]), _STEEPNESS[1])
+    before, now = math.log2(max(nearer, nearest) / nearest), math.log2(nearest / count)
+    steep = min(max(2.0 * now - before, _STEEPNESS[0]), _STEEPNESS[1])
     within = np.maximum(np.minimum(_FINE_MIDDLES, edge) - _CANDIDATES[:, None], 0.0)[:, :end] @ histogram[:end]
     power = edge / (steep - 1.0) * (np.maximum(_CANDIDATES, edge) / edge) ** (1.0 - steep)
     taken = np.maximum(within, 0.0) + count * (power + np.maximum(edge - _CANDIDATES, 0.0))
