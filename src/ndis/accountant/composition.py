@@ -234,7 +234,12 @@ class Composition:
             moved = doubt * (mean + start)
             if self.below(start - moved, goal - moved):
                 return start
-            value, error = self.log_delta_and_error(np.array([start - moved]))
+            try:
+                value, error = self.log_delta_and_error(np.array([start - moved]))
+            except PrecisionError:
+                if not (self.floats.atom > 0.0 and self.certify(start, SAMPLED_WIDTH).upper <= target):
+                    raise
+                return start
             if value[0] + 2.0 * error[0] <= goal - moved:
                 return start
         beyond = 2.0 * max(start, self.floats.guess(goal) if guess is None else guess)
@@ -274,6 +279,8 @@ class Composition:
         try:
             return self.floats.epsilon(target, guess)
         except PrecisionError:
+            if self.floats.atom > 0.0:  # no sum of moments stands in for floats; the stand-ins are on the safe side
+                return self.certified_epsilon(target)
             return self._epsilon_by_secants(math.log(target))
 
     def _epsilon_by_secants(self, goal: float) -> float:
