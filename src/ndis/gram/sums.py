@@ -536,7 +536,7 @@ class ValueCounts:
 
 def _between(above: NDArray[np.int64], records: int) -> NDArray[np.int64]:
     ends = np.zeros((len(above), 1), dtype=np.int64)
-    return -np.diff(np.concatenate([ends + records, above, ends], axis=1))
+    return np.asarray(-np.diff(np.concatenate([ends + records, above, ends], axis=1)), dtype=np.int64)
 
 
 class CountAccumulator:
@@ -557,7 +557,8 @@ class CountAccumulator:
     def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
         """Add the rows of a block."""
         parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
-        for tile in integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts):
+        tiles: Any = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
+        for tile in tiles:
             rows = np.asarray(tile if engine is None else tile.cpu())
             rows = rows[rows[:, -1] != 0]
             self._records += len(rows)
