@@ -196,7 +196,7 @@ def coverage(table: str, draws: int, epsilon: float) -> None:
     many = make(TRUTH, np.random.default_rng(99))
     truth = {(kind, name): value for kind, name, value, _ in statistics(many, target, on, spec)}
     hits: dict[str, list[tuple[bool, bool, float, float]]] = defaultdict(list)
-    each: dict[tuple[str, Key], list[bool]] = defaultdict(list)
+    each: dict[tuple[str, Key], list[tuple[bool, bool]]] = defaultdict(list)
     for seed in range(draws):
         rows = make(n, np.random.default_rng(seed))
         ours = private(ndis.describe(rows, schema=schema, epsilon=epsilon, delta=1e-6), target, on, spec)
@@ -206,13 +206,14 @@ def coverage(table: str, draws: int, epsilon: float) -> None:
             _, (a, b) = ours[kind, name]
             true = truth[kind, name]
             hits[kind].append((a <= true <= b, low <= true <= high, b - a, high - low))
-            each[kind, name].append(a <= true <= b)
+            each[kind, name].append((a <= true <= b, low <= true <= high))
     print(f"{table}, {n:,} records, epsilon {epsilon:g}, {draws} draws")
-    print(f"  {'kind':<13}{'covered':>9}{'worst':>8}{'not private':>13}{'length ratio':>14}")
+    print(f"  {'kind':<13}{'covered':>9}{'not private':>13}{'length ratio':>14}   worst: covered, not private")
     for kind, rows_of in hits.items():
         own, other, length, before = np.array(rows_of, dtype=float).T
-        worst = min(np.mean(v) for (k, _), v in each.items() if k == kind)
-        print(f"  {kind:<13}{own.mean():>9.3f}{worst:>8.3f}{other.mean():>13.3f}{length.sum() / before.sum():>14.2f}")
+        ours, theirs, name = min((*np.mean(v, axis=0), n) for (k, n), v in each.items() if k == kind)
+        worst = f"{', '.join(name)}: {ours:.3f}, {theirs:.3f}"
+        print(f"  {kind:<13}{own.mean():>9.3f}{other.mean():>13.3f}{length.sum() / before.sum():>14.2f}   {worst}")
 
 
 def group_means(draws: int, epsilon: float) -> None:

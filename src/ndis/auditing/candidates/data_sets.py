@@ -263,8 +263,8 @@ class DataSets:
         The data given, or rows of the domain if none are.
     domain : Domain or None
         Where made-up rows lie; None allows only rows of the data.
-    min_rows : int
-        No data set has fewer rows.
+    min_rows, max_rows : number
+        No data set has fewer or more rows.
     adjacency : str
         Under replace-one all data sets have as many rows as the data, unless `any_size`.
     any_size : bool
@@ -276,6 +276,7 @@ class DataSets:
     data: Any
     domain: Domain | None
     min_rows: int
+    max_rows: float
     adjacency: Adjacency
     any_size: bool = True
     generator: Callable[[np.random.Generator], Any] | None = None
@@ -294,8 +295,8 @@ class DataSets:
             if time.monotonic() > last:
                 return
         few = self._stack([rows[-1]] * self.min_rows) if self.any_size else self.data
-        many = [self._stack([row] * _MANY) for row in rows[:2]] if self.any_size else []
-        many += [self._stack(rows * (_MANY // len(rows)))] if self.any_size else []
+        longest = int(min(_MANY, self.max_rows)) if self.any_size else 0
+        many = [self._stack([row] * longest) for row in rows[:2]] + [self._stack(rows * (longest // len(rows)))]
         paths = [*((few, other) for other in many), (equal[0], equal[1 % len(equal)]), (self.data, equal[0])]
         for one, other in paths:
             for data, edit in self._halved(one, other, bend, last):
@@ -321,7 +322,7 @@ class DataSets:
     def _size(self) -> int:
         """Return the usual number of rows."""
         count = row_count(self.data)
-        return max(count, self.min_rows, _ROWS) if self.any_size else count
+        return int(min(max(count, self.min_rows, _ROWS), self.max_rows)) if self.any_size else count
 
     def _rows(self) -> list[Row]:
         """Return extreme rows, and last one in the middle."""
@@ -355,7 +356,7 @@ class DataSets:
         seen = set()
         for data in sets:
             count, mark = row_count(data), edits.digest(*parts_of(data))
-            if count >= self.min_rows and (self.any_size or count == size) and mark not in seen:
+            if self.min_rows <= count <= self.max_rows and (self.any_size or count == size) and mark not in seen:
                 seen.add(mark)
                 yield data
 
@@ -366,7 +367,7 @@ class DataSets:
         if self.adjacency == "replace-one":
             return [edits.replacement(i, row) for i in places for row in rows]
         removals = [edits.removal(i) for i in places] if row_count(data) > self.min_rows else []
-        return [*removals, *map(edits.addition, rows)]
+        return [*removals, *map(edits.addition, rows if row_count(data) < self.max_rows else ())]
 
     def _halved(self, one: Any, other: Any, bend: Bend, last: float) -> Iterator[tuple[Any, Edit]]:
         """Yield the neighbours at the end of a path that is halved again and again.
@@ -375,7 +376,7 @@ class DataSets:
         """
         old, new = (list(zip(*parts_of(data), strict=True)) for data in (one, other))
         replaces = self.adjacency == "replace-one"
-        low, high = 0, min(len(old), len(new)) if replaces else len(new)
+        low, high = 0, min(len(old) if replaces else int(min(_MANY, self.max_rows)) - len(old), len(new))
 
         def at(step: int) -> Any:
             return self._stack([*old[step if replaces else 0 :], *new[:step]])
@@ -396,14 +397,14 @@ class DataSets:
         if self.domain is not None and random.random() < 0.5:
             fresh = self.domain.near(random, own[int(random.integers(len(own)))] if own else fresh, step)
         kind = random.integers(4)
-        if self.any_size and (kind == 0 or not own):
+        if self.any_size and (kind == 0 or not own) and len(own) < self.max_rows:
             own.append(fresh)
         elif self.any_size and kind == 1 and len(own) > self.min_rows:
             own.pop(int(random.integers(len(own))))
         elif kind == 2:
             chosen = random.random(len(own)) < 0.5
             own = [fresh if moved else row for row, moved in zip(own, chosen, strict=True)]
-        else:
+        elif own:
             own[int(random.integers(len(own)))] = fresh
         return self._stack(own)
 
