@@ -8,7 +8,7 @@ grid l·2⁻ᵏ (`ndis.gram.rows`). M and m are rounded to integers w and o, in 
 So every partial sum of q·wᵢ + oᵢ is an integer of at most 2⁵³, by Cauchy–Schwarz. A float64 product returns it exactly,
 in any order. The product with the unit is exact too. So z depends on its own record only, whatever block it is read in,
 and the rounded map is the one that is used everywhere. What follows clips z to the bound of its layout and rounds it
-(thm:integer-rows), so no bound rests on the size of M (thm:centred-rows). A row that cannot be read stays one, with z NaN.
+(thm:integer-rows), so no bound rests on the size of M (thm:centred-rows). Unreadable rows stay so: z is NaN.
 """
 
 from __future__ import annotations

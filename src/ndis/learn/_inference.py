@@ -126,7 +126,7 @@ class Unshrunk:
         x = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         if len(self.theta) > x.shape[1]:
             x = np.hstack([x, np.ones((len(x), 1))])
-        known = np.isfinite(self.covariance).all(axis=(1, 2))
+        known = np.asarray(np.isfinite(self.covariance).all(axis=(1, 2)))
         covariance = np.where(known[:, None, None], self.covariance, 0.0)
         variance = np.einsum("ni,tij,nj->nt", x, covariance, x) + np.where(known, 0.0, np.inf)
         if residuals:

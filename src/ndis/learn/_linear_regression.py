@@ -312,9 +312,9 @@ def _numbers(weights: Any) -> Floats:
 # ---------------------------------------------------------------------- the rounds: order and budget of the releases
 
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
-GRAM_SHARES = (0.06, 0.15)  # the matrix that finds directions, and the one along them
+GRAM_SHARES = (0.07, 0.22)  # the matrix that finds directions, and the one along them
 TERM_SHARES = (0.03, 0.05)  # Σ ttᵀ for the shape of the last round, and Σ ttᵀ of it for robust errors
-LAST_SHARE = 0.34  # the last round, which intervals need
+LAST_SHARE = 0.28  # the last round, which intervals need
 HISTOGRAM_SHARE = 0.01  # the histogram of a round
 FINE_SHARE = 0.05  # the histogram that chooses the last clip
 CLIPPED_SHARE = 0.01  # for the count of clipped rows, if it is asked for: a few dozen rows of noise at epsilon 1
@@ -393,7 +393,7 @@ class LinearReleases(RoundReleases):
 
     def last_round(self, index: int, theta: Floats, shape: Floats) -> LastRound:
         """Release the histogram of the lengths of terms times `shape`, and choose their clip."""
-        rows, inverse = self.shaped(shape), np.linalg.inv(shape)
+        rows, inverse = self.shaped(shape), np.asarray(np.linalg.inv(shape), dtype=np.float64)
         unit = math.sqrt(theta.size) * _LONGEST_TERM
         sums = rows.residual_products(inverse.T @ theta, clip=unit, edges=[unit * edge for edge in FINE_EDGES])
         histogram, noise = self._histogram(len(PLACE_SHARES) + index, sums)
