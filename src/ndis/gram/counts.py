@@ -37,7 +37,7 @@ class ValueCounts:
 
     def lengths(self) -> NDArray[np.int64]:
         """Return the records by the norm of their features. A record is in one bin."""
-        return _between(self.longer[None], self.records)[0]
+        return np.asarray(_between(self.longer[None], self.records)[0], dtype=np.int64)
 
 
 def _between(above: NDArray[np.int64], records: int) -> NDArray[np.int64]:
