@@ -25,8 +25,7 @@ __all__ = ["BINS", "NORM_EDGES", "Coordinates", "PublicRanges", "located", "norm
 BINS = 64  # equal bins of a public range
 NORM_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-12, 13))  # times the root of the columns
 _SEEN = 3.5  # a bin is seen above this many standard deviations of its noise
-
-_MOST = 0.75  # the seen bins hold at least this share of the records; with fewer, the likelihood decides
+_MOST = 0.75  # the seen bins hold at least this share of the records, or else likelihoods decide
 _RECORDS = 12.0  # and there are at least this many standard deviations of a bin's noise of them
 _ALMOST_ALL = 0.98
 _FEWEST = 2.0  # the rarer value of a column of two values has at least this many standard deviations of records
@@ -126,7 +125,7 @@ class Coordinates:
 def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinates | None:
     """Return coordinates in spreads, from noisy histograms of the columns of features and then of targets.
 
-    None if the noise hides them. A column that it hides keeps its range.
+    None if the noise hides the number of records: the public ranges stay.
     """
     features = len(public.origin)
     records = float(histograms.sum()) / len(histograms)
@@ -181,9 +180,9 @@ def _place(histogram: Floats, noise: float, records: float) -> tuple[float, floa
 
     These are averages over all normal laws, cut off at the ends of the range, weighted by their likelihood.
 
-    >>> centre, spread = _place(np.zeros(64), 1.0, 0.0)  # nothing is known
+    >>> centre, spread = _place(np.full(64, 10.0), 10.0, 640.0)  # every bin is within the noise
     >>> round(abs(centre), 3), round(spread, 1)
-    (0.0, 0.2)
+    (0.0, 0.5)
     """
     place = _seen(histogram, noise, records)
     if place is not None:
