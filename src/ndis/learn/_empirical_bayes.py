@@ -52,7 +52,7 @@ class Round:
     noise : float
         Standard deviation of its noise.
     bias : float
-        Standard deviation, per entry, of what clipping may have taken; 0 where the clip was chosen by its histogram.
+        Standard deviation, per entry, of what clipping may have taken; 0 where hardly a term was clipped.
     """
 
     theta: Floats

@@ -430,7 +430,7 @@ def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> Lin
     clip = FIRST_CLIP if rounds > 1 else data.farthest_target
     for index in range(rounds - 1):
         total, noise, histogram = data.round(index, theta, clip=clip)
-        bias = _bias(histogram, clip, noise / data.longest, total.size) if index == 0 else 0.0
+        bias = _bias(histogram, clip, noise / data.longest, total.size)
         done.append(Round(theta, total, noise, bias * data.longest))
         theta = posterior_mean(done, matrix)
         chosen = next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
