@@ -322,6 +322,7 @@ BIAS_WEIGHT = 0.15
 _LONGEST_TERM = 8.0  # in the last round, times the root of the entries: the unit of its clip
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
 _TAKEN = 1.5  # the standard deviation of what the last clip takes, over its estimate: errors may be skew
+_SEEN = 3.0  # standard deviations of its noise above which a bin of longer terms is seen
 _PACE = 2.0  # the clip may change by this factor per round: histograms are noisy
 
 
@@ -373,12 +374,12 @@ class LinearReleases(RoundReleases):
         """Return the number of target columns."""
         return self._sums.targets
 
-    def round(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats]:
-        """Release one round at θ: a sum, its noise, and the histogram of its terms."""
+    def round(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats, float]:
+        """Release one round at θ: a sum, its noise, the histogram of its terms, and its noise."""
         edges = [edge * self.longest for edge in EDGES]
         sums = self._rows.residual_products(theta, clip=clip * self.longest, edges=edges)
         total, noise = self._total(index, sums, "residual products")
-        return total, noise, self._histogram(len(PLACE_SHARES) + index, sums)[0]
+        return total, noise, *self._histogram(len(PLACE_SHARES) + index, sums)
 
     def squares(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
         """Release Σ ttᵀ of the clipped terms at θ, one matrix per target; with the noise of a diagonal."""
@@ -429,8 +430,9 @@ def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> Lin
     done: list[Round] = []
     clip = FIRST_CLIP if rounds > 1 else data.farthest_target
     for index in range(rounds - 1):
-        total, noise, histogram = data.round(index, theta, clip=clip)
-        bias = _bias(histogram, clip, noise / data.longest, total.size)
+        total, noise, histogram, hidden = data.round(index, theta, clip=clip)
+        seen = histogram if index == 0 else np.where(histogram > _SEEN * hidden, histogram, 0.0)
+        bias = _bias(seen, clip, noise / data.longest, total.size)
         done.append(Round(theta, total, noise, bias * data.longest))
         theta = posterior_mean(done, matrix)
         chosen = next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
