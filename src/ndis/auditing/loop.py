@@ -1,4 +1,4 @@
-"""A training loop in public numbers: what theorems promise for it, and the data on which its output has a known law."""
+"""Describe a training loop in public numbers: what theorems promise for it, and data with a known law of the output."""
 
 from __future__ import annotations
 
