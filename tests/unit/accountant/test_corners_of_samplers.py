@@ -96,3 +96,28 @@ def test_groups_of_a_banded_matrix_that_do_not_divide_the_records():
     assert math.isclose(training.groups[0].rate, 0.5)
     with pytest.raises(ParameterError, match="batch_size"):
         make(noise_multiplier=1.0, bands=8, batch_size=13, records=100, steps=16)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"sampling": "allocation", "bins": 20, "epochs": 2}, {"sampling_rate": 0.05, "steps": 2, "examples_per_user": 3}],
+)
+def test_a_claim_of_delta_zero_is_refuted_for_every_sampler(options):
+    """The audit asked for Gaussian pairs, which these steps do not have."""
+    training = ndis.DPSGD(noise_multiplier=1.0, **options)
+    report = ndis.audit(ndis.Claim(epsilon=3.0, delta=0.0), mechanism=training)
+    assert report.refuted
+    assert report.epsilon_refuted == math.inf
+
+
+def test_upper_bounds_have_a_certified_mu():
+    """Their certificates are wide, and the last place of the proof lay above the slack."""
+    step = PrivacyProfile.from_truncated_poisson(
+        noise_multiplier=1.0, sampling_rate=0.05, max_batch_size=8, records=100
+    )
+    steps = step.repeat(20)
+    mu, slack = steps.gdp(1e-6)
+    bound = PrivacyProfile.from_noise_multiplier(1.0 / mu)
+    for order in ("remove", "add"):
+        for epsilon in (-1.0, 0.0, 0.5, 1.0, 2.0, 3.0):
+            assert steps.delta(epsilon, order=order) <= bound.delta(epsilon) + slack * (1 + 1e-9)
