@@ -278,8 +278,11 @@ class Composition:
         floats, s = self.floats, orders - 1.0
         values = np.where(s == 0.0, floats.mean, np.where(s == math.inf, floats.most, math.inf))
         inside = (s > 0.0) & (s < floats.limit) & (s < math.inf)
-        k, error = floats.centred(s[inside].astype(np.complex128))
-        values[inside] = floats.mean + (k.real + 2.0 * error) / s[inside]
+        k = np.zeros(int(inside.sum()))
+        for law, n in floats.parts:  # the whole law: no tail is cut off, and the loss 0 counts
+            one, error = (law.whole() if isinstance(law, Mixture) else law).centred(s[inside].astype(np.complex128))
+            k += n * (one.real + 2.0 * error)
+        values[inside] = floats.mean + k / s[inside]
         doubt = 8.0 * max((law.uncertainty for law, _ in self.parts), default=0.0) + 2.0**-50
         return np.where(np.isnan(values), math.inf, values * (1.0 + doubt))
 

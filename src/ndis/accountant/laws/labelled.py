@@ -49,6 +49,10 @@ class Labelled(Mixture):
         """Return the law of the other order."""
         return Labelled((self.laws[0].reversed(), self.laws[1].reversed()), self._chances)
 
+    def whole(self) -> Labelled:
+        """Return the law without the windows of the mixtures."""
+        return Labelled((self.laws[0].whole(), self.laws[1].whole()), self._chances)
+
     def enclosed(self) -> ProfileOnly:  # type: ignore[override]  # it has no moments in balls
         """Return the law in balls: δ(ε) = Σ pᵢ δᵢ(ε)."""
         pairs = list(zip(self._chances(), [law.enclosed() for law in self.laws], strict=True))

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -278,6 +279,12 @@ class Mixture:
     def reversed(self) -> Mixture:
         """Return the law of the other order."""
         return Mixture(self.sides.swapped(), lambda: self._exact().swapped(), self.uncertainty)
+
+    def whole(self) -> Mixture:
+        """Return the law without the window, whose moments of large orders are those of events that no δ has."""
+        twin = copy(self)
+        twin._far, twin._tables = math.inf, {}
+        return twin
 
     def enclosed(self) -> MixtureBalls:
         """Return the law in balls."""
