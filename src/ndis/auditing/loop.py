@@ -11,7 +11,7 @@ from typing import Any
 from flint import arb
 
 from ndis._balls import exact_ball, outward, precision
-from ndis._exact import down, root_down, root_up
+from ndis._exact import root_down, root_up, up
 from ndis._groups import as_rate
 from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within
 from ndis.dpsgd import DPSGD
