@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types api bench sweep docs theory wheel ledger-race dominance ledger-bench clean
+.PHONY: demo test lint types api bench sweep docs theory wheel ledger-race dominance ledger-bench release-check clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -56,6 +56,7 @@ sweep: $(VENV)/.dev  ## many random cases: floats, error estimates and certifica
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.golden compare --only cases
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc)
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc) --kind curved
+	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 500 --jobs $$(nproc) --kind batches
 
 ledger-race: $(VENV)/.dev  ## 200 rounds of 64 processes that race for one ledger and are killed
 	nice -n 10 $(RUN) -m benchmarks.ledger_race --rounds 200
@@ -76,6 +77,8 @@ wheel: $(VENV)/.dev  ## the wheel and the source archive, checked in clean envir
 	rm -rf dist
 	$(RUN) -m build
 	$(RUN) .ci/check_wheel.py dist/*.whl
+
+release-check: lint test docs theory wheel demo bench sweep ledger-race ledger-bench dominance  ## all that the checklist of a release names
 
 clean:
 	rm -rf $(VENV) out dist docs/_site docs/reference/generated docs/jupyter_execute .pytest_cache .hypothesis .mypy_cache .ruff_cache

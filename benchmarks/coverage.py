@@ -3,12 +3,11 @@
 python -m benchmarks.coverage [--fits 4000] [--logistic-fits 2000] [--hidden-fits 300]
 
 New records and new noise in every fit. Three regimes: noise of privacy dominates, is comparable with the noise of
-sampling, is negligible. The oracle knows the variances of the residuals and of all noise, the true Gram matrix and the
-true coefficients; it has the same releases, so the same estimate. For logistic regression the length is over that of
-plain maximum likelihood, which has no noise of privacy.
+sampling, is negligible. The length is over that of least squares with known variances, or of plain maximum likelihood,
+which have no noise of privacy.
 
 The last table has directions that the noise hides, or nearly hides: a column with little spread, and two columns that
-are nearly equal. Some coefficients are then unknown, and the intervals of the others are wider.
+are nearly equal.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 
 from ndis.errors import NotPrivateWarning
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression
-from ndis.learn._inference import normal_quantile
 
 TRUTH = np.array([0.8, -0.5, 0.3, 0.0])
 INTERCEPT = 0.2
@@ -43,7 +41,7 @@ LOGISTIC_REGIMES = {
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Shares of intervals that hold the truth, and lengths over the oracle's."""
+    """Shares of intervals that hold the truth, and lengths over those without privacy."""
 
     fits: int
     each: NDArray[np.float64]
@@ -57,10 +55,10 @@ class Coverage:
         return float(self.each.mean())
 
 
-def simulate(records: int, epsilon: float, *, fits: int, seed: int = 0, level: float = 0.95) -> Coverage:
+def simulate(records: int, epsilon: float, *, fits: int, seed: int = 0) -> Coverage:
     """Fit `fits` new data sets; coefficients and the intercept are covered or not."""
     truth = np.append(TRUTH, INTERCEPT)
-    errors, halves, oracles, shares, infinite = [], [], [], [], 0
+    covered, lengths, infinite = [], [], 0
     for i in range(fits):
         rng = np.random.default_rng([seed, i])
         x = rng.uniform(-1, 1, size=(records, len(TRUTH)))
@@ -70,36 +68,16 @@ def simulate(records: int, epsilon: float, *, fits: int, seed: int = 0, level: f
             model = PrivateLinearRegression(
                 epsilon=epsilon, delta=1e-6, row_norm_bound=2.0, target_bound=3.0, random_state=int(rng.integers(2**60))
             ).fit(x, y)
-        table = model.summary(level)
+        table = model.summary()
         if not np.isfinite(table.standard_error).all():
             infinite += 1
             continue
-        errors.append(table.estimate - truth)
-        halves.append((table.interval[:, 1] - table.interval[:, 0]) / 2)
-        privacy, sampling = oracle(model, x)
-        oracles.append(normal_quantile(level) * np.sqrt(privacy + sampling))
-        shares.append(privacy / (privacy + sampling))
-    error, half = np.array(errors), np.array(halves)
-    return Coverage(
-        fits,
-        (np.abs(error) <= half).mean(axis=0),
-        float((half / np.array(oracles)).mean()),
-        infinite,
-        float(np.mean(shares)),
-    )
-
-
-def oracle(model: PrivateLinearRegression, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """True variances of the estimate, given the clips: by privacy, and by sampling."""
-    releases = model.receipt_.parameters["releases"]
-    constant = model.receipt_.parameters["intercept"]
-    design = np.c_[x, np.full(len(x), constant)]
-    units = np.append(np.ones(len(TRUTH)), constant)  # coefficients of the design are those of the data over these
-    inverse = np.linalg.inv(design.T @ design)
-    step = np.append(TRUTH, INTERCEPT) / units - model.estimate_.at[:, 0] / units
-    matrix, noise = releases[0]["noise_std"], releases[-2]["noise_std"]
-    inner = noise**2 * np.eye(len(step)) + matrix**2 / 2 * (step @ step * np.eye(len(step)) + np.outer(step, step))
-    return np.diagonal(inverse @ inner @ inverse) * units**2, DEVIATION**2 * np.diagonal(inverse) * units**2
+        low, high = table.interval.T
+        covered.append((low <= truth) & (truth <= high))
+        design = np.c_[x, np.ones(records)]
+        lengths.append(table.standard_error**2 / np.diagonal(np.linalg.inv(design.T @ design)) / DEVIATION**2)
+    ratio = float(np.mean(lengths))
+    return Coverage(fits, np.mean(covered, axis=0), float(np.sqrt(ratio)), infinite, 1.0 - 1.0 / ratio)
 
 
 def simulate_logistic(records: int, epsilon: float, scale: float, *, fits: int, seed: int = 0) -> Coverage:

@@ -63,13 +63,24 @@ def shops(n: int, rng: np.random.Generator) -> Rows:
 
 
 def wages(n: int, rng: np.random.Generator) -> Rows:
-    """Pay by schooling and years of work; no constant of the package was chosen on it."""
+    """Pay by schooling and years of work."""
     school = np.clip(rng.normal(13.4, 2.6, n), 0, 20).round()
     years = np.clip(rng.gamma(2.2, 9.0, n), 0, 60).round()
     female = rng.random(n) < 0.48
     log = 1.1 + 0.09 * school + 0.03 * years - 0.0005 * years**2 - 0.2 * female + rng.normal(0, 0.45, n)
     region = rng.choice(["N", "S", "E", "W"], n, p=[0.4, 0.3, 0.2, 0.1])
     return {"school": school, "years": years, "female": female, "wage": np.clip(np.exp(log), 0, 250), "region": region}
+
+
+def loans(n: int, rng: np.random.Generator) -> Rows:
+    """Loans with a Pareto tail of incomes. It was written when all constants were fixed; the others were tuned on."""
+    income = np.clip(12_000 * (1.0 + rng.pareto(2.8, n)), 0, 400_000)
+    years = np.clip(rng.poisson(6.0, n), 1, 30).astype(float)
+    score = np.clip(rng.normal(640, 85, n) + 0.0008 * (income - 18_000), 300, 900).round()
+    owner = rng.random(n) < 0.35
+    rate = np.clip(14.0 - 0.011 * (score - 600) - 1.1 * owner + rng.standard_t(4, n), 0, 40)
+    use = rng.choice(["car", "home", "study", "debt", "other"], n, p=[0.34, 0.3, 0.06, 0.25, 0.05])
+    return {"income": income, "years": years, "score": score, "owner": owner, "rate": rate, "use": use}
 
 
 TABLES: dict[str, tuple[Callable[..., Rows], int, dict[str, Any], str, list[str]]] = {
@@ -87,9 +98,16 @@ TABLES: dict[str, tuple[Callable[..., Rows], int, dict[str, Any], str, list[str]
         {"school": (0, 20), "years": (0, 60), "female": bool, "wage": (0, 250), "region": ["N", "S", "E", "W"]},
         "wage", ["school", "female"],
     ),
+    "loans": (
+        loans, 12_000,
+        {"income": (0, 400_000), "years": (0, 30), "score": (300, 900), "owner": bool, "rate": (0, 40),
+         "use": ["car", "home", "study", "debt", "other"]},
+        "rate", ["score", "owner"],
+    ),
 }  # fmt: skip
 PAIRS = (
     ("patients", "ward", "stay"), ("patients", "ward", "life"), ("shops", "shop", "spend"), ("wages", "region", "wage"),
+    ("loans", "use", "income"),
 )  # fmt: skip
 Key = tuple[str, ...]
 Interval = tuple[float, float]
@@ -178,7 +196,7 @@ def coverage(table: str, draws: int, epsilon: float) -> None:
     many = make(TRUTH, np.random.default_rng(99))
     truth = {(kind, name): value for kind, name, value, _ in statistics(many, target, on, spec)}
     hits: dict[str, list[tuple[bool, bool, float, float]]] = defaultdict(list)
-    each: dict[tuple[str, Key], list[bool]] = defaultdict(list)
+    each: dict[tuple[str, Key], list[tuple[bool, bool]]] = defaultdict(list)
     for seed in range(draws):
         rows = make(n, np.random.default_rng(seed))
         ours = private(ndis.describe(rows, schema=schema, epsilon=epsilon, delta=1e-6), target, on, spec)
@@ -188,13 +206,14 @@ def coverage(table: str, draws: int, epsilon: float) -> None:
             _, (a, b) = ours[kind, name]
             true = truth[kind, name]
             hits[kind].append((a <= true <= b, low <= true <= high, b - a, high - low))
-            each[kind, name].append(a <= true <= b)
+            each[kind, name].append((a <= true <= b, low <= true <= high))
     print(f"{table}, {n:,} records, epsilon {epsilon:g}, {draws} draws")
-    print(f"  {'kind':<13}{'covered':>9}{'worst':>8}{'not private':>13}{'length ratio':>14}")
+    print(f"  {'kind':<13}{'covered':>9}{'not private':>13}{'length ratio':>14}   worst: covered, not private")
     for kind, rows_of in hits.items():
         own, other, length, before = np.array(rows_of, dtype=float).T
-        worst = min(np.mean(v) for (k, _), v in each.items() if k == kind)
-        print(f"  {kind:<13}{own.mean():>9.3f}{worst:>8.3f}{other.mean():>13.3f}{length.sum() / before.sum():>14.2f}")
+        ours, theirs, name = min((*np.mean(v, axis=0), n) for (k, n), v in each.items() if k == kind)
+        worst = f"{', '.join(name)}: {ours:.3f}, {theirs:.3f}"
+        print(f"  {kind:<13}{own.mean():>9.3f}{other.mean():>13.3f}{length.sum() / before.sum():>14.2f}   {worst}")
 
 
 def group_means(draws: int, epsilon: float) -> None:

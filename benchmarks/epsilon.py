@@ -7,7 +7,8 @@ import ndis
 
 def main() -> None:
     """Print the table in Markdown."""
-    print("| ε | chance of a right guess | found at 1 % false alarms | found at 0.1 % | certified μ |\n|---|---|---|---|---|")
+    print("| ε | chance of a right guess | found at 1 % false alarms | found at 0.1 % | certified μ |")
+    print("|---|---|---|---|---|")
     for epsilon in (0.1, 0.5, 1, 2, 4, 8, 16):
         profile = ndis.GaussianMechanism.calibrated(epsilon=epsilon, delta=1e-6, sensitivity=1.0).profile()
         one, tenth = profile.true_positive_rate([0.01, 0.001])

@@ -8,6 +8,10 @@ A seed fixes a composition: one to three groups with 1 to 10⁶ steps each, rate
 of that δ is solved for. There log δ, its error estimate and the certificate must not contradict each other. Nothing is
 excused: a refusal is listed as a failure too.
 
+With `--kind batches` a seed fixes steps that are no pairs: mixtures, users with several examples, truncated Poisson
+batches, batches of a fixed size and replaced records, alone or together. The lower end of a certificate is then only
+what neighbours attain, so the float may lie above it.
+
 With `--kind curved` a seed fixes one to three groups of pairs that are mostly no mean shifts: variance ratios from
 1/300 to 300, one to three of them in a pair, some with a shift, sampled or plain. ε is 0, or that of δ = 1e-3 or 1e-8.
 Floats were once wrong for such compositions, without a word.
@@ -93,7 +97,50 @@ def curved(seed: int) -> tuple[ndis.PrivacyProfile, ndis.profile.Choice, float]:
     return ndis.PrivacyProfile(groups=groups), order, float(rng.choice([1.0, 1e-3, 1e-8]))
 
 
-KINDS = {"any": composition, "curved": curved}
+def batches(seed: int) -> tuple[ndis.PrivacyProfile, ndis.profile.Choice, float]:
+    """Return a random composition of steps that are no pairs, some with plain releases, an order and a δ."""
+    rng = np.random.default_rng([seed, 22])
+
+    def between(low: float, high: float) -> float:
+        return float(np.exp(rng.uniform(math.log(low), math.log(high))))
+
+    def add_remove() -> ndis.PrivacyProfile:
+        kind, noise = rng.integers(4), between(0.5, 10.0)
+        if kind == 0:
+            count = int(rng.integers(1, 5))
+            chances = rng.dirichlet(np.ones(count + 1))
+            sizes = [0.0 if rng.random() < 0.7 else 0.3, *np.sort(rng.uniform(0.3, 3.0, count)).tolist()]
+            return ndis.PrivacyProfile.from_mixture(
+                noise_multiplier=2.0 * noise, sensitivities=sizes, probabilities=(chances / chances.sum()).tolist()
+            )
+        sampled = ndis.PrivacyProfile.from_noise_multiplier(noise).subsampled(between(1e-4, 0.9))
+        if kind == 1:
+            return sampled.group(int(rng.integers(2, 9)))
+        if kind == 2:
+            size, rate = int(rng.integers(2, 200)), between(1e-3, 0.5)
+            records = max(int(size / rate * rng.uniform(0.6, 1.2)), size + 1)
+            return ndis.PrivacyProfile.from_truncated_poisson(
+                noise_multiplier=noise, sampling_rate=rate, max_batch_size=size, records=records
+            )
+        return sampled
+
+    def replaced() -> ndis.PrivacyProfile:
+        noise = between(0.7, 10.0)
+        if rng.random() < 0.5:
+            release = ndis.PrivacyProfile.from_noise_multiplier(noise, adjacency="replace-one")
+            return release.subsampled(between(1e-3, 0.9))
+        records = int(between(20.0, 1e5))
+        return ndis.PrivacyProfile.from_fixed_size(
+            noise_multiplier=noise, batch_size=max(int(records * between(1e-3, 0.5)), 1), records=records
+        )
+
+    make = add_remove if rng.random() < 0.6 else replaced
+    first, *others = (make().repeat(int(between(1.0, 1000.0))) for _ in range(int(rng.integers(1, 4))))
+    order: ndis.profile.Choice = "remove" if rng.integers(2) else "add"
+    return first.compose(*others), order, 10.0 ** -rng.uniform(0.05, 20.0)
+
+
+KINDS = {"any": composition, "curved": curved, "batches": batches}
 
 
 @dataclass
@@ -129,6 +176,9 @@ def check(seed: int, kind: str = "any") -> Finding:
     profile, order, target = KINDS[kind](seed)
     found = Finding(seed, order=order, target=target)
     for group in profile.groups:
+        if isinstance(group, ndis.profile.StepGroup):
+            found.groups.append({"kind": group.step.kind, "count": group.count, **asdict(group.step)})  # type: ignore[call-overload]
+            continue
         pair = group.remove
         about = {"ratios": (1.0 + pair.excess).tolist(), "shift": pair.shift.tolist(), "copies": pair.copies.tolist()}
         found.groups.append({"rate": group.rate, "count": group.count, **about})

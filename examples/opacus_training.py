@@ -12,7 +12,7 @@ from opacus import PrivacyEngine
 from opacus.accountants import create_accountant
 from torch.utils.data import DataLoader, TensorDataset
 
-import ndis.interop.opacus  # noqa: F401  # registers the accountant "exact"
+import ndis.interop.opacus  # registers the accountant "exact"
 
 RECORDS, BATCH, EPOCHS, NOISE, DELTA = 2000, 100, 5, 1.0, 1e-5
 
@@ -39,6 +39,8 @@ def train() -> list[tuple[float, float, int]]:
     print(f"{len(engine.accountant)} steps, {100 * right:.1f} % right on the training data")
     print(f"ε at δ = {DELTA:g}")
     print(f"  exact (ndis)          {engine.get_epsilon(DELTA):.6f}")
+    report = ndis.interop.opacus.check(engine, loader, optimizer=optimizer, batch_size=BATCH, delta=DELTA)
+    print(f"  audit of the loop     {report.verdict}")
     print(f"  exact, certified      {engine.accountant.get_epsilon(DELTA, certify=True):.6f}")
     return list(engine.accountant.history)
 

@@ -18,7 +18,7 @@ from ndis.accountant.composition import Composition, Given
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.errors import PrecisionError
 
-_SHARES = [k / 16 for k in range(17)]  # of the steps that are W·Q against Q
+_SHARES = [k / 16 for k in range(17)]  # shares of the steps that are W·Q against Q
 _BELOW = 1.0 - 1e-9  # an ε that floats put on the safe side is moved below the true one
 
 

@@ -114,7 +114,7 @@ class BatchedProfile(ABC):
         sampling_rate : float
             Rate of the Poisson sample.
         max_batch_size : int
-            Larger samples lose records at random until so many are left.
+            Larger samples lose records at random until this many are left.
         records : int
             Records in the larger one of two neighbours; it is public.
 

@@ -18,7 +18,7 @@ from ndis.profile import PrivacyProfile
 
 Sampling = Literal["poisson", "allocation", "fixed-size", "truncated"]
 
-_CDF_DOWN, _LEAST_WHOLE = 1.0 - 1e-9, 1e-12  # a binomial probability in floats is moved to the safe side
+_CDF_DOWN = 1.0 - 1e-9  # moves a binomial probability in floats to the safe side
 USUAL = ("noise_multiplier", "sampling_rate", "steps")  # a stage with Poisson sampling has these
 
 
@@ -169,10 +169,13 @@ def _sampled(noise: float, rate: Fraction) -> PrivacyProfile:
 
 
 def _surely_kept(stage: Stage) -> PrivacyProfile:
-    """Return what happens if only one record has a gradient, and it counts only in samples that are not cut."""
-    others, places = (stage.records or 1) - 1, (stage.max_batch_size or 1) - 1
-    whole = float(scipy.special.bdtr(places, others, stage.sampling_rate)) * _CDF_DOWN
-    return _sampled(stage.noise_multiplier, Fraction(stage.sampling_rate) * Fraction(max(whole, _LEAST_WHOLE)))
+    """Return what happens if only one record has a gradient. It counts in samples that are not cut, at least.
+
+    A sampled record is kept with probability B/(N+1), N the number of the others in the sample, so at least with B/n.
+    """
+    size, records = stage.max_batch_size or 1, stage.records or 1
+    whole = Fraction(float(scipy.special.bdtr(size - 1, records - 1, stage.sampling_rate)) * _CDF_DOWN)
+    return _sampled(stage.noise_multiplier, Fraction(stage.sampling_rate) * max(whole, Fraction(size, records)))
 
 
 def _numbers(stage: Stage, *names: str) -> dict[str, Any]:

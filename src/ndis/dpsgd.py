@@ -391,10 +391,10 @@ class DPSGD:
 
     # ------------------------------------------------------------------ out and in
 
-    def plot(self, delta: float, *, ax: Any = None) -> Any:
+    def plot(self, delta: float, *, ax: Any = None, label: str | None = None) -> Any:
         """Draw ε against epochs and return the matplotlib axes."""
         rows = self.epsilon_by_epoch(delta)
-        return plot_epochs([row.epoch for row in rows], [row.epsilon for row in rows], delta=delta, ax=ax)
+        return plot_epochs([row.epoch for row in rows], [row.epsilon for row in rows], delta=delta, ax=ax, label=label)
 
     def to_json(self) -> str:
         """The schedule as JSON text, to go on from later.

@@ -109,11 +109,14 @@ def plot_profile(
     return ax
 
 
-def plot_epochs(epochs: Sequence[float], epsilons: Sequence[float], *, delta: float, ax: Any = None) -> Any:
-    """Draw ε against epochs at one δ and return the matplotlib axes."""
+def plot_epochs(
+    epochs: Sequence[float], epsilons: Sequence[float], *, delta: float, ax: Any = None, label: str | None = None
+) -> Any:
+    """Draw ε against epochs at one δ and return the matplotlib axes; a further line has the next colour."""
     if ax is None:
         ax = _new_axes()
-    ax.plot(epochs, epsilons, color=_COLOURS[0], linewidth=2.0, label=f"δ = {delta:g}")
+    colour = _COLOURS[len(ax.get_lines()) % len(_COLOURS)]
+    ax.plot(epochs, epsilons, color=colour, linewidth=2.0, label=label or f"δ = {delta:g}")
     ax.set_xlim(0.0, max(epochs))
     ax.set_ylim(0.0, None)
     ax.set(xlabel="epochs", ylabel="ε")

@@ -46,7 +46,7 @@ _DIGITS = 1e-6  # relative distance of a certified μ from the smallest one
 _MOST_RAISE = 1e3  # a μ that is raised by more, relatively, proves nothing
 _FIRST_PLACES, _ROUNDS = 17, 40
 _BITS = 192
-_INSIDE = Fraction(255, 256)  # the places of a proof end where δ is this share of the slack
+_INSIDE = Fraction(7, 8)  # the places of a proof end where δ is this share of the slack
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
 

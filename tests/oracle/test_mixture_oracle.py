@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flint import arb
 
 import ndis
+from ndis._balls import precision
 from ndis.accountant.composition import Composition
+from ndis.accountant.laws.labelled import Labelled, TruncatedStep
 from ndis.accountant.laws.mixture import Mixture
+from ndis.accountant.laws.mixture_balls import Sides
 from ndis.accountant.laws.mixture_steps import mixture_law
 
 CASES = json.loads((Path(__file__).parent / "data" / "given_mixture_cases.json").read_text())
@@ -71,3 +75,37 @@ def test_the_published_value_of_a_composition() -> None:
         noise_multiplier=2.0, sensitivities=[0.0, 2.0, 3.0], probabilities=[0.33, 0.34, 0.33]
     )
     assert first.repeat(3).compose(second.repeat(2)).epsilon(1e-6) == pytest.approx(17.193115, abs=2e-5)
+
+
+class PeerTruncated:
+    """dp_accounting's bound for truncated batches: the second law is the replace-one pair at half the noise."""
+
+    def __init__(self, records: int, count: int) -> None:
+        self.step, self.count = TruncatedStep(1.0, 0.5, 2, records), count
+
+    def law(self, order: str) -> Labelled:
+        first = self.step.law(order).laws[0]
+        with precision(160):
+            q = self.step._chances()[2]
+
+        def sides() -> Sides:
+            return Sides([1 - q, q], [arb(0), arb(2)], [1 - q, q], [arb(0), arb(2)])
+
+        with precision(160):
+            return Labelled((first, Mixture.from_balls(sides)), self.step.law(order)._chances)
+
+
+def test_truncated_batches_beside_the_published_value() -> None:
+    """The peer's own bound is reproduced; ours is lower, by thm:truncated, and has its certificate."""
+    peer = [PeerTruncated(4, 3), PeerTruncated(3, 2)]
+    theirs = max(Composition(peer, order).smallest_epsilon(1e-6, 0.0) for order in ("remove", "add"))
+    assert theirs == pytest.approx(17.904330, abs=2e-5)
+    steps = [
+        ndis.PrivacyProfile.from_truncated_poisson(
+            noise_multiplier=1.0, sampling_rate=0.5, max_batch_size=2, records=records
+        ).repeat(count)
+        for records, count in ((4, 3), (3, 2))
+    ]
+    ours = steps[0].compose(steps[1])
+    assert ours.epsilon(1e-6) == pytest.approx(16.4565087, abs=1e-6)
+    assert ours.certify(16.6).upper < 1e-6

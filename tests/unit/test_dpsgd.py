@@ -169,10 +169,11 @@ class TestCompositions:
         with pytest.raises(ParameterError, match=r"must not be mutually singular; got"):
             bare.compose(STEP).delta(1.0)
 
-    def test_replace_one_is_refused(self):
+    def test_relations_between_data_sets_do_not_mix(self):
         replaced = PrivacyProfile.from_noise_multiplier(1.0, adjacency="replace-one")
+        sketch = PrivacyProfile(GaussianPair.from_ratios(1.1), adjacency="replace-one")
         with pytest.raises(ParameterError, match=r"^adjacency must be 'add-remove' for Poisson samples; got 'replace-"):
-            replaced.subsampled(0.1)
+            sketch.subsampled(0.1)
         with pytest.raises(ParameterError, match=r"^adjacency of others must be 'add-remove'"):
             STEP.compose(replaced)
 

@@ -90,8 +90,8 @@ class TestJson:
         [
             (lambda d: d.update(format="other"), "^format of the profile must be 'ndis.PrivacyProfile'; got 'other'"),
             (lambda d: d.pop("format"), "^format of the profile must be .*; got None"),
-            (lambda d: d.update(format_version=3), "^format_version of the profile must be 1 or 2; got 3"),
-            (lambda d: d.update(format_version=True), "^format_version of the profile must be 1 or 2; got True"),
+            (lambda d: d.update(format_version=4), "^format_version of the profile must be 1 or 2 or 3; got 4"),
+            (lambda d: d.update(format_version=True), "^format_version of the profile must be 1 or 2 or 3; got True"),
             (lambda d: d.update(extra=1), "^profile must have only the keys .*; got extra"),
             (lambda d: d.pop("remove"), "^profile must have the keys .*; got none called remove"),
             (lambda d: d.update(sampling_rates=0.5), "^sampling_rates must be a list of numbers; got 0.5"),

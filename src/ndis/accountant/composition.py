@@ -41,7 +41,7 @@ _ZERO = -745.2  # δ below this log is the float 0
 _NOTHING = 1e15  # −log δ above this is not computed
 _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # δ(ε) over e^ε δ'(−ε), for a certificate from the other order
-_LEAST_LOG_SHARE = -600.0  # the same for epochs of allocation, which have no other certificate
+_LEAST_LOG_SHARE = -250.0  # the same for epochs of allocation, which have no other certificate
 _GUESSES = 5  # a reflected certificate guesses the size of δ so often
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _MOVES = 120
@@ -213,10 +213,12 @@ class Composition:
             if not self._has_epochs:
                 raise
             log_delta = find_saddle(self.floats, self.floats.mean - epsilon)[3] - 4.0
+            if not log_delta > -math.inf:  # not even its size is known
+                return None
         grown = math.expm1(min(epsilon, 700.0))
         other = Certifier(lambda: [(law.reversed().enclosed(), n) for law, n in self.parts])
         for _ in range(_GUESSES):
-            log_share = -float(np.logaddexp(0.0, math.log(grown) - log_delta)) if grown else 0.0  # for the plan only
+            log_share = -float(np.logaddexp(0.0, math.log(grown) - log_delta)) if grown > 0.0 else 0.0  # a plan
             if not log_share > (_LEAST_LOG_SHARE if self._has_epochs else math.log(_LEAST_SHARE)):
                 return None
             ball = other.enclose(-epsilon, 0.4 * relative_width * math.exp(log_share))
@@ -256,7 +258,12 @@ class Composition:
             moved = doubt * (mean + start)
             if self.below(start - moved, goal - moved):
                 return start
-            value, error = self.log_delta_and_error(np.array([start - moved]))
+            try:
+                value, error = self.log_delta_and_error(np.array([start - moved]))
+            except PrecisionError:
+                if not (self.floats.atom > 0.0 and self.certify(start, SAMPLED_WIDTH).upper <= target):
+                    raise
+                return start
             if value[0] + 2.0 * error[0] <= goal - moved:
                 return start
         beyond = 2.0 * max(start, self.floats.guess(goal) if guess is None else guess)
@@ -299,6 +306,8 @@ class Composition:
         try:
             return self.floats.epsilon(target, guess)
         except PrecisionError:
+            if self.floats.atom > 0.0:  # no sum of moments stands in for floats; the stand-ins are on the safe side
+                return self.certified_epsilon(target)
             return self._epsilon_by_secants(math.log(target))
 
     def _epsilon_by_secants(self, goal: float) -> float:

@@ -12,16 +12,12 @@ each with an error estimate of its own. The estimate adds up
     the errors of K, each times the modulus of the integrand there, and the rounding of the exponent,
     the last value of the integrand, in place of what is left of the path.
 
-A path is taken only where the integrand dies for good and stays below a few times its value at the saddle.
-
-Two steps have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
+A path is taken only where the integrand dies for good and stays below a few times its value at the saddle. Two steps
+have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
 `ndis.accountant.densities` adds up densities of mean shifts. In the remove order δ may also come from the add order at
-−ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order,
-
-    δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε),
-
-whose two parts are positive. Every value carries an error estimate, and none is returned if the estimate is above
-5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random allocation among the laws.
+−ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order, δ_PQ(ε) = 1 − e^ε + e^ε
+δ_QP(−ε), whose two parts are positive. Every value carries an error estimate, and none is returned if the estimate is
+above 5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random allocation among the laws.
 """
 
 from __future__ import annotations
@@ -43,8 +39,6 @@ from ndis.accountant.laws.mixture import Mixture, quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
-__all__ = ["FloatComposition", "Saddle", "find_saddle", "integrate"]
-
 Saddle = tuple[float, float, float, float]  # place, width, bend of steepest descent, Chernoff's bound on log δ
 Path = tuple[float, float, float]  # saddle, width, bend
 _Values = tuple[Complexes, Complexes, Complexes, Floats]  # s, ds/du, K − s·mean, its error
@@ -65,7 +59,7 @@ _EARLY = 3  # halvings after which the rounding is known well enough to give up
 _HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
 _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
-_SMALL_SLOPES = (0.02, 0.01, 0.004, 0.001)  # for integrands that fall like a power
+_SMALL_SLOPES = (0.0, 0.2, 0.05, 0.02, 0.01, 0.004, 0.001)  # for integrands that fall like a power
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
 _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
@@ -84,7 +78,6 @@ _TOGETHER = 64  # at most this many ε share one path
 class FloatComposition:
     """Evaluate the privacy loss of some laws, each with its number of steps, in one order. It keeps its tables.
 
-    >>> import numpy as np
     >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
     >>> step = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")
@@ -130,7 +123,7 @@ class FloatComposition:
         return FloatComposition([(law.reversed(), n) for law, n in self.parts], other)
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """Return K(s) − s·mean and its error, without the probability of the loss 0, which δ(ε) at ε ≥ 0 does not see."""
+        """Return K(s) − s·mean and its error, without the loss 0, which δ(ε) does not see at ε ≥ 0."""
         value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
         for m, n in self.parts:
             v, e = m.centred(s)
@@ -415,7 +408,7 @@ def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf, sta
     return c, w, bend, bound
 
 
-def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: int) -> _Values | None:
+def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: int, end: float) -> _Values | None:
     """Return values along the path until they are dead; None if they grow, are in doubt, or live on."""
     c, w, _ = path
     parts: list[_Values] = []
@@ -426,7 +419,7 @@ def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: i
         if not parts:
             base = float(v[0].real) + lin * c + math.log(w) - math.log(c) - math.log1p(c)
         parts.append((s, ds, v, e))
-        count, dead = _dying(dead, parts[-1], lin, base, growth, _SLOWLY_DEAD if law.atom > 0.0 else _DEAD)
+        count, dead = _dying(dead, parts[-1], lin, base, growth, end)
         if count < 0:
             return None
         if count > 0:
@@ -449,12 +442,14 @@ def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle
     for growth, limit, slopes in (
         (2.0, 16, (min(max(bend, -0.5), 0.5),)),
         (2.0, _MAX_LOOK, _SLOPES),
-        (8.0, _MAX_LOOK, _SLOPES if law.atom == 0.0 else _SMALL_SLOPES),
+        (8.0, _MAX_LOOK, _SLOPES),
+        (2.0, _MAX_LOOK, _SMALL_SLOPES if law.atom > 0.0 else ()),
     ):
         seen = []
         for slope in slopes:
             if slope not in tried:
-                nodes = _look(law, (c, w, slope), lin, growth, limit)
+                end = _SLOWLY_DEAD if slopes is _SMALL_SLOPES else _DEAD
+                nodes = _look(law, (c, w, slope), lin, growth, limit, end)
                 if nodes is not None:
                     seen.append((slope, nodes))
                     tried.add(slope)

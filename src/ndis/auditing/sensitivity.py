@@ -18,7 +18,7 @@ from ndis.mechanisms.lifted import noisy_pair
 from ndis.pair import GaussianPair
 from ndis.worst_case.envelopes import DominatingPairs, Envelope, RankOneEnvelope, as_envelope
 
-__all__ = ["Finding", "SensitivityReport", "check_sensitivity"]
+__all__ = ["Excess", "SensitivityReport", "check_sensitivity"]
 
 _ROUNDING = 1e-7  # the relative error that floats may add to a quantity
 _NOISE = 1e-9  # the absolute error, if the quantity should be 0
@@ -26,7 +26,7 @@ _EPSILONS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 _LEAST_LOG_DELTA = -50.0
 
 
-class Finding(NamedTuple):
+class Excess(NamedTuple):
     """A finding compares one quantity of one pair of neighbours with the value that the envelope allows."""
 
     data: Any
@@ -52,9 +52,9 @@ class SensitivityReport:
         True if no pair broke the envelope. True proves nothing; False does.
     pairs : int
         Number of pairs of neighbours that were tried, each in both orders.
-    closest : Finding
+    closest : Excess
         The finding that used most of what is allowed.
-    counterexample : Finding or None
+    counterexample : Excess or None
         The worst violation.
     usage : dict
         For each quantity of the envelope, the largest share of what is allowed.
@@ -62,8 +62,8 @@ class SensitivityReport:
 
     ok: bool
     pairs: int
-    closest: Finding
-    counterexample: Finding | None
+    closest: Excess
+    counterexample: Excess | None
     usage: dict[str, float]
 
 
@@ -117,15 +117,15 @@ def check_sensitivity(
     count = as_count("trials", trials)
     moves = as_count("steps", steps) if perturb is not None else 0
     rng = np.random.default_rng(random_state)
-    worst: dict[str, Finding] = {}
+    worst: dict[str, Excess] = {}
     pairs = 0
 
-    def look(v: float, data: Any, neighbour: Any) -> Finding:
+    def look(v: float, data: Any, neighbour: Any) -> Excess:
         nonlocal pairs
         pairs += 1
         (mean_p, cov_p), (mean_q, cov_q) = model.distribution(data), model.distribution(neighbour)
         pair = noisy_pair(mean_p, cov_p, mean_q, cov_q, v)
-        findings = [Finding(data, neighbour, v, *one) for one in _quantities(as_envelope(model.sensitivity(v)), pair)]
+        findings = [Excess(data, neighbour, v, *one) for one in _quantities(as_envelope(model.sensitivity(v)), pair)]
         for one in findings:
             if one.quantity not in worst or one.usage > worst[one.quantity].usage:
                 worst[one.quantity] = one

@@ -22,7 +22,7 @@ REFUTED, NOT_DECIDED = 1, 3  # exit statuses
 _CLAIM = ("epsilon", "delta", "adjacency")
 _TABLE = ("data", "columns", "targets", "header", "schema", "candidates")
 _BOUNDS = ("row_norm_bound", "low", "high", "target_bound", "target_values", "features")
-_SIZES = ("min_rows", "seconds")
+_SIZES = ("min_rows", "max_rows", "seconds")
 _NAMES = ("title", "data_name")
 _KEYS = ("claim", "pairs", "algorithm", "mechanism", *_TABLE, *_BOUNDS, *_SIZES, *_NAMES)
 _REQUIRE = choice("--require", "What status 0 stands for (not-refuted unless given).", "not-refuted proved")
@@ -47,6 +47,7 @@ _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
     option("--target-bound", "The bound of targets of made-up rows."),
     option("--features", "The number of features, if there are no data.", int),
     option("--min-rows", "Public: no data set has fewer rows (0 unless given).", int),
+    option("--max-rows", "Public: no data set has more rows.", int),
     option("--seconds", "Time for other data sets; 0 tries none (10 unless given)."),
     option("--title", "Name of the audited system, for the report.", str),
     option("--data-name", "Name of the data, for the report.", str),
@@ -191,7 +192,8 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
     if rows is None and (how.keys() - {"schema"} or (not alone and (how or domain is not None))):
         raise ParameterError(" and ".join(how) or "a domain", "come with data", "none")
     if rows is not None or alone:
-        arguments["data"] = DataSet(rows, **table, domain=domain, min_rows=request.get("min_rows"))
+        sizes: dict[str, Any] = {key: request.get(key) for key in ("min_rows", "max_rows")}
+        arguments["data"] = DataSet(rows, **table, domain=domain, **sizes)
         arguments["search"] = _search(request, claim, table, domain)
     return arguments
 

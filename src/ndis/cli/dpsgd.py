@@ -11,7 +11,6 @@ from ndis._files import write_file
 from ndis.cli.options import BUDGET, JSON, choice, command, flag, option
 from ndis.cli.output import check_picture, picture, print_rows, print_values
 from ndis.errors import ParameterError
-from ndis.plotting import plot_profile
 
 if TYPE_CHECKING:
     from ndis.dpsgd import Sampling
@@ -35,7 +34,7 @@ __all__ = ["dpsgd"]
     flag("--compare", "Print a table of all ways to draw batches, each with its neighbours."),
     flag("--certify", "Rigorous ε, by ball arithmetic."),
     JSON,
-    option("--output -o", "Draw ε against epochs here (png, svg, pdf) as well; δ against ε with --compare.", Path),
+    option("--output -o", "Draw ε against epochs here (png, svg, pdf) as well.", Path),
 )
 def dpsgd(
     delta: float,
@@ -101,8 +100,9 @@ def _compare(
     rows = DPSGD.compare(noise_multiplier=noise_multiplier, delta=delta, **own)
     names = [f"{row.run.stages[0].sampling} ({row.run.adjacency})" for row in rows]
     if output is not None:
-        curves = {name: row.run.profile() for name, row in zip(names, rows, strict=True)}
-        write_file(output, picture(lambda ax: plot_profile(curves, ax=ax), output.suffix))
+        lines = list(zip(names, rows, strict=True))
+        drawn = picture(lambda ax: [row.run.plot(delta, ax=ax, label=name) for name, row in lines], output.suffix)
+        write_file(output, drawn)
     table: list[dict[str, float | str]] = [
         {"sampling": name, "epsilon": row.epsilon, "at_least": row.lower, "loop": row.run.loop}
         for name, row in zip(names, rows, strict=True)

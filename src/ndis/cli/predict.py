@@ -61,14 +61,9 @@ def logistic(
     if output is not None:
         check_file(output, new=True)
     how = table_options(data, columns=columns, header=header, schema=schema)
-    progress = public.pop("progress")
-    model = PrivateLogisticRegression(**public, schema=how.pop("schema"), intervals=True)
-    model.fit_data(data, **how, progress=progress)
+    how["progress"] = public.pop("progress")
+    model = PrivateLogisticRegression(**public, schema=how.pop("schema"), intervals=True).fit_data(data, **how)
     saved = LinearModel.of(model)
     if output is not None:
         saved.save(output)
-    if as_json:
-        prediction = {"coefficients": dict(saved.coefficients), "intercept": saved.intercept}
-        click.echo(as_json_text({"prediction": prediction, "receipt": dict(saved.receipt)}))
-    else:
-        click.echo(repr(model.summary()))
+    click.echo(as_json_text(saved.to_dict()) if as_json else repr(model.summary()))

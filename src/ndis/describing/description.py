@@ -18,7 +18,7 @@ from ndis._validate import Adjacency, Floats, as_adjacency
 from ndis._version import __version__
 from ndis.data.opening import open_for
 from ndis.data.schema import Boolean, Schema
-from ndis.describing.release import COUNT_WEIGHT, Plan, Releases, tail
+from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, tail
 from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
 from ndis.describing.tables import FREE, StatisticTable
 from ndis.errors import ParameterError
@@ -84,7 +84,7 @@ def describe(
     >>> bool(abs(d.regress("cost", on=["age", "ward"]).to_frame().loc["ward=B", "estimate"] - 200) < 80)
     True
     """
-    plan = Plan.of(schema, groups, quantiles, matrix, shares)
+    plan = Contents.of(schema, groups, quantiles, matrix, shares)
     table = open_for(schema, data, columns=columns, header=header, progress=progress)
     budget, parts = plan.budget(epsilon, delta, as_adjacency(adjacency))
     releases = Releases(plan, table, budget, parts, random_bits(random_state))
@@ -110,12 +110,12 @@ class Description:
 
     values: Mapping[str, Floats]
     receipt: Receipt
-    plan: Plan = field(init=False, repr=False)
+    plan: Contents = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "receipt", self.receipt.bound_to(**self.values))
         options = (self.receipt.parameters[name] for name in ("groups", "quantiles", "matrix", "shares"))
-        object.__setattr__(self, "plan", Plan.of(Schema.from_receipt(self.receipt), *options))
+        object.__setattr__(self, "plan", Contents.of(Schema.from_receipt(self.receipt), *options))
 
     def __repr__(self) -> str:
         size = f"about {self._totals[0]:,.0f} records, {len(self.plan.columns)} columns"

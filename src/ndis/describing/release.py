@@ -38,7 +38,7 @@ from ndis.gram.accumulator import IntegerSum
 from ndis.mechanisms.receipt import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["COUNT_WEIGHT", "Plan", "Releases", "squared_reach", "summed", "tail"]
+__all__ = ["COUNT_WEIGHT", "Contents", "Releases", "squared_reach", "summed", "tail"]
 
 COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # a record and a square count so much next to a sum
 SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
@@ -60,7 +60,7 @@ Job = tuple[Callable[[], list[Any]], Callable[..., None]]  # makes sums, and add
 
 
 @dataclass(frozen=True)
-class Plan:
+class Contents:
     """State what a release holds. Everything here is public.
 
     Parameters
@@ -80,7 +80,7 @@ class Plan:
     shares: Mapping[str, float]
 
     @classmethod
-    def of(cls, schema: Schema, groups: Any, quantiles: bool, matrix: bool, shares: Any) -> Plan:
+    def of(cls, schema: Schema, groups: Any, quantiles: bool, matrix: bool, shares: Any) -> Contents:
         """Check the options, and divide the budget among the parts that the release holds."""
         empty = cls(schema, (), quantiles, matrix, {})
         sizes, numbers = empty.sizes, bool(empty.numbers)
@@ -162,14 +162,14 @@ class Releases:
 
     Parameters
     ----------
-    plan : Plan
+    plan : Contents
     table : Table
     budget, parts
-        As `Plan.budget` returned them.
+        As `Contents.budget` returned them.
     bits : RandomBits
     """
 
-    def __init__(self, plan: Plan, table: Table, budget: GaussianRounds, parts: list[str], bits: Any) -> None:
+    def __init__(self, plan: Contents, table: Table, budget: GaussianRounds, parts: list[str], bits: Any) -> None:
         self._plan, self._table, self._budget, self._parts, self._bits = plan, table, budget, parts, bits
         self._wanted = table.columns_of(plan.schema, target=plan.schema.target is not None)
         self.values: dict[str, Floats] = {}

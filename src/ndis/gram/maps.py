@@ -1,14 +1,14 @@
-"""Map rows to public coordinates, z = M(x − m), one record at a time and with the same bits everywhere.
+"""Map rows to public coordinates, z = Mx + m, one record at a time and with the same bits everywhere.
 
 M and m are public: they come from earlier releases. A row is first made an integer row q of norm at most 2ᵏ, on the
-grid l·2⁻ᵏ (`ndis.gram.rows`). M and −Mm are rounded to integers w and o, in units of a power of two, so that
+grid l·2⁻ᵏ (`ndis.gram.rows`). M and m are rounded to integers w and o, in units of a power of two, so that
 
     2ᵏ·‖wᵢ‖ + |oᵢ| ≤ 2⁵³      for every coordinate i.
 
 So every partial sum of q·wᵢ + oᵢ is an integer of at most 2⁵³, by Cauchy–Schwarz. A float64 product returns it exactly,
 in any order. The product with the unit is exact too. So z depends on its own record only, whatever block it is read in,
 and the rounded map is the one that is used everywhere. What follows clips z to the bound of its layout and rounds it
-(thm:integer-rows), so no bound rests on the size of M (thm:centred-rows). A row that cannot be read stays one: z is NaN.
+(thm:integer-rows), so no bound rests on the size of M (thm:centred-rows). Unreadable rows stay so: z is NaN.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RowMap:
 
     Examples
     --------
-    >>> turned = RowMap.of(np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([0.5, 0.0]), row_norm_bound=2.0)
+    >>> turned = RowMap.of(np.array([[1.0, 1.0], [1.0, -1.0]]), np.array([-0.5, -0.5]), row_norm_bound=2.0)
     >>> [(z,)] = turned.blocks((np.array([[0.5, 0.25], [np.nan, 0.0]]),))
     >>> z.tolist()
     [[0.25, -0.25], [nan, nan]]
@@ -63,9 +63,9 @@ class RowMap:
     target: tuple[NDArray[np.float64], float] | None = None
 
     @classmethod
-    def of(cls, matrix: Any, centre: Any, *, row_norm_bound: float, target: Any = None) -> RowMap:
-        """Round z = matrix·(x − centre) for rows x of norm at most `row_norm_bound`, which clips longer ones."""
-        m, shift = np.asarray(matrix, dtype=np.float64), -(np.asarray(matrix) @ np.asarray(centre))
+    def of(cls, matrix: Any, shift: Any, *, row_norm_bound: float, target: Any = None) -> RowMap:
+        """Round z = matrix·x + shift for rows x of norm at most `row_norm_bound`, which clips longer ones."""
+        m, shift = np.asarray(matrix, dtype=np.float64), np.asarray(shift, dtype=np.float64)
         group = ColumnGroup(0, m.shape[1], row_norm_bound)
         step = row_norm_bound * 2.0**-_BITS
         largest = float(np.abs(m).max() * row_norm_bound + np.abs(shift).max())

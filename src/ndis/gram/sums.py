@@ -42,11 +42,13 @@ from ndis.data import open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum, checked_parts, total
-from ndis.gram.device import DeviceProduct, import_torch
+from ndis.gram.counts import CountAccumulator, ValueCounts
+from ndis.gram.device import import_torch
 from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.maps import RowMap
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
-from ndis.gram.terms import BELOW, TermRule, gradient_rule, probabilities, residual_rule
+from ndis.gram.terms import TermRule, gradient_rule, residual_rule
+from ndis.gram.weighted import RuleAccumulator, TermGramAccumulator, WeightedAccumulator, halved
 
 _DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in float64
 
@@ -141,13 +143,13 @@ class RecordSums:
         self._map: RowMap | None = None
 
     def in_coordinates(
-        self, matrix: Any, centre: Any, *, row_norm_bound: float, target: Any = None, **bounds: Any
+        self, matrix: Any, shift: Any, *, row_norm_bound: float, target: Any = None, **bounds: Any
     ) -> RecordSums:
-        """Return the same records with rows z = matrix·(x − centre), clipped to their own bound.
+        """Return the same records with rows z = matrix·x + shift, clipped to their own bound.
 
         Parameters
         ----------
-        matrix, centre : arrays
+        matrix, shift : arrays
             Public. They are rounded, and the rounded map is used (thm:centred-rows).
         row_norm_bound : float
             Bound of z. Rows x are clipped to the bound of these sums before they are mapped.
@@ -157,15 +159,16 @@ class RecordSums:
             `target_bound` of the new targets, and `intercept`, the constant next to z.
 
         >>> sums = RecordSums(np.array([[3.0], [5.0]]), row_norm_bound=8.0)
-        >>> sums.in_coordinates([[0.5]], [4.0], row_norm_bound=1.0).gram().to_float().round(4)
+        >>> sums.in_coordinates([[0.5]], [-2.0], row_norm_bound=1.0).gram().to_float().round(4)
         array([[0.5]])
         """
         other = copy(self)
-        other._map = RowMap.of(matrix, centre, row_norm_bound=self.layout.row_norm_bound, target=target)
+        other._map = RowMap.of(matrix, shift, row_norm_bound=self.layout.row_norm_bound, target=target)
+        own: dict[str, Any] = {"features": len(matrix), "row_norm_bound": row_norm_bound, "names": ()}
         constant = bounds.pop("intercept", None)
         marker = row_norm_bound if constant is None else constant
-        other._tile = replace(self._tile, row_norm_bound=row_norm_bound, intercept=marker, names=(), **bounds)
-        other.layout = replace(self.layout, row_norm_bound=row_norm_bound, intercept=constant, names=())
+        other._tile = replace(self._tile, intercept=marker, **own, **bounds)
+        other.layout = replace(self.layout, intercept=constant, **own)
         return other
 
     # ------------------------------------------------------------------ one pass each
@@ -329,30 +332,7 @@ def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
     return parts[0], codes
 
 
-class _RuleAccumulator:
-    """Base of sums of terms at public weights over blocks of rows; only the sums travel between machines.
-
-    Parameters
-    ----------
-    tile : RowLayout
-        Of the rows that are read.
-    rule : TermRule
-    device : str, optional
-    """
-
-    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        self.layout, self.rule = tile, rule
-        self._engine: Any = None
-        self._weights: Any = rule.weights
-        if device is not None:
-            self._engine = DeviceProduct(tile, device)
-            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None, "_weights": self.rule.weights}
-
-
-class _SumAccumulator(_RuleAccumulator):
+class _SumAccumulator(RuleAccumulator):
     """Sums of one rule over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does."""
 
     def __init__(self, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
@@ -397,192 +377,6 @@ class _SumAccumulator(_RuleAccumulator):
         right = tile[:cut].reshape(-1, step, tile.shape[1])
         total = torch.bmm(left, right).to(torch.int64).sum(0)
         return (total + (u[:, cut:] @ tile[cut:]).to(torch.int64)).T
-
-
-class WeightedAccumulator(_RuleAccumulator):
-    """Σ p(1 − p)·xxᵀ over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
-
-    A tile holds integer rows q, and p is the logistic function of the exact logits. Every further operation is
-    elementwise:
-
-        f = min(2·√(p·(1 − p)), 1)·(1 − 2⁻⁴⁰),      row = trunc(q·f),
-
-    on a grid of half the step. A rounded product q·f is at most |q|, because f is at most 1 − 2⁻⁴⁰, and truncation only
-    shortens. So no entry of a row exceeds that of q, and the row has norm at most l/2 in exact arithmetic. One record
-    moves the matrix by at most l²/4. The bits are the same on every engine and for any block length.
-
-    Parameters
-    ----------
-    tile : RowLayout
-        Of the rows that are read: features, one column of class codes, marker.
-    layout : RowLayout
-        Of the predictors.
-    rule : TermRule
-        The gradient of two classes at θ. Its clip has no piece in this.
-    device : str, optional
-    """
-
-    def __init__(self, tile: RowLayout, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        super().__init__(tile, rule, device)
-        self._constant = layout.intercept is not None
-        self._gram = GramAccumulator(halved(layout), device=device)
-
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
-        xp = np if engine is None else engine.torch
-        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
-        for tile in tiles:
-            with np.errstate(all="ignore"):
-                self._gram.update_integers(self._rows(xp, tile))
-
-    def merge(self, other: WeightedAccumulator) -> None:
-        """Add all rows of ``other``."""
-        self._gram.merge(other._gram)
-
-    def finish(self) -> Gram:
-        """Return the matrix of all rows so far."""
-        return self._gram.finish()
-
-    def _rows(self, xp: Any, tile: Any) -> Any:
-        p = probabilities(xp, (self._weights.T @ tile.T) * self.rule.logit_unit)[0]
-        factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * BELOW
-        features = xp.trunc(tile[:, : self.layout.features] * factor[:, None])
-        if not self._constant:
-            return features
-        return xp.concatenate([features, xp.trunc(tile[:, -1:] * factor[:, None])], 1)
-
-
-class TermGramAccumulator(_RuleAccumulator):
-    """Σ ttᵀ of clipped terms t over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
-
-    A term is q ⊗ u with ‖q‖·‖u‖ ≤ M in exact arithmetic (`ndis.gram.terms`). For one output u the row is
-
-        trunc(q·f),      f = u·κ,      κ = 2ᵏ/M·(1 − 2⁻⁴⁰),
-
-    on the grid C·2⁻ᵏ. Its few roundings are each below 2⁻⁵², so its norm is at most ‖q‖·|u|·2ᵏ/M ≤ 2ᵏ, and truncation
-    only shortens. So one record moves the matrix by at most C², and all matrices of its outputs by no more together.
-
-    Parameters
-    ----------
-    tile : RowLayout
-        Of the rows that are read: features, targets, marker.
-    layout : RowLayout
-        Of the terms: as many columns as there are predictors, with the clip as their bound.
-    rule : TermRule
-        The residuals at θ.
-    outputs : int
-    device : str, optional
-    """
-
-    def __init__(
-        self, tile: RowLayout, layout: RowLayout, rule: TermRule, outputs: int, device: str | None = None
-    ) -> None:
-        super().__init__(tile, rule, device)
-        self._grams = [GramAccumulator(layout, device=device) for _ in range(outputs)]
-        self._factor = 2.0**layout.fractional_bits / rule.limit * BELOW
-        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over that of the features
-
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
-        xp = np if engine is None else engine.torch
-        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
-        for tile in tiles:
-            with np.errstate(all="ignore"):
-                factors = self.rule.integers(xp, tile, self._weights)[0] * self._factor
-                rows = tile[:, : self.layout.features]
-                if self._ratio:
-                    rows = xp.concatenate([rows, tile[:, -1:] * self._ratio], 1)
-                for gram, factor in zip(self._grams, factors, strict=True):
-                    gram.update_integers(xp.trunc(rows * factor[:, None]))
-
-    def merge(self, other: TermGramAccumulator) -> None:
-        """Add all rows of ``other``."""
-        for mine, theirs in zip(self._grams, other._grams, strict=True):
-            mine.merge(theirs)
-
-    def finish(self) -> list[Gram]:
-        """Return the matrices of all rows so far."""
-        return [gram.finish() for gram in self._grams]
-
-
-@dataclass(frozen=True, eq=False)
-class ValueCounts:
-    """Hold the counts of one pass. **Private.**
-
-    Attributes
-    ----------
-    above : (edges, columns) int array
-        Records whose value is above the edge.
-    longer : (norms,) int array
-        Records whose features have a larger norm.
-    records : int
-    """
-
-    above: NDArray[np.int64]
-    longer: NDArray[np.int64]
-    records: int
-
-    def histograms(self) -> NDArray[np.int64]:
-        """Return the records between edges, (columns, edges + 1). A record is in one bin of each column."""
-        return _between(self.above.T, self.records)
-
-    def lengths(self) -> NDArray[np.int64]:
-        """Return the records by the norm of their features. A record is in one bin."""
-        return _between(self.longer[None], self.records)[0]
-
-
-def _between(above: NDArray[np.int64], records: int) -> NDArray[np.int64]:
-    ends = np.zeros((len(above), 1), dtype=np.int64)
-    return -np.diff(np.concatenate([ends + records, above, ends], axis=1))
-
-
-class CountAccumulator:
-    """Counts values of integer rows above edges; merges and pickles as `GramAccumulator` does.
-
-    Integers are compared with public numbers, so the counts have the same bits everywhere.
-    """
-
-    def __init__(self, tile: RowLayout, edges: Any, norms: Any, device: str | None = None) -> None:
-        self.layout, self._edges, self._norms = tile, edges, norms
-        self._above = np.zeros(edges.T.shape, dtype=np.int64)
-        self._longer, self._records = np.zeros(len(norms), dtype=np.int64), 0
-        self._engine: Any = None if device is None else DeviceProduct(tile, device)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None}
-
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
-        for tile in integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts):
-            rows = np.asarray(tile if engine is None else tile.cpu())
-            rows = rows[rows[:, -1] != 0]
-            self._records += len(rows)
-            for i, edge in enumerate(self._edges.T):
-                self._above[i] += (rows[:, :-1] > edge).sum(axis=0)
-            squares = (rows[:, : self.layout.features] ** 2).sum(axis=1)
-            self._longer += (squares[:, None] > self._norms).sum(axis=0)
-
-    def merge(self, other: CountAccumulator) -> None:
-        """Add all rows of ``other``."""
-        self._above, self._longer = self._above + other._above, self._longer + other._longer
-        self._records += other._records
-
-    def finish(self) -> ValueCounts:
-        """Return the counts of all rows so far."""
-        return ValueCounts(self._above, self._longer, self._records)
-
-
-def halved(layout: RowLayout) -> RowLayout:
-    """Return the layout of rows times at most ½.
-
-    >>> halved(RowLayout(features=2, row_norm_bound=3.0, intercept=1.0)).row_norm_bound
-    1.5
-    """
-    constant = None if layout.intercept is None else layout.intercept / 2
-    return replace(layout, row_norm_bound=layout.row_norm_bound / 2, intercept=constant)
 
 
 def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray:

@@ -123,7 +123,7 @@ def check(
         settings = {"schedule": history}
     elif kind == "poisson" and {"records", "rate"} & set(public):
         settings["sampling_rate"] = float(sampler.sample_rate)
-    if kind == "weighted" and "weights" in public:
+    if kind == "weighted" and "weights" in public and getattr(sampler, "replacement", True):
         settings["largest_share"] = float(max(sampler.weights)) / float(sum(sampler.weights))
     reduction = "mean" if optimizer is None else optimizer.loss_reduction
     known = optimizer is not None or "records" in public
@@ -135,7 +135,7 @@ def check(
         clipping="adaptive" if hasattr(optimizer, "unclipped_num_std") else "record",
         batch_size=size,
         records=records,
-        batches=len(loader) if kind in ("poisson", "weighted") else None,
+        batches=len(loader) if kind in ("poisson", "weighted", "with-replacement") else None,
         parameters=1 if optimizer is None else sum(int(p.numel()) for p in optimizer.params),
         normaliser=("opacus" if known else "unknown") if reduction == "mean" else "constant",
         drop_last=dropped,
@@ -144,5 +144,6 @@ def check(
         **settings,
     )
     if claim is None:
-        claim = Claim(float(engine.accountant.get_epsilon(delta=delta)), delta)
+        exact = {"certify": True} if hasattr(engine.accountant, "profile") else {}  # the accountant of this package
+        claim = Claim(float(engine.accountant.get_epsilon(delta=delta, **exact)), delta)
     return audit_training(loop, claim)

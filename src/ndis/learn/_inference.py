@@ -1,6 +1,6 @@
 """Make estimates without shrinkage, their covariance and their table, from released values only.
 
-The last round of a fit hardly clips a term. Its release g = A(θ* − θ) + N(0, σ²I), with A the Gram matrix and θ* the
+The last round of a fit hardly clips a term. Its release g = A(θ* − θ) + noise, with A the Gram matrix and θ* the
 least-squares solution, gives
 
     estimate = θ + Ã⁻¹g,      estimate − θ* = Ã⁻¹(noise − Eδ),      δ = θ* − θ,   E = Ã − A,
@@ -8,12 +8,12 @@ least-squares solution, gives
 exactly. Given δ, Eδ is Gaussian with covariance s²/2·(|δ|²I + δδᵀ). So the covariance of the estimate around the
 coefficients of the population is about
 
-    P = Ã⁻¹ (σ²I + b²I + s²/2·(|δ|²I + δδᵀ) + s²/2·(tr(P)·I + P) + M) Ã⁻¹,
+    P = Ã⁻¹ (N + s²/2·(|δ|²I + δδᵀ) + s²/2·(tr(P)·I + P) + M) Ã⁻¹,
 
-with b what clipping may have taken, and M the covariance of a sum of terms by sampling. M is released: Σ ttᵀ of the
-clipped terms (a sandwich, right for errors of any variances), or is ς²Ã for errors of equal variance ς². All quantities
-were released, or are estimated from released ones (δ by Ã⁻¹g, whose own error is the term with P). The prior of the
-shrunk estimate has no part in it, so intervals are for fixed coefficients.
+with N the covariance of the noise and of what clipping may have taken, and M that of a sum of terms by sampling. M is
+released: Σ ttᵀ of the clipped terms (a sandwich, right for errors of any variances), or is ς²Ã for errors of equal
+variance ς². All quantities were released, or are estimated from released ones (δ by Ã⁻¹g, whose own error is the term
+with P). The prior of the shrunk estimate has no part in it, so intervals are for fixed coefficients.
 
 This fails where Ã has an eigenvalue near the noise: such a direction is hidden (`_hidden`). Let the columns of U be the
 eigenvectors of the other directions, L their eigenvalues, and H the hidden eigenvectors. The equations of the other
@@ -126,7 +126,7 @@ class Unshrunk:
         x = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         if len(self.theta) > x.shape[1]:
             x = np.hstack([x, np.ones((len(x), 1))])
-        known = np.isfinite(self.covariance).all(axis=(1, 2))
+        known = np.asarray(np.isfinite(self.covariance).all(axis=(1, 2)))
         covariance = np.where(known[:, None, None], self.covariance, 0.0)
         variance = np.einsum("ni,tij,nj->nt", x, covariance, x) + np.where(known, 0.0, np.inf)
         if residuals:
@@ -136,22 +136,32 @@ class Unshrunk:
 
 
 def unshrunk(
-    last: Round, gram: Floats, *, noise: float, terms: Floats, term_noise: float, records: float, robust: bool = True
+    theta: Floats,
+    total: Floats,
+    gram: Floats,
+    *,
+    own: Floats,
+    noise: float,
+    terms: Floats,
+    term_noise: float,
+    records: float,
+    robust: bool = True,
 ) -> Unshrunk:
-    """Estimate from the last round, the released Gram matrix with noise s, and the released Σ ttᵀ of every target.
+    """Estimate from the last round at θ, the released Gram matrix with noise s, and the released Σ ttᵀ of every target.
 
-    If the number of `records` is not positive, nothing is known.
+    `own` is the covariance of the sum by its own noise and clip. If the number of `records` is not positive, nothing is
+    known.
 
-    >>> gram = np.diag([400.0, 100.0])
-    >>> last = Round(np.zeros((2, 1)), np.array([[200.0], [100.0]]), noise=1.0)
-    >>> values = unshrunk(last, gram, noise=0.01, terms=gram[None] * 0.9, term_noise=1.0, records=500.0)
+    >>> gram, total = np.diag([400.0, 100.0]), np.array([[200.0], [100.0]])
+    >>> released = {"own": np.eye(2), "noise": 0.01, "terms": gram[None] * 0.9, "term_noise": 1.0, "records": 500.0}
+    >>> values = unshrunk(np.zeros((2, 1)), total, gram, **released)
     >>> values.theta.ravel().tolist(), np.sqrt(np.diagonal(values.covariance[0])).round(3).tolist()
     ([0.5, 1.0], [0.048, 0.096])
     """
-    p, m = last.theta.shape
+    p, m = theta.shape
     clear = _Clear.of(gram, noise if records > 0.0 else np.inf)
     records = max(records, p + 1.0)
-    steps = clear.solve(last.total)
+    steps = clear.solve(total)
     variances, covariances = np.empty(m), np.empty((m, p, p))
     corrected = records / (records - p)
     for j in range(m):
@@ -164,9 +174,9 @@ def unshrunk(
         least = term_noise * math.sqrt(float((clear.values**-2.0).sum())) / count
         variances[j] = max(float((np.diagonal(within) / clear.values).sum()) / count, least)
         sampling = _positive(within) if robust else np.diag(variances[j] * clear.values)
-        bound = clear.size(last.theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records)
-        covariances[j] = clear.covariance(last, steps[:, j], sampling=sampling, bound=bound)
-    return Unshrunk(last.theta + steps, covariances, variances, records, last.theta, clear.hidden.shape[1])
+        bound = clear.size(theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records)
+        covariances[j] = clear.covariance(own, steps[:, j], sampling=sampling, bound=bound)
+    return Unshrunk(theta + steps, covariances, variances, records, theta, clear.hidden.shape[1])
 
 
 def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Unshrunk:
@@ -182,7 +192,8 @@ def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Uns
     clear = _Clear.of(hessian, noise if records > 0.0 else np.inf)
     steps = clear.solve(last.total)
     bound = clear.size((last.theta + steps)[:, 0], variance=1.0, left=max(records, 1.0))
-    covariance = clear.covariance(last, steps[:, 0], sampling=np.diag(clear.values), bound=bound)
+    own = last.noise**2 * np.eye(len(steps))
+    covariance = clear.covariance(own, steps[:, 0], sampling=np.diag(clear.values), bound=bound)
     unknown = np.full(1, math.nan)
     return Unshrunk(last.theta + steps, covariance[None], unknown, records, last.theta, clear.hidden.shape[1])
 
@@ -228,14 +239,15 @@ class _Clear:
         others = float(((self.vectors.T @ theta) ** 2).sum()) / max(len(self.values) - 1, 1)
         return min(left / (_LEAST * self.noise), max(_LIKE_OTHERS * others, variance / len(theta)))
 
-    def covariance(self, last: Round, step: Floats, *, sampling: Floats, bound: float) -> Floats:
-        """Return P of the module docstring; `sampling` is M between clear directions, and `bound` D²."""
+    def covariance(self, own: Floats, step: Floats, *, sampling: Floats, bound: float) -> Floats:
+        """Return P of the module docstring; `own` is N, `sampling` is M between clear directions, and `bound` D²."""
         half, hidden = self.noise**2 / 2, self.hidden
         if not self.values.size:
             return np.full((len(step), len(step)), np.inf)
         moved = self.vectors.T @ step
-        own = last.noise**2 + last.bias**2 + half * (moved @ moved + bound * hidden.shape[1])
-        inner = own * np.eye(len(moved)) + sampling + half * np.outer(moved, moved)
+        leaked = half * (moved @ moved + bound * hidden.shape[1])
+        inner = self.vectors.T @ own @ self.vectors + sampling + leaked * np.eye(len(moved))
+        inner = inner + half * np.outer(moved, moved)
         # Entry by entry P·(λᵢλⱼ − s²/2) = inner + [i = j]·s²/2·tr(P), and so its trace is known first.
         divisor = np.outer(self.values, self.values) - half
         each = 1.0 / np.diagonal(divisor)
@@ -300,6 +312,16 @@ class CoefficientTable:
         """Return a (rows, 2) array: lower and upper ends."""
         half = normal_quantile(self.level) * self.standard_error
         return np.stack([self.estimate - half, self.estimate + half], axis=1)
+
+    def odds_ratios(self) -> Floats:
+        """Return a (rows, 3) array for a logistic regression: odds ratios, and the ends of their intervals.
+
+        >>> table = CoefficientTable("", ("age",), np.array([0.0]), np.array([0.5]), np.array([0.0]), 0.95)
+        >>> table.odds_ratios().round(2).tolist()
+        [[1.0, 0.38, 2.66]]
+        """
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(np.column_stack([self.estimate, self.interval])))
 
     def cells(self) -> list[list[str]]:
         """Return the header and the rows, as text."""

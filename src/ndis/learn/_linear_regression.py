@@ -312,13 +312,16 @@ def _numbers(weights: Any) -> Floats:
 # ---------------------------------------------------------------------- the rounds: order and budget of the releases
 
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
-GRAM_SHARES = (0.06, 0.15)  # the matrix that finds directions, and the one along them
-TERM_SHARE = 0.05  # Σ ttᵀ, which robust errors need
-LAST_SHARE = 0.34  # the last round, which intervals need
+GRAM_SHARES = (0.07, 0.22)  # the matrix that finds directions, and the one along them
+TERM_SHARES = (0.03, 0.05)  # Σ ttᵀ for the shape of the last round, and Σ ttᵀ of it for robust errors
+LAST_SHARE = 0.28  # the last round, which intervals need
 HISTOGRAM_SHARE = 0.01  # the histogram of a round
 FINE_SHARE = 0.05  # the histogram that chooses the last clip
 CLIPPED_SHARE = 0.01  # for the count of clipped rows, if it is asked for: a few dozen rows of noise at epsilon 1
 BIAS_WEIGHT = 0.15
+_LONGEST_TERM = 8.0  # in the last round, times the root of the entries: the unit of its clip
+_WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
+_TAKEN = 1.5  # the standard deviation of what the last clip takes, over its estimate: errors may be skew
 _PACE = 2.0  # the clip may change by this factor per round: histograms are noisy
 
 
@@ -330,8 +333,8 @@ def calibrated_rounds(*, rounds: int, clipped: bool = False, **guarantee: Any) -
     >>> round(sum([*budget.matrix_shares, *budget.sum_shares, *budget.count_shares]), 12)
     1.0
     """
-    counts = [*PLACE_SHARES, *[HISTOGRAM_SHARE] * max(rounds - 2, 0), FINE_SHARE]
-    own = [*GRAM_SHARES, TERM_SHARE]
+    counts = [*PLACE_SHARES, *[HISTOGRAM_SHARE] * (rounds - 1), FINE_SHARE]
+    own = [*GRAM_SHARES, *TERM_SHARES]
     left = 1.0 - sum(counts) - sum(own) - LAST_SHARE
     early = [left / (rounds - 1)] * (rounds - 1) if rounds > 1 else []
     sums = [*early, LAST_SHARE + (left if rounds == 1 else 0.0)]
@@ -343,6 +346,25 @@ def calibrated_rounds(*, rounds: int, clipped: bool = False, **guarantee: Any) -
     )
 
 
+class LastRound(NamedTuple):
+    """The last round has terms times a matrix, so that their noise is like that of sampling in every direction.
+
+    Attributes
+    ----------
+    rows : RecordSums
+    inverse : (predictors, predictors) array
+        Its product with such a term is the term.
+    clip : float
+    taken : float
+        What the clip may take from a sum, per entry.
+    """
+
+    rows: RecordSums
+    inverse: Floats
+    clip: float
+    taken: float
+
+
 class LinearReleases(RoundReleases):
     """Draw rounds of residual products exactly."""
 
@@ -351,25 +373,40 @@ class LinearReleases(RoundReleases):
         """Return the number of target columns."""
         return self._sums.targets
 
-    def round(self, index: int, theta: Floats, *, clip: float, fine: bool = False) -> tuple[Floats, float, Any]:
-        """Release one round at θ: a sum, its noise, and the histogram of its terms with its own noise."""
-        edges = [edge * self.longest for edge in (FINE_EDGES if fine else EDGES)]
+    def round(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats]:
+        """Release one round at θ: a sum, its noise, and the histogram of its terms."""
+        edges = [edge * self.longest for edge in EDGES]
         sums = self._rows.residual_products(theta, clip=clip * self.longest, edges=edges)
         total, noise = self._total(index, sums, "residual products")
-        return total, noise, self._histogram(len(PLACE_SHARES) + index, sums)
+        return total, noise, self._histogram(len(PLACE_SHARES) + index, sums)[0]
 
-    def last(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float]:
-        """Release the last round, and its noise."""
-        sums = self._rows.residual_products(theta, clip=clip * self.longest)
+    def squares(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
+        """Release Σ ttᵀ of the clipped terms at θ, one matrix per target; with the noise of a diagonal."""
+        grams = last.rows.term_grams(last.inverse.T @ theta, clip=last.clip)
+        released = [self._matrix(len(GRAM_SHARES) + index, gram, "squared terms") for gram in grams]
+        terms = np.stack([last.inverse @ values @ last.inverse.T for values, _ in released])
+        return terms, released[0][1] * float((last.inverse**2).sum()) / len(theta)
+
+    def here_clipped(self, predictors: int, clip: float) -> LastRound:
+        """Return terms in the present coordinates, with a clip in units of the longest row."""
+        return LastRound(self._rows, np.eye(predictors), clip * self.longest, 0.0)
+
+    def last_round(self, index: int, theta: Floats, shape: Floats) -> LastRound:
+        """Release the histogram of the lengths of terms times `shape`, and choose their clip."""
+        rows, inverse = self.shaped(shape), np.asarray(np.linalg.inv(shape), dtype=np.float64)
+        unit = math.sqrt(theta.size) * _LONGEST_TERM
+        sums = rows.residual_products(inverse.T @ theta, clip=unit, edges=[unit * edge for edge in FINE_EDGES])
+        histogram, noise = self._histogram(len(PLACE_SHARES) + index, sums)
+        clip, taken = last_clip(histogram, noise, entries=theta.size, shift=self.shift(index))
+        return LastRound(rows, inverse, clip * unit, taken * unit / math.sqrt(theta.size))
+
+    def total(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
+        """Release the sum of the last round in the present coordinates; with its noise in those of its shape."""
+        sums = last.rows.residual_products(last.inverse.T @ theta, clip=last.clip)
         if index == 0:  # no histogram adds up to the number of records
             self._record_count(len(PLACE_SHARES), [sums.records], squared_reach=1, name="records")
-        return self._total(index, sums, "residual products")
-
-    def squares(self, theta: Floats, *, clip: float) -> tuple[Floats, float]:
-        """Release Σ ttᵀ of the clipped terms at θ, one matrix per target; with the noise of a diagonal."""
-        grams = self._rows.term_grams(theta, clip=clip * self.longest)
-        released = [self._matrix(len(GRAM_SHARES), gram, "squared terms") for gram in grams]
-        return np.stack([values for values, _ in released]), released[0][1]
+        total, noise = self._total(index, sums, "residual products")
+        return last.inverse @ total, noise
 
     def clipped(self, rows: int) -> float:
         """Release the number of rows that the schema changes; one record moves it by at most 1."""
@@ -390,26 +427,41 @@ def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> Lin
     matrix = Preconditioner.of(gram, noise=s, constant=data.constant)
     theta = np.zeros((len(gram), data.targets))
     done: list[Round] = []
-    clip, taken = FIRST_CLIP if rounds > 1 else data.farthest_target, 0.0
+    clip = FIRST_CLIP if rounds > 1 else data.farthest_target
     for index in range(rounds - 1):
-        fine = index == rounds - 2
-        total, noise, (histogram, spread) = data.round(index, theta, clip=clip, fine=fine)
+        total, noise, histogram = data.round(index, theta, clip=clip)
         bias = _bias(histogram, clip, noise / data.longest, total.size) if index == 0 else 0.0
         done.append(Round(theta, total, noise, bias * data.longest))
         theta = posterior_mean(done, matrix)
-        shift = data.shift(index + 1)
-        if fine:
-            clip, taken = last_clip(histogram, spread, entries=total.size, shift=shift)
-        else:
-            chosen = next_clip(histogram, entries=total.size, shift=shift, weight=BIAS_WEIGHT)
-            clip = min(max(chosen, clip / _PACE), clip * _PACE)
-    total, noise = data.last(rounds - 1, theta, clip=clip)
-    done.append(Round(theta, total, noise))
-    final = posterior_mean(done, matrix)
-    terms, term_noise = data.squares(theta if rounds > 1 else final, clip=clip)
-    last = Round(theta, total, noise, taken * data.longest / math.sqrt(total.size))
-    own: dict[str, Any] = {"noise": s, "terms": terms, "term_noise": term_noise, "records": data.records()}
-    return LinearFit(final, unshrunk(last, gram, robust=robust, **own))
+        chosen = next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
+        clip = min(max(chosen, clip / _PACE), clip * _PACE)
+    last = data.here_clipped(len(gram), clip)
+    if rounds > 1:
+        terms, noise = data.squares(0, theta, last)
+        last = data.last_round(rounds - 1, theta, _shape(terms.sum(axis=0), noise, max(data.records(), 1.0)))
+    total, noise = data.total(rounds - 1, theta, last)
+    own = last.inverse @ last.inverse.T
+    done.append(Round(theta, total, noise * math.sqrt(float(np.trace(own)) / len(own))))
+    solved = posterior_mean(done, matrix)
+    terms, term_noise = data.squares(1, theta if rounds > 1 else solved, last)
+    released: dict[str, Any] = {"terms": terms, "term_noise": term_noise, "records": data.records()}
+    own = own * (noise**2 + (_TAKEN * last.taken) ** 2)
+    return LinearFit(solved, unshrunk(theta, total, gram, own=own, noise=s, robust=robust, **released))
+
+
+def _shape(terms: Floats, noise: float, records: float) -> Floats:
+    """Return a root of the inverse of the mean of ttᵀ, drawn towards a sphere by as much as it may be noise.
+
+    >>> _shape(np.diag([400.0, 100.0]), 1.0, 100.0).round(2).tolist()
+    [[0.5, 0.0], [0.0, 1.0]]
+    """
+    p = len(terms)
+    sphere = max(float(np.trace(terms)) / p, noise) * np.eye(p)
+    away = float(((terms - sphere) ** 2).sum())
+    weight = max(1.0 - noise**2 * p * (p + 1) / 2 / away, 0.0) if away > 0 else 0.0
+    values, vectors = np.linalg.eigh(sphere + weight * (terms - sphere))
+    least = max(noise * math.sqrt(2.0 * p) * weight, float(values[-1]) / _WIDEST_SHAPE**2)
+    return np.asarray((vectors * np.sqrt(records / np.maximum(values, least))) @ vectors.T)
 
 
 def _bias(histogram: Floats, clip: float, noise: float, entries: int) -> float:

@@ -288,10 +288,26 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         return np.asarray(expit(self.estimate_.predicted(self._dense_rows(X), level)[:, 0]))
 
     def summary(self, level: float = 0.95) -> CoefficientTable:
-        """Make a table of coefficients, errors and intervals, in the units of the data; with `intervals`."""
-        self._check_intervals()
+        """Make a table of coefficients, in the units of the data; with `intervals` it has errors and intervals.
+
+        `summary().odds_ratios()` are the odds ratios with their intervals.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "estimate_"):
+            return self._shrunk_table(level)
         first, second = self.classes_.tolist()
         return self._summary("Private logistic regression", level, f"log-odds of {second!r} against {first!r}")
+
+    def _shrunk_table(self, level: float) -> CoefficientTable:
+        """Make a table of a fit without intervals: the weights for predictions, and no error is known."""
+        names, outputs = [*self._names(), "(intercept)"], len(self.coef_)
+        labels = [""] if outputs == 1 else [f"{label}: " for label in self.classes_.tolist()]
+        weights = np.hstack([self.coef_, np.reshape(self.intercept_, (-1, 1))]).ravel()
+        rows = tuple(f"{label}{name}" for label in labels for name in names)
+        note = "shrunk: for predictions; errors are unknown: intervals=True before a fit of two classes releases them"
+        unknown = np.full(len(rows), np.inf)
+        title = "Private logistic regression"
+        return CoefficientTable(title, rows, weights, unknown, weights, float(level), (self.receipt_.words, note))
 
     def _check_intervals(self) -> None:
         check_is_fitted(self)

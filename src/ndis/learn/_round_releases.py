@@ -24,7 +24,7 @@ __all__ = ["EDGES", "FINE_EDGES", "FIRST_CLIP", "PLACE_SHARES", "RoundReleases",
 PLACE_SHARES = (0.02, 0.01)  # the squared shift has these shares for the histograms of columns and of norms
 _COUNTING = 0.35  # the constant over the bound of rows in spreads, where it only counts and centres
 _LEAST_RECORDS = 3.0  # below this many standard deviations of its noise, the number of records may be zero
-_AFFORDED = 0.35  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
+_AFFORDED = 0.1  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
 _COLUMN = 1.0  # the constant next to rows whose directions spread by about 1
 
 
@@ -53,7 +53,7 @@ class RoundReleases:
     column : float or None
         The value of the constant next to the rows.
     longest : float
-        The norm at which rows were clipped in the Gram matrix, the constant included: the unit of clips.
+        A norm that few rows exceed, the constant included: the unit of clips.
     private : bool
         False if any draw came from a seed.
     log : list
@@ -95,8 +95,8 @@ class RoundReleases:
         unit = self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * len(gram))
         self.column = _COLUMN if self.constant else None
         far = self._public.longest(self.here)
-        bound = min(max(bound * longer, math.sqrt(_AFFORDED * records / unit)), far)
-        self._settled(bound, far)
+        self._settled(min(max(bound * longer, math.sqrt(_AFFORDED * records / unit)), far), far)
+        self.longest = math.hypot(min(bound * longer, far), self.column or 0.0)
         return self._matrix(1, self._clipped.gram(), "gram")
 
     def _stay(self) -> tuple[Floats, float]:
@@ -140,7 +140,7 @@ class RoundReleases:
         if len(here.target_centre):
             how["target"] = here.target_centre, here.target_scale
             how["target_bound"] = self._public.farthest_target(here)
-        return self._sums.in_coordinates(here.matrix, here.centre, **how)
+        return self._sums.in_coordinates(here.matrix, -(here.matrix @ here.centre), **how)
 
     def _gram(self, index: int, bound: float, column: float | None) -> tuple[Floats, float]:
         return self._matrix(index, self._mapped(bound, column).gram(), "gram")
@@ -149,6 +149,16 @@ class RoundReleases:
     def farthest_target(self) -> float:
         """Return the largest norm of targets in the present coordinates."""
         return self._public.farthest_target(self.here)
+
+    def shaped(self, shape: Floats) -> RecordSums:
+        """Return the records with their predictors, the constant included, times a public matrix: no longer apart."""
+        here, column = self.here, self.column
+        matrix, shift = here.matrix, -(here.matrix @ here.centre)
+        if column is not None:
+            matrix, shift = np.vstack([matrix, np.zeros(matrix.shape[1])]), np.append(shift, column)
+        far = float(np.linalg.norm(shape, 2)) * math.hypot(self._public.longest(here), column or 0.0) * (1 + 1e-9)
+        how: dict[str, Any] = {"target": (here.target_centre, here.target_scale), "target_bound": self.farthest_target}
+        return self._sums.in_coordinates(shape @ matrix, shape @ shift, row_norm_bound=far, **how)
 
     # ------------------------------------------------------------------ one release each
 
@@ -221,7 +231,7 @@ _MIDDLES: Floats = 0.75 * np.array([*EDGES, 2 * EDGES[-1]])
 _FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])
 _CANDIDATES: Floats = 2.0 ** (np.arange(-56, 25) / 8)
 _SURE = 2.5  # standard deviations of its noise above which a number of longer terms is seen
-_STEEPNESS = (2.5, 8.0)  # the number of longer terms falls like a power of the length, between these
+_STEEPNESS = (2.0, 10.0)  # the number of longer terms falls like a power of the length, between these
 
 
 def tail(histogram: Floats, clip: float) -> float:
@@ -252,12 +262,12 @@ def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -
 def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) -> tuple[float, float]:
     """Choose the clip of the last round from a fine histogram; with an estimate of the length that it takes.
 
-    The number of longer terms is seen up to some length. Beyond it is taken to fall like a power, as steeply as it fell
-    before, within `_STEEPNESS`. So terms that the noise hides count as well.
+    The number of longer terms is seen up to some length. Beyond it is taken to fall like a power. Its steepness goes on
+    as it changed over the last two doublings, within `_STEEPNESS`. So terms that the noise hides count as well.
 
     >>> clip, taken = last_clip(np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)], 5.0, entries=4, shift=0.15)
     >>> round(clip, 2), round(taken, 1)
-    (0.59, 6.3)
+    (0.42, 3.0)
     """
     edges = np.array(FINE_EDGES)
     longer = np.cumsum(histogram[::-1])[::-1]  # longer[i]: terms beyond edges[i − 1]
@@ -265,8 +275,10 @@ def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) ->
     fullest = int(histogram.argmax())
     end = fullest + int(np.logical_and.accumulate(sure[fullest:]).sum()) - 1
     end = min(max(end, 1), len(edges))
-    edge, count = edges[end - 1], max(float(longer[end]), _SURE * noise * math.sqrt(len(longer) - end))
-    steep = min(max(math.log2(max(float(longer[max(end - 2, 0)]), count) / count), _STEEPNESS[0]), _STEEPNESS[1])
+    edge, count = edges[end - 1], max(float(longer[end]), noise * math.sqrt(len(longer) - end))
+    nearer, nearest = (max(float(longer[max(end - k, 0)]), count) for k in (4, 2))
+    before, now = math.log2(max(nearer, nearest) / nearest), math.log2(nearest / count)
+    steep = min(max(2.0 * now - before, _STEEPNESS[0]), _STEEPNESS[1])
     within = np.maximum(np.minimum(_FINE_MIDDLES, edge) - _CANDIDATES[:, None], 0.0)[:, :end] @ histogram[:end]
     power = edge / (steep - 1.0) * (np.maximum(_CANDIDATES, edge) / edge) ** (1.0 - steep)
     taken = np.maximum(within, 0.0) + count * (power + np.maximum(edge - _CANDIDATES, 0.0))

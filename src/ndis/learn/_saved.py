@@ -60,11 +60,14 @@ class LinearModel:
         receipt = model.receipt_.to_dict()
         return cls(dict(zip(names, slopes.tolist(), strict=True)), intercept, schema, receipt)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        prediction = {"coefficients": dict(self.coefficients), "intercept": self.intercept}
+        return {"prediction": prediction, "schema": self.schema.to_toml(), "receipt": dict(self.receipt)}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file."""
-        prediction = {"coefficients": dict(self.coefficients), "intercept": self.intercept}
-        values = {"prediction": prediction, "schema": self.schema.to_toml(), "receipt": dict(self.receipt)}
-        write_file(path, json.dumps(values, allow_nan=False, indent=2).encode() + b"\n", name="path")
+        write_file(path, json.dumps(self.to_dict(), allow_nan=False, indent=2).encode() + b"\n", name="path")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearModel:

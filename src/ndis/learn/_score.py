@@ -46,7 +46,7 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
 
     Parameters
     ----------
-    data : data frame, array, or mapping of columns
+    data : data frame of pandas, array, or mapping of columns
     share : float
         The expected share of the second part.
 

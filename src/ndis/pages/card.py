@@ -22,11 +22,11 @@ from ndis.pages.text import at_most, few, plain
 __all__ = ["RiskCard", "risk_card"]
 
 FALSE_POSITIVE_RATES = tuple(10.0**-k for k in range(2, 13))
-_SLACK = 1e-10  # of the certified μ
+_SLACK = 1e-10  # δ may exceed that of the certified μ by this much
 _PURE = 1e-10  # δ at which a guarantee is compared with one of pure ε
 _HALVINGS = 200  # smaller and smaller δ that are tried for a group
 _MOST = 600.0  # e^ε is a float up to this ε
-_POINTS = 81  # of the curve on the page
+_POINTS = 81  # places of the curve on the page
 _NEIGHBOURS = {
     "add-remove": "one person's record is there or not",
     "replace-one": "one person's record has one content or another",
@@ -54,7 +54,7 @@ class RiskCard:
     attacks : tuple of (float, float)
         False positive rates, and the largest true positive rate of an attack at each.
     groups : tuple of (int, float)
-        Numbers of people, and ε at δ for so many together.
+        Numbers of people, and ε at δ for all of them together.
     deployments : tuple of dict
         Published guarantees of others, each with the ε of this release at its δ (10⁻¹⁰ for one of pure ε).
     curve : tuple of (float, float)

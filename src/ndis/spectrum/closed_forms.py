@@ -69,12 +69,13 @@ def mean_shift_tail(epsilon: Floats, distance: float, *, complement: bool) -> tu
     """
     x = epsilon / distance
     with np.errstate(over="ignore", invalid="ignore"):
-        slope = epsilon + scipy.special.log_ndtr(-x - 0.5 * distance)
-        if complement:
+        slope, lost = epsilon + scipy.special.log_ndtr(-x - 0.5 * distance), np.abs(x)
+        if complement:  # two positive terms: what x loses in the smaller one does not count in the sum
             value = np.logaddexp(scipy.special.log_ndtr(x - 0.5 * distance), slope)
+            lost = np.minimum(lost, 3.0 + 3.0 * np.abs(value) + 4.0 * np.abs(epsilon))
         else:
             value = _mean_shift(epsilon, distance)
-        error = _ROUNDING * (1.0 + np.abs(value) + np.abs(x))
+        error = _ROUNDING * (1.0 + np.abs(value) + lost)
         return value, np.exp(slope - value) * (-1.0 if complement else 1.0), error
 
 

@@ -142,6 +142,16 @@ def test_what_is_refused(wrong: dict[str, Any]) -> None:
         PrivacyProfile.from_allocation(**{"noise_multiplier": 1.0, "bins": 10, **wrong})
 
 
+def test_a_delta_beyond_the_table_is_not_taken_for_zero() -> None:
+    """δ(30) is about 1e-245. The table of the density ends long before, and no bound may rest on its end."""
+    profile = PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=20)
+    with pytest.raises(PrecisionError):
+        profile.delta(30.0)
+    assert profile.delta(1000.0) == 0.0
+    box = profile.certify(-1.0, order="remove")
+    assert box.lower <= profile.delta(-1.0, order="remove") <= box.upper
+
+
 def test_noise_out_of_reach_has_no_number() -> None:
     with pytest.raises(PrecisionError):
         PrivacyProfile.from_allocation(noise_multiplier=1e-3, bins=10).delta(1.0)

@@ -59,13 +59,13 @@ def test_every_data_set_and_every_neighbour_is_allowed(name, adjacency):
     if domain is not None:
         parts = tuple(map(np.array, zip(*(domain.draw(random) for _ in range(7)), strict=True)))
         given = parts if domain.has_target else parts[0]
-    sets = DataSets(given, domain, 3, adjacency)
+    sets = DataSets(given, domain, 3, 25, adjacency)
     tour = sets.tour(random, lambda at, low, high: float(row_count(at(high))), 60.0)
     seen, step = 0, next(tour)
     while step is not None:
         data, edits = step
         for one in (data, *(edit.apply(data) for edit in edits)):
-            assert row_count(one) >= 3
+            assert 3 <= row_count(one) <= 25
             assert adjacency == "add-remove" or row_count(one) == row_count(data)
             rows = list(zip(*parts_of(one), strict=True))
             if domain is None:
@@ -132,8 +132,25 @@ def test_min_rows_is_kept():
     assert not audit(CLAIM, algorithm=mean_of_many, data=DataSet(domain=domain, min_rows=30)).refuted
     assert min(seen) == 30
     assert audit(CLAIM, algorithm=mean_of_many, data=DataSet(domain=domain, min_rows=10)).refuted
-    with pytest.raises(ParameterError, match="data must have at least min_rows rows; got fewer"):
+    with pytest.raises(ParameterError, match="data must have from min_rows to max_rows rows; got fewer or more"):
         audit(CLAIM, algorithm=mean_of_many, data=DataSet(np.ones((9, 1)), domain=domain, min_rows=10))
+
+
+def test_max_rows_is_kept():
+    seen = set()
+
+    def first_fifty(data):  # a promise of at most 50 rows: beyond it, a removal lets another row in
+        seen.add(len(data))
+        return [data[:50].sum()], [UNIT**2]
+
+    domain = Domain(low=-1.0, high=1.0, features=1)
+    assert not audit(CLAIM, algorithm=first_fifty, data=DataSet(domain=domain, max_rows=50)).refuted
+    assert max(seen) == 50
+    full = DataSet(np.ones((50, 1)), domain=domain, max_rows=50)
+    assert not audit(CLAIM, algorithm=first_fifty, data=full).refuted
+    assert audit(CLAIM, algorithm=first_fifty, data=DataSet(np.ones((60, 1)), domain=domain)).refuted
+    with pytest.raises(ParameterError, match="max_rows must be above min_rows"):
+        DataSet(min_rows=5, max_rows=5)
 
 
 def test_the_size_is_public_under_replace_one():

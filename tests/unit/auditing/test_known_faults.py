@@ -9,7 +9,7 @@ import pytest
 
 from helpers.places import ROOT
 
-BATTERY = runpy.run_path(str(ROOT / "examples" / "audits" / "known_faults.py"))["FAULTS"]
+BATTERY = runpy.run_path(str(ROOT / "examples" / "known_faults.py"))["FAULTS"]
 FAULTS = {fault.name: fault for fault in BATTERY}
 PAGE = (ROOT / "docs" / "known-faults.md").read_text(encoding="utf-8")
 

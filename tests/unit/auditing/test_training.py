@@ -192,6 +192,34 @@ def test_samplers_without_a_theorem_are_denied(sampler):
     assert report.findings[0].name == "sampler"
 
 
+def test_shuffled_batches_are_a_random_allocation():
+    """One record of a shuffled pass is in one of t full batches (thm:loop-pairs), which Poisson sampling is not."""
+    loop: dict[str, Any] = {"sampler": "shuffled", "noise_multiplier": 0.5, "records": 1000, "batch_size": 100}
+    poisson = ndis.DPSGD(noise_multiplier=0.5, sampling_rate=0.1, steps=10)
+    claim = Claim(0.3, 0.29)  # δ is 0.270 for Poisson samples and 0.328 for an allocation
+    assert poisson.delta(0.3) < claim.delta
+    for public in (("records",), ()):
+        assert verdict(claim, **loop, steps=10, public=public) == "refuted"
+    assert verdict(claim, **{**loop, "records": 1001}, steps=11) == "no guarantee known"  # the last batch is not full
+    replaced = audit_training(
+        TrainingLoop(**{**loop, "noise_multiplier": 2.0}, steps=20), Claim(1.0, 1e-5, "replace-one")
+    )
+    law = ndis.PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=10, epochs=2)
+    assert replaced.verdict == "refuted"
+    assert replaced.epsilon_refuted == pytest.approx(law.epsilon(1e-5), rel=1e-3)
+
+
+def test_a_random_allocation_has_its_own_law():
+    loop: dict[str, Any] = {"sampler": "allocation", "noise_multiplier": 1.0, "batches": 10, "steps": 20, "public": ()}
+    law = ndis.PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=10, epochs=2)
+    assert verdict(Claim(1.01 * law.epsilon(1e-5), 1e-5), **loop) == "sound"
+    assert verdict(Claim(0.98 * law.epsilon(1e-5), 1e-5), **loop) == "refuted"
+    sizes = {**loop, "batches": None, "records": 1000, "batch_size": 100}  # the number of batches depends on a record
+    assert verdict(Claim(1.01 * law.epsilon(1e-5), 1e-5), **sizes) == "no guarantee known"
+    with pytest.raises(ParameterError, match="batches must be known for sampler 'allocation'"):
+        TrainingLoop(**{**loop, "batches": None})
+
+
 def test_a_heavy_record_is_drawn_several_times():
     """One record with half of all weight, 16 draws: the number of its copies is binomial (thm:loop-pairs)."""
     loop: dict[str, Any] = {"sampler": "weighted", "noise_multiplier": 4.0, "batch_size": 16, "steps": 1}
@@ -203,7 +231,10 @@ def test_a_heavy_record_is_drawn_several_times():
     assert report.verdict == "refuted"
     assert report.epsilon_refuted == pytest.approx(law.epsilon(1e-5), rel=1e-3)
     again = {**loop, "sampler": "with-replacement", "records": 100}
-    assert verdict(Claim(0.1, 1e-5), **again) == "refuted"
+    assert verdict(Claim(0.1, 1e-5), **again, drop_last=True) == "refuted"
+    assert (
+        verdict(Claim(0.1, 1e-5), **again) == "no guarantee known"
+    )  # the only batch may be the last, with fewer draws
     assert verdict(Claim(5.0, 1e-5), **again) == "no guarantee known"
 
 

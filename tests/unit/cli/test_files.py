@@ -94,7 +94,7 @@ class TestFiles:
                 "cov_p must be positive semi",
             ),
             (b'{"mean_p": 0, "mean_q": 0, "cov_q": 1, "factor": 1, "sign": [1, 1]}', "factor must "),
-            (b'{"format": "ndis.PrivacyProfile"}', "format_version of the profile must be 1 or 2; got None"),
+            (b'{"format": "ndis.PrivacyProfile"}', "format_version of the profile must be 1 or 2 or 3; got None"),
             (b'{"format": 3}', "format of the profile must be 'ndis.PrivacyProfile'; got 3"),
         ],
     )

@@ -10,7 +10,7 @@ import pytest
 
 import ndis
 from ndis.data import open_table
-from ndis.describing.release import COUNT_WEIGHT, SQUARE_WEIGHT, Plan, Releases, _fourth_powers, squared_reach, tail
+from ndis.describing.release import COUNT_WEIGHT, SQUARE_WEIGHT, Contents, Releases, _fourth_powers, squared_reach, tail
 from ndis.errors import ParameterError
 from ndis.noise.bits import SystemBits
 
@@ -36,7 +36,7 @@ def records(count: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 def released(data, adjacency="add-remove", **options):
     """The reader of a description of these data, before anything is read."""
-    plan = Plan.of(SCHEMA, options.get("groups"), True, True, None)
+    plan = Contents.of(SCHEMA, options.get("groups"), True, True, None)
     budget, parts = plan.budget(1.0, 1e-6, adjacency)
     return Releases(plan, open_table(data), budget, parts, SystemBits())
 

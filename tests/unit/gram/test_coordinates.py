@@ -20,6 +20,7 @@ from ndis.mechanisms.gaussian import unit_noise
 PUBLIC: dict[str, Any] = {"row_norm_bound": 3.0, "target_bound": 2.0}
 MATRIX = np.array([[30.0, 1.0, 0.0], [-7.0, 200.0, 0.3], [0.1, 0.0, 1e-3]])
 CENTRE = np.array([0.4, -0.2, 5.0])
+SHIFT = -MATRIX @ CENTRE
 MOVED: dict[str, Any] = {"row_norm_bound": 4.0, "target": (np.array([0.3]), 0.1), "target_bound": 25.0}
 
 
@@ -32,7 +33,7 @@ def records(count: int, seed: int = 0) -> tuple[Any, Any]:
 class TestMap:
     def test_is_the_rounded_map_in_exact_integers(self) -> None:
         """The float64 product is that of Python integers, and its partial sums fit 2⁵³."""
-        mapping = RowMap.of(MATRIX, CENTRE, row_norm_bound=3.0)
+        mapping = RowMap.of(MATRIX, SHIFT, row_norm_bound=3.0)
         assert (mapping.weights == np.rint(mapping.weights)).all()
         for i in range(3):
             length = Fraction(math.isqrt(sum(int(w) ** 2 for w in mapping.weights[:, i])) + 1)
@@ -50,7 +51,7 @@ class TestMap:
 
     def test_depends_on_its_own_record_only(self) -> None:
         """Blocks of any length and order give the same bits."""
-        mapping = RowMap.of(MATRIX, CENTRE, row_norm_bound=3.0)
+        mapping = RowMap.of(MATRIX, SHIFT, row_norm_bound=3.0)
         x, _ = records(1000)
         [(whole,)] = mapping.blocks((x,))
         for i in range(0, 1000, 37):
@@ -62,7 +63,7 @@ class TestMap:
     def test_a_row_that_cannot_be_read_stays_one(self) -> None:
         x, y = records(20)
         sums = RecordSums((np.r_[x, [[np.nan, 0, 0], [0, np.inf, 0]]], np.r_[y, 1.0, 1.0]), **PUBLIC)
-        moved, plain = (each.in_coordinates(MATRIX, CENTRE, **MOVED) for each in (sums, RecordSums((x, y), **PUBLIC)))
+        moved, plain = (each.in_coordinates(MATRIX, SHIFT, **MOVED) for each in (sums, RecordSums((x, y), **PUBLIC)))
         assert moved.gram() == plain.gram()
         for edges, norms in (((-1.0, 0.0, 1.0), ()), ((), (1.0, 2.0))):
             counts, less = (each.value_counts(edges, norms=norms) for each in (moved, plain))
@@ -73,14 +74,14 @@ class TestMap:
         assert moved.term_grams(theta, clip=0.5) == plain.term_grams(theta, clip=0.5)
 
     def test_nothing_to_read(self) -> None:
-        sums = RecordSums((np.zeros((0, 3)), np.zeros(0)), **PUBLIC).in_coordinates(MATRIX, CENTRE, **MOVED)
+        sums = RecordSums((np.zeros((0, 3)), np.zeros(0)), **PUBLIC).in_coordinates(MATRIX, SHIFT, **MOVED)
         assert not sums.gram().integers.any()
         assert sums.value_counts((0.0,)).records == 0
 
     def test_refused(self) -> None:
         for matrix in (np.zeros((3, 3)), np.full((3, 3), np.nan)):
             with pytest.raises(ParameterError, match=r"^matrix must be finite and not zero"):
-                RowMap.of(matrix, CENTRE, row_norm_bound=3.0)
+                RowMap.of(matrix, np.zeros(3), row_norm_bound=3.0)
 
 
 class TestCounts:
@@ -96,7 +97,7 @@ class TestCounts:
         assert counts.lengths().sum() == 500
 
     def test_travel(self) -> None:
-        from ndis.gram.sums import CountAccumulator
+        from ndis.gram.counts import CountAccumulator
 
         x, y = records(64)
         sums = RecordSums((x, y), **PUBLIC)
@@ -130,7 +131,7 @@ class TestTerms:
         for _ in range(200):
             x, y = rng.normal(size=(1, 3)) * 10.0 ** rng.integers(-3, 4), rng.normal(size=(1, 2)) * 5
             sums = RecordSums((x, y), **PUBLIC)
-            moved = sums.in_coordinates(MATRIX, CENTRE, row_norm_bound=4.0, intercept=rng.choice([0.5, 1.0, 3.0]))
+            moved = sums.in_coordinates(MATRIX, SHIFT, row_norm_bound=4.0, intercept=rng.choice([0.5, 1.0, 3.0]))
             clip = float(10.0 ** rng.uniform(-2, 2))
             grams = moved.term_grams(rng.normal(size=(4, 2)), clip=clip)
             total = sum(Fraction(int(v)) ** 2 for gram in grams for v in gram.integers.ravel())
@@ -150,7 +151,7 @@ def test_no_two_records_are_farther_apart_than_the_joint_profile_says(adjacency:
     def shifts(x: Any, y: float) -> list[Any]:
         sums = RecordSums((np.reshape(x, (1, 3)), np.array([y])), **PUBLIC)
         unit = sums.in_coordinates(np.eye(3) / 3, np.zeros(3), row_norm_bound=1.0, target=(np.zeros(1), 2.0))
-        here = sums.in_coordinates(MATRIX, CENTRE, **MOVED, intercept=1.0)
+        here = sums.in_coordinates(MATRIX, SHIFT, **MOVED, intercept=1.0)
         counts = [
             unit.value_counts(edges).histograms() / budget.count_noise(0, squared_reach=4 * replaced),
             here.value_counts((), norms=[0.5, 1.0, 2.0]).lengths() / budget.count_noise(1, squared_reach=replaced),
@@ -158,12 +159,12 @@ def test_no_two_records_are_farther_apart_than_the_joint_profile_says(adjacency:
         bound = here.layout.joint_norm_bound_squared
         matrices = [here.gram().to_float() / budget.matrix_noise(i, bound) for i in range(2)]
         own = here.term_grams(theta, clip=clip)[0]
-        matrices.append(own.to_float() / budget.matrix_noise(2, own.layout.joint_norm_bound_squared))
+        matrices += [own.to_float() / budget.matrix_noise(i, own.layout.joint_norm_bound_squared) for i in (2, 3)]
         terms = []
         for i in range(3):
             released = here.residual_products(theta, clip=clip, edges=[0.1, 0.3])
             terms.append(released.total.to_float() / budget.sum_noise(i, clip=clip))
-            if i < 2:
+            if i < 3:
                 counts.append(released.histogram / budget.count_noise(2 + i, squared_reach=replaced))
         return [np.ravel(each) for each in (*counts, *matrices, *terms)]
 

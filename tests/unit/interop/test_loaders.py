@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import ndis.interop
-from ndis.interop.loaders import warn_unless_poisson
+from ndis.interop.loaders import check, warn_unless_poisson
 
 RULE = r"^data_loader must draw Poisson samples; got {}; no accountant of Opacus speaks about this training run: "
 
@@ -120,6 +120,20 @@ def test_the_accountant_looks_at_the_loader_of_the_engine(accountant: Any) -> No
         Engine(accountant).make_private(data_loader=mine, poisson_sampling=False)
     hook(SimpleNamespace(noise_multiplier=1.0, accumulated_iterations=1))
     assert accountant.history == [(1.0, 1 / 20, 1)]
+
+
+def test_what_the_exact_accountant_says_is_proved(accountant: Any) -> None:
+    """Its claim is certified, so that the audit of a sound loop does not fail by a last digit."""
+    drawn = sampler("UniformWithReplacementSampler")
+    drawn.sample_rate = 1 / 20
+    accountant.history = [(1.0, 1 / 20, 100)]
+
+    class Prepared(Loader):
+        dataset = range(2000)  # type: ignore[assignment]
+
+    report = check(SimpleNamespace(accountant=accountant), Prepared(drawn))
+    assert report.verdict == "sound"
+    assert report.claim.epsilon == accountant.get_epsilon(1e-5, certify=True)
 
 
 def test_an_engine_that_shows_no_loader_gets_its_hook(accountant: Any) -> None:

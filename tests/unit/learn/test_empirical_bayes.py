@@ -7,7 +7,7 @@ import pytest
 
 from ndis.learn._empirical_bayes import GROWTH, Preconditioner, Round, posterior_mean, predicted
 from ndis.learn._inference import unshrunk
-from ndis.learn._linear_regression import fit_rounds
+from ndis.learn._linear_regression import LastRound, fit_rounds
 from ndis.learn._round_releases import EDGES, FINE_EDGES, last_clip, next_clip, tail
 
 
@@ -144,9 +144,8 @@ class TestInference:
             e = rng.normal(size=(2, 2)) * s / np.sqrt(2)
             noisy = gram + np.triu(e) + np.triu(e, 1).T + np.diag(np.diag(e)) * (np.sqrt(2) - 1)
             total = (gram @ (best - theta[:, 0]) + noise * rng.normal(size=2))[:, None]
-            terms = 0.2**2 * gram[None]
-            last = Round(theta, total, noise)
-            found.append(unshrunk(last, noisy, noise=s, terms=terms, term_noise=0.1, records=1000.0))
+            released = {"terms": 0.2**2 * gram[None], "term_noise": 0.1, "records": 1000.0}
+            found.append(unshrunk(theta, total, noisy, own=noise**2 * np.eye(2), noise=s, **released))
         errors = np.array([f.theta[:, 0] - truth for f in found])
         claimed = np.mean([f.covariance[0] for f in found], axis=0)
         np.testing.assert_allclose(np.diagonal(claimed), errors.var(axis=0), rtol=0.12)
@@ -154,27 +153,32 @@ class TestInference:
 
     def test_errors_of_equal_variance(self):
         gram, terms = np.diag([400.0, 100.0]), np.diag([400.0, 900.0])[None]
-        last = Round(np.zeros((2, 1)), np.ones((2, 1)), 0.01)
-        given = {"noise": 0.01, "terms": terms, "term_noise": 1.0, "records": 1e6}
-        robust, equal = (unshrunk(last, gram, robust=robust, **given).errors()[0] for robust in (True, False))
+        given = {"own": 1e-4 * np.eye(2), "noise": 0.01, "terms": terms, "term_noise": 1.0, "records": 1e6}
+        robust, equal = (
+            unshrunk(np.zeros((2, 1)), np.ones((2, 1)), gram, robust=robust, **given).errors()[0]
+            for robust in (True, False)
+        )
         np.testing.assert_allclose(robust, [0.05, 0.3], rtol=1e-3)
         np.testing.assert_allclose(equal, np.sqrt(5.0 / np.array([400.0, 100.0])), rtol=1e-3)
 
-    def test_clipping_is_in_the_interval(self):
+    def test_own_noise_of_any_shape_is_in_the_interval(self):
         gram = np.diag([400.0, 100.0])
         given = {"noise": 0.01, "terms": gram[None], "term_noise": 1.0, "records": 1e6}
-        plain, biased = (
-            unshrunk(Round(np.zeros((2, 1)), np.ones((2, 1)), 1.0, bias), gram, **given).errors()[0]
-            for bias in (0.0, 30.0)
+        plain, noisy = (
+            unshrunk(np.zeros((2, 1)), np.ones((2, 1)), gram, own=np.diag(own), **given).errors()[0]
+            for own in ([0.0, 0.0], [900.0, 100.0])
         )
-        np.testing.assert_allclose(biased**2 - plain**2, 900.0 / np.array([400.0, 100.0]) ** 2, rtol=1e-2)
+        np.testing.assert_allclose(noisy**2 - plain**2, [900.0 / 400.0**2, 100.0 / 100.0**2], rtol=1e-2)
 
     def test_nothing_is_known_where_all_is_hidden(self):
-        last = Round(np.zeros((2, 1)), np.ones((2, 1)), 1.0)
-        given = {"noise": 5.0, "terms": np.eye(2)[None], "term_noise": 1.0, "records": 10.0}
-        found = unshrunk(last, np.diag([2.0, 2.0]), **given)
-        assert np.isinf(found.covariance).all()
-        assert np.isinf(found.in_units((np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros(2))).covariance).all()
+        given = {"own": np.eye(2), "terms": np.eye(2)[None], "term_noise": 1.0}
+        for noise, records in ((5.0, 10.0), (0.1, 0.0)):  # noise in the matrix, or no records
+            found = unshrunk(
+                np.zeros((2, 1)), np.ones((2, 1)), np.diag([2.0, 2.0]), noise=noise, records=records, **given
+            )
+            assert np.isinf(found.covariance).all()
+            assert found.hidden == 2
+            assert np.isinf(found.in_units((np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros(2))).covariance).all()
 
 
 class Scripted:
@@ -194,24 +198,27 @@ class Scripted:
     def shift(self, index):
         return 1e6
 
-    def terms(self, theta, clip):
+    def round(self, index, theta, *, clip):
         residuals = self.y - self.x @ theta
         lengths = np.linalg.norm(self.x, axis=1) * np.abs(residuals[:, 0]) / self.longest
         self.clips.append(clip)
-        return lengths, self.x * residuals * np.minimum(1, clip / np.maximum(lengths, 1e-300))[:, None]
-
-    def round(self, index, theta, *, clip, fine):
-        lengths, terms = self.terms(theta, clip)
-        edges = np.concatenate([[-1.0], np.array(FINE_EDGES if fine else EDGES), [np.inf]])
+        terms = self.x * residuals * np.minimum(1, clip / np.maximum(lengths, 1e-300))[:, None]
+        edges = np.concatenate([[-1.0], np.array(EDGES), [np.inf]])
         counts = np.diff(np.searchsorted(np.sort(lengths), edges, side="right")).astype(float)
-        return terms.sum(axis=0)[:, None], clip / 1e6, (counts, 1e-6)
+        return terms.sum(axis=0)[:, None], clip / 1e6, counts
 
-    def last(self, index, theta, *, clip):
-        return self.terms(theta, clip)[1].sum(axis=0)[:, None], clip / 1e6
+    def here_clipped(self, predictors, clip):
+        return LastRound(None, np.eye(predictors), 1e9, 0.0)
 
-    def squares(self, theta, *, clip):
-        terms = self.terms(theta, clip)[1]
+    def last_round(self, index, theta, shape):
+        return LastRound(None, np.linalg.inv(shape), 1e9, 0.0)
+
+    def squares(self, index, theta, last):
+        terms = self.x * (self.y - self.x @ theta)
         return (terms.T @ terms)[None], 1e-6
+
+    def total(self, index, theta, last):
+        return self.x.T @ (self.y - self.x @ theta), 1e-6
 
 
 class TestRounds:
@@ -228,10 +235,9 @@ class TestRounds:
         sandwich = inverse @ residuals.T @ residuals @ inverse * 2000 / 1996
         np.testing.assert_allclose(np.diagonal(found.estimate.covariance[0]), np.diagonal(sandwich), rtol=0.02)
 
-    def test_the_clip_changes_by_at_most_two_but_for_the_last(self, problem):
+    def test_the_clip_changes_by_at_most_two(self, problem):
         data = Scripted(*problem[:2])
         fit_rounds(data, rounds=6)
-        clips = data.clips[:-1]  # the last clip serves twice
-        ratios = np.array(clips[1:-1]) / clips[:-2]
+        ratios = np.array(data.clips[1:]) / data.clips[:-1]
         assert (ratios <= 2.0 + 1e-12).all()
         assert (ratios >= 0.5 - 1e-12).all()

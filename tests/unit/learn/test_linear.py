@@ -96,6 +96,8 @@ class TestGuarantee:
             "histogram of norms",
             *["gram"] * 2,
             *["residual products", "histogram of lengths"] * 5,
+            "squared terms",
+            "histogram of lengths",
             "residual products",
             "squared terms",
         ]

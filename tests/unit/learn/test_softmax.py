@@ -256,4 +256,17 @@ class TestIntervals:
             model(intervals=True).fit(*binary).coef_interval(1.5)
         again = model(intervals=True).fit(*binary).set_params(intervals=False).fit(*binary)
         with pytest.raises(ParameterError, match=r"^intervals must be True before the fit"):
-            again.summary()
+            again.coef_interval()
+
+
+def test_a_summary_never_fails_after_the_budget_is_spent(binary, records):
+    plain = model().fit(*binary).summary()
+    assert plain.names == ("x0", "x1", "(intercept)")
+    assert np.isinf(plain.standard_error).all()
+    assert "intervals=True before a fit of two classes" in repr(plain)
+    several = model().fit(*records).summary()
+    assert len(several.names) == len(several.shrunk) > 3
+    table = model(intervals=True).fit(*binary).summary()
+    ratios = table.odds_ratios()
+    np.testing.assert_allclose(np.log(ratios[:, 0]), table.estimate)
+    np.testing.assert_allclose(np.log(ratios[:, 1:]), table.interval)

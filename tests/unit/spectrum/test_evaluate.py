@@ -36,3 +36,11 @@ def test_epsilon_beside_the_cliff_of_an_almost_bounded_loss(rest):
 def test_an_overflowing_error_refuses_without_a_warning() -> None:
     with pytest.raises(ndis.PrecisionError):
         GaussianPair.from_ratios(1.0, shift=1.0).log_delta(1e200)
+
+
+def test_a_tiny_shift_keeps_its_digits_at_negative_epsilon():
+    """1 − δ(ε) = Φ(a) + e^ε Φ(−b) has two positive terms, so ε/μ may be as large as it likes."""
+    pair = GaussianPair.from_ratios(1.0, shift=1e-6)
+    for epsilon in (-3.0, -2.617138925694442, -2.0):
+        assert pair.delta(epsilon) == pytest.approx(-math.expm1(epsilon), rel=1e-14)
+        assert pair.certify(epsilon).lower <= pair.delta(epsilon) * (1 + 1e-13)

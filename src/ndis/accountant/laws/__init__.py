@@ -147,8 +147,8 @@ class StepKind(Protocol):
     adjacency : str
         The relation between data sets for which the law is worst.
     attained : bool
-        Whether some neighbours have this very law. If not, the law is only an upper bound: nobody may be convicted by
-        it, and it dominates nothing.
+        Whether some neighbours have this very law. If not, the law is only an upper bound: an auditor convicts no
+        mechanism by it, and it dominates nothing.
     """
 
     kind: ClassVar[str]

@@ -50,6 +50,7 @@ _VARIATION = 10.0  # log units by which the density may change on one piece
 _TURN = 4.0  # radians by which e^{sL} may turn on one half of a piece
 _MOST_PIECES = 4096
 _GONE = 45.0  # e^−45 of M(c) is below the rounding of a sum
+_LEAST_KNOWN = 1e-2  # share of a moment that may lie beyond the table
 _CHUNK = 200_000  # entries of one matrix of exponentials
 _MOST_EPOCHS = 10_000  # whose losses are added up
 
@@ -120,6 +121,8 @@ class _Losses(_Sums):
         """Return log δ(ε) of all epochs and its error."""
         table, v = self.table, epsilon - self.count * self.least
         value, slope = tail(v, 1.0, table.scale, table.edges, table.series, *RULE)
+        if not value > -math.inf:
+            return math.nan, math.inf
         doubt = self.count * (self.epoch.error + self.epoch.noise * (1.0 + abs(value))) + table.error
         rounding = 8.0 * _UNIT * (8.0 + abs(value) + slope * v)
         left = self.count * math.exp(min(4.0 - _DEPTH - value, 100.0))
@@ -240,6 +243,8 @@ class Allocation:
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Return log δ(ε) of the epoch alone and its error, from an integral of positive terms."""
+        if not self._epoch.edges[0] < (epsilon if self.remove else -epsilon) < self._epoch.edges[-1]:
+            return math.nan, math.inf
         if self.remove:
             ell, log_f, doubt = self._epoch.nodes(epsilon, math.inf, 1.0)
             gain = epsilon + np.log(np.expm1(ell - epsilon))
@@ -277,7 +282,8 @@ class Allocation:
             wrong = (np.abs(terms) + p * np.abs(z)) * (doubt + _UNIT * (2.0 + np.abs(z)))
             # beyond an end of the table there is less than on its last piece, or nothing is known
             ends = np.abs(terms[:, : RULE[0].size]).sum(axis=1) + np.abs(terms[:, -RULE[0].size :]).sum(axis=1)
-            value[some] = complex_log1p(excess)
+            known = 10.0 * ends < _LEAST_KNOWN * (1.0 + np.abs(terms).sum(axis=1))  # no bound may rest on less
+            value[some] = np.where(known, complex_log1p(excess), math.nan)
             error[some] = (wrong.sum(axis=1) + 10.0 * ends) / np.abs(1.0 + excess) + 4.0 * _UNIT * np.abs(value[some])
         value[high] -= fall[high]
         error[high] = 2.0  # the value is only a bound

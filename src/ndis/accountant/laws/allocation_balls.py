@@ -40,7 +40,6 @@ import scipy
 from flint import acb, acb_poly, arb, ctx
 
 from ndis._balls import Ball, precision
-from ndis._validate import Floats
 from ndis.accountant.laws import geometric
 from ndis.errors import PrecisionError
 
@@ -139,10 +138,10 @@ class AllocationBalls:
         while len(out) < count:
             first = len(out)
             last = count - 1
-            while last > first and self._loss(c, width * first, width * last) > _BLOCK_LOSS:
+            while last > first and self._turned(c, width * first, width * last)[1] > _BLOCK_LOSS:
                 last = (first + last) // 2
             low, high = width * first, width * last
-            with precision(ctx.prec + round(1.5 * self._loss(c, low, high)) + _more_bits(c + high)):
+            with precision(ctx.prec + round(1.5 * self._turned(c, low, high)[1]) + _more_bits(c + high)):
                 ray = self._ray(c, low, high, digits)
                 weights = [
                     v * acb((1 + arb(c)) * u, step * first * u).exp() * ray.step
@@ -170,24 +169,14 @@ class AllocationBalls:
         value = np.take_along_axis(cost, best, -1)[..., 0]
         return value - alpha[..., 0] * y, np.take_along_axis(beta, best, -1)[..., 0]
 
-    def _angle(self, c: float, low: float, high: float) -> float:
-        """Return the angle of a ray for all y between two."""
+    def _turned(self, c: float, low: float, high: float) -> tuple[float, float]:
+        """Return the angle of a ray for all y between two, and the most by which terms are larger than their sum."""
         if high == 0.0:
-            return 0.0
-        return float(self._angles(c)[self._losses(c, low, high).argmin()])
-
-    def _angles(self, c: float) -> Floats:
-        most = min(0.5 * math.pi + 2.0 * self.mu / math.sqrt(self.bins), 2.6)
-        return np.linspace(0.0, most, 6 * _WAYS)
-
-    def _losses(self, c: float, low: float, high: float) -> Floats:
-        """Return for each angle the most by which terms may be larger than their sum, over M(c)."""
-        angles = self._angles(c)
+            return 0.0, 0.0
+        angles = np.linspace(0.0, min(0.5 * math.pi + 2.0 * self.mu / math.sqrt(self.bins), 2.6), 6 * _WAYS)
         rows = [self._log_bound(c, angles, y)[0] - _log_gamma(c, y) for y in (low, high)]
-        return np.asarray(np.maximum(*rows) + math.lgamma(1.0 + c))
-
-    def _loss(self, c: float, low: float, high: float) -> float:
-        return float(self._losses(c, low, high).min()) if high > 0.0 else 0.0
+        losses = np.maximum(*rows) + math.lgamma(1.0 + c)
+        return float(angles[losses.argmin()]), float(losses.min())
 
     def _outer_plan(self, c: float, alpha: float, low: float, high: float, digits: float) -> tuple[float, float, float]:
         """Return h and d of the outer rule, and the logarithm of an error that does not count."""
@@ -237,7 +226,7 @@ class AllocationBalls:
 
     def _ray(self, c: float, low: float, high: float, digits: float) -> _Ray:
         """Return the table of ψ for all s = c + iy with y from low to high."""
-        alpha = self._angle(c, low, high)
+        alpha = self._turned(c, low, high)[0]
         h, d, less = self._outer_plan(c, alpha, low, high, digits)
         beta = arb(float(self._log_bound(c, alpha, 0.0)[1]))
         cosine, lift = (arb(alpha) - beta).cos(), self.bins * (beta / self.shift) ** 2 / 2

@@ -1,4 +1,4 @@
-"""Batches of a fixed size, drawn without replacement: one symmetric pair dominates a step (thm:fixed-size).
+"""One symmetric pair dominates a step whose batch has a fixed size, drawn without replacement (thm:fixed-size).
 
 A replaced record is in the batch with probability q = B/n, and then moves the sum by up to twice the clipping norm.
 With μ = 2/σ and W = 1 − q + q e^{μx − μ²/2}, x standard normal under Q, the profile of a step at ε ≥ 0 is at most that
@@ -8,9 +8,9 @@ its mass has the loss 0. So
 
     M(s) − 1 = ∫ over x > μ/2 of φ (W^{1+s} + W^{−s} − W − 1) dx,      κ = ∫ φ (W − 1) ℓ dx.
 
-The integrals have an end, so x = μ/2 + t with t = exp(v − e^{−v}), which makes them whole lines in v again. The first
-term is taken on a path that rises from μ/2 to the height θ, the second on its mirror image: both make the phase decay.
-Positive places are v of the first, negative ones those of the second.
+The integrals have an end, so x = μ/2 + log(1 + e^u) with u = v − e^{−v/4}, which makes them whole lines in v again. The
+first term is taken on a path that rises from μ/2 to the height θ, the second on its mirror image: both make the phase
+decay. Positive places are v of the first, negative ones those of the second.
 
 No neighbours have this very pair if there are several steps. Some have W·Q against Q or its reverse in each step, as
 they like: that is the attained lower end.
@@ -33,8 +33,8 @@ from ndis.accountant.laws.mixture_steps import mixture_law
 from ndis.accountant.stand_ins import ProfileOnly
 from ndis.errors import ParameterError
 
-_START = -3.7  # the first v; there t is 1e-19
-_STEP = 1.0 / 64.0  # of v, for the mean
+_START = -13.0  # the first v; there t is 1e-17
+_STEP = 1.0 / 64.0  # step of v for the mean
 
 
 class FixedSize(Mixture):
@@ -64,9 +64,10 @@ class FixedSize(Mixture):
     def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
         """Return log weight and loss at places of a line, and the slopes of both."""
         v = np.abs(place) + _START
-        t = np.exp(v - np.exp(-v))
+        y = np.exp(v - np.exp(-0.25 * v))
+        t = np.log1p(y)
         x = 0.5 * self.up + t - 1j * height * np.expm1(-t)
-        pace = t * (1.0 + np.exp(-v)) * (1.0 + 1j * height * np.exp(-t))  # dx/dv
+        pace = y / (1.0 + y) * (1.0 + 0.25 * np.exp(-0.25 * v)) * (1.0 + 1j * height * np.exp(-t))  # dx/dv
         loss, rise = log_side(x, self.sides.a, self.sides.alpha)
         weight, other = -0.5 * x * x + np.log(pace), place < 0.0
         window = log_window(x, self._far) if self._far < math.inf else 0.0
@@ -77,12 +78,12 @@ class FixedSize(Mixture):
     def terms_range(self, s: Floats) -> tuple[float, float]:
         """Return the places between which the terms at some rising real s count."""
         first, second = super().terms_range(s)[1] - 0.5 * self.up, self.one_sided.reversed().terms_range(s[:1])[1]
-        return _START - math.log(second + 1.0), math.log(max(first, 1.0)) - _START
+        return _START - second - 1.0, max(first, 1.0) - _START
 
     @quiet
     def _mean_loss(self) -> float:
         """Return κ, whose terms are all positive."""
-        weight, loss, _ = self.at(-np.arange(0.0, math.log(12.0 + self.up) - _START, _STEP), 0.0)
+        weight, loss, _ = self.at(-np.arange(0.0, 12.0 + self.up - _START, _STEP), 0.0)
         return -float((np.exp(weight.real) * np.expm1(-loss.real) * loss.real).sum()) * _STEP / math.sqrt(2.0 * math.pi)
 
 

@@ -117,7 +117,7 @@ class MixtureBalls:
         self._log_a = logs[0]
         self._up, self._down = shifts[0], shifts[1]
         self.up, self.down = float(shifts[0].max()), float(shifts[1].max())
-        self._least = int(shifts[1].argmin())  # of the bⱼ, the one with the smallest shift
+        self._least = int(shifts[1].argmin())  # number of the bⱼ with the smallest shift
         self._log_b = float(logs[1][self._least])
 
     # ------------------------------------------------------------------ floats, for plans only
@@ -266,7 +266,7 @@ class MixtureBalls:
         return low, _log_least(self.sides.b, self.sides.beta) if self.up == 0.0 else arb.pos_inf()
 
     def delta(self, epsilon: float) -> Ball:
-        """Enclose δ(ε) of one step: P(x > x*) − e^ε Q(x > x*) with ℓ(x*) = ε, for ℓ rises."""
+        """Enclose δ(ε) of one step, which is P(x > x*) − e^ε Q(x > x*) with ℓ(x*) = ε, for ℓ rises."""
         e, (low, high) = arb(epsilon), self.ends()
         if e >= high:
             return arb(0)

@@ -2,7 +2,7 @@
 
 **Mixtures** (thm:mixtures). Let a record move the output of a Gaussian release by a random vector whose length is at
 most cᵢ with probability pᵢ. Then Σ pᵢ N(cᵢ, σ²) against N(0, σ²) dominates in both orders: all vectors on one line are
-worst. A user with k examples, each sampled on its own, is the binomial case.
+worst (lem:gram-order). A user with k examples, each sampled on its own, is the binomial case.
 
 **Replaced records** (thm:replace-poisson). If a record is replaced, and each of the two enters the Poisson sample with
 probability q and moves the sum by a vector of length at most 1, (1−q)N(0) + qN(1) against (1−q)N(0) + qN(−1) dominates.
@@ -28,7 +28,7 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.invariants import Invariants
 
 _LEAST_SHIFT = 1e-8
-_BITS = 160  # exact inputs are rounded to floats from so many bits
+_BITS = 160  # bits from which exact inputs are rounded to floats
 _MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
 _SUM_TO_ONE = 1e-9  # probabilities may miss 1 by this much, and are divided by their sum
 

@@ -30,7 +30,7 @@ from ndis.auditing.candidates.laws import (
     same_noise,
     screening_pair,
 )
-from ndis.auditing.candidates.rules import AddRows, RemoveEach, ReplaceEach, Search
+from ndis.auditing.candidates.rules import AddAdversarial, AddRows, RemoveEach, ReplaceEach, Search
 from ndis.auditing.claim import Claim
 from ndis.auditing.judge import Candidate, Candidates, Seen, Tested, counter, screen
 from ndis.auditing.witness import EXCHANGED, SIDES, WITH_RECORD
@@ -64,18 +64,20 @@ def from_algorithm(
     """
     domain, replaces = search.domain(about), claim.adjacency == "replace-one"
     rules = search.rules(claim, domain)
-    least = max(about.min_rows or 0, int(replaces))
+    least, most = max(about.min_rows or 0, int(replaces)), about.max_rows or math.inf
     name = _THE_DATA
     if data is None:
-        data = _drawn(domain, max(least + 1, _DRAWN), np.random.default_rng(search.random_state))
+        data = _drawn(domain, int(min(max(least + 1, _DRAWN), most)), np.random.default_rng(search.random_state))
         name = data_words(data)
     given_sets = [rule for rule in rules if isinstance(rule, GivenSets)]
     for rule in given_sets:
         rule.check(data)
     if not given_sets:
-        if row_count(data) < (about.min_rows or 0):
-            raise ParameterError("data", "have at least min_rows rows", "fewer")
-        rules = [rule for rule in rules if row_count(data) > least or not isinstance(rule, RemoveEach)]
+        count = row_count(data)
+        if not (about.min_rows or 0) <= count <= most:
+            raise ParameterError("data", "have from min_rows to max_rows rows", "fewer or more")
+        rules = [rule for rule in rules if count > least or not isinstance(rule, RemoveEach)]
+        rules = [rule for rule in rules if replaces or count < most or not isinstance(rule, AddAdversarial)]
     law = functools.partial(_law, algorithm, data)
     base = law()
     _check_same(base, law())
@@ -85,7 +87,7 @@ def from_algorithm(
     if search.neighbours is None and search.seconds > 0:
         any_size = not replaces or about.min_rows is not None or about.data is None
         inside = None if domain is None else domain.for_data(data)
-        others = DataSets(data, inside, least, claim.adjacency, any_size, about.generator)
+        others = DataSets(data, inside, least, most, claim.adjacency, any_size, about.generator)
 
     def run() -> Iterator[Tested]:
         scores: dict[str, Scores] = {}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import Edit, parts_of, row_count
 from ndis.data.schema.columns import Boolean, Category
 from ndis.errors import ParameterError
-from ndis.pages.text import plain, several, subscript
+from ndis.pages.text import plain, several
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
@@ -77,7 +76,7 @@ class Domain:
     >>> box.toward(np.array([1.0, -1.0])), box.fit(np.array([7.0, 2.0]))
     ((array([1., 0.]),), (array([1., 2.]),))
     >>> print(box, "and", Domain(row_norm_bound=1.0, target_bound=2.0))
-    0 ≤ x₁ ≤ 1, 0 ≤ x₂ ≤ 5 and ‖x‖ ≤ 1, |y| ≤ 2
+    0 ≤ x ≤ 1 or 5 in each feature and ‖x‖ ≤ 1, |y| ≤ 2
     """
 
     row_norm_bound: float | None = None
@@ -211,19 +210,15 @@ class Domain:
         turned = [sign * x for x in directions for sign in (1.0, -1.0)]
         rows = [self.toward(x, y) for x in turned for y in self.target_ends[:: max(1, len(self.target_ends) - 1)]]
         middle = self.centre()
-        half = [0.5 * (np.asarray(a) + np.asarray(b)) for a, b in zip(rows[0], middle, strict=True)]
-        rows += [self.fit(half[0], float(half[-1]) if self.has_target else 0.0), middle]
+        rows += [self.fit(0.5 * (rows[0][0] + middle[0]), self.target_ends[-1]), middle]
         return list({edits.digest(*row): row for row in rows}.values())
 
     def __str__(self) -> str:
         if self.row_norm_bound is not None:
             words = f"‖x‖ ≤ {plain(self.row_norm_bound)}"
         else:
-            both = np.broadcast_arrays(np.atleast_1d(self.low), np.atleast_1d(self.high))
-            ends = list(zip(*(end.tolist() for end in both), strict=True))
-            names = ["each feature"] if len(set(ends)) == 1 else [f"x{subscript(i + 1)}" for i in range(len(ends))]
-            texts = [f"{plain(a)} ≤ {name} ≤ {plain(b)}" for name, (a, b) in zip(names, ends, strict=False)]
-            words = ", ".join([*texts[:_SHOWN], *["…"] * (len(texts) > _SHOWN)])
+            low, high = np.unique(self.low).tolist(), np.unique(self.high).tolist()
+            words = f"{' or '.join(map(plain, low))} ≤ x ≤ {' or '.join(map(plain, high))} in each feature"
         if self.target_values:
             return f"{words}, y among {', '.join(map(plain, self.target_values))}"
         if np.ndim(self.target_bound):
@@ -268,8 +263,8 @@ class DataSets:
         The data given, or rows of the domain if none are.
     domain : Domain or None
         Where made-up rows lie; None allows only rows of the data.
-    min_rows : int
-        No data set has fewer rows.
+    min_rows, max_rows : number
+        No data set has fewer or more rows.
     adjacency : str
         Under replace-one all data sets have as many rows as the data, unless `any_size`.
     any_size : bool
@@ -281,6 +276,7 @@ class DataSets:
     data: Any
     domain: Domain | None
     min_rows: int
+    max_rows: float
     adjacency: Adjacency
     any_size: bool = True
     generator: Callable[[np.random.Generator], Any] | None = None
@@ -299,8 +295,8 @@ class DataSets:
             if time.monotonic() > last:
                 return
         few = self._stack([rows[-1]] * self.min_rows) if self.any_size else self.data
-        many = [self._stack([row] * _MANY) for row in rows[:2]] if self.any_size else []
-        many += [self._stack(rows * (_MANY // len(rows)))] if self.any_size else []
+        longest = int(min(_MANY, self.max_rows)) if self.any_size else 0
+        many = [self._stack([row] * longest) for row in rows[:2]] + [self._stack(rows * (longest // len(rows)))]
         paths = [*((few, other) for other in many), (equal[0], equal[1 % len(equal)]), (self.data, equal[0])]
         for one, other in paths:
             for data, edit in self._halved(one, other, bend, last):
@@ -326,7 +322,7 @@ class DataSets:
     def _size(self) -> int:
         """Return the usual number of rows."""
         count = row_count(self.data)
-        return max(count, self.min_rows, _ROWS) if self.any_size else count
+        return int(min(max(count, self.min_rows, _ROWS), self.max_rows)) if self.any_size else count
 
     def _rows(self) -> list[Row]:
         """Return extreme rows, and last one in the middle."""
@@ -360,7 +356,7 @@ class DataSets:
         seen = set()
         for data in sets:
             count, mark = row_count(data), edits.digest(*parts_of(data))
-            if count >= self.min_rows and (self.any_size or count == size) and mark not in seen:
+            if self.min_rows <= count <= self.max_rows and (self.any_size or count == size) and mark not in seen:
                 seen.add(mark)
                 yield data
 
@@ -371,21 +367,19 @@ class DataSets:
         if self.adjacency == "replace-one":
             return [edits.replacement(i, row) for i in places for row in rows]
         removals = [edits.removal(i) for i in places] if row_count(data) > self.min_rows else []
-        return [*removals, *map(edits.addition, rows)]
+        return [*removals, *map(edits.addition, rows if row_count(data) < self.max_rows else ())]
 
     def _halved(self, one: Any, other: Any, bend: Bend, last: float) -> Iterator[tuple[Any, Edit]]:
-        """Yield the neighbours at the end of a path that is halved again and again."""
+        """Yield the neighbours at the end of a path that is halved again and again.
+
+        Rows of the other data set are added one by one; under replace-one each takes the place of a row.
+        """
         old, new = (list(zip(*parts_of(data), strict=True)) for data in (one, other))
-        both = min(len(old), len(new))
-        if self.adjacency == "replace-one":
-            added, removed = list(range(both)), list(range(both))
-        else:  # additions first, so that no data set on the path is smaller than both ends
-            added = [*range(0, 2 * both, 2), *range(2 * both, 2 * both + len(new) - both)]
-            removed = [*range(1, 2 * both, 2), *range(2 * both, 2 * both + len(old) - both)]
-        low, high = 0, max([*added, *removed], default=-1) + 1
+        replaces = self.adjacency == "replace-one"
+        low, high = 0, min(len(old) if replaces else int(min(_MANY, self.max_rows)) - len(old), len(new))
 
         def at(step: int) -> Any:
-            return self._stack([*old[bisect_left(removed, step) :], *new[: bisect_left(added, step)]])
+            return self._stack([*old[step if replaces else 0 :], *new[:step]])
 
         while high - low > 1:
             middle = (low + high) // 2
@@ -394,12 +388,7 @@ class DataSets:
                 return
             low, high = (low, middle) if left >= right else (middle, high)
         if high > low:
-            more = new[bisect_left(added, low)] if low in added else None
-            if more is None:
-                edit = edits.removal(0)
-            else:
-                edit = edits.replacement(0, more) if low in removed else edits.addition(more)
-            yield at(low), edit
+            yield at(low), edits.replacement(0, new[low]) if replaces else edits.addition(new[low])
 
     def _moved(self, data: Any, rows: list[Row], random: np.random.Generator, step: float) -> Any:
         """Return a data set near this one: a row moved, added, left out or copied, or all rows drawn together."""
@@ -408,14 +397,14 @@ class DataSets:
         if self.domain is not None and random.random() < 0.5:
             fresh = self.domain.near(random, own[int(random.integers(len(own)))] if own else fresh, step)
         kind = random.integers(4)
-        if self.any_size and (kind == 0 or not own):
+        if self.any_size and (kind == 0 or not own) and len(own) < self.max_rows:
             own.append(fresh)
         elif self.any_size and kind == 1 and len(own) > self.min_rows:
             own.pop(int(random.integers(len(own))))
         elif kind == 2:
             chosen = random.random(len(own)) < 0.5
             own = [fresh if moved else row for row, moved in zip(own, chosen, strict=True)]
-        else:
+        elif own:
             own[int(random.integers(len(own)))] = fresh
         return self._stack(own)
 

@@ -52,6 +52,8 @@ class DataSet:
     min_rows : int, optional
         The audit tries no data set with fewer rows. By default 0; under replace-one the number of rows of `data`, which
         is public there.
+    max_rows : int, optional
+        The audit tries no data set with more rows; state it if the claim holds only up to a public number of records.
     generator : callable, optional
         ``generator(random)`` makes a data set from a NumPy generator; an audit starts from some of them as well.
 
@@ -68,11 +70,14 @@ class DataSet:
     schema: Schema | None = None
     domain: Domain | None = None
     min_rows: int | None = None
+    max_rows: int | None = None
     generator: Callable[[np.random.Generator], Any] | None = None
 
     def __post_init__(self) -> None:
         if self.min_rows not in (None, 0):
             as_size("min_rows", self.min_rows)
+        if self.max_rows is not None and as_size("max_rows", self.max_rows) <= (self.min_rows or 0):
+            raise ParameterError("max_rows", "be above min_rows", self.max_rows)
 
     @property
     def file_name(self) -> str:

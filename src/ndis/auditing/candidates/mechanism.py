@@ -110,9 +110,8 @@ def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, runnin
         remedy = "encode the data by the schema, as the model takes them"
         raise ParameterError("schema", "be left out for a lifted mechanism", type(mechanism).__name__, remedy)
     lifted = Lifted(mechanism.model, float(mechanism.noise_variance))
-    if search.domain(data) is None:  # the theorem covers other data, and a model may take none that it was not made for
-        search = replace(search, seconds=0.0)
-    return from_algorithm(lifted, data.rows(), search, claim, about=data, **running)
+    given = replace(search, seconds=0.0)  # a model may have a promise about its data, such as max_records
+    return from_algorithm(lifted, data.rows(), given, claim, about=data, **running)
 
 
 def _candidates(attained: Iterable[Attained], claim: Claim) -> Iterator[Candidate]:

@@ -69,6 +69,8 @@ SUMS = {
     "terms": "integers times integers (the weights are rounded), and norms added output by output",
     "weighted": "integers times integers",
     "sums": "integers",
+    "maps": "integers times integers, each sum at most 2⁵³ (thm:centred-rows)",
+    "counts": "squares of integers, exact below 2⁵³, and numbers of records",
     "layout": "public bounds, as fractions",
     "leverage": "floats, for the auditor only: no release depends on them",
 }

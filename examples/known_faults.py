@@ -1,6 +1,6 @@
 """Known faults of private releases: each is refuted from a stated domain alone, and its repaired twin is not.
 
-`python examples/audits/known_faults.py` prints the table of docs/known-faults.md.
+`python examples/known_faults.py` prints the table of docs/known-faults.md.
 """
 
 from __future__ import annotations

@@ -1,0 +1,156 @@
+"""Sum Gram matrices of rows times a factor of their own record: weighted rows, and clipped terms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ndis.gram.accumulator import Gram, GramAccumulator, checked_parts
+from ndis.gram.device import DeviceProduct
+from ndis.gram.host import integer_tiles
+from ndis.gram.rows import RowLayout
+from ndis.gram.terms import BELOW, TermRule, probabilities
+
+
+class RuleAccumulator:
+    """Base of sums of terms at public weights over blocks of rows; only the sums travel between machines.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read.
+    rule : TermRule
+    device : str, optional
+    """
+
+    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        self.layout, self.rule = tile, rule
+        self._engine: Any = None
+        self._weights: Any = rule.weights
+        if device is not None:
+            self._engine = DeviceProduct(tile, device)
+            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None, "_weights": self.rule.weights}
+
+
+class WeightedAccumulator(RuleAccumulator):
+    """Σ p(1 − p)·xxᵀ over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
+
+    A tile holds integer rows q, and p is the logistic function of the exact logits. Every further operation is
+    elementwise:
+
+        f = min(2·√(p·(1 − p)), 1)·(1 − 2⁻⁴⁰),      row = trunc(q·f),
+
+    on a grid of half the step. A rounded product q·f is at most |q|, because f is at most 1 − 2⁻⁴⁰, and truncation only
+    shortens. So no entry of a row exceeds that of q, and the row has norm at most l/2 in exact arithmetic. One record
+    moves the matrix by at most l²/4. The bits are the same on every engine and for any block length.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read: features, one column of class codes, marker.
+    layout : RowLayout
+        Of the predictors.
+    rule : TermRule
+        The gradient of two classes at θ. Its clip has no piece in this.
+    device : str, optional
+    """
+
+    def __init__(self, tile: RowLayout, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        super().__init__(tile, rule, device)
+        self._constant = layout.intercept is not None
+        self._gram = GramAccumulator(halved(layout), device=device)
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
+        xp = np if engine is None else engine.torch
+        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
+        for tile in tiles:
+            with np.errstate(all="ignore"):
+                self._gram.update_integers(self._rows(xp, tile))
+
+    def merge(self, other: WeightedAccumulator) -> None:
+        """Add all rows of ``other``."""
+        self._gram.merge(other._gram)
+
+    def finish(self) -> Gram:
+        """Return the matrix of all rows so far."""
+        return self._gram.finish()
+
+    def _rows(self, xp: Any, tile: Any) -> Any:
+        p = probabilities(xp, (self._weights.T @ tile.T) * self.rule.logit_unit)[0]
+        factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * BELOW
+        features = xp.trunc(tile[:, : self.layout.features] * factor[:, None])
+        if not self._constant:
+            return features
+        return xp.concatenate([features, xp.trunc(tile[:, -1:] * factor[:, None])], 1)
+
+
+class TermGramAccumulator(RuleAccumulator):
+    """Σ ttᵀ of clipped terms t over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
+
+    A term is q ⊗ u with ‖q‖·‖u‖ ≤ M in exact arithmetic (`ndis.gram.terms`). For one output u the row is
+
+        trunc(q·f),      f = u·κ,      κ = 2ᵏ/M·(1 − 2⁻⁴⁰),
+
+    on the grid C·2⁻ᵏ. Its few roundings are each below 2⁻⁵², so its norm is at most ‖q‖·|u|·2ᵏ/M ≤ 2ᵏ, and truncation
+    only shortens. So one record moves the matrix by at most C², and all matrices of its outputs by no more together.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read: features, targets, marker.
+    layout : RowLayout
+        Of the terms: as many columns as there are predictors, with the clip as their bound.
+    rule : TermRule
+        The residuals at θ.
+    outputs : int
+    device : str, optional
+    """
+
+    def __init__(
+        self, tile: RowLayout, layout: RowLayout, rule: TermRule, outputs: int, device: str | None = None
+    ) -> None:
+        super().__init__(tile, rule, device)
+        self._grams = [GramAccumulator(layout, device=device) for _ in range(outputs)]
+        self._factor = 2.0**layout.fractional_bits / rule.limit * BELOW
+        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over the features'
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
+        xp = np if engine is None else engine.torch
+        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
+        for tile in tiles:
+            with np.errstate(all="ignore"):
+                factors = self.rule.integers(xp, tile, self._weights)[0] * self._factor
+                rows = tile[:, : self.layout.features]
+                if self._ratio:
+                    rows = xp.concatenate([rows, tile[:, -1:] * self._ratio], 1)
+                for gram, factor in zip(self._grams, factors, strict=True):
+                    gram.update_integers(xp.trunc(rows * factor[:, None]))
+
+    def merge(self, other: TermGramAccumulator) -> None:
+        """Add all rows of ``other``."""
+        for mine, theirs in zip(self._grams, other._grams, strict=True):
+            mine.merge(theirs)
+
+    def finish(self) -> list[Gram]:
+        """Return the matrices of all rows so far."""
+        return [gram.finish() for gram in self._grams]
+
+
+def halved(layout: RowLayout) -> RowLayout:
+    """Return the layout of rows times at most ½.
+
+    >>> halved(RowLayout(features=2, row_norm_bound=3.0, intercept=1.0)).row_norm_bound
+    1.5
+    """
+    constant = None if layout.intercept is None else layout.intercept / 2
+    return replace(layout, row_norm_bound=layout.row_norm_bound / 2, intercept=constant)
