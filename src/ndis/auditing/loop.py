@@ -11,7 +11,7 @@ from typing import Any
 from flint import arb
 
 from ndis._balls import exact_ball, outward, precision
-from ndis._exact import down, root_down, root_up
+from ndis._exact import down, root_down, root_up, up
 from ndis._groups import as_rate
 from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within
 from ndis.dpsgd import DPSGD
@@ -292,7 +292,7 @@ class TrainingLoop:
         kept = {k: chance for k, chance in enumerate(chances) if k > 0 and chance > _LEAST_CHANCE}
         shifts, weights = (
             [0.0, *map(float, kept)],
-            [down(1 - sum(map(Fraction, kept.values()), Fraction(0))), *kept.values()],
+            [up(1 - sum(map(Fraction, kept.values()), Fraction(0))), *kept.values()],
         )
         noise = self.noise(above=True)
         step = PrivacyProfile.from_mixture(noise_multiplier=noise, sensitivities=shifts, probabilities=weights)
