@@ -40,7 +40,7 @@ class Labelled(Mixture):
         self.laws, self._chances = laws, chances
         with precision(_BITS):
             self.weights = [float(p) for p in chances()]
-            self._logs = [float(p.log()) for p in chances()]  # of a chance far below the smallest float too
+            self._logs = [float(p.log()) for p in chances()]  # a chance may be far below the smallest float
         super().__init__(laws[1].sides, laws[1]._exact)
         self.ends = min(law.ends[0] for law in laws), max(law.ends[1] for law in laws)
         self.poisson = None
