@@ -109,6 +109,7 @@ def test_a_split_changes_no_cell_of_another_record(extra):
     cells = [2**53 + 1, 7, 3]
     with pytest.warns(ndis.errors.NotPrivateWarning):
         alone = split_records({"code": cells}, 0.5, random_state=0)
+    with pytest.warns(ndis.errors.NotPrivateWarning):
         both = split_records({"code": [*cells, extra]}, 0.5, random_state=0)
     assert sorted(c for one in alone for c in one["code"]) == sorted(cells)
     before, after = ([[repr(c) for c in one["code"] if c is not extra] for one in parts] for parts in (alone, both))
