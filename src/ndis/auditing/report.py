@@ -181,7 +181,8 @@ class AuditReport:
         if self.proof is not None:
             return f"proved by {self.proof.theorem}, if its assumptions hold"
         pairs = f"{self.pairs_tried} pair{'' if self.pairs_tried == 1 else 's'}"
-        doubt = "; a pair too close to the claim, or a loop without a theorem, leaves it undecided" if self.undecided else ""
+        why = "; a pair too close to the claim, or a loop without a theorem, leaves it undecided"
+        doubt = why if self.undecided else ""
         return f"not refuted by the {pairs} tested{doubt}; this is not a proof of privacy"
 
     @property
