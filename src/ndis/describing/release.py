@@ -87,7 +87,8 @@ class Contents:
         given = [name for name, size in sizes.items() if size <= _CELLS] if groups is None else list(groups)
         asked = [(one,) if isinstance(one, str) else tuple(one) for one in given]
         unknown = [name for one in asked for name in one if name not in sizes]
-        if unknown or not all(asked) or len({frozenset(one) for one in asked}) < len(asked):
+        twice = len({frozenset(one) for one in asked}) < len(asked) or any(len(set(one)) < len(one) for one in asked)
+        if unknown or not all(asked) or twice:
             rule = f"name groupings by categories and booleans of the schema, {list(sizes)}, each of them once"
             raise ParameterError("groups", rule, repr(unknown or groups))
         if any(math.prod(sizes[name] for name in one) > _MOST_CELLS for one in asked):

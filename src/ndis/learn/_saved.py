@@ -85,10 +85,11 @@ class LinearModel:
 
     def scores(self, encoded: Floats) -> Floats:
         """Return intercept + Σ coefficient·column of encoded rows, added column by column: each row by itself."""
-        rows = self.schema.decode(encoded)
-        total = np.full(len(rows), self.intercept)
-        for name, slope in self.coefficients.items():
-            total += rows[:, self.schema.feature_names.index(name)] * slope
+        with np.errstate(all="ignore"):  # an overflow must not warn: it depends on the row
+            rows = self.schema.decode(encoded)
+            total = np.full(len(rows), self.intercept)
+            for name, slope in self.coefficients.items():
+                total += rows[:, self.schema.feature_names.index(name)] * slope
         return total
 
     def predict(self, data: Any, **how: Any) -> Any:

@@ -8,8 +8,10 @@ the error e in the same units, clipped to [−1, 1]; the squared norms are at mo
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -34,6 +36,7 @@ _NUMBER = ("R²", "root mean square error", "mean error")
 _CLASS = ("accuracy", "AUC", "observed less predicted share")
 _BINS = 32  # per class, of predicted probabilities
 _BITS = 15  # a sum lies on the grid 2⁻¹⁵
+_FILTERED = ("polars", "pyarrow")  # they take rows by a method
 _WIDTH = 64  # bits that decide about a record
 
 
@@ -46,7 +49,8 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
 
     Parameters
     ----------
-    data : data frame of pandas, array, or mapping of columns
+    data : array, list of rows, data frame, Arrow table, or mapping of columns
+        Each part has the types of the whole.
     share : float
         The expected share of the second part.
 
@@ -58,13 +62,24 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
     """
     if not 0 < share < 1:
         raise ParameterError("share", "lie between 0 and 1", share)
-    size = len(next(iter(data.values()))) if isinstance(data, dict) else len(data)
+    columns = list(data.values()) if isinstance(data, Mapping) else [data]
+    sizes = {one.shape[0] if hasattr(one, "shape") else len(one) for one in columns}
+    if len(sizes) != 1:
+        raise ParameterError("data", "have columns of equal length", "different lengths")
     below = int(Fraction(share) * 2**_WIDTH)
-    held = np.array([coin < below for coin in random_bits(random_state).take(size, width=_WIDTH)], dtype=np.bool_)
-    if isinstance(data, dict):
-        columns = {name: np.asarray(column) for name, column in data.items()}
-        return {name: one[~held] for name, one in columns.items()}, {name: one[held] for name, one in columns.items()}
-    return data[~held], data[held]
+    coins = random_bits(random_state).take(sizes.pop(), width=_WIDTH)
+    held = np.array([coin < below for coin in coins], dtype=np.bool_)
+    fit, score = ([_taken(one, kept) for one in columns] for kept in (~held, held))
+    if isinstance(data, Mapping):
+        return dict(zip(data, fit, strict=True)), dict(zip(data, score, strict=True))
+    return fit[0], score[0]
+
+
+def _taken(records: Any, kept: Any) -> Any:
+    """Return some records in the type that all have. NumPy would choose one type for the cells of a list."""
+    if isinstance(records, list | tuple):
+        return list(itertools.compress(records, kept))
+    return records.filter(kept) if type(records).__module__.partition(".")[0] in _FILTERED else records[kept]
 
 
 def score_privately(
@@ -144,7 +159,8 @@ def _histogram(fitted: LinearModel, scores: Floats, target: Floats) -> Any:
 def _sums(fitted: LinearModel, scores: Floats, target: Floats) -> Any:
     """Sum 1, y, y², e and e² as integers on their grid."""
     centre, half = fitted.schema.target_scale()
-    error = np.minimum(np.maximum(target - (scores - centre) / half, -1.0), 1.0)
+    with np.errstate(all="ignore"):  # an overflow must not warn: it depends on the record
+        error = np.minimum(np.maximum(target - (scores - centre) / half, -1.0), 1.0)
     y, e = (np.rint(x * 2.0**_BITS) for x in (target, error))
     return np.array([len(y), y.sum(), (y * y).sum(), e.sum(), (e * e).sum()]).astype(np.int64)
 

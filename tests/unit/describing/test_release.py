@@ -137,6 +137,7 @@ def test_the_tail_of_norms_is_guessed_from_counts_only():
         ({"groups": ["age"]}, "groups"),
         ({"groups": [("ward", "smoker"), ("smoker", "ward")]}, "groups"),
         ({"groups": [()]}, "groups"),
+        ({"groups": [("ward", "ward")]}, "groups"),
         ({"shares": {"means": -1.0}}, "shares"),
         ({"shares": {"other": 1.0}}, "shares"),
         ({"adjacency": "both"}, "adjacency"),
