@@ -322,7 +322,6 @@ CLIPPED_SHARE = 0.01  # for the count of clipped rows, if it is asked for: a few
 BIAS_WEIGHT = 0.15
 _LONGEST_TERM = 8.0  # in the last round, times the root of the entries: the unit of its clip
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
-_TAKEN = 1.5  # the standard deviation of what the last clip takes, over its estimate: errors may be skew
 _SEEN = 3.0  # standard deviations of its noise above which a bin of longer terms is seen
 _PACE = 2.0  # the clip may change by this factor per round: histograms are noisy
 
@@ -448,7 +447,7 @@ def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> Lin
     solved = posterior_mean(done, matrix)
     terms, term_noise = data.squares(1, theta if rounds > 1 else solved, last)
     released: dict[str, Any] = {"terms": terms, "term_noise": term_noise, "records": data.records()}
-    own = own * (noise**2 + (_TAKEN * last.taken) ** 2)
+    own = own * (noise**2 + last.taken**2)
     return LinearFit(solved, unshrunk(theta, total, gram, own=own, noise=s, robust=robust, **released))
 
 

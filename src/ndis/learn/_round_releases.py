@@ -231,6 +231,7 @@ _MIDDLES: Floats = 0.75 * np.array([*EDGES, 2 * EDGES[-1]])
 _FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])
 _CANDIDATES: Floats = 2.0 ** (np.arange(-56, 25) / 8)
 _SURE = 2.5  # standard deviations of its noise above which a number of longer terms is seen
+_TAKEN = 1.5  # the standard deviation of what the last clip takes, over its estimate: errors may be skew
 _STEEPNESS = (2.0, 10.0)  # the number of longer terms falls like a power of the length, between these
 
 
@@ -260,14 +261,14 @@ def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -
 
 
 def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) -> tuple[float, float]:
-    """Choose the clip of the last round from a fine histogram; with an estimate of the length that it takes.
+    """Choose the clip of the last round from a fine histogram; with the standard deviation of the length that it takes.
 
     The number of longer terms is seen up to some length. Beyond it is taken to fall like a power. Its steepness goes on
     as it changed over the last two doublings, within `_STEEPNESS`. So terms that the noise hides count as well.
 
     >>> clip, taken = last_clip(np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)], 5.0, entries=4, shift=0.15)
     >>> round(clip, 2), round(taken, 1)
-    (0.42, 3.0)
+    (0.46, 2.9)
     """
     edges = np.array(FINE_EDGES)
     longer = np.cumsum(histogram[::-1])[::-1]  # longer[i]: terms beyond edges[i − 1]
@@ -281,6 +282,6 @@ def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) ->
     steep = min(max(2.0 * now - before, _STEEPNESS[0]), _STEEPNESS[1])
     within = np.maximum(np.minimum(_FINE_MIDDLES, edge) - _CANDIDATES[:, None], 0.0)[:, :end] @ histogram[:end]
     power = edge / (steep - 1.0) * (np.maximum(_CANDIDATES, edge) / edge) ** (1.0 - steep)
-    taken = np.maximum(within, 0.0) + count * (power + np.maximum(edge - _CANDIDATES, 0.0))
+    taken = _TAKEN * (np.maximum(within, 0.0) + count * (power + np.maximum(edge - _CANDIDATES, 0.0)))
     best = int(np.argmin(entries * (_CANDIDATES / shift) ** 2 + taken**2))
     return float(_CANDIDATES[best]), float(taken[best])

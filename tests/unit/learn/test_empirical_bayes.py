@@ -205,7 +205,7 @@ class Scripted:
         terms = self.x * residuals * np.minimum(1, clip / np.maximum(lengths, 1e-300))[:, None]
         edges = np.concatenate([[-1.0], np.array(EDGES), [np.inf]])
         counts = np.diff(np.searchsorted(np.sort(lengths), edges, side="right")).astype(float)
-        return terms.sum(axis=0)[:, None], clip / 1e6, counts
+        return terms.sum(axis=0)[:, None], clip / 1e6, counts, 1e-6
 
     def here_clipped(self, predictors, clip):
         return LastRound(None, np.eye(predictors), 1e9, 0.0)
