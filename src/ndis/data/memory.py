@@ -30,6 +30,7 @@ from ndis.errors import ParameterError
 _TEXT = {"U": "texts", "S": "texts", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
 _KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"} | _TEXT
 
+_DIFFERENT = "have columns of equal length", "different lengths"
 _UNEQUAL = "be a pair (X, y) with equally many rows", "another number in y"
 
 
@@ -150,8 +151,10 @@ def check_lengths(x: Any, y: Any) -> None:
 
 def _length(data: Any) -> int | None:
     """Return the number of rows, if the data have it before they are read."""
-    if isinstance(data, Table | Mapping):
+    if isinstance(data, Table):
         return None
+    if isinstance(data, Mapping) and not hasattr(data, "shape"):  # some sparse matrices are one too
+        return next(map(_length, data.values()), None)
     return int(data.shape[0]) if hasattr(data, "shape") else len(data)
 
 
@@ -241,7 +244,9 @@ def _mapping(data: Mapping[Any, Any]) -> Table:
     columns = [column_table(column) for column in data.values()]
     if any(column.width != 1 for column in columns):
         raise ParameterError("data", "have columns of one dimension", "several")
-    table = side_by_side(columns, "have columns of equal length", "different lengths")
+    if len(set(map(_length, data.values()))) > 1:
+        raise ParameterError("data", *_DIFFERENT)
+    table = side_by_side(columns, *_DIFFERENT)
     return Table(table.kinds, table.cells, names=names)
 
 
@@ -259,7 +264,7 @@ def _pandas(frame: Any) -> Table:
         for start in range(0, len(frame), step):
             block = frame.iloc[start : start + step]
             columns = [iter([[c] for c in pandas_cells(block.iloc[:, i], numeric)]) for i, numeric in wanted]
-            yield from together(columns, "have columns of equal length", "different lengths")
+            yield from together(columns, *_DIFFERENT)
 
     return Table(tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes), cells, names=names)
 

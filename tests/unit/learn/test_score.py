@@ -103,13 +103,12 @@ def test_models_are_saved_and_loaded(tmp_path):
         LinearModel.load(tmp_path / "bad.json")
 
 
+@pytest.mark.filterwarnings("ignore::ndis.errors.NotPrivateWarning")
 @pytest.mark.parametrize("extra", [1.5, 1j, [1, 2], "x", True, None])
 def test_a_split_changes_no_cell_of_another_record(extra):
     """NumPy would choose one type for a list: 2**53 + 1 becomes a float beside 1.5, and a list in a cell raises."""
     cells = [2**53 + 1, 7, 3]
-    with pytest.warns(ndis.errors.NotPrivateWarning):
-        alone = split_records({"code": cells}, 0.5, random_state=0)
-        both = split_records({"code": [*cells, extra]}, 0.5, random_state=0)
+    alone, both = (split_records({"code": code}, 0.5, random_state=0) for code in (cells, [*cells, extra]))
     assert sorted(c for one in alone for c in one["code"]) == sorted(cells)
     before, after = ([[repr(c) for c in one["code"] if c is not extra] for one in parts] for parts in (alone, both))
     assert before == after
@@ -120,3 +119,25 @@ def test_a_score_does_not_warn_by_value(recwarn):
     for cell in (0.0, 8e307, -8e307):
         score_privately(LinearModel({"x": 3.0}, 0.0, schema, {}), {"x": [cell], "y": [0.5]}, epsilon=1.0, delta=1e-6)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        (lambda rows, **how: score_privately(LINE, rows, level=2.0, **how), "level"),
+        (
+            lambda rows, **how: score_privately(LinearModel({"weight": 1.0}, 0.0, NUMBER, {}), rows, **how),
+            "coefficients",
+        ),
+        (lambda rows, **how: score_privately(LINE, {**rows, "spend": rows["spend"][1:]}, **how), "data"),
+        (lambda rows, **how: ndis.describe({**rows, "age": rows["age"][1:]}, schema=NUMBER, **how), "data"),
+        (lambda rows, **how: ndis.describe(rows, schema=NUMBER, groups=[("ward", "ward")], **how), "groups"),
+        (lambda rows, **how: ndis.describe(rows, schema=NUMBER, shares={"matrix": 1e-17}, **how), "shares"),
+    ],
+)
+def test_a_typing_error_spends_nothing(wrong, name, tmp_path):
+    ledger = ndis.Ledger.create(tmp_path / "b.db", epsilon=3.0, delta=1e-5, kind="shifts", data_name="visits")
+    with pytest.raises(ParameterError) as caught:
+        wrong(table(20), epsilon=1.0, delta=1e-6, ledger=tmp_path / "b.db")
+    assert caught.value.name == name
+    assert ledger.entries() == 0
