@@ -60,20 +60,26 @@ def memory_table(data: Any) -> Table:
     )
 
 
-def rows_of_lists(name: str, rows: Sequence[Any]) -> NDArray[Any]:
-    """Return a list of rows as a matrix of objects. The first row stands for the type that a list has not.
+def rows_of_lists(name: str, rows: Sequence[Any], width: int | None = None) -> NDArray[Any]:
+    """Return a list of rows as a matrix of objects. Without a width, the first row stands for the type of the list.
 
-    Rows are lists, and a row inside a row is one cell. An item that is no list of that length is a missing record.
+    Rows are lists, and a row inside a row is one cell. An item that is no list of that length is a missing record. A
+    list of bare cells is refused.
+
+    >>> rows_of_lists("data", [[1], [2, 3], None], 2).tolist()
+    [[None, None], [2, 3], [None, None]]
     """
-    if not len(rows):
-        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
-        raise ParameterError(name, "show its columns", "an empty list", remedy)
-    if not is_nested(rows[0]):
+    if len(rows) and not is_nested(rows[0]):
         rule = "be a list of rows, each row a list" + (", or a list of paths" if name == "data" else "")
         raise ParameterError(name, rule, "a list of something else")
-    missing = [None] * len(rows[0])
-    read = (row if is_nested(row) and len(row) == len(missing) else missing for row in rows)
-    return objects([cell for row in read for cell in row]).reshape(len(rows), len(missing))
+    if width is None:
+        if not len(rows):
+            remedy = "without rows, np.empty((0, columns)) says how many columns there are"
+            raise ParameterError(name, "show its columns", "an empty list", remedy)
+        width = len(rows[0])
+    missing = [None] * width
+    read = (row if is_nested(row) and len(row) == width else missing for row in rows)
+    return objects([cell for row in read for cell in row]).reshape(len(rows), width)
 
 
 def column_table(column: Any) -> Table:
