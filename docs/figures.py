@@ -1,8 +1,9 @@
-"""Draws the pictures of the docs into docs/img: ``python docs/figures.py`` (needs the extra `plot`)."""
+"""Draws the pictures of the docs into docs/img: ``python docs/figures.py`` (needs `plot`, playwright, a Chromium)."""
 
 from __future__ import annotations
 
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -90,12 +91,33 @@ def draw_accountant(where: Path) -> None:
     figure.savefig(where, dpi=160)
 
 
+def picture_pages(where: Path) -> None:
+    """Photograph a report of a table and a page of an audit, for the README (needs playwright and a Chromium)."""
+    from playwright.sync_api import sync_playwright
+
+    report = ndis.describe(DEMO["table"](), schema=DEMO["SCHEMA"], epsilon=1.0, delta=1e-6)
+    pair = ndis.GaussianPair.from_ratios(1.0, shift=1 / 4)
+    audit = ndis.audit(ndis.Claim(epsilon=1.0, delta=1e-6), pairs=[pair], title="A count with noise of 4")
+    browsers = ("chromium", "chromium-headless-shell", "google-chrome")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=next(filter(None, map(shutil.which, browsers)), None))
+        for name, html, width, height in (
+            ("report_page", report.to_html(title="Visits of 2025"), 1000, 1060),
+            ("audit_page", audit.to_html(), 800, 680),
+        ):
+            page = browser.new_page(viewport={"width": width, "height": height})
+            page.set_content(html)
+            page.screenshot(path=where / f"{name}.png")
+        browser.close()
+
+
 def main() -> None:
     pair = ndis.GaussianPair.from_moments(**DEMO["two_gaussians"]())
     (HERE / "img").mkdir(exist_ok=True)
     DEMO["draw_curve"](pair, HERE / "img" / "curve.png")
     draw_contour(pair, 1.0, HERE / "img" / "contour.png")
     draw_accountant(HERE / "img" / "accountant.png")
+    picture_pages(HERE / "img")
     import paper_figure
     import private_regression
 

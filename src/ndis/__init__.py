@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ndis.dpsgd import DPSGD
     from ndis.enclosure import Enclosure
     from ndis.errors import BudgetError, LedgerError, NdisError, NotPrivateWarning, ParameterError, PrecisionError
+    from ndis.learn._plan import plan_regression
     from ndis.ledger.ledger import Ledger
     from ndis.mechanisms.gaussian import GaussianMechanism
     from ndis.mechanisms.gram import GramMechanism
@@ -67,7 +68,7 @@ __all__ = [
     "ParameterError", "PoissonProjection", "PrecisionError", "PrivacyProfile", "RandomProjection", "Schema",
     "__version__", "allocation_batches", "audit", "auditing", "delta_batch", "describe", "exact_array", "interop",
     "learn", "lift", "models",
-    "plotting", "testing",
+    "plan_regression", "plotting", "testing",
 ]  # fmt: skip
 
 # Python imports these names when a program first asks for them, so that `import ndis` stays light. An interrupt then
@@ -82,6 +83,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "BudgetError", "LedgerError", "NdisError", "NotPrivateWarning", "ParameterError", "PrecisionError",
     ),
     "ndis.chi_square": ("GeneralizedChiSquare",),
+    "ndis.learn": ("plan_regression",),
     "ndis.ledger": ("Ledger",),
     "ndis.mechanisms.gaussian": ("GaussianMechanism",),
     "ndis.mechanisms.gram": ("GramMechanism",),

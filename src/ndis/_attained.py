@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
-from ndis._groups import Group, StepGroup
+from ndis._groups import Group, StepGroup, orders_of
 from ndis._validate import Order
-from ndis.accountant.composition import Composition
-from ndis.accountant.laws import Law
+from ndis.accountant.composition import Composition, Given
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.errors import PrecisionError
 
@@ -25,31 +22,28 @@ _SHARES = [k / 16 for k in range(17)]  # shares of the steps that are W·Q again
 _BELOW = 1.0 - 1e-9  # an ε that floats put on the safe side is moved below the true one
 
 
-def _release(law: Law, count: int) -> Any:
-    """Return a release with this law, whatever the order."""
-    return SimpleNamespace(law=lambda order: law, count=count)
-
-
-@lru_cache(len(_SHARES) * 4)
-def _attained(groups: tuple[Group | StepGroup, ...], share: float) -> Composition | None:
+@lru_cache(len(_SHARES) * 8)
+def _attained(groups: tuple[Group | StepGroup, ...], order: Order, share: float) -> Composition | None:
     """Return a composition that neighbours attain, with this share of the steps of one kind; None if none is known."""
     releases = []
     for group in groups:
         if isinstance(group, Group) or group.step.attained:
-            releases.append(_release(group.law("remove"), group.count))
+            releases.append(Given(group.law(order), group.count))
         elif isinstance(group.step, FixedSizeStep):
             some = round(share * group.count)
             sides: tuple[tuple[Order, int], ...] = (("remove", some), ("add", group.count - some))
-            releases += [_release(group.step.one_sided(order), count) for order, count in sides]
+            releases += [Given(group.step.one_sided(side), count) for side, count in sides]
         else:
             return None
-    return Composition(releases, "remove")
+    return Composition(releases, order)
 
 
-def _worst(groups: tuple[Group | StepGroup, ...], epsilon: float) -> Composition | None:
+def _worst(groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], epsilon: float) -> Composition | None:
     """Return the composition with the largest δ(ε) among those that were tried."""
+    if all(isinstance(group, StepGroup) for group in groups):
+        orders = orders[:1]  # both are alike
     known: list[tuple[float, Composition]] = []
-    for one in (_attained(groups, share) for share in _SHARES):
+    for one in (_attained(groups, order, share) for order in orders for share in _SHARES):
         with suppress(PrecisionError):
             known += [] if one is None else [(float(one.log_delta(np.array([epsilon]))[0]), one)]
     return max(known, key=lambda pair: pair[0])[1] if known else None
@@ -57,11 +51,13 @@ def _worst(groups: tuple[Group | StepGroup, ...], epsilon: float) -> Composition
 
 def attained_epsilon(groups: tuple[Group | StepGroup, ...], target: float, near: float) -> float:
     """Return an ε that some neighbours need for the δ `target`, in floats; 0 if none is known. It is about `near`."""
-    worst = _worst(groups, near)
+    worst = _worst(groups, orders_of("worst"), near)
     return 0.0 if worst is None else _BELOW * worst.smallest_epsilon(target, 0.0)
 
 
-def attained_delta(groups: tuple[Group | StepGroup, ...], epsilon: float, relative_width: float) -> float:
-    """Return a δ that some neighbours have at ε with certainty; 0 if none is known."""
-    worst = _worst(groups, epsilon)
+def attained_delta(
+    groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], epsilon: float, relative_width: float
+) -> float:
+    """Return a δ that some neighbours have at ε in one of the orders with certainty; 0 if none is known."""
+    worst = _worst(groups, orders, epsilon)
     return 0.0 if worst is None else worst.certify(epsilon, relative_width).lower

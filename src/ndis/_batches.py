@@ -183,7 +183,7 @@ class BatchedProfile(ABC):
         """Return the guarantee of BandMF with cyclic Poisson sampling, columns of norm 1.
 
         The records are split into `bands` fixed groups, which take turns. A step draws a Poisson sample of its group
-        with the mean `batch_size`. So a record is sampled at the rate bands·batch/records in ⌈steps/bands⌉ steps
+        with the mean `batch_size`. So a record is sampled at the rate batch/⌊records/bands⌋ in ⌈steps/bands⌉ steps
         (Choquette-Choo et al., arXiv 2306.08153, Theorem 4).
 
         >>> import ndis
@@ -194,7 +194,10 @@ class BatchedProfile(ABC):
         (0.008, 125)
         """
         bands, steps = as_size("bands", bands), as_size("steps", steps)
-        rate = Fraction(bands * as_size("batch_size", batch_size), as_size("records", records))
+        least = as_size("records", records) // bands  # records in the smallest group, whose rate is the largest
+        if not as_size("batch_size", batch_size) <= least:
+            raise ParameterError("batch_size", f"be at most {least}, the records of the smallest group", batch_size)
+        rate = Fraction(batch_size, least)
         sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
         return cls._gaussian(1 / sigma**2).subsampled(up(rate)).repeat(-(-steps // bands))
 

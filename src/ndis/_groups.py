@@ -218,8 +218,10 @@ def noise_multiplier_of(group: Group | StepGroup) -> float | None:
         return None
     shift = origins[0].arrays[1].ravel()[0]
     sigma = float(1 / shift) if shift > 0 else 0.0
-    made = noise_pairs(sigma)[0] if sigma > 0.0 else None
-    return sigma if made is not None and group.remove.same_origins(made) else None
+    if not sigma > 0.0:
+        return None
+    remove, add = noise_pairs(sigma)
+    return sigma if group.remove.same_origins(remove) and group.add.same_origins(add) else None
 
 
 def replaced_step(groups: tuple[Group | StepGroup, ...], rate: float) -> SampledStep | None:

@@ -91,13 +91,15 @@ class Stage:
     def __post_init__(self) -> None:
         given = {"noise_multiplier": as_noise_multiplier("noise_multiplier", self.noise_multiplier)}
         sampler = SAMPLERS[as_choice("sampling", self.sampling, tuple(SAMPLERS))]
+        remedy = f"its numbers are {', '.join(('noise_multiplier', *sampler.needs))}"
         for name in _NUMBERS:
             value = getattr(self, name)
             if name in sampler.needs:
+                if value is None:
+                    raise ParameterError(name, f"be given for {self.sampling!r}", "none", remedy)
                 given[name] = as_rate(value, name=name) if name == "sampling_rate" else as_count(name, value)
             elif value is not None:
-                needs = ", ".join(("noise_multiplier", *sampler.needs))
-                raise ParameterError(name, f"not be given for {self.sampling!r}", value, f"its numbers are {needs}")
+                raise ParameterError(name, f"not be given for {self.sampling!r}", value, remedy)
         given["examples_per_user"] = as_count("examples_per_user", self.examples_per_user)
         if given["examples_per_user"] > 1 and self.sampling != "poisson":
             raise ParameterError("examples_per_user", f"be 1 for {self.sampling!r}", self.examples_per_user)

@@ -284,7 +284,7 @@ class PrivacyProfile(BatchedProfile, Risks):
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
         if not self.attained:
-            lower = attained_delta(self.groups, x, width)
+            lower = attained_delta(self.groups, orders_of(order), x, width)
         if not self.failure_probability:
             return Enclosure(lower, upper)
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))

@@ -238,6 +238,8 @@ class Risks:
     delta: Any
     epsilon: Any
     certify: Any
+    certified_epsilon: Any
+    attained: Any
     _compositions: Any
 
     def _upper_deltas(self, epsilon: Floats, order: Any = "worst") -> Floats:
@@ -375,7 +377,8 @@ class Risks:
         if given == failure or (tails < math.inf and not any(group.sampled for group in self.groups)):
             return CertifiedMu(tails, given)
         aim = down(failure + (Fraction(given) - failure) * _INSIDE)
-        ends = {one: float(self.epsilon(aim, order=one)) for one in _ORDERS}
+        end = self.epsilon if self.attained else self.certified_epsilon  # certificates of upper bounds are wide
+        ends = {one: float(end(aim, order=one)) for one in _ORDERS}
         if not max(ends.values()) < math.inf:
             return CertifiedMu(tails, given)
         mu = certified_mu(

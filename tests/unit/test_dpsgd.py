@@ -235,7 +235,7 @@ class TestDPSGD:
             ({"sampling_rate": 0.0}, "^sampling_rate must be above 0 and at most 1; got 0.0"),
             ({"sampling_rate": 1.5}, "^sampling_rate must be above 0 and at most 1; got 1.5"),
             ({"sampling_rate": math.nan}, "^sampling_rate must be finite"),
-            ({"sampling_rate": None}, "^sampling_rate must be a real number"),
+            ({"sampling_rate": None}, "^sampling_rate must be given for .poisson."),
             ({"steps": 0}, "^steps must be whole numbers of at least 1"),
             ({"steps": 10.5}, "^steps must be whole numbers of at least 1"),
             ({"steps": True}, "^steps must be a real number"),

@@ -87,6 +87,18 @@ class Step:
         return (sampled_shift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Describe `count` equal releases whose law is given, whatever the order."""
+
+    given: Law
+    count: int
+
+    def law(self, order: Order) -> Law:
+        """Return the law."""
+        return self.given
+
+
 class Composition:
     """Compose several releases in one order.
 
@@ -189,10 +201,12 @@ class Composition:
         """δ(ε) = e^ε δ'(−ε) − (e^ε − 1) from a certificate of the add order, which is quick; None if δ is too small.
 
         The moments of the add order do not explode, so that its sum is short even for few steps at a small rate. A mean
-        shift is the same pair in both orders, and so is an epoch of allocation. Epochs have no other certificate.
+        shift is the same pair in both orders. Epochs of allocation have no other certificate.
         """
-        if self.order != "remove" or not (epsilon >= 0.0 or self._has_epochs) or not self._same_pair:
+        if self.order != "remove" or not (self._has_epochs or (self._same_pair and epsilon >= 0.0)):
             return None
+        if epsilon < 0.0:
+            return self._mirrored(epsilon, relative_width)
         try:
             log_delta = float(self.floats.log_delta(np.array([epsilon]))[0][0])
         except PrecisionError:
@@ -214,6 +228,16 @@ class Composition:
                     return ball
                 log_delta = outward(ball.upper().log()).upper - 12.0  # smaller than it looked
         return ball
+
+    def _mirrored(self, epsilon: float, relative_width: float) -> Ball:
+        """Enclose δ(ε) = e^ε δ'(−ε) + (1 − e^ε) for ε < 0. A small δ' need only be bounded."""
+        other = Composition([Given(law.reversed(), n) for law, n in self.parts], "add")
+        if place := other._place_below(-epsilon, math.log(-0.1 * relative_width * math.expm1(epsilon))):
+            ball = arb(0).union(arb(other.certifier.upper(-epsilon, place)))
+        else:
+            ball = other.certifier.enclose(-epsilon, 0.4 * relative_width)
+        with precision(128):
+            return arb(epsilon).exp() * ball - arb(epsilon).expm1()
 
     def _place_below(self, epsilon: float, level: float) -> float:
         """The first of some orders for which Chernoff's bound in floats is below this level; 0 if there is none."""
@@ -261,8 +285,11 @@ class Composition:
         floats, s = self.floats, orders - 1.0
         values = np.where(s == 0.0, floats.mean, np.where(s == math.inf, floats.most, math.inf))
         inside = (s > 0.0) & (s < floats.limit) & (s < math.inf)
-        k, error = floats.centred(s[inside].astype(np.complex128))
-        values[inside] = floats.mean + (k.real + 2.0 * error) / s[inside]
+        k = np.zeros(int(inside.sum()))
+        for law, n in floats.parts:  # the whole law: no tail is cut off, and the loss 0 counts
+            one, error = (law.whole() if isinstance(law, Mixture) else law).centred(s[inside].astype(np.complex128))
+            k += n * (one.real + 2.0 * error)
+        values[inside] = floats.mean + k / s[inside]
         doubt = 8.0 * max((law.uncertainty for law, _ in self.parts), default=0.0) + 2.0**-50
         return np.where(np.isnan(values), math.inf, values * (1.0 + doubt))
 

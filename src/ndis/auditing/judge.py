@@ -20,7 +20,7 @@ from ndis.auditing.claim import Claim
 from ndis.auditing.witness import SIDES, Side, Witness, best_event
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
-from ndis.profile import PrivacyProfile
+from ndis.profile import Group, PrivacyProfile, StepGroup
 from ndis.spectrum import certified
 from ndis.spectrum.origins import enclose as enclose_origins
 
@@ -261,7 +261,11 @@ def _unbounded(profile: PrivacyProfile, side: Side) -> bool:
     """
     if side == "add" and profile.sampled:
         return False
-    exact = (enclose_origins(group.pair(side).origins, _UNBOUNDED_BITS) for group in profile.groups)
+    steps = [group for group in profile.groups if isinstance(group, StepGroup)]
+    if any(group.step.attained and group.law(side).ends[1] == math.inf for group in steps):
+        return True
+    pairs = (group.pair(side) for group in profile.groups if isinstance(group, Group))
+    exact = (enclose_origins(pair.origins, _UNBOUNDED_BITS) for pair in pairs)
     return any(one is not None and (one.flat > 0 or any(t > 0 for t, _, _ in one.curved)) for one in exact)
 
 

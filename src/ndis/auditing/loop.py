@@ -1,4 +1,4 @@
-"""A training loop in public numbers: what theorems promise for it, and the data on which its output has a known law."""
+"""Describe a training loop in public numbers: what theorems promise for it, and data with a known law of the output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from flint import arb
 
 from ndis._balls import exact_ball, outward, precision
-from ndis._exact import down, root_down, root_up
+from ndis._exact import down, root_down, root_up, up
 from ndis._groups import as_rate
 from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within
 from ndis.dpsgd import DPSGD
@@ -288,11 +288,11 @@ class TrainingLoop:
         with precision(_BITS):
             p = exact_ball(share)
             chances = [outward(arb.bin_uiui(size, k) * p**k * (1 - p) ** (size - k))[0] for k in range(size + 1)]
-        # rounded down: δ grows with each chance above 0 (thm:loop-pairs)
+        # rounded down, relative to their sum too: δ grows with each chance above 0 (thm:loop-pairs)
         kept = {k: chance for k, chance in enumerate(chances) if k > 0 and chance > _LEAST_CHANCE}
         shifts, weights = (
             [0.0, *map(float, kept)],
-            [down(1 - sum(map(Fraction, kept.values()), Fraction(0))), *kept.values()],
+            [up(1 - sum(map(Fraction, kept.values()), Fraction(0))), *kept.values()],
         )
         noise = self.noise(above=True)
         step = PrivacyProfile.from_mixture(noise_multiplier=noise, sensitivities=shifts, probabilities=weights)

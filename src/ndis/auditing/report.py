@@ -77,7 +77,8 @@ class AuditReport:
         How to run the audit again in Python.
     undecided : bool
         True if a pair is so close to the claim that no precision tried could tell the two apart, or that rounding of
-        the numbers that an algorithm returned may explain the difference.
+        the numbers that an algorithm returned may explain the difference. True as well if no guarantee is known for a
+        training loop.
     version : str
         Version of the package.
     title, data_name, date : str
@@ -180,7 +181,8 @@ class AuditReport:
         if self.proof is not None:
             return f"proved by {self.proof.theorem}, if its assumptions hold"
         pairs = f"{self.pairs_tried} pair{'' if self.pairs_tried == 1 else 's'}"
-        doubt = "; one of them lies too close to the claim to decide" if self.undecided else ""
+        why = "; a pair too close to the claim, or a loop without a theorem, leaves it undecided"
+        doubt = why if self.undecided else ""
         return f"not refuted by the {pairs} tested{doubt}; this is not a proof of privacy"
 
     @property

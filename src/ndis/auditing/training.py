@@ -208,6 +208,10 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
             Proof("thm:loop-guarantee", f"the training loop keeps {claim}", _ASSUMPTIONS) if verdict == SOUND else None
         )
         steps = (_NEXT[verdict], *(f"{one.name}: {one.repair}" for one in findings))
+        if verdict == UNKNOWN:  # a gate must not take the page for a pass
+            reasons = tuple(f"No guarantee is known. {one.name}: {one.why}" for one in findings)
+            holds = () if guaranteed is None else (f"ε = {at_most(guaranteed)} holds for all data at this δ.",)
+            report = replace(report, undecided=True, notes=(*reasons, *holds, *report.notes))
         report = replace(report, proof=proof, next_steps=steps)
     return TrainingReport(loop, claim, verdict, guaranteed, findings, report)
 

@@ -59,7 +59,7 @@ _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
     JSON,
 )
 def audit(file: Path | None, report: list[Path], workers: int, require: str, as_json: bool, **options: Any) -> None:
-    """Try to refute a claim of (ε, δ)-differential privacy, with proof.
+    """Try to refute a claim of (ε, δ)-differential privacy. A refutation is a proof.
 
     FILE is a claim file, TOML or JSON, with claim = {epsilon, delta, adjacency}, and one of pairs, algorithm and
     mechanism; an algorithm comes with data, or with the bounds of rows. Options take the place of its values, or of the
@@ -90,7 +90,7 @@ def audit(file: Path | None, report: list[Path], workers: int, require: str, as_
     JSON,
 )
 def report(file: Path, output: list[Path], require: str, as_json: bool) -> None:
-    """Check a saved report, a page or JSON, and show it or write it again.
+    """Check a saved report of an audit, a page or JSON. Then show it, or write it again.
 
     The witness is certified again: other numbers than those in the report end with status 2. A proof in the report is
     not checked again. Exit status: as for 'ndis audit'.

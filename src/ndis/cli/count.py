@@ -37,7 +37,7 @@ def count(
     as_json: bool,
     **public: Any,
 ) -> None:
-    """Release the number of records of a file or folder, with Gaussian noise and a receipt.
+    """Release the number of records of a file or folder. It has Gaussian noise and a receipt.
 
     One record more or less moves the number by 1. If a record is exchanged, the number stays, and needs no release.
 

@@ -31,7 +31,9 @@ def describe(
     data: Path, schema: Path, groups: str | None, columns: list[str], header: bool, output: Path | None, title: str,
     as_json: bool, **public: Any,
 ) -> None:  # fmt: skip
-    """Describe a file or folder with one release: counts, means, groups, correlations and quantiles, with intervals.
+    """Describe a file or folder with one release, as a report.
+
+    It has counts, means, groups, correlations and quantiles, with intervals.
 
     DATA is a CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow. Everything comes from one release
     with one guarantee.

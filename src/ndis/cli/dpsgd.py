@@ -48,7 +48,7 @@ def dpsgd(
     examples_per_user: int,
     **numbers: Any,
 ) -> None:
-    """Print ε of a DP-SGD training run, or the smallest noise multiplier for an ε.
+    """Print ε of a DP-SGD training run. Or find the smallest noise multiplier for an ε.
 
     Example: ndis dpsgd --noise-multiplier 1.1 --batch-size 256 --records 60000 --epochs 60 --delta 1e-5
     """

@@ -52,7 +52,7 @@ def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
 def logistic(
     data: Path, schema: Path, columns: list[str], header: bool, output: Path | None, as_json: bool, **public: Any
 ) -> None:
-    """Fit a private logistic regression of a file or folder, with intervals.
+    """Fit a private logistic regression of a file or folder. Coefficients have intervals.
 
     Example: ndis logistic visits.csv --header --schema visits.toml --epsilon 1 --delta 1e-6 -o fit.json
     """

@@ -52,7 +52,7 @@ def regress(
     as_json: bool,
     **public: Any,
 ) -> None:
-    """Fit a private linear regression of a file or folder, in rounds (with intervals) or from one sketch.
+    """Fit a private linear regression of a file or folder. It works in rounds, with intervals, or from one sketch.
 
     DATA is a CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow. With --schema, rows are taken in
     their own units, and coefficients are in these units.

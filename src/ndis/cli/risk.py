@@ -39,7 +39,7 @@ def risk(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Print what a guarantee means for one person: how far any attack gets, and how it compares with others.
+    """Print what a guarantee means for one person. It says how far any attack gets, and compares with others.
 
     FILE is a saved profile, a pair of Gaussians, or a saved DP-SGD schedule. Options take its place.
 

@@ -26,7 +26,7 @@ _COLUMNS = option(
     option("--output -o", "A new file for the template (printed unless given).", Path),
 )
 def init(data: Path, columns: list[str], header: bool, target: str | None, output: Path | None) -> None:
-    """Write a schema to fill in, from column names and storage types only. No cell is read.
+    """Write a schema to fill in, from names and types of columns. No cell is read.
 
     DATA is a CSV, Parquet or Arrow file, or a folder of them.
 
@@ -54,7 +54,7 @@ def init(data: Path, columns: list[str], header: bool, target: str | None, outpu
 def check(
     first: Path | None, second: Path | None, schema: Path | None, columns: list[str], header: bool, as_json: bool
 ) -> None:
-    """Check a schema, and that the columns of a file have its names and types. No cell is read.
+    """Check a schema against names and types of columns. No cell is read.
 
     SCHEMA is the TOML file; it is left out if --schema names it. DATA is a file or folder that must fit it.
 
@@ -86,6 +86,4 @@ def check(
     click.echo(f"norm bound of a row: {stated.row_norm_bound!r}")
 
 
-schema = Commands(
-    "schema", commands=[init, check], help="State what is public about a table: ranges and categories, in a TOML file."
-)
+schema = Commands("schema", commands=[init, check], help="State what is public about a table, in a TOML file.")

@@ -91,7 +91,7 @@ def calibrate_gaussian(as_json: bool, **public: Any) -> None:
 calibrate = Commands(
     "calibrate",
     commands=[calibrate_projection, calibrate_gaussian],
-    help="Find the least noise for a budget, from public numbers only.",
+    help="Find the least noise for a budget, without data.",
 )
 
 
@@ -115,7 +115,7 @@ def sketch(
     progress: bool | None,
     **given: Any,
 ) -> None:
-    """Release a private sketch of a file or folder, with its receipt.
+    """Release a private sketch of a file or folder. Its receipt comes with it.
 
     DATA is a CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow. With --schema, rows are taken in
     their own units, and its target is part of the sketch if it is a number. Without it, a cell of text in a CSV file

@@ -28,7 +28,7 @@ __all__ = ["audit_training"]
     name="audit-training",
 )
 def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
-    """Say which guarantee a training loop really has, and refute a claim that it breaks.
+    """Say which guarantee a training loop really has. Refute a claim that it breaks.
 
     CONFIG_FILE is TOML or JSON: sampler, steps, noise_multiplier (or noise_std and clipping_norm), records, batch_size
     or sampling_rate, and, where they differ from the usual, parameters, normaliser, clipping, micro_batches, drop_last,

@@ -55,7 +55,7 @@ _MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
 _IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
 _WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
-_LEAST_SHARE = 1e-6  # of the squared shift, for a part that is released
+_LEAST_SHARE = 1e-6  # a part that is released has at least this share of the squared shift
 Codes = dict[str, NDArray[np.intp]]
 Job = tuple[Callable[[], list[Any]], Callable[..., None]]  # makes sums, and adds records to them
 

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from ndis.learn._linear_regression import PrivateLinearRegression
     from ndis.learn._logistic_regression import PrivateLogisticRegression
     from ndis.learn._pca import PrivatePCA
+    from ndis.learn._plan import plan_regression
     from ndis.learn._ridge import PrivateRidge, ridge_from_gram
     from ndis.learn._saved import LinearModel
     from ndis.learn._score import score_privately, split_records
 
 __all__ = [
     "LinearModel", "PrivateCovariance", "PrivateGaussianProcess", "PrivateLinearRegression",
-    "PrivateLogisticRegression", "PrivatePCA", "PrivateRidge", "check_labels", "ridge_from_gram", "score_privately",
-    "split_records",
+    "PrivateLogisticRegression", "PrivatePCA", "PrivateRidge", "check_labels", "plan_regression", "ridge_from_gram",
+    "score_privately", "split_records",
 ]  # fmt: skip
 
 # Imported when first asked for: each brings in scikit-learn.
@@ -45,6 +46,7 @@ _HOMES = {
     "PrivatePCA": "_pca",
     "PrivateRidge": "_ridge",
     "check_labels": "_labels",
+    "plan_regression": "_plan",
     "ridge_from_gram": "_ridge",
     "score_privately": "_score",
     "split_records": "_score",

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ndis._validate import Floats
 
@@ -24,7 +25,7 @@ __all__ = ["BINS", "NORM_EDGES", "Coordinates", "PublicRanges", "located", "norm
 BINS = 64  # equal bins of a public range
 NORM_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-12, 13))  # times the root of the columns
 _SEEN = 3.5  # a bin is seen above this many standard deviations of its noise
-_MOST = 0.6  # the seen bins hold at least this share of the records
+_MOST = 0.75  # the seen bins hold at least this share of the records, or else likelihoods decide
 _RECORDS = 12.0  # and there are at least this many standard deviations of a bin's noise of them
 _ALMOST_ALL = 0.98
 _FEWEST = 2.0  # the rarer value of a column of two values has at least this many standard deviations of records
@@ -124,7 +125,7 @@ class Coordinates:
 def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinates | None:
     """Return coordinates in spreads, from noisy histograms of the columns of features and then of targets.
 
-    None if the noise hides them. A column that it hides keeps its range.
+    None if the noise hides the number of records: the public ranges stay.
     """
     features = len(public.origin)
     records = float(histograms.sum()) / len(histograms)
@@ -132,20 +133,17 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
         return None
     centre, scale = public.origin.copy(), np.full(features, public.farthest)
     for j, values in enumerate(public.values):
-        place = _seen(histograms[j], noise, records)
-        if place is None:
-            continue
-        middle, spread = place[0] * public.farthest, place[1] * public.farthest
+        middle, spread = (x * public.farthest for x in _place(histograms[j], noise, records))
         if values is not None:
             low, high = values
             rare = min(0.5, _FEWEST * noise / records)
-            share = min(max((middle - low) / (high - low), rare), 1.0 - rare)
+            share = min(max(float(histograms[j, -1]) / records, rare), 1.0 - rare)
             middle, spread = low + share * (high - low), (high - low) * math.sqrt(share * (1.0 - share))
         scale[j] = spread if public.centred else math.hypot(spread, middle - public.origin[j])
         centre[j] = middle if public.centred else public.origin[j]
     target_centre, spreads = public.target_origin.copy(), []
     for t, histogram in enumerate(histograms[features:]):
-        middle, spread = (x * public.target_bound for x in _seen(histogram, noise, records) or (0.0, 1.0))
+        middle, spread = (x * public.target_bound for x in _place(histogram, noise, records))
         spreads.append(spread if public.centred else math.hypot(spread, middle - public.target_origin[t]))
         target_centre[t] = middle if public.centred else public.target_origin[t]
     return Coordinates(np.diag(1.0 / scale), centre, target_centre, max(spreads, default=1.0))
@@ -175,6 +173,37 @@ def _seen(histogram: Floats, noise: float, records: float) -> tuple[float, float
             return centre, max(spread, float(where[-1] - where[0]) / 2 / float(beyond))
         counts, noise = counts[0::2] + counts[1::2], noise * math.sqrt(2.0)
     return None
+
+
+def _place(histogram: Floats, noise: float, records: float) -> tuple[float, float]:
+    """Estimate centre and spread of values in [−1, 1]; where bins hide in the noise, by the likelihood of normal laws.
+
+    These are averages over all normal laws, cut off at the ends of the range, weighted by their likelihood.
+
+    >>> centre, spread = _place(np.full(64, 10.0), 10.0, 640.0)  # every bin is within the noise
+    >>> round(abs(centre), 3), round(spread, 1)
+    (0.0, 0.6)
+    """
+    place = _seen(histogram, noise, records)
+    if place is not None:
+        return place
+    shares, centres, spreads = _normal_laws()
+    fit = (records * shares @ histogram - records**2 * (shares**2).sum(axis=1) / 2) / noise**2
+    weights = np.exp(fit - fit.max())
+    weights /= weights.sum()
+    return float(weights @ centres), float(np.exp(weights @ np.log(spreads)))
+
+
+@cache
+def _normal_laws() -> tuple[Floats, Floats, Floats]:
+    """Return shares of bins, mean and standard deviation of normal laws on [−1, 1], at every centre and scale."""
+    edges = np.linspace(-1.0, 1.0, BINS + 1)
+    middles = (edges[1:] + edges[:-1]) / 2
+    scales = 2.0 ** np.arange(-5.0, 0.5, 0.5)
+    shares = np.diff(ndtr((edges - middles[:, None, None]) / scales[:, None]), axis=-1).reshape(-1, BINS)
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    means = shares @ middles
+    return shares, means, np.sqrt(shares @ middles**2 - means**2)
 
 
 def norm_bound(histogram: Floats, noise: float, *, unit: float, longest: float) -> float:

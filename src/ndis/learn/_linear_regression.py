@@ -266,7 +266,8 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         residual = ", ".join(f"{x:.4g}" for x in np.sqrt(self.estimate_.residual_variance))
         counted = getattr(self, "clipped_rows_", None)
         clipped = "" if counted is None else f"; about {max(counted, 0):.3g} rows clipped"
-        note = f"about {max(self.records_, 0):.3g} records; standard deviation of residuals {residual}{clipped}"
+        records = float(f"{max(self.records_, 0):.3g}")
+        note = f"about {records:,.0f} records; standard deviation of residuals {residual}{clipped}"
         return self._summary("Private linear regression", level, note)
 
 

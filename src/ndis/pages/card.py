@@ -89,9 +89,8 @@ class RiskCard:
         lines += [f"true positives at {plain(fpr)} false ones: at most {at_most(tpr)}" for fpr, tpr in self.attacks]
         lines += [f"group of {size}: ε = {at_most(epsilon)}" for size, epsilon in self.groups]
         for one in self.deployments:
-            lines.append(
-                f"{one['name']}: ε = {plain(one['epsilon'])}; here, at the same δ: {at_most(one['own_epsilon'])}"
-            )
+            own = f"{at_most(one['own_epsilon'])} at δ = {plain(one['delta'] or _PURE)}"
+            lines.append(f"{one['name']}: ε = {plain(one['epsilon'])} at δ = {plain(one['delta'])}; here {own}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

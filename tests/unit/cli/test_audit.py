@@ -216,7 +216,7 @@ class TestGate:
         box = ("--low", 0, "--high", 1, "--features", 1, "--seconds", 0)
         for wanted in ("proved", "not-refuted"):
             options = (*self.BUDGET, "--algorithm", "edge.py:count", *box)
-            assert "too close to the claim to decide" in ended(3, *options, "--require", wanted)
+            assert "leaves it undecided" in ended(3, *options, "--require", wanted)
 
     def test_data_are_made_up_inside_a_stated_domain(self, workplace):
         (workplace / "scaled.py").write_text(

@@ -142,7 +142,7 @@ class TestBadInput:
             ),
             ("model.py:raises_later", "algorithm model.py:raises_later must return (mean, covariance); got ValueError"),
             ("model.py:leaves", "algorithm model.py:leaves must return (mean, covariance); got SystemExit"),
-            ("model.py:one", "algorithm must return (mean, covariance); got "),
+            ("model.py:one", "algorithm must return (mean, covariance) or a Gaussian; got "),
             ("model.py:wrong_shapes", "covariance returned by algorithm must have shape (3, 3)"),
             ("model.py:not_a_number", "mean returned by algorithm must be finite"),
             ("model.py:changes", "algorithm must return laws of one dimension"),

@@ -129,7 +129,7 @@ class TestSamplers:
             (("--bins", "3"), "--bins must not be given for 'poisson'"),
             (("--max-batch-size", "3"), "--max-batch-size must not be given for 'poisson'"),
             (("--sampling", "shuffle"), "shuffle"),
-            (("--sampling", "truncated"), "--max-batch-size must be a real number"),
+            (("--sampling", "truncated"), "--max-batch-size must be given for 'truncated'"),
             (
                 ("--sampling", "fixed-size", "--examples-per-user", "2"),
                 "--examples-per-user must be 1 for 'fixed-size'",

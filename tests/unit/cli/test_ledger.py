@@ -219,4 +219,5 @@ def test_a_ledger_is_renewed_and_shows_the_total_of_all_periods(place):
     assert "renewed once" in call("ledger", "renew", old, place / "third.ledger", *budget, status=2)
     call("ledger", "export", new, "-o", place / "next.html")
     page = (place / "next.html").read_text(encoding="utf-8")
-    assert "All 2 periods are together private with epsilon = 5.5 and delta = 2e-06." in page
+    words = page.replace("\xa0", " ").replace("&nbsp;", " ")
+    assert "All 2 periods are together private with ε = 5.5 and δ = 2 × 10⁻⁶." in words

@@ -56,6 +56,15 @@ def test_json_holds_the_certificate_that_report_checks(tmp_path):
     assert "draw Poisson samples" in page
 
 
+def test_the_page_of_a_loop_without_a_guarantee_passes_no_gate(tmp_path):
+    shuffled = ORDER.replace("sequential", "shuffled")
+    assert run(tmp_path, shuffled, "--report", str(tmp_path / "audit.html")).exit_code == 3
+    again = CliRunner().invoke(app, ["report", str(tmp_path / "audit.html")])
+    assert again.exit_code == 3, again.output
+    page = (tmp_path / "audit.html").read_text()
+    assert "No guarantee is known." in page
+
+
 def test_json_in_and_a_claim_of_its_own(tmp_path):
     loop = {"sampler": "poisson", "noise_multiplier": 2.0, "sampling_rate": 0.01, "steps": 100}
     claim = {"epsilon": 0.01, "delta": 1e-5, "adjacency": "add-remove"}

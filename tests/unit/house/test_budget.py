@@ -14,24 +14,27 @@ from helpers.places import ROOT
 PACKAGE = ROOT / "src" / "ndis"
 LINES = runpy.run_path(str(ROOT / ".ci" / "code_lines.py"))["code_lines"]
 # Code lines, as `.ci/code_lines.py` counts them: the limit, and the goal. A limit above its goal may only fall. A new
-# capability that needs more raises its folder's numbers here, and says why in its commit.
+# capability that needs more raises its folder's numbers here, and says why in its commit. The goals of the accountant,
+# of the root and of interop hold samplers of batches and risks; those of learn, gram and describing hold statistics on
+# natural tables; those of auditing and pages hold data sets, training loops and pages that decide.
 BUDGET = {
-    "(root)": (1994, 1950),
+    "(root)": (2684, 2350),
     "spectrum": (1950, 1950),
-    "accountant": (3416, 3000),
-    "data": (2219, 1700),
-    "gram": (1224, 1150),
-    "noise": (310, 310),
+    "accountant": (4215, 3600),
+    "data": (2167, 1700),
+    "gram": (1364, 1250),
+    "noise": (330, 330),
     "worst_case models": (1280, 1280),
-    "mechanisms": (1596, 1450),
-    "learn": (1567, 1400),
-    "dominance ledger": (1718, 1415),
-    "auditing": (2150, 2150),
-    "pages": (224, 220),
-    "paper interop": (422, 345),
-    "cli": (1244, 1200),
+    "mechanisms": (1560, 1450),
+    "learn": (2074, 1800),
+    "describing": (812, 700),
+    "dominance ledger": (1666, 1415),
+    "auditing": (3032, 2700),
+    "pages": (341, 320),
+    "paper interop": (548, 445),
+    "cli": (1500, 1350),
 }
-FILES = 174  # the goal is 170
+FILES = 202  # the goal is 190
 LONGEST = 500  # lines of one file, all of them counted
 
 

@@ -203,7 +203,8 @@ class Allocation:
                 f"{1.0 / _SHIFTS[1]:g} and {1.0 / _SHIFTS[0]:g}"
             )
         self.step, self.shift, self.bins, self.remove = step, shift, step.bins, order == "remove"
-        self.limit, self.ends, self.uncertainty, self.size = math.inf, (-math.inf, math.inf), 0.0, 0.0
+        self.limit, self.ends, self.uncertainty = math.inf, (-math.inf, math.inf), 0.0
+        self.size = 0.5 * shift**2  # the mean loss if the bin were known, as for a sampled mean shift
         self._epoch = _epoch(shift, step.bins)
         loss, log_p, _ = self._tilted(1.0)
         self.mean, self.largest = float((np.exp(log_p) * loss).sum()), float(np.abs(loss).max())

@@ -28,7 +28,7 @@ from flint import arb
 
 from ndis._balls import Ball
 from ndis._validate import Adjacency, Floats, Order, as_size, as_within
-from ndis.accountant.laws.mixture import FAR, Mixture, log_side, log_window, quiet
+from ndis.accountant.laws.mixture import Mixture, log_side, log_window, quiet
 from ndis.accountant.laws.mixture_steps import mixture_law
 from ndis.accountant.stand_ins import ProfileOnly
 from ndis.errors import ParameterError
@@ -70,7 +70,8 @@ class FixedSize(Mixture):
         pace = y / (1.0 + y) * (1.0 + 0.25 * np.exp(-0.25 * v)) * (1.0 + 1j * height * np.exp(-t))  # dx/dv
         loss, rise = log_side(x, self.sides.a, self.sides.alpha)
         weight, other = -0.5 * x * x + np.log(pace), place < 0.0
-        weight = np.where(other, weight.conj(), weight + loss + log_window(x, FAR + self.up))
+        window = log_window(x, self._far) if self._far < math.inf else 0.0
+        weight = np.where(other, weight.conj(), weight + loss + window)
         slopes = np.stack([(np.where(other, 0.0, rise) - x) * pace, rise * pace], axis=-1)
         return weight, np.where(other, -loss.conj(), loss), np.where(other[:, None], slopes.conj(), slopes)
 

@@ -40,6 +40,7 @@ class Labelled(Mixture):
         self.laws, self._chances = laws, chances
         with precision(_BITS):
             self.weights = [float(p) for p in chances()]
+            self._logs = [float(p.log()) for p in chances()]  # a chance may be far below the smallest float
         super().__init__(laws[1].sides, laws[1]._exact)
         self.ends = min(law.ends[0] for law in laws), max(law.ends[1] for law in laws)
         self.poisson = None
@@ -47,6 +48,10 @@ class Labelled(Mixture):
     def reversed(self) -> Labelled:
         """Return the law of the other order."""
         return Labelled((self.laws[0].reversed(), self.laws[1].reversed()), self._chances)
+
+    def whole(self) -> Labelled:
+        """Return the law without the windows of the mixtures."""
+        return Labelled((self.laws[0].whole(), self.laws[1].whole()), self._chances)
 
     def enclosed(self) -> ProfileOnly:  # type: ignore[override]  # it has no moments in balls
         """Return the law in balls: δ(ε) = Σ pᵢ δᵢ(ε)."""
@@ -60,7 +65,7 @@ class Labelled(Mixture):
         first, second = (law.at(np.abs(place) + law.terms_range(_NONE)[0], height) for law in self.laws)
         which = place > 0.0
         weight, loss = (np.where(which, b, a) for a, b in zip(first[:2], second[:2], strict=True))
-        logs = np.where(which, math.log(self.weights[1]), math.log(self.weights[0]))
+        logs = np.where(which, self._logs[1], self._logs[0])
         return weight + logs, loss, np.where(which[:, None], second[2], first[2])
 
     def terms_range(self, s: Floats) -> tuple[float, float]:
@@ -106,26 +111,27 @@ class TruncatedStep:
         if not size < records:
             raise ParameterError("max_batch_size", f"be below the number of records, {records}", size)
 
-    def _chances(self) -> tuple[Ball, Ball, Ball]:
-        """Enclose q, P(N ≥ B) and q' = q E[B/(N+1) | N ≥ B], at the working precision.
+    def _chances(self) -> tuple[Ball, Ball, Ball, Ball]:
+        """Enclose q, P(N ≥ B), q' = q E[B/(N+1) | N ≥ B] and P(N < B), at the working precision.
 
         The number K of all records in the sample is binomial, and q E[1/(N+1); N ≥ B] = P(K > B)/n.
         """
         q, n, size = arb(self.sampling_rate), self.records, self.max_batch_size
         full = q.beta_lower(size, n - size, True)
-        return q, full, q.beta_lower(size + 1, n - size, True) * size / (n * full)
+        other = q.beta_lower(size + 1, n - size, True) * size / (n * full)
+        return q, full, other, (1 - q).beta_lower(n - size, size, True)
 
     def law(self, order: Order) -> Labelled:
         """Return the law of one step."""
         sigma = self.noise_multiplier
 
         def sides(which: int) -> Sides:
-            q, _, other = self._chances()
+            q, _, other, _ = self._chances()
             return Sides.poisson((q, other)[which], arb(1 + which) / arb(sigma), remove=order == "remove")
 
         def chances() -> list[Ball]:
-            full = self._chances()[1]
-            return [1 - full, full]
+            _, full, _, fits = self._chances()
+            return [fits, full]
 
         with precision(_BITS):
             laws = Mixture.from_balls(partial(sides, 0)), Mixture.from_balls(partial(sides, 1))

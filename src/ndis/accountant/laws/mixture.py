@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -36,6 +37,7 @@ from ndis._compile import compiled
 from ndis._validate import Floats
 from ndis.accountant.laws import Complexes
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
+from ndis.errors import PrecisionError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,6 +59,7 @@ _CUT = 46.0  # terms below e^-46 of the largest are left out
 _SCAN = 128  # intervals of the scan for the places where terms count
 FAR, FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
 _LARGE = 30.0  # the exponent of a term above which only its logarithm is taken
+_MOST_TERMS = 4e7  # terms of the sum for the mean
 _SMALL = 0.2  # a loss below this has a series for e^−L − 1 + L
 
 
@@ -277,6 +280,12 @@ class Mixture:
         """Return the law of the other order."""
         return Mixture(self.sides.swapped(), lambda: self._exact().swapped(), self.uncertainty)
 
+    def whole(self) -> Mixture:
+        """Return the law without the window, whose moments of large orders are those of events that no δ has."""
+        twin = copy(self)
+        twin._far, twin._tables = math.inf, {}
+        return twin
+
     def enclosed(self) -> MixtureBalls:
         """Return the law in balls."""
         return MixtureBalls(self._exact())
@@ -300,6 +309,11 @@ class Mixture:
         """Return κ = E_P[e^{−L} − 1 + L]; every term of it is positive."""
         step = 0.5 * min(0.2, 0.45 / max(self.up, self.down))
         bells = np.concatenate([self._a[1], -self._b[1]])[:, None]
+        if not min(20.0 * bells.size, 20.0 + self.up + self.down) / step * bells.size < _MOST_TERMS:
+            raise PrecisionError(
+                f"the composition is not known: a mixture of {bells.size} Gaussians with shifts up to "
+                f"{max(self.up, self.down):.3g} is out of reach; add noise"
+            )
         x = (
             step * np.unique(np.round(bells / step) + np.arange(-math.ceil(10.0 / step), math.ceil(10.0 / step) + 1))
             + 0.0j

@@ -23,7 +23,9 @@ _HEAD = """\
 #   a date       { low = 2020-01-01, high = 2025-01-01 }
 #   yes or no    { type = "boolean" }
 #
-# A column without fill makes its whole row zero if its cell is missing.
+# A column without fill makes its whole row zero if its cell is missing. Values outside of a range count at its end: if
+# a code such as 999 or -1 stands for "missing", empty those cells first.
+# A [target] with two classes has categories = ["no", "yes"] in place of low and high: ndis logistic.
 """
 _NO_TARGET = """\
 # A regression needs a target. Take its line out of [columns], and write it here without the "#":

@@ -1,0 +1,85 @@
+"""Plan a linear regression from public numbers: which standard errors to expect, before any record is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size
+from ndis.data.schema import Schema
+from ndis.data.schema.columns import Boolean, Category
+from ndis.errors import ParameterError
+from ndis.learn._linear_regression import PrivateLinearRegression, calibrated_rounds
+
+__all__ = ["plan_regression"]
+
+_RANGE_IN_SPREADS = 6.0  # the range of a number over its assumed standard deviation
+_CLIP = 4.5  # the last clip over the root mean square of terms, for normal errors, with what the clip may take
+_LONG = 2.0  # the bound of rows in the Gram matrix, over the root of their mean squared norm
+_HIDDEN = 1.2  # records over the largest eigenvalue of the noise of the Gram matrix, below which a direction is hidden
+
+
+def plan_regression(
+    schema: Schema,
+    *,
+    records: int,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "add-remove",
+    spreads: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Foretell the standard errors of a `PrivateLinearRegression` from public numbers; this costs no budget.
+
+    The errors follow from the noise of the last round and of the Gram matrix. They hold for columns that have little to
+    do with each other and for normal errors. Columns that go together have larger errors, as in least squares. Errors
+    with long tails may double them.
+
+    Parameters
+    ----------
+    schema : Schema
+    records : int
+        About how many records there are, a public number.
+    epsilon, delta : float
+    adjacency : {"add-remove", "replace-one"}
+    spreads : dict, optional
+        Standard deviations of columns that other columns do not explain, public numbers, by the names of coefficients.
+        A sixth of the range is assumed for others, and values of a category are taken to be equally frequent.
+
+    Returns
+    -------
+    dict
+        By coefficient: the expected standard error over the standard deviation of the residuals, per unit of the
+        column. It is infinite if the noise would hide a direction of the columns: more records are then needed.
+
+    Examples
+    --------
+    >>> schema = Schema({"age": (18, 90), "smoker": bool}, target=("cost", 0, 1000))
+    >>> errors = plan_regression(schema, records=10_000, epsilon=1.0, delta=1e-6)
+    >>> {name: round(error, 5) for name, error in errors.items()}  # times the standard deviation of the residuals
+    {'age': 0.00098, 'smoker': 0.02356}
+    >>> plan_regression(schema, records=100, epsilon=1.0, delta=1e-6)
+    {'age': inf, 'smoker': inf}
+    """
+    rounds = PrivateLinearRegression.rounds
+    count, given = as_size("records", records), dict(spreads or {})
+    budget = calibrated_rounds(epsilon=epsilon, delta=delta, adjacency=as_adjacency(adjacency), rounds=rounds)
+    every = [(label, column) for name, column in schema.columns.items() for label in column.labels(name)]
+    scales: dict[str, float] = {}
+    for label, column in (every[i] for i in schema.against_first()):
+        # k equally frequent values, compared with the first: the variance is that of a difference of two means.
+        values = 2 if isinstance(column, Boolean) else len(column.texts) if isinstance(column, Category) else 0
+        assumed = 1.0 / math.sqrt(2.0 * values) if values else 2.0 * column.half_width / _RANGE_IN_SPREADS
+        scales[label] = as_scalar("spreads", given.pop(label, assumed))
+        if not 0.0 < scales[label] < math.inf:
+            raise ParameterError("spreads", "be positive", scales[label])
+    if given:
+        raise ParameterError("spreads", f"name coefficients of the schema, {', '.join(scales)}", ", ".join(given))
+    predictors = len(scales) + 1  # in spreads, with a constant
+    matrix = budget.matrix_noise(1, Fraction(_LONG**2 * len(scales) + 1.0))
+    noise = budget.sum_noise(rounds - 1, clip=_CLIP * math.sqrt(predictors))
+    if count < _HIDDEN * matrix * math.sqrt(2.0 * predictors):
+        return dict.fromkeys(scales, math.inf)
+    kept = 1.0 - predictors * (matrix / count) ** 2 / 2  # what the noise of the matrix adds to errors, as in intervals
+    error = math.sqrt((count + noise**2) / kept) / count
+    return {label: error / spread for label, spread in scales.items()}
