@@ -30,6 +30,7 @@ from ndis.errors import ParameterError
 _TEXT = {"U": "texts", "S": "texts", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
 _KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"} | _TEXT
 
+_DIFFERENT = "have columns of equal length", "different lengths"
 _UNEQUAL = "be a pair (X, y) with equally many rows", "another number in y"
 
 
@@ -59,20 +60,26 @@ def memory_table(data: Any) -> Table:
     )
 
 
-def rows_of_lists(name: str, rows: Sequence[Any]) -> NDArray[Any]:
-    """Return a list of rows as a matrix of objects. The first row stands for the type that a list has not.
+def rows_of_lists(name: str, rows: Sequence[Any], width: int | None = None) -> NDArray[Any]:
+    """Return a list of rows as a matrix of objects. Without a width, the first row stands for the type of the list.
 
-    Rows are lists, and a row inside a row is one cell. An item that is no list of that length is a missing record.
+    Rows are lists, and a row inside a row is one cell. An item that is no list of that length is a missing record. A
+    list of bare cells is refused.
+
+    >>> rows_of_lists("data", [[1], [2, 3], None], 2).tolist()
+    [[None, None], [2, 3], [None, None]]
     """
-    if not len(rows):
-        remedy = "without rows, np.empty((0, columns)) says how many columns there are"
-        raise ParameterError(name, "show its columns", "an empty list", remedy)
-    if not is_nested(rows[0]):
+    if len(rows) and not is_nested(rows[0]):
         rule = "be a list of rows, each row a list" + (", or a list of paths" if name == "data" else "")
         raise ParameterError(name, rule, "a list of something else")
-    missing = [None] * len(rows[0])
-    read = (row if is_nested(row) and len(row) == len(missing) else missing for row in rows)
-    return objects([cell for row in read for cell in row]).reshape(len(rows), len(missing))
+    if width is None:
+        if not len(rows):
+            remedy = "without rows, np.empty((0, columns)) says how many columns there are"
+            raise ParameterError(name, "show its columns", "an empty list", remedy)
+        width = len(rows[0])
+    missing = [None] * width
+    read = (row if is_nested(row) and len(row) == width else missing for row in rows)
+    return objects([cell for row in read for cell in row]).reshape(len(rows), width)
 
 
 def column_table(column: Any) -> Table:
@@ -150,8 +157,10 @@ def check_lengths(x: Any, y: Any) -> None:
 
 def _length(data: Any) -> int | None:
     """Return the number of rows, if the data have it before they are read."""
-    if isinstance(data, Table | Mapping):
+    if isinstance(data, Table):
         return None
+    if isinstance(data, Mapping) and not hasattr(data, "shape"):  # some sparse matrices are one too
+        return next(map(_length, data.values()), None)
     return int(data.shape[0]) if hasattr(data, "shape") else len(data)
 
 
@@ -241,7 +250,9 @@ def _mapping(data: Mapping[Any, Any]) -> Table:
     columns = [column_table(column) for column in data.values()]
     if any(column.width != 1 for column in columns):
         raise ParameterError("data", "have columns of one dimension", "several")
-    table = side_by_side(columns, "have columns of equal length", "different lengths")
+    if len(set(map(_length, data.values()))) > 1:
+        raise ParameterError("data", *_DIFFERENT)
+    table = side_by_side(columns, *_DIFFERENT)
     return Table(table.kinds, table.cells, names=names)
 
 
@@ -259,7 +270,7 @@ def _pandas(frame: Any) -> Table:
         for start in range(0, len(frame), step):
             block = frame.iloc[start : start + step]
             columns = [iter([[c] for c in pandas_cells(block.iloc[:, i], numeric)]) for i, numeric in wanted]
-            yield from together(columns, "have columns of equal length", "different lengths")
+            yield from together(columns, *_DIFFERENT)
 
     return Table(tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes), cells, names=names)
 

@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ndis._validate import warn_caller
+from ndis.data.cells import is_nested
 from ndis.data.dask import dask_table
 from ndis.data.files import file_table
-from ndis.data.memory import memory_table, pair_table
+from ndis.data.memory import memory_table, pair_table, rows_of_lists
 from ndis.data.paths import files_of, kind_of_files
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
@@ -52,7 +53,9 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
             remedy = "schema.table(data, header=True)"
             raise ParameterError("header", "be part of the table with its schema", header, remedy)
         return data
-    if isinstance(data, tuple) and len(data) == 2:
+    if isinstance(data, tuple):
+        if len(data) != 2:  # a tuple of two rows would be a pair
+            raise ParameterError("data", "be a list of rows, or a pair (X, y)", "another tuple")
         if any(isinstance(side, str | os.PathLike) for side in data):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
         if any(map(is_dask, data)):
@@ -95,7 +98,21 @@ def open_for(
     if kind == "csv" and not header and columns is None:
         warn_caller(BY_ORDER)
         columns = [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
-    return open_table(data, columns=columns, header=header, progress=progress)
+    return open_table(_shaped(schema, data), columns=columns, header=header, progress=progress)
+
+
+def _shaped(schema: Schema, data: Any) -> Any:
+    """Return lists of rows as matrices. No type says how wide a list is, and no record may: the schema does.
+
+    A row has all columns of the schema, or all but the target. Any other row is a missing record.
+    """
+    features, width = len(schema.columns), len(schema.columns) + (schema.target is not None)
+    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], list):
+        return rows_of_lists("X", data[0], features), data[1]
+    if not isinstance(data, list) or is_paths(data):
+        return data
+    rows = ([*row, None] if is_nested(row) and len(row) == features < width else row for row in data)
+    return rows_of_lists("data", list(rows), width)
 
 
 def is_dask(data: Any) -> bool:

@@ -55,6 +55,7 @@ _MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
 _IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
 _WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
+_LEAST_SHARE = 1e-6  # a part that is released has at least this share of the squared shift
 Codes = dict[str, NDArray[np.intp]]
 Job = tuple[Callable[[], list[Any]], Callable[..., None]]  # makes sums, and adds records to them
 
@@ -97,7 +98,7 @@ class Contents:
         if set(weights) > set(SHARES) or not all(0 < weights[name] < math.inf for name in SHARES):
             raise ParameterError("shares", f"give positive numbers to {', '.join(SHARES)}", repr(shares))
         held = {"means": True, "groups": bool(asked), "quantiles": quantiles and numbers, "matrix": matrix and numbers}
-        total = math.fsum(weights[name] for name in SHARES if held[name])
+        total = sum(weights[name] for name in SHARES if held[name])
         divided = {name: weights[name] / total for name in SHARES if held[name]}
         return cls(schema, ((), *asked), held["quantiles"], held["matrix"], divided)
 
@@ -134,6 +135,8 @@ class Contents:
 
     def budget(self, epsilon: float, delta: float, adjacency: Adjacency) -> tuple[GaussianRounds, list[str]]:
         """Return the certified composition, and the names of its counts in order."""
+        if not min(self.shares.values()) >= _LEAST_SHARE:
+            raise ParameterError("shares", "leave a millionth of the budget to each part", repr(dict(self.shares)))
         matrix, groups = self.shares.get("matrix", 0.0), len(self.groupings) - 1
         parts = {"sums 0": self.shares["means"]}
         parts |= {f"sums {i + 1}": self.shares["groups"] / groups for i in range(groups)}
@@ -219,9 +222,10 @@ class Releases:
         """Release histograms of the numbers, and of the norms of centred and scaled rows."""
         edges, norms = self.values["edges"], self.values["norm edges"]
         D, sizes = len(edges), [len(inner) + 1 for inner in [*edges, norms]]
+        scaled = self._scaled()
 
         def count(sums: list[Any], z: Floats, codes: Codes) -> None:
-            columns = [*z.T, row_norms(self._scaled(z, codes))]
+            columns = [*z.T, row_norms(scaled(z, codes))]
             for total, inner, column in zip(sums, [*edges, norms], columns, strict=True):
                 place = np.searchsorted(inner, column[~np.isnan(column)], side="right")
                 total.add(np.bincount(place, minlength=len(inner) + 1), len(z))
@@ -242,10 +246,10 @@ class Releases:
             self._release_sums(grouped, self._passed(grouping)[0])
             return
         layout, weight = self._layout()
-        hot = [(name, len(one.values)) for name, one in self._plan.hot.items()]
+        hot, scaled = [(name, len(one.values)) for name, one in self._plan.hot.items()], self._scaled()
 
         def add(sums: list[Any], z: Floats, codes: Codes) -> None:
-            rows = self._scaled(z, codes)
+            rows = scaled(z, codes)
             blocks = [weight * np.eye(width + 2)[codes[name]][:, :width] for name, width in hot]
             sums[0].update(rows, np.concatenate(blocks, axis=1) if blocks else None, threads=1)
             sums[1].add(_fourth_powers(rows / layout.row_norm_bound).sum(axis=0).astype(np.int64), len(z))
@@ -328,12 +332,21 @@ class Releases:
         columns = self._plan.columns
         return summed(self._table, self._wanted, lambda cells: _values(columns, cells), *jobs)
 
-    def _scaled(self, z: Floats, codes: Codes) -> Floats:
-        """Return centred and scaled rows; NaN in a row that misses a category, so that it counts as a zero row."""
-        rows = (z - self.values["centre"]) / self.values["spread"]
-        for name, column in self._plan.hot.items():
-            rows[codes[name] == len(column.values) + 1] = np.nan
-        return rows
+    def _scaled(self) -> Callable[[Floats, Codes], Floats]:
+        """Return what centres and scales rows, with NaN in one that misses a category: it counts as a zero row.
+
+        It travels with every task, so it holds public values only, and not the table.
+        """
+        centre, spread = self.values["centre"], self.values["spread"]
+        missing = {name: len(column.values) + 1 for name, column in self._plan.hot.items()}
+
+        def scaled(z: Floats, codes: Codes) -> Floats:
+            rows = np.asarray((z - centre) / spread)
+            for name, code in missing.items():
+                rows[codes[name] == code] = np.nan
+            return rows
+
+        return scaled
 
     def _release(self, name: str, sums: ExactArray, *, cells: int = 2) -> None:
         kind, index = name.partition(" ")[0], self._parts.index(name)

@@ -46,6 +46,10 @@ class LinearModel:
     schema: Schema
     receipt: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        if not set(self.coefficients) <= set(self.schema.feature_names):
+            raise ParameterError("coefficients", "be of columns of the schema", "others")
+
     @classmethod
     def of(cls, model: Any) -> LinearModel:
         """Take what a fitted estimator with a schema learnt: one target, or two classes."""
@@ -76,12 +80,11 @@ class LinearModel:
         try:
             prediction, schema = values["prediction"], Schema.from_dict(tomllib.loads(values["schema"]))
             slopes = {str(name): float(value) for name, value in prediction["coefficients"].items()}
-            model = cls(slopes, float(prediction["intercept"]), schema, values["receipt"])
+            return cls(slopes, float(prediction["intercept"]), schema, values["receipt"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, ParameterError):
+                raise
             raise ParameterError("path", "be a fit with coefficients and a schema", type(error).__name__) from error
-        if not set(slopes) <= set(schema.feature_names):
-            raise ParameterError("path", "have coefficients of columns of its schema", "others")
-        return model
 
     def scores(self, encoded: Floats) -> Floats:
         """Return intercept + Σ coefficient·column of encoded rows, added column by column: each row by itself."""

@@ -121,6 +121,7 @@ def score_privately(
     schema, classes = fitted.schema, len(fitted.schema.classes)
     if classes not in (0, 2):
         raise ParameterError("model", "predict a number or two classes", f"{classes} classes")
+    z = quantile_of(level)
     alone, replaced = (Fraction(1), Fraction(2)) if classes else (Fraction(61, 16), Fraction(8))
     bound = root_up(alone if as_adjacency(adjacency) == "add-remove" else replaced)
     mechanism = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=bound, adjacency=adjacency)
@@ -142,7 +143,7 @@ def score_privately(
             units = np.array([3 << (2 * _BITS - 1), 2 << _BITS, 1, 2 << _BITS, 2], dtype=object)
             exact = ExactArray(exact.numerators * units, 2 << (2 * _BITS))
         release = mechanism.release(exact, random_state=random_state)
-        rows = score(release.values, mechanism.noise_std, quantile_of(level), fitted)
+        rows = score(release.values, mechanism.noise_std, z, fitted)
         index, notes = [(name,) for name in rows], (release.receipt.words,)
         return StatisticTable.of("Scores", ("name",), index, list(rows.values()), level, notes, receipt=release.receipt)
 

@@ -131,6 +131,25 @@ def test_the_tail_of_norms_is_guessed_from_counts_only():
     assert lost[1] > 5 * lost[0] > 0
 
 
+def test_no_task_holds_the_table(monkeypatch):
+    """What travels to the workers of dask has public values only: a marked cell is in none of it."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    cloudpickle, partitions = pytest.importorskip("cloudpickle"), ndis.data.dask.Partitions
+    reduced, tasks = partitions.reduced, []
+
+    def noted(self, each, join):
+        tasks.extend(cloudpickle.dumps(one) for one in (each, join))
+        return reduced(self, each, join)
+
+    monkeypatch.setattr(partitions, "reduced", noted)
+    ward = ["A"] * 9 + ["a marked cell"]
+    frame = pd.DataFrame({"age": 1.0, "cost": 2.0, "ward": ward, "smoker": True, "life": 0.5})
+    with pytest.importorskip("dask").config.set(scheduler="synchronous"):
+        ndis.describe(dd.from_pandas(frame, npartitions=2), schema=SCHEMA, epsilon=1.0, delta=1e-6)
+    assert len(tasks) == 6
+    assert not any(b"a marked cell" in task for task in tasks)
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [
@@ -140,6 +159,8 @@ def test_the_tail_of_norms_is_guessed_from_counts_only():
         ({"groups": [("ward", "ward")]}, "groups"),
         ({"shares": {"means": -1.0}}, "shares"),
         ({"shares": {"other": 1.0}}, "shares"),
+        ({"shares": {"matrix": 1e-17}}, "shares"),
+        ({"shares": {"means": 1e308, "groups": 1e308}}, "shares"),
         ({"adjacency": "both"}, "adjacency"),
     ],
 )

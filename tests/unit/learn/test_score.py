@@ -121,3 +121,25 @@ def test_a_score_does_not_warn_by_value(recwarn):
     for cell in (0.0, 8e307, -8e307):
         score_privately(LinearModel({"x": 3.0}, 0.0, schema, {}), {"x": [cell], "y": [0.5]}, epsilon=1.0, delta=1e-6)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        (lambda rows, **how: score_privately(LINE, rows, level=2.0, **how), "level"),
+        (
+            lambda rows, **how: score_privately(LinearModel({"weight": 1.0}, 0.0, NUMBER, {}), rows, **how),
+            "coefficients",
+        ),
+        (lambda rows, **how: score_privately(LINE, {**rows, "spend": rows["spend"][1:]}, **how), "data"),
+        (lambda rows, **how: ndis.describe({**rows, "age": rows["age"][1:]}, schema=NUMBER, **how), "data"),
+        (lambda rows, **how: ndis.describe(rows, schema=NUMBER, groups=[("ward", "ward")], **how), "groups"),
+        (lambda rows, **how: ndis.describe(rows, schema=NUMBER, shares={"matrix": 1e-17}, **how), "shares"),
+    ],
+)
+def test_a_typing_error_spends_nothing(wrong, name, tmp_path):
+    ledger = ndis.Ledger.create(tmp_path / "b.db", epsilon=3.0, delta=1e-5, kind="shifts", data_name="visits")
+    with pytest.raises(ParameterError) as caught:
+        wrong(table(20), epsilon=1.0, delta=1e-6, ledger=tmp_path / "b.db")
+    assert caught.value.name == name
+    assert ledger.entries() == 0

@@ -29,6 +29,7 @@ import ndis.data.files
 import ndis.data.memory
 from ndis import Schema
 from ndis.data import open_table
+from ndis.data.opening import open_for
 from ndis.data.schema import Date
 
 BIG = 2**53 + 1
@@ -175,7 +176,8 @@ def orders(count: int) -> Iterator[list[int]]:
 
 
 def rows(data: Any, how: dict[str, Any], schema: Schema = SCHEMA) -> list[bytes]:
-    (found,) = open_table(data, **how, progress=False).encoded(schema).matrix().arrays()
+    opened = open_for(data=data, **how, progress=False) if "schema" in how else open_table(data, **how, progress=False)
+    (found,) = opened.encoded(schema).matrix().arrays()
     return [row.tobytes() for row in found]
 
 
@@ -200,6 +202,17 @@ def test_all_sources_give_the_same_rows(tmp_path: Path) -> None:
             place = tmp_path / source
             place.mkdir()
             assert rows(*make(list(RECORDS), place)) == expected, source
+
+
+@pytest.mark.parametrize("first", [[], [1.5], [*RECORDS[0], 1], [None] * 5])
+def test_a_first_row_of_another_length_changes_no_other(first: list[Any]) -> None:
+    """The schema says how wide a list is. In a tuple two rows would be a pair, so rows come in no tuple."""
+    others = [list(record) for record in RECORDS]
+    missing = np.full(len(SCHEMA.feature_names), np.nan).tobytes()
+    assert rows([first, *others], {"schema": SCHEMA}) == [missing, *rows(others, {"schema": SCHEMA})]
+    assert rows([], {"schema": SCHEMA}) == []
+    with pytest.raises(ndis.errors.ParameterError, match="pair"):
+        open_table(tuple(map(tuple, others)))
 
 
 NUMBERS = np.array([[0.5, 1e308], [np.nan, 1.0], [np.inf, 0.0], [5e-324, -0.0], [0.25, -3.0], [1.0, 2.0]])
