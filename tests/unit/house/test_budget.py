@@ -18,23 +18,23 @@ LINES = runpy.run_path(str(ROOT / ".ci" / "code_lines.py"))["code_lines"]
 # of the root and of interop hold samplers of batches and risks; those of learn, gram and describing hold statistics on
 # natural tables; those of auditing and pages hold data sets, training loops and pages that decide.
 BUDGET = {
-    "(root)": (2684, 2350),
+    "(root)": (2695, 2350),
     "spectrum": (1950, 1950),
-    "accountant": (4215, 3600),
-    "data": (2167, 1700),
+    "accountant": (4252, 3600),
+    "data": (2187, 1700),
     "gram": (1364, 1250),
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1560, 1450),
-    "learn": (2074, 1800),
-    "describing": (812, 700),
+    "learn": (2155, 1800),
+    "describing": (821, 700),
     "dominance ledger": (1666, 1415),
-    "auditing": (3032, 2700),
-    "pages": (341, 320),
+    "auditing": (3041, 2700),
+    "pages": (340, 320),
     "paper interop": (548, 445),
-    "cli": (1500, 1350),
+    "cli": (1498, 1350),
 }
-FILES = 202  # the goal is 190
+FILES = 203  # the goal is 190
 LONGEST = 500  # lines of one file, all of them counted
 
 
