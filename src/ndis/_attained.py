@@ -14,7 +14,7 @@ import numpy as np
 
 from ndis._groups import Group, StepGroup, orders_of
 from ndis._validate import Order
-from ndis.accountant.composition import Composition, Given
+from ndis.accountant.composition import Composition, GivenLaw
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.errors import PrecisionError
 
@@ -28,11 +28,11 @@ def _attained(groups: tuple[Group | StepGroup, ...], order: Order, share: float)
     releases = []
     for group in groups:
         if isinstance(group, Group) or group.step.attained:
-            releases.append(Given(group.law(order), group.count))
+            releases.append(GivenLaw(group.law(order), group.count))
         elif isinstance(group.step, FixedSizeStep):
             some = round(share * group.count)
             sides: tuple[tuple[Order, int], ...] = (("remove", some), ("add", group.count - some))
-            releases += [Given(group.step.one_sided(side), count) for side, count in sides]
+            releases += [GivenLaw(group.step.one_sided(side), count) for side, count in sides]
         else:
             return None
     return Composition(releases, order)

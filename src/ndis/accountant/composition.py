@@ -88,7 +88,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class GivenLaw:
     """Describe `count` equal releases whose law is given, whatever the order."""
 
     given: Law
@@ -231,7 +231,7 @@ class Composition:
 
     def _mirrored(self, epsilon: float, relative_width: float) -> Ball:
         """Enclose δ(ε) = e^ε δ'(−ε) + (1 − e^ε) for ε < 0. A small δ' need only be bounded."""
-        other = Composition([Given(law.reversed(), n) for law, n in self.parts], "add")
+        other = Composition([GivenLaw(law.reversed(), n) for law, n in self.parts], "add")
         if place := other._place_below(-epsilon, math.log(-0.1 * relative_width * math.expm1(epsilon))):
             ball = arb(0).union(arb(other.certifier.upper(-epsilon, place)))
         else:
