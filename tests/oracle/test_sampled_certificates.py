@@ -294,6 +294,7 @@ def test_many_steps_between_the_bounds(order):
 
 @pytest.mark.parametrize("order", ["remove", "add"])
 @pytest.mark.parametrize("excess", [0.03, -0.2])
+@pytest.mark.sweep
 def test_stand_ins_of_a_sampled_sketch(order, excess):
     """One step has a closed form; two are worse than one."""
     one = releases(0.1, [excess, 1.5 * excess], [0.0, 0.0], 1, [10, 2])

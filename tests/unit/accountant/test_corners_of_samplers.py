@@ -110,6 +110,7 @@ def test_a_claim_of_delta_zero_is_refuted_for_every_sampler(options):
     assert report.epsilon_refuted == math.inf
 
 
+@pytest.mark.sweep
 def test_upper_bounds_have_a_certified_mu():
     """Their certificates are wide, and the last place of the proof lay above the slack."""
     step = PrivacyProfile.from_truncated_poisson(

@@ -36,6 +36,7 @@ class TestTheirTests:
         assert accountant.get_epsilon(1e-6) == pytest.approx(17.193115, abs=1e-6)
         assert accountant.get_delta(17.193115) == pytest.approx(1e-6, abs=1e-12)
 
+    @pytest.mark.sweep
     def test_truncated_subsampled_gaussian_basic(self) -> None:
         accountant = ExactAccountant()
         accountant.compose(TRUNCATED(4, 0.5, 2, 1.0), 3)
