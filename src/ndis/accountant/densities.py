@@ -125,7 +125,7 @@ class SumTables:
 
     def _one(self, j: int) -> DensityTable:
         """Return the table of one number of the kind j."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of sum has its own
 
     def _span(
         self, f: Callable[[Floats], Floats], scale: float, low: float, high: float, mass: float

@@ -72,7 +72,7 @@ def audit(file: Path | None, report: list[Path], workers: int, require: str, as_
     """
     import ndis
 
-    _check_reports(report)
+    check_reports(report)
     given = {key: value for key, value in options.items() if value is not None and value is not False and value != ()}
     request = _read_claim_file(file, given)
     claim = _claim(request)
@@ -100,7 +100,7 @@ def report(file: Path, output: list[Path], require: str, as_json: bool) -> None:
     from ndis.auditing import AuditReport
     from ndis.auditing.judge import exceeds
 
-    _check_reports(output, "output")
+    check_reports(output, "output")
     saved = AuditReport.load(file)
     witness = saved.witness
     if witness is not None:
@@ -130,7 +130,7 @@ def _show(verdict: Any, paths: list[Path], require: str, as_json: bool) -> None:
         raise click.exceptions.Exit(NOT_DECIDED)
 
 
-def _check_reports(paths: list[Path], name: str = "report") -> None:
+def check_reports(paths: list[Path], name: str = "report") -> None:
     """Refuse paths that cannot be written, before the audit runs."""
     for path in paths:
         if path.suffix.lower() not in (".html", ".json"):

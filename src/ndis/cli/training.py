@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from ndis._files import check_file, only_keys, read_object
-from ndis.cli.audit import REFUTED
+from ndis._files import only_keys, read_object
+from ndis.cli.audit import REFUTED, check_reports
 from ndis.cli.options import JSON, OUT_OF_REACH, argument, command, option
-from ndis.errors import ParameterError
 
 __all__ = ["audit_training"]
 
@@ -42,10 +41,7 @@ def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
     from ndis.auditing import Claim, TrainingLoop
     from ndis.auditing import audit_training as run
 
-    for path in report:
-        if path.suffix.lower() not in (".html", ".json"):
-            raise ParameterError("report", "end in .html or .json", str(path))
-        check_file(path, name="report")
+    check_reports(report)
     names = tuple(one.name for one in fields(TrainingLoop) if one.name != "adjacency")
     stated = only_keys("file", read_object("file", file), ("sampler",), ("claim", *names))
     claim = only_keys("claim", stated.pop("claim", {}), (), ("epsilon", "delta", "adjacency"))

@@ -34,6 +34,19 @@ class RuleAccumulator:
             self._engine = DeviceProduct(tile, device)
             self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
 
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
+        xp = np if engine is None else engine.torch
+        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
+        for tile in tiles:
+            with np.errstate(all="ignore"):
+                self._add(xp, tile)
+
+    def _add(self, xp: Any, tile: Any) -> None:
+        """Add the rows of one tile of integers."""
+        raise NotImplementedError  # each sum has its own
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engine": None, "_weights": self.rule.weights}
 
@@ -66,14 +79,9 @@ class WeightedAccumulator(RuleAccumulator):
         self._constant = layout.intercept is not None
         self._gram = GramAccumulator(halved(layout), device=device)
 
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
-        xp = np if engine is None else engine.torch
-        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
-        for tile in tiles:
-            with np.errstate(all="ignore"):
-                self._gram.update_integers(self._rows(xp, tile))
+    def _add(self, xp: Any, tile: Any) -> None:
+        """Add the rows of one tile."""
+        self._gram.update_integers(self._rows(xp, tile))
 
     def merge(self, other: WeightedAccumulator) -> None:
         """Add all rows of ``other``."""
@@ -122,19 +130,14 @@ class TermGramAccumulator(RuleAccumulator):
         self._factor = 2.0**layout.fractional_bits / rule.limit * BELOW
         self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over the features'
 
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
-        xp = np if engine is None else engine.torch
-        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
-        for tile in tiles:
-            with np.errstate(all="ignore"):
-                factors = self.rule.integers(xp, tile, self._weights)[0] * self._factor
-                rows = tile[:, : self.layout.features]
-                if self._ratio:
-                    rows = xp.concatenate([rows, tile[:, -1:] * self._ratio], 1)
-                for gram, factor in zip(self._grams, factors, strict=True):
-                    gram.update_integers(xp.trunc(rows * factor[:, None]))
+    def _add(self, xp: Any, tile: Any) -> None:
+        """Add the rows of one tile."""
+        factors = self.rule.integers(xp, tile, self._weights)[0] * self._factor
+        rows = tile[:, : self.layout.features]
+        if self._ratio:
+            rows = xp.concatenate([rows, tile[:, -1:] * self._ratio], 1)
+        for gram, factor in zip(self._grams, factors, strict=True):
+            gram.update_integers(xp.trunc(rows * factor[:, None]))
 
     def merge(self, other: TermGramAccumulator) -> None:
         """Add all rows of ``other``."""

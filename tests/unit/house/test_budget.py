@@ -22,7 +22,7 @@ BUDGET = {
     "spectrum": (1950, 1950),
     "accountant": (4252, 3600),
     "data": (2187, 1700),
-    "gram": (1364, 1250),
+    "gram": (1363, 1250),
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1560, 1450),
@@ -32,7 +32,7 @@ BUDGET = {
     "auditing": (3041, 2700),
     "pages": (340, 320),
     "paper interop": (548, 445),
-    "cli": (1498, 1350),
+    "cli": (1494, 1350),
 }
 FILES = 203  # the goal is 190
 LONGEST = 500  # lines of one file, all of them counted

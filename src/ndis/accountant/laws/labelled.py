@@ -57,7 +57,7 @@ class Labelled(Mixture):
         """Return the law in balls: δ(ε) = Σ pᵢ δᵢ(ε)."""
         pairs = list(zip(self._chances(), [law.enclosed() for law in self.laws], strict=True))
         lows, highs = zip(*(law.ends() for _, law in pairs), strict=True)
-        ends = min(lows, key=float), max(highs, key=float)
+        ends = min(lows, key=arb.lower), max(highs, key=arb.upper)  # the ball that reaches farthest holds the end
         return ProfileOnly(ends, lambda epsilon: sum((p * law.delta(epsilon) for p, law in pairs), arb(0)))
 
     def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
