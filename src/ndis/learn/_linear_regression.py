@@ -194,9 +194,13 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
             ranges = ranges.weighted(root, constant)
         sums = RecordSums(rows, row_norm_bound=ranges.row_bound, target_bound=ranges.target_bound)
         budget = calibrated_rounds(**self._public(), rounds=public.rounds, clipped=bool(self.count_clipped))
-        how: dict[str, Any] = {"held": weight is not None, "fixed": public.rounds == 1, "asked": int(self.count_clipped)}
-        bits, centred = random_bits(self.random_state), constant is not None
-        releases = LinearReleases(sums, budget, bits, public=ranges, constant=centred, **how)
+        how: dict[str, Any] = {
+            "held": weight is not None,
+            "fixed": public.rounds == 1,
+            "constant": constant is not None,
+        }
+        bits, asked = random_bits(self.random_state), int(self.count_clipped)
+        releases = LinearReleases(sums, budget, bits, public=ranges, asked=asked, **how)
 
         def fit(releases: LinearReleases) -> LinearFit:
             if self.count_clipped:
@@ -349,6 +353,16 @@ def divided(rounds: int, *, first: Sequence[float] = (), few: bool = False, earl
     return shares | {"count_shares": [*first, *shares["count_shares"]]}
 
 
+def chosen_shares(
+    budget: GaussianRounds, *, records: float, predictors: int, few: bool = False, asked: int = 0
+) -> dict[str, Any]:
+    """Divide a budget anew, once the number of records is known (thm:rounds-chosen)."""
+    noise = (2.0 * predictors) ** 1.5 / budget.shift  # the largest eigenvalue, of rows of squared norm 2 per column
+    early = math.sqrt(min(1.0, _CLEAR * noise / max(records, noise)))
+    shares = divided(len(budget.sum_shares), first=budget.count_shares[:asked], few=few, early=early)
+    return shares | {"sum_shares": [share * BELOW for share in shares["sum_shares"]]}
+
+
 @lru_cache(maxsize=64)
 def calibrated_rounds(*, rounds: int, clipped: bool = False, **guarantee: Any) -> GaussianRounds:
     """Calibrate the budget of a fit to ε, δ and adjacency. With `clipped` the first count is that of clipped rows.
@@ -391,12 +405,8 @@ class LinearReleases(RoundReleases):
         """Choose the shares of all further releases from the number of records that the first one tells."""
         if self._fixed:
             return super().shares(spreads, records)
-        budget, predictors = self.budget, len(self.here.centre) + self.constant
-        first = budget.count_shares[: self._asked]
-        noise = (2.0 * predictors) ** 1.5 / budget.shift  # of rows of squared norm 2 per column, in spreads
-        early = math.sqrt(min(1.0, _CLEAR * noise / max(records, noise)))
-        chosen = divided(len(budget.sum_shares), first=first, few=spreads is None, early=early)
-        return chosen | {"sum_shares": [share * BELOW for share in chosen["sum_shares"]]}
+        how: dict[str, Any] = {"records": records, "predictors": len(self.here.centre) + self.constant}
+        return chosen_shares(self.budget, **how, few=spreads is None, asked=self._asked)
 
     def round(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats, float]:
         """Release one round at θ: a sum, its noise, the histogram of its terms, and its noise."""
@@ -478,7 +488,7 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> LinearFit:
 
 
 def _shape(terms: Floats, noise: float, records: float) -> Floats:
-    """Return a root of the inverse of the mean of ttᵀ over all targets, drawn towards a sphere by as much as it may be noise.
+    """Return a root of the inverse of the mean of ttᵀ of all targets, nearer to a sphere by as much as may be noise.
 
     >>> _shape(np.diag([400.0, 100.0])[None], 1.0, 100.0).round(2).tolist()
     [[0.5, 0.0], [0.0, 1.0]]
