@@ -10,7 +10,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from ndis._search import budget
+from ndis._search import budget, first_safe_epsilon
 from ndis._validate import Adjacency, warn_caller
 from ndis.errors import ParameterError
 from ndis.profile import PrivacyProfile
@@ -111,9 +111,9 @@ def settle(
     mechanism: CertifiedMechanism,
     target: tuple[float, float],
     knob: str,
-    certified: Callable[[float], float],
     *,
     remedy: str,
+    certified: Callable[[float], float] | None = None,
     **checked: Any,
 ) -> None:
     """Give a frozen mechanism its checked parameters, and refuse it unless its certified δ at ε is within its budget.
@@ -125,17 +125,24 @@ def settle(
         ε and δ.
     knob : str
         The parameter that decides δ. The error names it.
-    certified : callable
-        ε → a certified upper end of δ; called once the parameters are in place.
     remedy : str
         How to find a parameter for a budget.
+    certified : callable, optional
+        ε → a certified upper end of δ, called once the parameters are in place; by default that of the profile.
     checked
         The other parameters by name.
     """
     epsilon, delta = budget(*target)
     for name, value in {"target_epsilon": epsilon, "target_delta": delta, **checked}.items():
         object.__setattr__(mechanism, name, value)
-    check_budget(knob, getattr(mechanism, knob), certified(epsilon), epsilon=epsilon, delta=delta, remedy=remedy)
+    reached = mechanism.profile().certify(epsilon).upper if certified is None else certified(epsilon)
+    check_budget(knob, getattr(mechanism, knob), reached, epsilon=epsilon, delta=delta, remedy=remedy)
+
+
+def certified_epsilon(profile: PrivacyProfile, delta: float) -> float:
+    """Return the smallest ε of a profile at δ, with a certificate that it holds."""
+    _, delta = budget(0.0, delta)
+    return first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
 
 
 # ---------------------------------------------------------------------- who hears of a release
