@@ -181,7 +181,7 @@ def test_a_forged_return_is_found(plan):
     entry = plan.reserve("b", sketch())
     content = {"reservation": entry.number, "digest": entry.digest, "secret": "0" * 64}
     totals = {**entry.totals, "spent": plan._account.give_back(entry.totals["spent"], entry.content["cost"])}
-    plan._store.append("return", lambda before: (content, totals), reservation=entry.number)
+    plan._store.append("return", content, lambda before: totals, reservation=entry.number)
     with pytest.raises(LedgerError, match="entry 2 of the ledger gives back what it does not own"):
         plan.verify()
 
