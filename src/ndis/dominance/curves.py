@@ -25,11 +25,12 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, precision
-from ndis._formulas import chernoff_factor, chernoff_factor_ball
+from ndis._formulas import chernoff_factor
 from ndis._validate import Floats
 from ndis.dominance.directions import enclosed
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
+from ndis.spectrum.bounds import best_exponent
 from ndis.spectrum.certified import certify_log
 from ndis.spectrum.invariants import Directions
 
@@ -231,11 +232,11 @@ def _end_by_decay(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
             likely, rate = floor(a, rising, end, proved=False)
             if not float(rate) < wall:
                 continue
-            s, log_bound = _best_order(b.pair, end, float(rate), wall)
-            if not log_bound < float(likely) - 1e-6:
+            s = max(best_exponent(b.pair, end)[0], math.nextafter(float(rate) * (1.0 + 1e-12), math.inf))
+            if not (s < wall and b.pair.form.value(s) - s * end + chernoff_factor(s) < float(likely) - 1e-6):
                 continue
             certain, rate = floor(a, rising, end, proved=True)
-            bound = _renyi_log(b.directions, arb(s), arb(end))
+            bound = b.directions.renyi_log_bound(arb(s), arb(end))
             if bound is not None and arb(s) >= rate and certain >= bound:
                 return float(end)
     return None
@@ -272,26 +273,6 @@ def _single(t: Ball, m: Ball, end: Ball, above: Ball) -> Ball:
             return (((c - centre) / root).erfc() + ((c + centre) / root).erfc()) / 2
 
         return outside(m * (1 + t) / t, (1 + t).sqrt()) - end.exp() * outside(m / t, arb(1))
-
-
-def _renyi_log(pair: Directions, s: Ball, end: Ball) -> Ball | None:
-    """Compute bound:renyi in logarithms."""
-    moment = pair.log_moment(s)
-    return None if moment is None else moment - s * end + chernoff_factor_ball(s)
-
-
-def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tuple[float, float]:
-    """Find the s ≥ `least` with the smallest bound at E, in floats."""
-    first = math.nextafter(least * (1.0 + 1e-12), math.inf)
-    if wall < math.inf:
-        s = first + (wall - first) * np.concatenate([[0.0], np.geomspace(1e-4, 0.999, 60)])
-    else:
-        s = first * np.concatenate([[1.0], 1.0 + np.geomspace(1e-3, 1e4, 90)])
-    with np.errstate(all="ignore"):
-        value = pair.log_moment(s) - s * end + chernoff_factor(s)
-    value[~np.isfinite(value)] = np.inf
-    i = int(np.argmin(value))
-    return float(s[i]), float(value[i])
 
 
 def _proved_up_to(a: PairCurve, b: PairCurve, end: float) -> bool:

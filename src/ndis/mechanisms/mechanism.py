@@ -100,13 +100,6 @@ class CertifiedMechanism(_Target):
         """Refuse a mechanism that no longer meets its target. Only the model of a lifted mechanism can change."""
 
 
-def check_budget(name: str, value: float, reached: float, *, epsilon: float, delta: float, remedy: str) -> None:
-    """Refuse a parameter with which the certified δ at ε, `reached`, is not within δ."""
-    if not reached <= delta:
-        rule = f"keep delta at epsilon = {epsilon:g} within {delta:g}"
-        raise ParameterError(name, rule, f"{value!r}, with delta up to {reached:.6g}", remedy)
-
-
 def settle(
     mechanism: CertifiedMechanism,
     target: tuple[float, float],
@@ -136,7 +129,10 @@ def settle(
     for name, value in {"target_epsilon": epsilon, "target_delta": delta, **checked}.items():
         object.__setattr__(mechanism, name, value)
     reached = mechanism.profile().certify(epsilon).upper if certified is None else certified(epsilon)
-    check_budget(knob, getattr(mechanism, knob), reached, epsilon=epsilon, delta=delta, remedy=remedy)
+    if not reached <= delta:
+        rule = f"keep delta at epsilon = {epsilon:g} within {delta:g}"
+        got = f"{getattr(mechanism, knob)!r}, with delta up to {reached:.6g}"
+        raise ParameterError(knob, rule, got, remedy)
 
 
 def certified_epsilon(profile: PrivacyProfile, delta: float) -> float:
