@@ -137,13 +137,13 @@ class EnvelopeProfile(PrivacyProfile):
         if self.failure_probability:
             return super()._smallest_epsilon(target, choice, guess)
 
-        def log_delta(epsilon: float) -> float:
-            return worst_log_delta(self.envelope, epsilon, "exact")
+        def log_delta(x: float) -> float:
+            return worst_log_delta(self.envelope, x, "exact")
 
         if log_delta(0.0) <= math.log(target):
             return 0.0
         try:
-            return smallest_safe(log_delta, lambda epsilon: math.exp(log_delta(epsilon)), delta=target, least=math.ulp(0.0))
+            return smallest_safe(log_delta, lambda x: math.exp(log_delta(x)), delta=target, least=math.ulp(0.0))
         except BudgetError:  # no ε is enough
             return math.inf
 
