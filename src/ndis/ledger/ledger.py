@@ -131,8 +131,8 @@ class Ledger:
         """
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
-        budget, choice = (epsilon, delta, data_name), {"plan": plan, "kind": kind, "order": order}
-        about, profiles = opening(*budget, adjacency=as_adjacency(adjacency), **choice)
+        known = as_adjacency(adjacency)
+        about, profiles = opening(epsilon, delta, data_name, adjacency=known, plan=plan, kind=kind, order=order)
         Store.create(path, about, profiles)
         return cls(path)
 

@@ -89,7 +89,8 @@ class GaussianRounds(CertifiedMechanism):
     matrix_shares: tuple[float, ...] = ()
 
     def __post_init__(self, epsilon: float, delta: float) -> None:
-        many = ("sum_shares", "count_shares", "matrix_shares")
+        names = ("sum_shares", "count_shares", "matrix_shares")
+        many: dict[str, Any] = {name: tuple(as_scalar(name, q) for q in getattr(self, name)) for name in names}
         settle(
             self,
             (epsilon, delta),
@@ -98,7 +99,7 @@ class GaussianRounds(CertifiedMechanism):
             shift=as_within("shift", self.shift, 100),
             gram_share=as_scalar("gram_share", self.gram_share),
             adjacency=as_adjacency(self.adjacency),
-            **{name: tuple(as_scalar(name, q) for q in getattr(self, name)) for name in many},
+            **many,
         )
 
     @classmethod
