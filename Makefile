@@ -36,8 +36,9 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/.dev
 demo: $(VENV)/.demo  ## the main job, pictures in out/
 	$(RUN) examples/demo.py
 
+# Many tests start a process: each would read the whole package anew if Python were forbidden to keep compiled modules.
 test: $(VENV)/.dev $(VENV)/.browser  ## the test suite on all cores, doctests included; `make sweep` has more cases
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -q -n auto --dist worksteal
 
 lint: $(VENV)/.dev  ## ruff and mypy --strict
 	$(BIN)/ruff check .

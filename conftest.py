@@ -1,14 +1,20 @@
-"""For all tests and doctests: no clock decides an outcome, pictures need no screen, helpers say what they compared."""
+"""For all tests and doctests: neither clock nor chance decides, and pictures need no screen."""
 
 import os
 import warnings
 
+import hypothesis
 import pytest
 
 from ndis.errors import NotPrivateWarning
 
 pytest.register_assert_rewrite("helpers")
 os.environ["MPLBACKEND"] = "agg"
+# the same examples in every run, and no time limit for one
+hypothesis.settings.register_profile(
+    "house", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("house")
 
 
 class Ticks:
