@@ -2,11 +2,15 @@
 
 import os
 import warnings
+import zlib
+from types import SimpleNamespace
 
 import hypothesis
+import numpy as np
 import pytest
 
 from ndis.errors import NotPrivateWarning
+from ndis.noise import bits
 
 pytest.register_assert_rewrite("helpers")
 os.environ["MPLBACKEND"] = "agg"
@@ -15,6 +19,25 @@ hypothesis.settings.register_profile(
     "house", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("house")
+
+
+# Draws without a seed take the bytes of the operating system. Here each fixture and each test has its own, the same in
+# every run and in any order of the tests. Other processes take those of the system.
+bits.os = SimpleNamespace(urandom=os.urandom)
+
+
+def bytes_of(name: str) -> None:
+    bits.os.urandom = np.random.default_rng(zlib.crc32(name.encode())).bytes
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef, request):
+    bytes_of(f"{request.node.nodeid} {fixturedef.argname}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    bytes_of(item.nodeid)
 
 
 class Ticks:

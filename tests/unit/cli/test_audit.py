@@ -200,7 +200,7 @@ class TestGate:
         assert "proved by thm:mean-shift" in passed(*self.BUDGET, *gauss, "--require", "proved")
         named = write({"claim": CLAIM, "mechanism": "gauss.py:MECHANISM"})
         assert "proved" in passed(named, "--require", "proved")
-        box = ("--algorithm", "gauss.py:law", "--low", 0, "--high", 1, "--features", 2, "--seconds", 0.2)
+        box = ("--algorithm", "gauss.py:law", "--low", 0, "--high", 1, "--features", 2, "--seconds", 0)
         assert "not refuted" in passed(*self.BUDGET, *box)
         assert "not refuted" in ended(3, *self.BUDGET, *box, "--require", "proved")
 
