@@ -140,11 +140,6 @@ class Composition:
 
     def log_delta_and_error(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
         """Return `log_delta` and its error."""
-        if epsilon.size == 1 and not self.floats.few:  # a short certificate takes less time than densities
-            with suppress(PrecisionError):
-                return self.floats.log_delta(epsilon, densities=False)
-            with suppress(PrecisionError):
-                return self._certified_log(float(epsilon[0]), short=True)
         try:
             return self.floats.log_delta(epsilon)
         except PrecisionError:
@@ -158,12 +153,12 @@ class Composition:
                 raise
             return self._certified_log(float(epsilon[0]))
 
-    def _certified_log(self, epsilon: float, *, short: bool = False) -> tuple[Floats, Floats]:
+    def _certified_log(self, epsilon: float) -> tuple[Floats, Floats]:
         """Return the middle of a certificate of ten digits, and its width as the error."""
         if self.below(epsilon, _TINY):
             raise PrecisionError("delta is too small for a certificate in the place of floats")
         ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
-        box = self.certifier.certify_log(epsilon, _CLOSE, short=short) if ball is None else log_of(ball)
+        box = log_of(self.certifier.enclose(epsilon, _CLOSE) if ball is None else ball)
         if box.upper == -math.inf:
             return np.array([-math.inf]), np.zeros(1)
         return np.array([0.5 * (box.lower + box.upper)]), np.array([box.width + 2.0**-52 * math.fabs(box.upper)])
