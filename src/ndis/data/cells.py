@@ -128,18 +128,6 @@ def numbers(cells: Cells) -> Floats:
     return read.reshape(cells.shape) if isinstance(cells, np.ndarray) else read
 
 
-def is_nested(item: Any) -> bool:
-    """Return whether an item of a list is itself a list, a tuple or an array of cells, by its type."""
-    kind = type(item)
-    if issubclass(kind, str | bytes | np.generic):
-        return False
-    if issubclass(kind, np.ndarray):
-        return bool(item.ndim)
-    if issubclass(kind, Sequence):
-        return True
-    return kind.__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "torch") and hasattr(kind, "__len__")
-
-
 def kind_of(dtype: Any) -> str:
     """Name a type in words that reveal nothing about the cells: NumPy's name of a text type tells the longest length.
 

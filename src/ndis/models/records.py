@@ -20,7 +20,7 @@ from ndis.errors import ParameterError
 def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]:
     """Return the first `max_records` rows and labels as float64. No error shows how many there were.
 
-    >>> read_records(([[1, "a"], [2.0, 3.0]], [1, 0]), max_records=None)
+    >>> read_records((np.array([[1, "a"], [2.0, 3.0]], dtype=object), [1, 0]), max_records=None)
     (array([[ 1., nan], [ 2.,  3.]]), array([1., 0.]))
     """
     if not isinstance(data, tuple) or len(data) != 2:

@@ -159,7 +159,7 @@ class TestLinearRegression:
             shares = [*budget.matrix_shares, *budget.sum_shares, *budget.count_shares]
             assert sum(shares) == pytest.approx(1.0)
         with pytest.raises(ParameterError, match="count_clipped must come with a schema"):
-            PrivateLinearRegression(row_norm_bound=1.0, target_bound=1.0, count_clipped=True).fit([[1.0]], [1.0])
+            PrivateLinearRegression(row_norm_bound=1.0, target_bound=1.0, count_clipped=True).fit(np.ones((1, 1)), [1.0])
 
     def test_without_intercept(self, frame: Any) -> None:
         """Through zero in the units of the data: every value of a category has its own coefficient."""
@@ -351,7 +351,7 @@ class TestGaussianProcess:
 
         model = PrivateGaussianProcess(
             kernel=kernel, kernel_tolerance=1e-12, noise_variance=1.0, label_bound=1.0, max_records=9
-        ).fit([[0.0]], [1.0])
+        ).fit(np.zeros((1, 1)), [1.0])
         assert model.predict_std([[0.0], [9.0]]).shape == (2,)
 
 

@@ -131,7 +131,7 @@ def feather(records: list[tuple[Any, ...]], place: Path) -> tuple[Any, dict[str,
 
 CATEGORY = pa.dictionary(pa.int8(), pa.string())
 SOURCES: dict[str, Make] = {
-    "list of rows": lambda r, _: ([list(record) for record in r], {}),
+    "list of rows": lambda r, _: ([list(record) for record in r], {"schema": SCHEMA}),
     "array of objects": lambda r, _: (np.array([*r, (None,) * 5], dtype=object)[:-1], {}),
     "mapping of lists": lambda r, _: (columns(r), {}),
     "mapping of series": lambda r, _: ({n: pandas(r)[n] for n in NAMES}, {}),
@@ -223,7 +223,7 @@ MATRICES: dict[str, Callable[[np.ndarray, Path], Any]] = {
     "CSR": lambda x, _: scipy.sparse.csr_array(x),
     "COO": lambda x, _: scipy.sparse.coo_array(x),
     "pair": lambda x, _: (x[:, :1], x[:, 1]),
-    "pair of lists": lambda x, _: (x[:, :1].tolist(), x[:, 1].tolist()),
+    "pair, list of targets": lambda x, _: (x[:, :1], x[:, 1].tolist()),
     "pair, frame and series": lambda x, _: (pd.DataFrame({"a": x[:, 0]}), pd.Series(x[:, 1], name="b")),
     "NPY": lambda x, p: (np.save(p / "x.npy", x), p / "x.npy")[1],
     "NPY, columns first": lambda x, p: (np.save(p / "x.npy", np.asfortranarray(x)), p / "x.npy")[1],
