@@ -143,7 +143,7 @@ def test_a_list_is_rows_or_paths_and_no_item_is_quoted() -> None:
         schema.encode,
         lambda data: ndis.mechanisms.rows.clipped_count(data, schema, epsilon=1.0, delta=1e-6),
     ):
-        with pytest.raises(ParameterError, match="^data must be an array, a frame or a file.*got another list"):
+        with pytest.raises(ParameterError, match=r"^data must be an array, a frame or a file.*got another list"):
             call(["rare disease", "flu"])
     expected = [[1.0, 0.0], [np.nan] * 2, [np.nan] * 2, [0.0, 0.0], [np.nan] * 2]
     items: list[Any] = [["flu"], "rare disease", None, ("x",), ["flu", "cold"]]
@@ -175,7 +175,9 @@ def test_a_list_of_rows_without_a_schema_is_refused_by_its_type(rows: Any) -> No
         assert str(caught.value) == rule + said
     with pytest.raises(ParameterError) as caught:
         exact_gram(rows, row_norm_bound=1.0)
-    assert str(caught.value).startswith("data must be an array, a frame or a file, come with a schema, or list existing")
+    assert str(caught.value).startswith(
+        "data must be an array, a frame or a file, come with a schema, or list existing"
+    )
 
 
 def test_no_target_of_a_list_decides_how_another_is_read() -> None:
