@@ -107,7 +107,7 @@ def test_dictionaries_of_long_texts_are_never_joined(tmp_path: Path) -> None:
             assert rows[:, 0].sum() == len(codes) - 128
 
 
-@pytest.mark.sweep  # 10 GiB of memory; test_footer.py holds that no dictionary is read
+@pytest.mark.sweep  # 10 GiB of memory; test_footer.py holds that no large dictionary is read
 def test_many_long_categories_in_one_row_group(tmp_path: Path) -> None:
     """Arrow keeps a dictionary of all texts of a row group, of at most 2 GiB; plain text has no such limit."""
     last = "north" * 200
