@@ -25,11 +25,16 @@ from ndis.data import open_table
 from ndis.data.cells import text_of
 from ndis.data.csv import line_blocks, line_cells
 from ndis.data.memory import target_table
+from ndis.data.opening import open_for
 from ndis.data.schema import Date
 from ndis.data.schema.changed import CORNER, changed_rows
+from ndis.describing.release import Contents, Releases
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
+from ndis.learn._saved import LinearModel
+from ndis.learn._score import score_privately
 from ndis.models.records import column_of_cells
+from ndis.noise.bits import random_bits
 
 D = 12
 BOX = Schema({f"c{i}": (-1.0, 1.0) for i in range(D)}, row_norm_bound=2.0)
@@ -413,3 +418,24 @@ def test_a_missing_label_changes_no_other_label(kind: Any) -> None:
         first, second = (column_of_cells(each) for each in labels)
         assert [(type(cell), cell) for cell in first] == [(type(cell), cell) for cell in second[:2]]
         assert first.dtype == second.dtype
+
+
+TINY = [5e-324, 1e-310, 1e-200, -1e-200, 1e308, -1e308, np.inf, np.nan, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("cell", TINY)
+def test_no_cell_raises_where_errors_of_floats_do(cell: float) -> None:
+    """With `np.seterr(all="raise")` a number that underflows when it is squared would be an error of its record."""
+    schema = Schema({"x": (-1, 1), "word": ["a"]}, target=("y", -1, 1))
+    table = {"x": np.array([0.5, cell] * 3), "word": ["a", "b"] * 3, "y": np.array([cell, 0.25] * 3)}
+    model = LinearModel({"x": 1e300, "word=a": 1e-300}, 5e-324, schema, {})
+    with np.errstate(all="raise"):
+        exact_gram(schema.table(table), row_norm_bound=1.0)
+        changed_rows(schema, table)
+        model.predict(table)
+        Releases(CONTENTS, open_for(schema, table), *BUDGET, random_bits(None)).receipt()
+        score_privately(model, table, epsilon=1.0, delta=1e-6)
+
+
+CONTENTS = Contents.of(Schema({"x": (-1, 1), "word": ["a"]}, target=("y", -1, 1)), None, True, True, None)
+BUDGET = CONTENTS.budget(1.0, 1e-6, "add-remove")
