@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.cells import Cells, Coded, arrow_cells, arrow_chunks, arrow_kind, kind_of, objects
+from ndis.data.cells import Cells, Coded, arrow_cells, arrow_chunks, arrow_kind, kind_of, objects, unwrapped
 from ndis.data.table import (
     Groups,
     Parts,
@@ -114,6 +114,8 @@ def target_table(y: Any) -> Table:
     """Open targets: a vector, a series, or whatever `memory_table` opens. A list is one column, cell by cell."""
     if isinstance(y, Table):
         return y
+    if isinstance(y, list | tuple):
+        return column_table([unwrapped(cell) for cell in y])
     return column_table(y) if is_vector(y) else memory_table(y)
 
 
