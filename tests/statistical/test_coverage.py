@@ -17,7 +17,7 @@ FITS = 120
 TRUTH = np.array([0.8, -0.5, 0.0, 0.2])  # the last is the intercept
 
 
-@pytest.mark.parametrize(("records", "epsilon"), [(2000, 1.0), (2000, 30.0)], ids=["privacy", "sampling"])
+@pytest.mark.parametrize(("records", "epsilon"), [(2000, 1.0), pytest.param(2000, 30.0, marks=pytest.mark.sweep)])
 def test_pooled_coverage_and_length(records, epsilon):
     """480 intervals at 95 %, nearly independent: the standard deviation of their share is 1 %.
 
@@ -49,7 +49,9 @@ def test_pooled_coverage_and_length(records, epsilon):
     assert 0.75 < ratio < 1.3
 
 
-@pytest.mark.parametrize(("records", "epsilon"), [(3000, 1.0), (3000, 30.0)], ids=["privacy", "sampling"])
+@pytest.mark.parametrize(
+    ("records", "epsilon"), [(3000, 1.0), pytest.param(3000, 30.0, marks=pytest.mark.sweep)]
+)
 def test_coverage_of_logistic_regression(records, epsilon):
     """480 intervals at 95 %: the standard deviation of their share is about 1 %, so below 90 % is five of them.
 
