@@ -8,12 +8,12 @@ least-squares solution, gives
 exactly. Given δ, Eδ is Gaussian with covariance s²/2·(|δ|²I + δδᵀ). So the covariance of the estimate around the
 coefficients of the population is about
 
-    P = Ã⁻¹ (N + s²/2·(|δ|²I + δδᵀ) + s²/2·(tr(P)·I + P) + M) Ã⁻¹,
+    P = Ã⁻¹ (N + s²/2·(|δ|²I + δδᵀ) + M) Ã⁻¹,
 
 with N the covariance of the noise and of what clipping may have taken, and M that of a sum of terms by sampling. M is
 released: Σ ttᵀ of the clipped terms (a sandwich, right for errors of any variances), or is ς²Ã for errors of equal
-variance ς². All quantities were released, or are estimated from released ones (δ by Ã⁻¹g, whose own error is the term
-with P). The prior of the shrunk estimate has no part in it, so intervals are for fixed coefficients.
+variance ς². All quantities were released, or are estimated from released ones: δδᵀ by the step Ã⁻¹g, whose square is
+larger by P on average. The prior of the shrunk estimate has no part in it, so intervals are for fixed coefficients.
 
 This fails where Ã has an eigenvalue near the noise: such a direction is hidden (`_hidden`). Let the columns of U be the
 eigenvectors of the other directions, L their eigenvalues, and H the hidden eigenvectors. The equations of the other
@@ -48,7 +48,7 @@ _LEAST = 3.0
 # and the noise in all clear directions together is this many times below them. For p equal eigenvalues that is 1.2
 # times the largest eigenvalue of the noise, s·√(2p).
 _CLEAR = 1.2
-_LIKE_OTHERS = 2.0  # the squared coefficients along hidden directions are this many times those along the others
+_LIKE_OTHERS = 1.0  # the squared coefficients along hidden directions are this many times those along the others
 
 
 def normal_quantile(level: float) -> float:
@@ -248,11 +248,7 @@ class _Clear:
         leaked = half * (moved @ moved + bound * hidden.shape[1])
         inner = self.vectors.T @ own @ self.vectors + sampling + leaked * np.eye(len(moved))
         inner = inner + half * np.outer(moved, moved)
-        # Entry by entry P·(λᵢλⱼ − s²/2) = inner + [i = j]·s²/2·tr(P), and so its trace is known first.
-        divisor = np.outer(self.values, self.values) - half
-        each = 1.0 / np.diagonal(divisor)
-        trace = float(np.diagonal(inner) @ each) / (1.0 - half * float(each.sum()))
-        covariance = self.vectors @ ((inner + half * trace * np.eye(len(each))) / divisor) @ self.vectors.T
+        covariance = self.vectors @ (inner / np.outer(self.values, self.values)) @ self.vectors.T
         return np.asarray(covariance + bound * hidden @ hidden.T)
 
 

@@ -310,13 +310,13 @@ def _numbers(weights: Any) -> Floats:
 # ---------------------------------------------------------------------- the rounds: order and budget of the releases
 
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
-GRAM_SHARES = (0.07, 0.22)  # the matrix that finds directions, and the one along them
+GRAM_SHARES = (0.07, 0.26)  # the matrix that finds directions, and the one along them
 TERM_SHARES = (0.03, 0.05)  # Σ ttᵀ for the shape of the last round, and Σ ttᵀ of it for robust errors
 LAST_SHARE = 0.28  # the last round, which intervals need
 HISTOGRAM_SHARE = 0.01  # the histogram of a round
 FINE_SHARE = 0.05  # the histogram that chooses the last clip
 CLIPPED_SHARE = 0.01  # for the count of clipped rows, if it is asked for: a few dozen rows of noise at epsilon 1
-FEW_SHARES = (0.02, 0.02, 0.1)  # in place of FINE_SHARE, TERM_SHARES and LAST_SHARE, if the noise hides the columns
+FEW_SHARES = (0.27, 0.02, 0.02, 0.1)  # Gram matrix, Σ ttᵀ, last histogram and round, if the noise hides the columns
 FURTHER_ROUNDS = 3  # and so many more rounds
 _CLEAR = 15.0  # if records are so many times the largest eigenvalue of the noise of a Gram matrix with all of the
 # budget, early releases need a part of their shares; it falls like the root of their number
@@ -339,8 +339,8 @@ def divided(rounds: int, *, first: Sequence[float] = (), few: bool = False, earl
     """
     matrices, places, fine, last = [*GRAM_SHARES, *TERM_SHARES], list(PLACE_SHARES), FINE_SHARE, LAST_SHARE
     if few:
-        fine, meat, last = FEW_SHARES
-        matrices, places[1] = [sum(GRAM_SHARES), 0.0, 0.0, meat], 0.0
+        gram, squares, fine, last = FEW_SHARES
+        matrices, places[1] = [gram, 0.0, 0.0, squares], 0.0
         rounds += FURTHER_ROUNDS if rounds > 1 else 0
     counts = [*places, *[HISTOGRAM_SHARE] * (rounds - 1), fine]
     left = 1.0 - sum(counts) - sum(matrices) - last
