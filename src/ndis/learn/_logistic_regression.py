@@ -304,11 +304,11 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         names, outputs = [*self._names(), "(intercept)"], len(self.coef_)
         labels = [""] if outputs == 1 else [f"{label}: " for label in self.classes_.tolist()]
         weights = np.hstack([self.coef_, np.reshape(self.intercept_, (-1, 1))]).ravel()
-        rows = tuple(f"{label}{name}" for label in labels for name in names)
+        index = [(f"{label}{name}",) for label in labels for name in names]
         note = "shrunk: for predictions; errors are unknown: intervals=True before a fit of two classes releases them"
-        unknown = np.full(len(rows), np.inf)
+        values, notes = (weights, np.full(len(index), np.inf)), (self.receipt_.words, note)
         title = "Private logistic regression"
-        return CoefficientTable(title, rows, weights, unknown, weights, float(level), (self.receipt_.words, note))
+        return CoefficientTable.normal(title, ("name",), index, values, level, notes, shrunk=weights)
 
     def _check_intervals(self) -> None:
         check_is_fitted(self)
