@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_size
-from ndis.data.schema.columns import Boolean, Category
+from ndis.data.schema.columns import Category, box_norm
 from ndis.describing.tables import report
 from ndis.errors import ParameterError
 from ndis.learn._coordinates import Coordinates, PublicRanges
@@ -108,19 +108,17 @@ class RoundsEstimator(PrivateEstimator):
         schema, bound, centred = self._schema(), self._row_bound(), bool(self.fit_intercept)
         features = self.n_features_in_
         origin, target_origin = np.zeros(features), np.zeros(targets)
-        values: list[tuple[float, float] | None] = [None] * features
+        values: tuple[tuple[float, float] | None, ...] = (None,) * features
         if schema is None:
-            return PublicRanges(bound, bound, target_bound, origin, target_origin, tuple(values), centred)
+            return PublicRanges(bound, bound, target_bound, origin, target_origin, values, centred)
         kept = self._kept_columns(schema)
-        every = [column for name, column in schema.columns.items() for _ in column.labels(name)]
-        for j, i in enumerate(kept):
-            values[j] = (-1.0, 1.0) if isinstance(every[i], Boolean) else None
-            values[j] = (0.0, 1.0) if isinstance(every[i], Category) else values[j]
+        every = [pair for column in schema.columns.values() for pair in column.two_values()]
+        values = (*(every[i] for i in kept), *values[len(kept) :])
         if not centred:  # through zero in the users' units
             centre, half_width = schema.scales()
             origin[: len(kept)] = (-centre / half_width)[kept]
             target_origin[:] = -schema.target_scale()[0] / schema.target_scale()[1]
-        return PublicRanges(1.0, bound, target_bound, origin, target_origin, tuple(values), centred)
+        return PublicRanges(1.0, bound, target_bound, origin, target_origin, values, centred)
 
     def _units(self, here: Coordinates, column: float | None) -> tuple[Floats, Floats]:
         """Find (A, b) with A·θ + b in the units of the data, for θ in the coordinates of a fit; b by target."""
@@ -200,7 +198,7 @@ class RoundsEstimator(PrivateEstimator):
             named = ", ".join(empty[:_NAMED]) + (f" and {len(empty) - _NAMED} others" if len(empty) > _NAMED else "")
             words = "a fill would keep them, and would bend estimates if many cells are missing"
             notes.append(f"rows with a missing cell in {named} count as zero rows: {words}")
-        box, bound = math.sqrt(len(schema.columns)), self._row_bound()
+        box, bound = box_norm(schema.columns), self._row_bound()
         if bound < box:
             words = "this biases estimates, and intervals do not count it"
             notes.append(f"encoded rows longer than {bound:.4g} (at most {box:.4g}) are scaled down: {words}")
