@@ -32,14 +32,6 @@ _NO_ROWS = (
     "read: check the header, text columns and missing cells (schema.preview, ndis schema check)"
 )
 _DEAR, _HIDING = 1.5, 100.0  # errors over those of sampling alone, between which a note names the column
-_BARS = "A blue bar shows an interval with zero in the middle of its scale: one that leaves the middle free has a sign."
-_READING = (
-    "A coefficient says by how much the target changes, on average, if its column grows by one and the others stay.",
-    "A value of a category is compared with the first one of its list.",
-    "Values outside the public ranges count at the end of the range. The ranges were stated before anybody looked at "
-    "the data.",
-    "The table costs no further budget, nor do predictions.",
-)
 _NAMED = 10  # the number of columns that a note names
 
 R = TypeVar("R", bound="RoundReleases")
@@ -156,7 +148,7 @@ class RoundsEstimator(PrivateEstimator):
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A regression in numbers") -> str:
         """Return a page with the summary for readers, and write it to `path` if one is given."""
-        return report(path, [self.summary()], self.receipt_, title=title, bars=_BARS, reading=_READING)
+        return report("fit.html.jinja", path, [self.summary()], self.receipt_, title=title)
 
     def _costly(self, names: Sequence[str]) -> list[str]:
         """Name the coefficient whose error privacy multiplies most, and say what would help, if it is by much."""
