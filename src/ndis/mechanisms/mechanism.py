@@ -88,14 +88,6 @@ class CertifiedMechanism(_Target):
         own = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
         return {**own, "epsilon": self.target_epsilon, "delta": self.target_delta}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a copy. Copies of version 0.2 hold the budget as `epsilon` and `delta`."""
-        for name in ("epsilon", "delta"):
-            if name in state:
-                state = {**state, f"target_{name}": state[name]}
-                del state[name]
-        self.__dict__.update(state)
-
     def check(self) -> None:
         """Refuse a mechanism that no longer meets its target. Only the model of a lifted mechanism can change."""
 

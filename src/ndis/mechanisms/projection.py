@@ -229,21 +229,6 @@ class SketchSizes:
             )
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw ridge and error bound against the size of the sketch and return the axes."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.subplots()[1]
-        sizes = [row.sketch_size for row in self.rows]
-        ax.loglog(sizes, [row.error_bound for row in self.rows], marker="o", label="error bound")
-        ax.loglog(sizes, [row.ridge for row in self.rows], marker="s", label="ridge")
-        ax.axvline(self.recommended, color="0.6", linestyle="--", label=f"recommended: {self.recommended}")
-        ax.set(xlabel="sketch size", ylabel="spectral norm")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False)
-        return ax
-
 
 def default_sketch_size(*, columns: int, epsilon: float, delta: float, records: float | None = None) -> int:
     """Choose the rows of an estimator's sketch if the user does not, from public numbers only.

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from ndis._validate import as_count
 from ndis.noise.bits import RandomBits, random_bits
 
-__all__ = ["allocation_batches"]
-
 _WIDTH = 64  # bits of one draw
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -134,17 +133,12 @@ class LazyNormals:
         """Return the enclosure of V: all reals whose digits start with the prefix."""
         w = self._width[i] - 1
         v = self._prefix[i] & ((1 << w) - 1)
-        return (arb(2 * v + 1) + _UNIT_BALL) * _power_of_two(-w - 1)
+        return (arb(2 * v + 1) + _UNIT_BALL) * arb((1, -w - 1))
 
     def _extend(self, i: int) -> None:
         (more,) = self._bits.take(1, width=_MORE_BITS)
         self._prefix[i] = self._prefix[i] << _MORE_BITS | more
         self._width[i] += _MORE_BITS
-
-
-@cache
-def _power_of_two(exponent: int) -> arb:
-    return arb((1, exponent))
 
 
 def nearest_integer(x: arb) -> int | None:
