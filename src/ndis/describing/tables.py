@@ -15,7 +15,7 @@ from ndis._files import write_file
 from ndis._validate import Floats
 from ndis.describing.statistics import quantile_of
 from ndis.errors import ParameterError
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt
 from ndis.pages.text import html_table, text_table
 
 __all__ = ["FREE", "StatisticTable"]

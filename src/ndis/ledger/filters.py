@@ -14,7 +14,7 @@ from ndis._balls import exact_ball, precision
 from ndis._exact import down, root_down, root_up
 from ndis._formulas import chernoff_factor_ball
 from ndis._validate import as_scalar
-from ndis.dominance.directions import enclosed, up
+from ndis.dominance.curves import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
 from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smallest_upper, units_down, units_up
 from ndis.mechanisms.gaussian import shift_profile, unit_noise

@@ -16,8 +16,7 @@ from ndis.errors import LedgerError, ParameterError
 from ndis.ledger import verify as history
 from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
-from ndis.ledger.kinds import account_of, opening
-from ndis.ledger.plan import SlotPlan
+from ndis.ledger.kinds import SlotPlan, account_of, opening
 from ndis.ledger.report import LedgerReport, releases_of, report_of
 from ndis.ledger.store import Entry, Store, digest_of
 from ndis.mechanisms.mechanism import CertifiedMechanism

@@ -21,7 +21,7 @@ from ndis.data.npy import npz_arrays
 from ndis.data.paths import fixed_steps
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram
-from ndis.mechanisms.receipt import Receipt, mechanism_of, receipt_of
+from ndis.mechanisms.mechanism import Receipt, mechanism_of, receipt_of
 from ndis.noise import exact_gaussian, grid_for
 from ndis.noise.bits import RandomBits
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 from helpers.estimators import Untouchable, keeps_conventions
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLinearRegression
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt
 
 pytestmark = pytest.mark.usefixtures("seeded")
 
