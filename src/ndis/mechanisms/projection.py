@@ -444,12 +444,8 @@ class PoissonProjection(SketchMechanism):
 
 def _as_rate(value: Any, adjacency: Adjacency, delta: float) -> float:
     if adjacency != "add-remove":
-        raise ParameterError(
-            "adjacency",
-            "be 'add-remove' with Poisson sampling",
-            repr(adjacency),
-            "a replaced record leaves a mixture on both sides, which is no pair of Gaussians",
-        )
+        remedy = "a replaced record leaves a mixture on both sides, which is no pair of Gaussians"
+        raise ParameterError("adjacency", "be 'add-remove' with Poisson sampling", repr(adjacency), remedy)
     rate = as_scalar("rate", value)
     if not delta < rate <= 1:
         raise ParameterError("rate", "be above delta and at most 1", rate, "at a rate of delta no ridge is needed")

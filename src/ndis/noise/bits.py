@@ -73,9 +73,8 @@ def random_bits(random_state: Any = None) -> RandomBits:
         random_state = int.from_bytes(random_state.bytes(16), "big")
     kinds = int | np.integer | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence
     if isinstance(random_state, bool) or not isinstance(random_state, kinds):
-        raise ParameterError(
-            "random_state", "be None, an integer or a NumPy random generator", type(random_state).__name__
-        )
+        rule = "be None, an integer or a NumPy random generator"
+        raise ParameterError("random_state", rule, type(random_state).__name__)
     if isinstance(random_state, int | np.integer) and random_state < 0:
         raise ParameterError("random_state", "not be negative", random_state)
     warn_caller(

@@ -108,9 +108,8 @@ def semidefinite_spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float
     values, vectors = scipy.linalg.eigh(cov)
     threshold = cov.shape[0] * _RANK * max(values[-1], 0.0)
     if not values[0] >= -threshold:
-        raise ParameterError(
-            name, "be positive semidefinite", f"an eigenvalue of {values[0] / values[-1]:.3g} of the largest"
-        )
+        got = f"an eigenvalue of {values[0] / values[-1]:.3g} of the largest"
+        raise ParameterError(name, "be positive semidefinite", got)
     return values, vectors, threshold
 
 
@@ -195,9 +194,8 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
     with np.errstate(over="ignore", invalid="ignore"):
         y, f = _solve(chol, a * shift), _solve(chol, a[:, None] * factor)
     if not (np.isfinite(y).all() and np.isfinite(f).all()):
-        raise ParameterError(
-            "factor and shift", "be within the range of floats in standard deviations of q", "an overflow"
-        )
+        rule = "be within the range of floats in standard deviations of q"
+        raise ParameterError("factor and shift", rule, "an overflow")
     u, s, _ = np.linalg.svd(f, full_matrices=False)
     t = sign * s * s
     ratio = (1.0 - s) * (1.0 + s) if sign < 0 else 1.0 + t
