@@ -317,17 +317,12 @@ class RandomProjection(SketchMechanism):
     def sizes(
         cls,
         *,
-        epsilon: float,
-        delta: float,
-        row_norm_bound: float,
         columns: int,
         sketch_sizes: Iterable[int] | None = None,
         gram_norm_bound: float = 0.0,
         confidence: float = 0.95,
         target_error: float | None = None,
-        adjacency: Adjacency = "add-remove",
-        target_bound: float | None = None,
-        intercept: float | None = None,
+        **public: Any,
     ) -> SketchSizes:
         """Compare sizes of a sketch: the ridge and the error bound of each, from public numbers only.
 
@@ -367,7 +362,7 @@ class RandomProjection(SketchMechanism):
         >>> table.recommended, [round(row.ridge, 2) for row in table.rows]
         (10000, [35.54, 99.99, 304.2])
         """
-        d = as_size("columns", columns) + (intercept is not None)
+        d = as_size("columns", columns) + (public.get("intercept") is not None)
         beta = 1.0 - as_one_probability("confidence", confidence)
         norm = as_not_negative("gram_norm_bound", gram_norm_bound)
         start = 4 << max(d - 1, 1).bit_length()
@@ -377,9 +372,6 @@ class RandomProjection(SketchMechanism):
         sizes = sorted({as_size("sketch_sizes", r) for r in wanted})
         if not sizes:
             raise ParameterError("sketch_sizes", "name at least one size", "none")
-
-        public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "target_bound": target_bound}
-        public |= {"intercept": intercept, "adjacency": adjacency, "epsilon": epsilon, "delta": delta}
 
         def row(r: int) -> SketchSizeRow:
             mechanism = cls.calibrated(sketch_size=r, **public)
@@ -434,7 +426,7 @@ class PoissonProjection(SketchMechanism):
         return {"rate": law.rate}
 
     @classmethod
-    def _law_of(cls, *, rate: Any, delta: float, **shared: Any) -> ProjectionLaw:
+    def _law_of(cls, *, delta: float, rate: Any = None, **shared: Any) -> ProjectionLaw:
         law = super()._law_of(delta=delta, **shared)
         return replace(law, rate=_as_rate(rate, law.adjacency, delta))
 

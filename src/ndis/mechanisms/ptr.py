@@ -101,7 +101,7 @@ class PTRProjection(SketchMechanism):
 
     @classmethod
     def _law_of(
-        cls, *, test_noise_std: Any, failure_probability: Any, delta: float, **shared: Any
+        cls, *, delta: float, test_noise_std: Any = None, failure_probability: Any = None, **shared: Any
     ) -> ProjectionLaw:
         law = super()._law_of(delta=delta, **shared)
         noise = as_within("test_noise_std", test_noise_std, _NOISE_BITS)
