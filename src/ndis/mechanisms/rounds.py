@@ -156,6 +156,22 @@ class GaussianRounds(CertifiedMechanism):
             worst.append(self._neighbours(words, angle))
         return tuple(worst)
 
+    def reshared(self, made: int, **shares: Sequence[float]) -> Self:
+        """Return the budget with other shares for all releases but the first `made` counts, which keep theirs.
+
+        The shares may depend on these counts: the shift of all releases together stays the same (thm:rounds-chosen).
+
+        >>> rounds = GaussianRounds.calibrated(epsilon=1.0, delta=1e-6, sum_shares=[0.5], count_shares=[0.25, 0.25])
+        >>> other = rounds.reshared(1, sum_shares=[0.25, 0.5], count_shares=[0.25])
+        >>> other.shift == rounds.shift, other.sum_shares
+        (True, (0.25, 0.5))
+        """
+        other = type(self)(**self.arguments() | {name: tuple(each) for name, each in shares.items()})
+        kept = other.count_shares[:made] == self.count_shares[:made]
+        if self.gram_share or not kept or sum(other._totals()) > sum(self._totals()):
+            raise ParameterError("shares", "keep those of counts that were made, and add up to no more", shares)
+        return other
+
     # ------------------------------------------------------------------ the releases
 
     def gram_noise(self, squared_norm_bound: Fraction) -> float:
