@@ -23,11 +23,11 @@ TRUTH = np.array([0.8, -0.5, 0.0, 0.2])  # the last is the intercept
 def test_pooled_coverage_and_length(records, epsilon, longest):
     """480 intervals at 95 %, nearly independent: the standard deviation of their share is 1 %.
 
-    Below 90 % is five of them: 3·10⁻⁶ of all choices of seeds would fail. Intervals of
-    twice the length cover 475 of 480, but for 10⁻¹¹. Half-lengths over 1.96 standard deviations of the estimate, which 120 fits give within 6.5 %, are within
-    0.75 and 1.3 on average: over three standard deviations of one coefficient, and of the mean over six. Privacy widens
-    the spread of a few fits, so the median half-length is compared. If privacy rules, an interval also holds what the
-    last clip may have taken, which it bounds generously: up to 1.6 in place of 1.3.
+    Below 90 % is five of them: 3·10⁻⁶ of all choices of seeds would fail. Intervals of twice the length cover 475 of
+    480, but for 10⁻¹¹. Half-lengths over 1.96 standard deviations of the estimate, known within 6.5 %, are on average
+    within 0.75 and 1.3: over three standard deviations of one coefficient, and of the mean over six. Privacy
+    widens the spread of a few fits, so the median half-length is compared. If privacy rules, an interval also holds
+    what the last clip may have taken, which it bounds generously: up to 1.6 in place of 1.3.
     """
     covered, errors, halves = [], [], []
     for seed in range(FITS):
