@@ -184,7 +184,7 @@ def test_fixed_sizes_move_a_sum_twice():
     assert {one.verdict for one in report.findings} == {"refuted"}
 
 
-@pytest.mark.parametrize("sampler", ["weighted", "with-replacement", "unknown"])
+@pytest.mark.parametrize("sampler", ["weighted", pytest.param("with-replacement", marks=pytest.mark.sweep), "unknown"])
 def test_samplers_without_a_theorem_are_denied(sampler):
     report = audit_training(TrainingLoop(**SIZES, sampler=sampler, steps=240, history=((1.0, 1 / 240, 240),)))
     assert report.verdict != "sound"
