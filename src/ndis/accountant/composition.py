@@ -95,7 +95,7 @@ class Composition:
         return Certifier(lambda: [(law.enclosed(), n) for law, n in self.parts])
 
     @cached_property
-    def _same_pair(self) -> bool:
+    def same_pair(self) -> bool:
         """True if every law has the same pair in both orders: mean shifts, or an epoch of allocation."""
         return all(isinstance(law, Mixture | Allocation) or _is_shift(law) for law, _ in self.parts)
 
@@ -138,7 +138,7 @@ class Composition:
 
     def _is_nothing(self, epsilon: float) -> bool:
         """True for mean shifts whose log δ is below −10¹⁵ even without sampling, by the tail of a Gaussian loss."""
-        if not self._same_pair:
+        if not self.same_pair:
             return False
         square = math.fsum(2.0 * n * law.size for law, n in self.parts)  # the mean loss of a shift μ is μ²/2
         return epsilon - 0.5 * square > math.sqrt(2.0 * _NOTHING * square) > 0.0
@@ -171,7 +171,7 @@ class Composition:
         The moments of the add order do not explode, so that its sum is short even for few steps at a small rate. A mean
         shift is the same pair in both orders. Epochs of allocation have no other certificate.
         """
-        if self.order != "remove" or not (self._has_epochs or (self._same_pair and epsilon >= 0.0)):
+        if self.order != "remove" or not (self._has_epochs or (self.same_pair and epsilon >= 0.0)):
             return None
         if epsilon < 0.0:
             return self._mirrored(epsilon, relative_width)
