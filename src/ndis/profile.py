@@ -439,7 +439,7 @@ class PrivacyProfile(BatchedProfile, Risks):
     def _evaluators(self) -> dict[Order, Composition | OneRelease]:
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
         if self.composed:
-            return {one: Composition(self.groups, one) for one in orders_of("worst")}
+            return {one: Composition([(g.law(one), g.count) for g in self.groups], one) for one in orders_of("worst")}
         group = self._only()
         return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
 
