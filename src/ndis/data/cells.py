@@ -360,10 +360,9 @@ def arrow_kind(kind: Any) -> str:
     return "type " + "".join(c if c.isprintable() else "?" for c in str(kind))  # fields of a struct have names
 
 
-def arrow_chunks(array: Any, start: int, count: int) -> list[Any]:
-    """Return rows of an array or a chunked array as arrays. Joining chunks of text fails beyond 2 GiB."""
-    piece = array.slice(start, count)
-    return list(piece.chunks) if hasattr(piece, "chunks") else [piece]
+def arrow_chunks(array: Any) -> list[Any]:
+    """Return an array or a chunked array as arrays. Joining chunks of text fails beyond 2 GiB."""
+    return list(array.chunks) if hasattr(array, "chunks") else [array]
 
 
 def arrow_cells(array: Any, numeric: bool) -> Cells:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.cells import UNKNOWN, Cells, Floats
+from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
 from ndis.data.table import Table
 
@@ -56,13 +56,9 @@ def _changed(schema: Schema, cells: list[Cells], bound: float, kept: list[int]) 
     encoded = [column.encode_values(each) for column, each in zip(columns, values, strict=True)][: len(schema.columns)]
     changed: NDArray[np.bool_] = ~(row_norms(np.concatenate(encoded, axis=1)[:, kept]) <= bound * CORNER)
     for column, each in zip(columns, values, strict=True):
-        changed |= column.outside(each) | np.isnan(each) | ((each == UNKNOWN) & is_listed(column))
+        for mask in column.faults(each):
+            changed |= mask
     return changed
-
-
-def is_listed(column: Any) -> bool:
-    """Return whether a column has a list of values, so that a cell may be of none of them."""
-    return hasattr(column, "texts")
 
 
 def row_norms(rows: Floats) -> Floats:

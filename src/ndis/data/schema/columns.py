@@ -7,7 +7,7 @@ category that is not listed. `encode` turns values into what the mechanisms see.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar
@@ -35,9 +35,10 @@ class _AnyColumn:
         """Return the values of the cells, and NaN where a cell is missing."""
         raise NotImplementedError  # each kind has its own
 
-    def outside(self, values: Floats) -> Any:
-        """Return which values are clipped; none that is missing."""
-        return np.zeros(len(values), dtype=bool)
+    def faults(self, values: Floats) -> tuple[Any, Any, Any]:
+        """Return which cells are clipped, which are of no listed value, and which are missing."""
+        none = np.zeros(len(values), dtype=bool)
+        return none, none, np.isnan(values)
 
     def encode(self, cells: Cells) -> Floats:
         """The encoded columns; NaN where a cell is missing and there is no fill."""
@@ -54,11 +55,12 @@ class _Range(_AnyColumn):
     low: Any
     high: Any
     fill: Any
+    _float: ClassVar[Callable[[Any], float]]  # what turns an end into a float
 
     @property
     def _ends(self) -> tuple[float, float, float | None]:
         """Return low, high and fill as floats."""
-        raise NotImplementedError  # each kind has its own
+        return self._float(self.low), self._float(self.high), None if self.fill is None else self._float(self.fill)
 
     def _check_ends(self) -> None:
         low, high, fill = self._ends
@@ -79,10 +81,10 @@ class _Range(_AnyColumn):
         low, high, _ = self._ends
         return 0.5 * high - 0.5 * low
 
-    def outside(self, values: Floats) -> Any:
-        """Return which values are clipped; none that is missing."""
-        low, high, _ = self._ends
-        return (values < low) | (values > high)
+    def faults(self, values: Floats) -> tuple[Any, Any, Any]:
+        """Return which cells are clipped, which are of no listed value, and which are missing."""
+        (low, high, _), (_, none, missing) = self._ends, super().faults(values)
+        return (values < low) | (values > high), none, missing
 
     def encode_values(self, values: Floats) -> Floats:
         """Encode what `read` returned."""
@@ -122,15 +124,12 @@ class Number(_Range):
 
     kinds = ("number", "boolean", "cells", "objects", "texts")
     numeric = True
+    _float = float
 
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
             object.__setattr__(self, name, as_scalar(name, getattr(self, name)))
         self._check_ends()
-
-    @property
-    def _ends(self) -> tuple[float, float, float | None]:
-        return self.low, self.high, self.fill
 
     def read(self, cells: Cells) -> Floats:
         """Return numbers, and NaN where a cell is no finite number."""
@@ -203,6 +202,7 @@ class Date(_Range):
     fill: date | None = None
 
     kinds = ("date", "text", "cells", "objects", "texts")
+    _float = staticmethod(day_number)
 
     def __post_init__(self) -> None:
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
@@ -210,14 +210,6 @@ class Date(_Range):
             if not isinstance(value, date):
                 raise ParameterError(name, "be a date", repr(value))
         self._check_ends()
-
-    @property
-    def _ends(self) -> tuple[float, float, float | None]:
-        return day_number(self.low), day_number(self.high), None if self.fill is None else day_number(self.fill)
-
-    def number(self) -> Number:
-        """Return the same range in days since 1970-01-01."""
-        return Number(*self._ends)
 
     def read(self, cells: Cells) -> Floats:
         """Return days since 1970-01-01, and NaN where a cell is no date."""
@@ -281,6 +273,11 @@ class Category(_AnyColumn):
                     place.setdefault(word, float(i))
         place |= {text: float(i) for i, text in enumerate(self.texts)}
         return words(cells, place)
+
+    def faults(self, values: Floats) -> tuple[Any, Any, Any]:
+        """Return which cells are clipped, which are of no listed value, and which are missing."""
+        none, _, missing = super().faults(values)
+        return none, values == UNKNOWN, missing
 
     def encode_values(self, values: Floats) -> Floats:
         """Return one column per value; zeros where a cell is not listed, NaN where it is missing without fill."""
@@ -374,17 +371,14 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     if target is None:
         return None, None
     if isinstance(target, Mapping):
-        others = dict(target)
-        name = as_name(others.pop("name", None))
-        column = as_column(name, others)
+        name, spec = target.get("name"), {key: value for key, value in target.items() if key != "name"}
     elif isinstance(target, tuple) and len(target) == 3:
-        name = as_name(target[0])
-        column = as_column(name, target[1:])
+        name, spec = target[0], target[1:]
     elif isinstance(target, tuple) and len(target) == 2 and not isinstance(target[1], tuple):
-        name = as_name(target[0])
-        column = as_column(name, target[1])
+        name, spec = target
     else:
         raise ParameterError("target", "be (name, low, high), (name, [classes]) or (name, bool)", repr(target))
+    column = as_column(as_name(name), spec)
     if not isinstance(column, Number | Category | Boolean):
         raise ParameterError("target", "be a number, a category or a boolean", type(column).__name__)
     return name, column

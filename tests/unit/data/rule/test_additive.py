@@ -28,6 +28,7 @@ import ndis.data.csv
 import ndis.data.dask
 import ndis.data.files
 import ndis.data.memory
+import ndis.data.table
 from ndis import Schema
 from ndis.data import Table, open_table
 from ndis.data.opening import open_for
@@ -166,7 +167,7 @@ SOURCES: dict[str, Make] = {
 @pytest.fixture(params=[1, 3, 1000])
 def step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Rows of a block, and bytes of a read of a CSV file."""
-    for module in (ndis.data.memory, ndis.data.files, ndis.data.dask):
+    for module in (ndis.data.memory, ndis.data.files, ndis.data.table):
         monkeypatch.setattr(module, "rows_per_read", lambda width: request.param)
     blocks = functools.partial(ndis.data.csv.line_blocks, block=5 * request.param)
     monkeypatch.setattr(ndis.data.files, "line_blocks", blocks)
