@@ -257,18 +257,13 @@ def pandas_kind(dtype: Any) -> str:
 
     if isinstance(dtype, pd.ArrowDtype):
         return arrow_kind(dtype.pyarrow_dtype)
-    if isinstance(dtype, pd.CategoricalDtype):
-        return pandas_kind(dtype.categories.dtype)
-    if isinstance(dtype, pd.StringDtype):
-        return "text"
-    if isinstance(dtype, pd.SparseDtype):
-        return pandas_kind(dtype.subtype)
-    if isinstance(dtype, pd.DatetimeTZDtype):
-        return "date"
+    if isinstance(dtype, pd.CategoricalDtype | pd.SparseDtype):
+        return pandas_kind(dtype.subtype if isinstance(dtype, pd.SparseDtype) else dtype.categories.dtype)
+    if isinstance(dtype, pd.StringDtype | pd.DatetimeTZDtype):
+        return "text" if isinstance(dtype, pd.StringDtype) else "date"
     if dtype == np.dtype(object):
         return "objects"
-    kind = "" if getattr(dtype, "kind", "") == "O" else _numpy_kind(dtype)
-    return kind or f"dtype {dtype}"
+    return f"dtype {dtype}" if getattr(dtype, "kind", "") == "O" else _numpy_kind(dtype)
 
 
 def pandas_cells(series: Any, numeric: bool) -> list[Cells]:

@@ -307,7 +307,7 @@ def column_blocks(
 
 
 def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:
-    """Return one table of the columns of several tables with the same rows."""
+    """Return one table, without names, of the columns of several tables with the same rows."""
     cuts = np.cumsum([0, *(table.width for table in tables)]).tolist()
 
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
@@ -319,12 +319,7 @@ def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:
         for block in together(streams, rule, got):
             yield [block[back.index(place)] for place, _ in wanted]
 
-    names = tuple(name for table in tables for name in table.names) if all(table.names for table in tables) else ()
-    return Table(
-        tuple(kind for table in tables for kind in table.kinds),
-        cells,
-        names=names,
-    )
+    return Table(tuple(kind for table in tables for kind in table.kinds), cells)
 
 
 # ---------------------------------------------------------------------- columns

@@ -155,15 +155,14 @@ class _Lane:
     def __init__(self, torch: Any, parts: tuple[Any, ...], height: int, device: Any) -> None:
         self._torch = torch
         shapes = [(min(height, len(piece)), piece.shape[1]) for piece in parts]
-        self._pinned = [
-            None
-            if piece.is_pinned() and piece.is_contiguous()
-            else torch.empty(shape, dtype=piece.dtype, pin_memory=True)
-            for piece, shape in zip(parts, shapes, strict=True)
-        ]
-        self._device = [
-            torch.empty(shape, dtype=piece.dtype, device=device) for piece, shape in zip(parts, shapes, strict=True)
-        ]
+        made = list(zip(parts, shapes, strict=True))
+
+        def pinned(piece: Any, shape: tuple[int, ...]) -> Any:
+            ready = piece.is_pinned() and piece.is_contiguous()
+            return None if ready else torch.empty(shape, dtype=piece.dtype, pin_memory=True)
+
+        self._pinned = [pinned(*each) for each in made]
+        self._device = [torch.empty(shape, dtype=piece.dtype, device=device) for piece, shape in made]
         self._copied = torch.cuda.Event()
         self._free = torch.cuda.Event()
 

@@ -321,12 +321,9 @@ def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
     if classes is None:
         return parts
     labels = parts[1]
+    xp: Any = np if isinstance(labels, np.ndarray) else import_torch()
+    codes = xp.full_like(labels, math.nan, dtype=xp.float64)
     with np.errstate(all="ignore"):
-        codes: Any = (
-            np.full(labels.shape, np.nan)
-            if isinstance(labels, np.ndarray)
-            else labels.new_full(labels.shape, math.nan, dtype=import_torch().float64)
-        )
         for code, value in enumerate(classes):
             codes[labels == value] = code
     return parts[0], codes

@@ -296,7 +296,7 @@ def _exponent(x: Fraction) -> int:
     [0, 1, 1, -1, -1, -60]
     """
     shift = x.denominator.bit_length()  # so that x·2^shift is above 1
-    return (math.ceil(x * 2**shift) - 1).bit_length() - shift
+    return int(math.ceil(x * 2**shift) - 1).bit_length() - shift
 
 
 # ---------------------------------------------------------------------- the softmax

@@ -7,7 +7,7 @@ category that is not listed. `encode` turns values into what the mechanisms see.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar
@@ -55,19 +55,28 @@ class _Range(_AnyColumn):
     low: Any
     high: Any
     fill: Any
-    _float: ClassVar[Callable[[Any], float]]  # what turns an end into a float
 
-    @property
-    def _ends(self) -> tuple[float, float, float | None]:
-        """Return low, high and fill as floats."""
-        return self._float(self.low), self._float(self.high), None if self.fill is None else self._float(self.fill)
-
-    def _check_ends(self) -> None:
+    def __post_init__(self) -> None:
+        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
+            object.__setattr__(self, name, self._checked(name, getattr(self, name)))
         low, high, fill = self._ends
         if not low < high or not math.isfinite(high - low) or not self.half_width > 0:
             raise ParameterError("low", "be below high", f"{low!r} and {high!r}")
         if fill is not None and not low <= fill <= high:
             raise ParameterError("fill", f"lie between {low!r} and {high!r}", fill)
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """Return an end or the fill, if it is of the kind of the column."""
+        return as_scalar(name, value)
+
+    def _float(self, end: Any) -> float:
+        """Return an end or the fill as a float."""
+        return float(end)
+
+    @property
+    def _ends(self) -> tuple[float, float, float | None]:
+        """Return low, high and fill as floats."""
+        return self._float(self.low), self._float(self.high), None if self.fill is None else self._float(self.fill)
 
     @property
     def centre(self) -> float:
@@ -124,12 +133,6 @@ class Number(_Range):
 
     kinds = ("number", "boolean", "cells", "objects", "texts")
     numeric = True
-    _float = float
-
-    def __post_init__(self) -> None:
-        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
-            object.__setattr__(self, name, as_scalar(name, getattr(self, name)))
-        self._check_ends()
 
     def read(self, cells: Cells) -> Floats:
         """Return numbers, and NaN where a cell is no finite number."""
@@ -202,14 +205,14 @@ class Date(_Range):
     fill: date | None = None
 
     kinds = ("date", "text", "cells", "objects", "texts")
-    _float = staticmethod(day_number)
 
-    def __post_init__(self) -> None:
-        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
-            value: object = getattr(self, name)
-            if not isinstance(value, date):
-                raise ParameterError(name, "be a date", repr(value))
-        self._check_ends()
+    def _checked(self, name: str, value: Any) -> Any:
+        if not isinstance(value, date):
+            raise ParameterError(name, "be a date", repr(value))
+        return value
+
+    def _float(self, end: Any) -> float:
+        return day_number(end)
 
     def read(self, cells: Cells) -> Floats:
         """Return days since 1970-01-01, and NaN where a cell is no date."""
@@ -370,6 +373,7 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     """
     if target is None:
         return None, None
+    spec: Any
     if isinstance(target, Mapping):
         name, spec = target.get("name"), {key: value for key, value in target.items() if key != "name"}
     elif isinstance(target, tuple) and len(target) == 3:

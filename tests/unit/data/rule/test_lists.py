@@ -32,7 +32,18 @@ def test_a_list_is_rows_or_paths_and_no_item_is_quoted() -> None:
         np.testing.assert_array_equal(read, [expected[i] for i in order])
 
 
-LISTS: list[Any] = [[], [[1.0]], [[1.0], [2.0]], [[1.0], [2.0, 3.0]], [1.0], ["a.csv"], ["a", None], [None], [[], {}]]
+LISTS: list[Any] = [
+    [],
+    [[1.0]],
+    [[1.0], [2.0]],
+    [[1.0], [2.0, 3.0]],
+    [1.0],
+    ["a.csv"],
+    ["a", None],
+    [None],
+    [[], {}],
+    [""],
+]
 
 
 @pytest.mark.parametrize("rows", LISTS, ids=repr)
