@@ -23,17 +23,18 @@ from ndis.profile import PrivacyProfile
 
 SAMPLERS = (
     "poisson", "allocation", "shuffled", "fixed-size", "sequential", "full-batch", "with-replacement", "weighted",
-    "unknown",
+    "never-empty", "accumulated", "unknown",
 )  # fmt: skip
 _CLIPPING = ("record", "batch", "adaptive", "none")
 _NORMALISERS = ("constant", "opacus", "records", "batch", "unknown")
 _PUBLIC = ("records", "rate", "normaliser", "weights")
 _EQUAL_BATCHES = ("shuffled", "fixed-size", "sequential", "full-batch")  # the number of records in a batch is fixed
 _IN_PASSES = ("shuffled", "sequential", "allocation")  # each record takes part once in every pass
-_WITHOUT_THEOREM = ("with-replacement", "weighted", "unknown")
+_LAWLESS = ("never-empty", "accumulated", "unknown")
+_WITHOUT_THEOREM = ("with-replacement", "weighted", *_LAWLESS)
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
 _MOST_DRAWS = 4096  # draws of a batch with replacement, up to which the copies of one record are counted
-_LEAST_CHANCE = 1e-30  # rarer numbers of copies of one record are left out
+_LEAST_CHANCE = 1e-9  # rarer numbers of copies of one record are left out
 _BITS = 192  # precision of the balls that hold these chances
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
@@ -58,7 +59,9 @@ class TrainingLoop:
     ----------
     sampler : str
         "poisson", "allocation" (each record in a random batch of every pass), "shuffled", "fixed-size" (a new draw
-        without replacement for each batch), "sequential", "full-batch", "with-replacement", "weighted" or "unknown".
+        without replacement for each batch), "sequential", "full-batch", "with-replacement", "weighted", "never-empty"
+        (Poisson samples, of which empty ones are left out or filled), "accumulated" (a step adds up several batches,
+        and a record may be in more than one) or "unknown".
     steps : int
         Number of batches that were really taken.
     noise_multiplier, noise_std : float
@@ -246,8 +249,10 @@ class TrainingLoop:
 
     def attained(self) -> tuple[Attained, ...]:
         """List data on which the output has a known law (thm:loop-pairs)."""
+        if self.sampler in _LAWLESS or self.clipping == "adaptive":
+            return ()
         if self.private_scale:
-            return () if self.fixed_records or self.clipping == "adaptive" else tuple(self._scales())
+            return () if self.fixed_records else tuple(self._scales())
         # batches of two records: two neighbours exist with equally many batches, and so with one rate
         lawless = self.random_scale or (self.private_rate and (self.batch_size or 1) < 2)
         return () if lawless else tuple(self._law())
@@ -263,7 +268,7 @@ class TrainingLoop:
         words, times = _UNBOUNDED if self.clipping == "none" else words, self._times(most=False)
         if self.sampler in ("with-replacement", "weighted"):
             return self._drawn_again()
-        if times == 0 or self.sampler == "unknown" or self.clipping == "adaptive":
+        if times == 0:
             return []
         if full or self.sampler == "sequential":
             noise = self.noise(moves=moves, times=times, above=True)

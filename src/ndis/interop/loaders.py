@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ndis._validate import warn_caller
@@ -9,16 +10,21 @@ from ndis.auditing.claim import Claim
 from ndis.auditing.training import TrainingLoop, TrainingReport, audit_training
 from ndis.errors import ParameterError
 
+History = tuple[tuple[float, float, int], ...]  # noise multiplier, rate, steps
+
 __all__ = ["check", "warn_unless_poisson"]
 
-_POISSON = {"UniformWithReplacementSampler", "DistributedUniformWithReplacementSampler"}  # classes of Opacus
-_SAMPLERS = {  # classes of torch, and the words of `TrainingLoop`
+_SAMPLERS = {  # classes of torch and Opacus, and the words of `TrainingLoop`
     "RandomSampler": "shuffled",
     "SubsetRandomSampler": "shuffled",
     "SequentialSampler": "sequential",
     "WeightedRandomSampler": "weighted",
-    **dict.fromkeys(_POISSON, "poisson"),
+    "UniformWithReplacementSampler": "poisson",
+    "DistributedUniformWithReplacementSampler": "never-empty",  # it leaves out empty batches
 }
+_POISSON = ("poisson", "never-empty")
+_WRAPPERS = ("BatchSampler", "BatchSplittingSampler")  # the first makes batches, the second cuts them to fit in memory
+_SEVERAL = 1.5  # times the rate of the sampler, above which a step took several batches; 1 / int(1 / rate) is below
 
 
 def warn_unless_poisson(loader: Any) -> None:
@@ -35,11 +41,12 @@ def warn_unless_poisson(loader: Any) -> None:
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> class UniformWithReplacementSampler: ...  # Opacus has a class of this name
+    >>> class UniformWithReplacementSampler:  # Opacus has a class of this name
+    ...     __iter__ = None
     >>> warn_unless_poisson(SimpleNamespace(batch_sampler=UniformWithReplacementSampler()))
     """
     sampler = _samplers(loader)[-1]
-    if not _POISSON & _names(sampler):
+    if _SAMPLERS.get(_drawing_class(sampler)) not in _POISSON:
         warn_caller(
             f"data_loader must draw Poisson samples; got {type(sampler).__name__}; no accountant of Opacus speaks "
             "about this training run: train with the loader that make_private returns, and with poisson_sampling=True"
@@ -57,8 +64,41 @@ def _samplers(loader: Any) -> list[Any]:
     return wrapped
 
 
-def _names(sampler: Any) -> set[str]:
-    return {base.__name__ for base in type(sampler).__mro__}
+def _drawing_class(sampler: Any) -> str:
+    """Name the class whose code draws: a subclass that draws in a way of its own is another sampler."""
+    return next((base.__name__ for base in type(sampler).__mro__ if "__iter__" in vars(base)), "")
+
+
+def _kind(loader: Any, history: History) -> tuple[str, int]:
+    """Say how the loader draws, in a word of `TrainingLoop`, and how many of its batches a step takes together."""
+    *wrappers, sampler = _samplers(loader)
+    kind = _SAMPLERS.get(_drawing_class(sampler), "unknown")
+    if kind == "unknown" or any(_drawing_class(one) not in _WRAPPERS for one in wrappers):
+        return "unknown", 1
+    rates = {rate for _, rate, _ in history}
+    if kind in _POISSON:
+        filled = getattr(getattr(loader, "collate_fn", None), "rand_on_empty", False)  # with a record of random numbers
+        several = len(rates) > 1 or max(rates) > _SEVERAL * sampler.sample_rate
+        return "accumulated" if several else "never-empty" if filled else kind, 1
+    batches = len(_batch_sampler(loader))
+    together = round(max(rates) * batches)
+    kind = "with-replacement" if kind == "shuffled" and getattr(sampler, "replacement", False) else kind
+    once = kind in ("shuffled", "sequential")  # each record once in a pass, so several batches make a larger one
+    if once and len(sampler) != _drawn_from(loader, sampler):
+        return "unknown", 1
+    whole = all(math.isclose(rate * batches, together) for rate in rates) and batches % together == 0
+    return (kind, together) if whole and (once or together == 1) else ("accumulated", 1)
+
+
+def _batch_sampler(loader: Any) -> Any:
+    return next(one for one in _samplers(loader) if _drawing_class(one) != "BatchSplittingSampler")
+
+
+def _drawn_from(loader: Any, sampler: Any) -> int | None:
+    """Return the number of different records that a sampler may take."""
+    if hasattr(sampler, "indices"):
+        return len({int(one) for one in sampler.indices})
+    return len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
 
 
 def check(
@@ -98,10 +138,8 @@ def check(
     --------
     >>> from types import SimpleNamespace as Has
     >>> class UniformWithReplacementSampler:  # Opacus has a class of this name
-    ...     sample_rate = 0.01
-    >>> class Loader(Has):
-    ...     __len__ = lambda self: 100
-    >>> loader = Loader(batch_sampler=UniformWithReplacementSampler(), dataset=range(5000))
+    ...     sample_rate, __iter__, __len__ = 0.01, None, lambda self: 100
+    >>> loader = Has(batch_sampler=UniformWithReplacementSampler(), dataset=range(5000))
     >>> engine = Has(accountant=Has(history=[(1.0, 0.01, 1000)], get_epsilon=lambda delta: 1.83))
     >>> check(engine, loader).verdict
     'sound'
@@ -111,31 +149,33 @@ def check(
     history = tuple((float(noise), float(rate), int(n)) for noise, rate, n in engine.accountant.history)
     if not history:
         raise ParameterError("engine", "have counted at least one step", "none", "check it after training")
-    wrapper, sampler = _samplers(loader)[0], _samplers(loader)[-1]
-    kind = next((_SAMPLERS[name] for name in _SAMPLERS if name in _names(sampler)), "unknown")
-    if kind == "shuffled" and getattr(sampler, "replacement", False):
-        kind = "with-replacement"
-    records = len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
-    size = batch_size or getattr(wrapper, "batch_size", None) or getattr(loader, "batch_size", None)
-    kind = "unknown" if kind not in ("poisson", "weighted", "with-replacement") and None in (size, records) else kind
+    if not all(noise > 0 for noise, _, _ in history):
+        raise ParameterError("engine", "add noise in every step", "a noise_multiplier of 0", "no claim holds there")
+    batcher, sampler = _batch_sampler(loader), _samplers(loader)[-1]
+    kind, together = _kind(loader, history)
+    records = _drawn_from(loader, sampler)
+    size = getattr(batcher, "batch_size", None) or batch_size or getattr(loader, "batch_size", None)
+    kind = "unknown" if kind in ("shuffled", "sequential") and None in (size, records) else kind
+    rates = [float(sampler.sample_rate) if kind == "poisson" else rate for _, rate, _ in history]
     settings: dict[str, Any] = {"steps": steps or sum(row[2] for row in history), "noise_multiplier": history[0][0]}
     if len(history) > 1 and steps is None:
-        settings = {"schedule": history}
+        settings = {"schedule": tuple((row[0], rate, row[2]) for row, rate in zip(history, rates, strict=True))}
     elif kind == "poisson" and {"records", "rate"} & set(public):
-        settings["sampling_rate"] = float(sampler.sample_rate)
+        settings["sampling_rate"] = rates[0]
     if kind == "weighted" and "weights" in public and getattr(sampler, "replacement", True):
         settings["largest_share"] = float(max(sampler.weights)) / float(sum(sampler.weights))
     reduction = "mean" if optimizer is None else optimizer.loss_reduction
-    known = optimizer is not None or "records" in public
-    dropped = bool(getattr(wrapper, "drop_last", False))
+    known = (optimizer is not None and together == 1) or "records" in public
+    batches = len(batcher) if kind in ("poisson", "weighted", "with-replacement") else None
+    dropped = bool(getattr(batcher, "drop_last", False))
     if kind == "poisson":  # the loader before `make_private` dropped its last batch if that explains the rate
-        dropped = bool(size and records and size <= records and records % size and len(loader) == records // size)
+        dropped = bool(size and records and size <= records and records % size and batches == records // size)
     loop = TrainingLoop(
         sampler=kind,
         clipping="adaptive" if hasattr(optimizer, "unclipped_num_std") else "record",
-        batch_size=size,
+        batch_size=size and size * together,
         records=records,
-        batches=len(loader) if kind in ("poisson", "weighted", "with-replacement") else None,
+        batches=batches,
         parameters=1 if optimizer is None else sum(int(p.numel()) for p in optimizer.params),
         normaliser=("opacus" if known else "unknown") if reduction == "mean" else "constant",
         drop_last=dropped,

@@ -20,7 +20,7 @@ RULE = r"^data_loader must draw Poisson samples; got {}; no accountant of Opacus
 
 def sampler(name: str, inner: Any = None) -> Any:
     """A stand-in for a sampler of torch or Opacus: the name of its class, and what it wraps. It has no length."""
-    made = type(name, (), {"__len__": None})()
+    made = type(name, (), {"__len__": None, "__iter__": None})()
     if inner is not None:
         made.sampler = inner
     return made
@@ -44,7 +44,7 @@ POISSON = [
     Loader(sampler("UniformWithReplacementSampler")),
     Loader(sampler("DistributedUniformWithReplacementSampler"), sampler("SequentialSampler")),
     Loader(sampler("BatchSplittingSampler", sampler("UniformWithReplacementSampler"))),  # Opacus' memory manager
-    Loader(type("Mine", (type(sampler("UniformWithReplacementSampler")),), {})()),
+    Loader(type("Mine", (type(sampler("UniformWithReplacementSampler")),), {})()),  # it draws as its parent does
 ]
 OTHERS = [
     (Loader(sampler("BatchSampler", sampler(name))), name)
@@ -53,6 +53,7 @@ OTHERS = [
     (Loader(sampler("BatchSplittingSampler", sampler("BatchSampler", sampler("RandomSampler")))), "RandomSampler"),
     (Loader(None, sampler("WeightedRandomSampler")), "WeightedRandomSampler"),  # batch_size=None
     (Loader(sampler("Bespoke")), "Bespoke"),
+    (Loader(type("Mine", (type(sampler("UniformWithReplacementSampler")),), {"__iter__": None})()), "Mine"),
     (Loader(), "NoneType"),
 ]
 
@@ -125,7 +126,7 @@ def test_the_accountant_looks_at_the_loader_of_the_engine(accountant: Any) -> No
 def test_what_the_exact_accountant_says_is_proved(accountant: Any) -> None:
     """Its claim is certified, so that the audit of a sound loop does not fail by a last digit."""
     drawn = sampler("UniformWithReplacementSampler")
-    drawn.sample_rate = 1 / 20
+    drawn.sample_rate, type(drawn).__len__ = 1 / 20, lambda _: 20
     accountant.history = [(1.0, 1 / 20, 100)]
 
     class Prepared(Loader):

@@ -29,6 +29,7 @@ import ndis.data.dask
 import ndis.data.files
 import ndis.data.memory
 import ndis.data.table
+from helpers.cases import quick
 from ndis import Schema
 from ndis.data import Table, open_table
 from ndis.data.opening import open_for
@@ -275,7 +276,10 @@ def scored(data: Any, how: dict[str, Any], target: str, monkeypatch: pytest.Monk
     return sums
 
 
-@pytest.mark.parametrize("source", SOURCES)
+FEW = ["list of rows", "mapping of lists", "pandas, categories", "Arrow, chunks", "CSV", "Parquet", "dask"]
+
+
+@pytest.mark.parametrize("source", quick(SOURCES, FEW))
 def test_the_sums_of_releases_are_those_of_each_record(
     source: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
