@@ -78,13 +78,11 @@ def column_table(column: Any) -> Table:
         return _array(objects(column)[:, None])
     if hasattr(column, "cpu"):  # a tensor
         return _torch(column.reshape(-1, 1) if column.ndim == 1 else column)
-    array = column if isinstance(column, np.ndarray) else None
-    if array is None and hasattr(column, "__array__") and isinstance(getattr(column, "dtype", None), np.dtype):
-        if hasattr(column, "__dask_graph__"):  # its partitions may have other types
-            raise ParameterError("data", "have columns in memory", "a dask collection", "pass the data frame of dask")
-        array = np.asarray(column)
-    if array is None:
+    if hasattr(column, "__dask_graph__"):  # its partitions may have other types
+        raise ParameterError("data", "have columns in memory", "a dask collection", "pass the data frame of dask")
+    if not hasattr(column, "__array__") or not isinstance(getattr(column, "dtype", None), np.dtype):
         raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
+    array = column if isinstance(column, np.ndarray) else np.asarray(column)
     if array.ndim != 1:
         raise ParameterError("data", "have columns of one dimension", f"{array.ndim} dimension(s)")
     return _array(array[:, None])

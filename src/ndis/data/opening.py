@@ -71,10 +71,8 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
     return dask_table(data) if is_dask(data) else memory_table(data)
 
 
-def open_rows(
-    data: Any, *, columns: Any = None, targets: Any = None, header: bool = False, progress: bool | None = None
-) -> Rows:
-    """Open data and choose columns of numbers; `Rows` come back as they stand.
+def open_rows(data: Any, *, columns: Any = None, targets: Any = None, **how: Any) -> Rows:
+    """Open data and choose columns of numbers; `Rows` come back as they stand. `how` are arguments of `open_table`.
 
     >>> import numpy as np
     >>> open_rows(np.zeros((3, 2)), targets=[1]).groups
@@ -82,7 +80,7 @@ def open_rows(
     """
     if isinstance(data, Rows):
         return data
-    return open_table(data, columns=columns, header=header, progress=progress).matrix(columns, targets)
+    return open_table(data, columns=columns, **how).matrix(columns, targets)
 
 
 def open_for(

@@ -124,7 +124,8 @@ class Table:
             return
         cuts = [sum(map(len, groups[:i])) for i in range(len(groups) + 1)]
         for block in self.cells(tuple((i, True) for group in groups for i in group)):
-            yield tuple(stacked(block[a:b]) for a, b in pairwise(cuts))
+            # Column by column: the quantiser turns the matrix row by row in cache.
+            yield tuple(np.stack([numbers(column) for column in block[a:b]]).T for a, b in pairwise(cuts))
 
     def matrix(self, columns: Any = None, targets: Any = None) -> Rows:
         """Choose columns of numbers, by names or numbers; by default all columns but the targets are features."""
@@ -272,11 +273,6 @@ class Rows:
         """Return ``each`` of the blocks of every partition where it lives, and then ``join`` in a tree."""
         groups = self.groups  # what travels with every task
         return self.table.reduced(lambda table: each(table.read(groups)), join)
-
-
-def stacked(columns: Sequence[Cells]) -> Floats:
-    """Return columns of numbers as one matrix, column by column: the quantiser turns it row by row in cache."""
-    return np.stack([numbers(column) for column in columns]).T
 
 
 def together(streams: Sequence[Iterator[Sequence[Any]]], rule: str, got: str) -> Iterator[list[Any]]:

@@ -25,23 +25,17 @@ CORNER = 1.0 + 1e-9  # rounding may put a corner of the box beyond the bound
 
 
 def changed_rows(
-    schema: Schema,
-    data: Any,
-    *,
-    row_norm_bound: float | None = None,
-    kept: Sequence[int] | None = None,
-    columns: Any = None,
-    header: bool = False,
-    progress: bool | None = None,
+    schema: Schema, data: Any, *, row_norm_bound: float | None = None, kept: Sequence[int] | None = None, **how: Any
 ) -> int:
     """Return how many rows the schema changes. **Private**: release it only with noise.
 
     A row counts once: if a cell is clipped, unknown or missing, the target included, or if the row is beyond the bound.
     The bound is that of the schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
+    `how` are the arguments of `open_for`.
     """
     bound = schema.row_norm_bound if row_norm_bound is None else row_norm_bound
     chosen = list(range(len(schema.feature_names))) if kept is None else list(kept)
-    table = open_for(schema, data, columns=columns, header=header, progress=progress)
+    table = open_for(schema, data, **how)
     wanted = table.columns_of(schema, target=schema.target is not None)
 
     def count(opened: Table) -> int:

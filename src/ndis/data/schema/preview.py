@@ -105,18 +105,14 @@ def preview(schema: Schema, rows: Any, *, columns: Any, header: bool) -> Preview
     target = schema.target is not None and (schema.target_name in table.names or table.width > len(schema.columns))
     wanted: dict[str, Any] = dict(schema.columns) | ({schema.needed_target(): schema.target} if target else {})
     totals = np.zeros((len(wanted), 3))
-    norms: list[Floats] = []
-    count = emptied = 0
+    lengths = [np.empty(0)]
     for cells in table.cells(table.columns_of(schema, target=target)):
-        values = [column.read(each) for column, each in zip(wanted.values(), cells, strict=True)]
-        for total, each, column in zip(totals, values, wanted.values(), strict=True):
-            total += [mask.sum() for mask in column.faults(each)]
-        length = row_norms(schema.encode_cells(cells[: len(schema.columns)]))
-        norms.append(length[~np.isnan(length)])
-        count += len(length)
-        emptied += int(np.isnan(length).sum())
-    every = np.concatenate([np.empty(0), *norms])
-    shares = totals / max(count, 1)
-    beyond = int((every > schema.row_norm_bound * CORNER).sum())
-    columns = tuple(ColumnPreview(name, *share.tolist()) for name, share in zip(wanted, shares, strict=True))
-    return Preview(columns, count, every, schema.row_norm_bound, emptied / max(count, 1), beyond / max(count, 1))
+        for total, column, each in zip(totals, wanted.values(), cells, strict=True):
+            total += [mask.sum() for mask in column.faults(column.read(each))]
+        lengths.append(row_norms(schema.encode_cells(cells[: len(schema.columns)])))
+    every = np.concatenate(lengths)
+    norms, count = every[~np.isnan(every)], max(len(every), 1)
+    beyond = int((norms > schema.row_norm_bound * CORNER).sum())
+    columns = tuple(ColumnPreview(name, *share.tolist()) for name, share in zip(wanted, totals / count, strict=True))
+    emptied = len(every) - len(norms)
+    return Preview(columns, len(every), norms, schema.row_norm_bound, emptied / count, beyond / count)
