@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint types api bench sweep docs theory wheel ledger-race dominance ledger-bench release-check clean
+.PHONY: demo test lint spelling types api bench sweep docs theory wheel ledger-race dominance ledger-bench release-check clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -36,12 +36,16 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/.dev
 demo: $(VENV)/.demo  ## the main job, pictures in out/
 	$(RUN) examples/demo.py
 
+# Many tests start a process: each would read the whole package anew if Python were forbidden to keep compiled modules.
 test: $(VENV)/.dev $(VENV)/.browser  ## the test suite on all cores, doctests included; `make sweep` has more cases
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -q -n auto --dist worksteal
 
 lint: $(VENV)/.dev  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict
+
+spelling: $(VENV)/.dev  ## pages, docstrings and comments
+	$(BIN)/codespell
 
 types: lint
 
@@ -78,7 +82,7 @@ wheel: $(VENV)/.dev  ## the wheel and the source archive, checked in clean envir
 	$(RUN) -m build
 	$(RUN) .ci/check_wheel.py dist/*.whl
 
-release-check: lint test docs theory wheel demo bench sweep ledger-race ledger-bench dominance  ## all that the checklist of a release names
+release-check: lint spelling test docs theory wheel demo bench sweep ledger-race ledger-bench dominance  ## all that the checklist of a release names
 
 clean:
 	rm -rf $(VENV) out dist docs/_site docs/reference/generated docs/jupyter_execute .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -1,7 +1,7 @@
 """Freeze what the package answers, and compare a later state with it.
 
     python -m benchmarks.golden record FILE [--jobs 16]
-    python -m benchmarks.golden compare [FILE] [--jobs 16] [--exact] [--only cases|sweep|bits]
+    python -m benchmarks.golden compare [FILE] [--jobs 16] [--exact] [--only cases|sweep|bits] [--seeds 1 5 82]
 
 `record` writes log δ, ε and certificates of all oracle cases and of 400 seeds of the sweep, the bits of Gram matrices,
 receipts, the JSON of profiles and the output of commands. `compare` computes them again. With --exact every number
@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -168,14 +169,16 @@ def _printed(line: str) -> list[Any]:
     return [done.returncode, done.stdout, done.stderr]
 
 
-def compute(jobs: int, only: str | None, at: dict[str, float | None]) -> dict[str, Any]:
-    """Compute all parts, or one of them."""
+def compute(
+    jobs: int, only: str | None, at: dict[str, float | None], seeds: Sequence[int] = SEEDS
+) -> dict[str, Any]:
+    """Compute all parts, or one of them, or some seeds of the sweep."""
     found: dict[str, Any] = {}
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         if only in (None, "cases"):
             found["cases"] = dict(pool.imap_unordered(_case, list(oracle_cases().items())))
         if only in (None, "sweep"):
-            found["sweep"] = dict(pool.imap_unordered(_seed, [(seed, at.get(str(seed))) for seed in SEEDS]))
+            found["sweep"] = dict(pool.imap_unordered(_seed, [(seed, at.get(str(seed))) for seed in seeds]))
     if only in (None, "bits"):
         found["bits"] = bits()
     return found
@@ -237,6 +240,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--exact", action="store_true")
     parser.add_argument("--only", choices=("cases", "sweep", "bits"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="seeds of the sweep to compare")
     given = parser.parse_args()
     path = Path(given.file)
     if given.mode == "record":
@@ -245,7 +249,7 @@ def main() -> int:
         return 0
     stored = json.loads(path.read_text())
     at = {seed: row.get("at") for seed, row in stored.get("sweep", {}).items()}
-    return compare(stored, compute(given.jobs, given.only, at), given.exact)
+    return compare(stored, compute(given.jobs, given.only, at, given.seeds), given.exact)
 
 
 if __name__ == "__main__":

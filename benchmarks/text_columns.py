@@ -9,6 +9,7 @@ time of numbers only. The progress bar of files shows both.
 from __future__ import annotations
 
 import argparse
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -40,26 +41,31 @@ def tables(rows: int) -> dict[str, tuple[pa.Table, Schema]]:
 
 
 def main() -> None:
-    """Print seconds per source and kind of columns, the best of three."""
+    """Print seconds per source and kind of columns, and the median ratio of rounds that take the kinds in turn."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000)
-    rows = parser.parse_args().rows
-    times: dict[tuple[str, str], float] = {}
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    times: dict[str, dict[str, list[float]]] = {source: {} for source in ("memory", "Parquet", "CSV")}
     with tempfile.TemporaryDirectory() as folder:
-        for kind, (table, schema) in tables(rows).items():
-            parquet, csv = Path(folder) / f"{kind}.parquet", Path(folder) / f"{kind}.csv"
-            pq.write_table(table, parquet, row_group_size=250_000)
-            if kind != "categories":
-                pyarrow.csv.write_csv(table, csv)
-            for source, data, how in (("memory", table, {}), ("Parquet", parquet, {}), ("CSV", csv, {"header": True})):
-                for _ in range(3 if csv.exists() or source != "CSV" else 0):
-                    start = time.perf_counter()
-                    exact_gram(schema.table(data, progress=False, **how), row_norm_bound=schema.row_norm_bound)
-                    spent = time.perf_counter() - start
-                    times[source, kind] = min(spent, times.get((source, kind), spent))
-    print(f"{rows} rows of eight columns, seconds")
-    for (source, kind), seconds in times.items():
-        print(f"{source:8s} {kind:10s} {seconds:6.2f}  {seconds / times[source, 'numbers']:5.2f} times numbers only")
+        made = tables(options.rows)
+        for kind, (table, _) in made.items():
+            pq.write_table(table, Path(folder) / f"{kind}.parquet", row_group_size=250_000)
+            pyarrow.csv.write_csv(table if kind != "categories" else table.slice(0, 0), Path(folder) / f"{kind}.csv")
+        for _ in range(options.rounds):
+            for source, measured in times.items():
+                for kind, (table, schema) in made.items():
+                    data = table if source == "memory" else Path(folder) / f"{kind}.{source.lower()}"
+                    how = {"header": True} if source == "CSV" else {}
+                    if source != "CSV" or kind != "categories":
+                        start = time.perf_counter()
+                        exact_gram(schema.table(data, progress=False, **how), row_norm_bound=schema.row_norm_bound)
+                        measured.setdefault(kind, []).append(time.perf_counter() - start)
+    print(f"{options.rows} rows of eight columns, seconds and ratios, medians of {options.rounds} rounds")
+    for source, measured in times.items():
+        for kind, spent in measured.items():
+            ratio = statistics.median(a / b for a, b in zip(spent, measured["numbers"], strict=True))
+            print(f"{source:8s} {kind:10s} {statistics.median(spent):6.2f}  {ratio:5.2f} times numbers only")
 
 
 if __name__ == "__main__":

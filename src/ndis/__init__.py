@@ -2,7 +2,7 @@
 
 Two Gaussians, the output on neighbouring data, and how well they can be distinguished:
 
->>> import ndis
+>>> import ndis, numpy as np
 >>> pair = ndis.GaussianPair.from_moments([0.0, 1.0], [[2.0, 0.3], [0.3, 1.0]], [0.0, 0.0], [[1.0, 0.0], [0.0, 1.5]])
 >>> round(pair.delta(1.0), 12), round(pair.reversed().delta(1.0), 12)  # the order matters
 (0.104310352051, 0.194768717623)
@@ -19,7 +19,7 @@ True
 From the guarantee to the release, calibrated exactly and drawn exactly:
 
 >>> mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=100, row_norm_bound=1.0)
->>> release = mechanism.release([[0.6, 0.8], [0.0, 1.0]])
+>>> release = mechanism.release(np.array([[0.6, 0.8], [0.0, 1.0]]))
 >>> release.sketch.shape, release.receipt.private
 ((100, 2), True)
 

@@ -9,7 +9,15 @@ __all__ = ["BudgetError", "LedgerError", "NdisError", "NotPrivateWarning", "Para
 
 
 class NdisError(Exception):
-    """This class is the base of the package's exceptions."""
+    """This class is the base of the package's exceptions.
+
+    >>> import ndis
+    >>> try:
+    ...     ndis.GaussianMechanism.calibrated(epsilon=-1.0, delta=1e-6, sensitivity=1.0)
+    ... except ndis.NdisError as error:
+    ...     print(error)
+    epsilon must not be negative; got -1.0
+    """
 
 
 class ParameterError(NdisError, ValueError):
@@ -36,7 +44,15 @@ def _parameter_error(message: str, name: str) -> ParameterError:
 
 
 class PrecisionError(NdisError, ArithmeticError):
-    """A number could not be computed to the tolerance asked for. No number is returned."""
+    """A number could not be computed to the tolerance asked for. No number is returned.
+
+    `reached` is the tolerance that was reached, if it is known.
+
+    >>> raise PrecisionError("delta must be certified to 1e-09; got a width of 1e-05", reached=1e-5)
+    Traceback (most recent call last):
+    ...
+    ndis.errors.PrecisionError: delta must be certified to 1e-09; got a width of 1e-05
+    """
 
     def __init__(self, message: str, *, reached: float = float("nan")) -> None:
         super().__init__(message)
@@ -44,12 +60,37 @@ class PrecisionError(NdisError, ArithmeticError):
 
 
 class BudgetError(NdisError, ValueError):
-    """The error means that no parameter of the mechanism meets the privacy budget."""
+    """The error means that no parameter of the mechanism meets the privacy budget.
+
+    >>> import ndis
+    >>> ndis.PTRProjection.calibrated(epsilon=0.1, delta=1e-6, row_norm_bound=1.0, sketch_size=10, test_noise_std=1.0)
+    Traceback (most recent call last):
+    ...
+    ndis.errors.BudgetError: the test alone spends the budget: ...; take a larger test_noise_std
+    """
 
 
 class LedgerError(NdisError, RuntimeError):
-    """A budget ledger cannot be read or written, or its history does not fit together."""
+    """A budget ledger cannot be read or written, or its history does not fit together.
+
+    >>> import tempfile, ndis
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".ledger") as file:
+    ...     _ = file.write("no ledger"), file.flush()
+    ...     ndis.Ledger(file.name)
+    Traceback (most recent call last):
+    ...
+    ndis.errors.LedgerError: the ledger ... could not be read or written: file is not a database
+    """
 
 
 class NotPrivateWarning(UserWarning):
-    """The result is reproducible or inexact, and therefore must not be treated as private."""
+    """The result is reproducible or inexact, and therefore must not be treated as private.
+
+    >>> import warnings, ndis
+    >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     release = mechanism.release(10.0, random_state=0)
+    >>> seen[0].category.__name__, release.private
+    ('NotPrivateWarning', False)
+    """

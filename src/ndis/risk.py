@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,7 +23,8 @@ from ndis._balls import precision
 from ndis._exact import down, root_up
 from ndis._groups import Group, StepGroup
 from ndis._validate import Floats, Order, as_floats, as_probability, as_reals, as_scalar, broadcasts, shaped
-from ndis.accountant.composition import WIDTH, Composition
+from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition
+from ndis.accountant.curve import UpperCurve
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pages.card import RiskCard, risk_card
 from ndis.pair import GaussianPair
@@ -36,11 +38,13 @@ _LOG_LEAST = -1e4  # stands in for the log of δ = 0
 _WINDOW = np.arange(-3.0, 4.0)  # places of ε around a guess, in gaps
 _FIRST_GAP = 0.15  # between two places, over the shift of a Gaussian with the same δ(0)
 _NEXT_GAP = 1.0 / 16.0  # over the last one
-_NEAR = np.linspace(-1.0, 1.0, 513)  # where the lowest place of a parabola is looked for, in gaps
-_FARTHEST_MOVE = 30.0  # likewise, if it lies beyond the window
+_THROUGH_ALL = np.linalg.inv(np.vander(_WINDOW, increasing=True))  # coefficients of a polynomial from its values there
+_PARABOLA = np.linalg.pinv(np.vander(_WINDOW, 3, increasing=True))  # likewise, nearest to the values
+_NEAR = np.linspace(-1.0, 1.0, 4097)  # where the lowest place of a polynomial is looked for, over the farthest
+_FARTHEST_MOVE = 30.0  # in gaps, if it lies beyond the window
 _WINDOWS = 60
 _CALM = 1e-11  # a step that changes the power by less, relatively, ends the search
-_CALM_ENOUGH = 1e-8  # likewise, for a bound of which six digits are asked
+_CALM_ENOUGH = 1e-7  # likewise, for a bound of which six digits are asked
 _NARROW = 1e-9  # a gap of this size, over the same shift, is the last
 _DIGITS = 1e-6  # relative distance of a certified μ from the smallest one
 _MOST_RAISE = 1e3  # a μ that is raised by more, relatively, proves nothing
@@ -62,7 +66,7 @@ def largest_power(delta: Callable[[Floats], Floats], alpha: Floats, advantage: f
 
     `advantage` is about δ(0), for a guess, and `calm` the relative change that ends the search. The sum is convex in
     e^ε, so it falls and then rises. Windows of seven places close in on the lowest one: around the lowest place of a
-    parabola through log δ, or over the whole of what is left if that failed once, as it does where the orders cross.
+    polynomial through log δ, or over the whole of what is left if that failed once, as it does where the orders cross.
 
     >>> equal = lambda e: np.maximum(0.0, -np.expm1(e))  # two equal laws
     >>> largest_power(equal, np.array([0.25, 1.0]), 0.0).round(12)
@@ -72,7 +76,7 @@ def largest_power(delta: Callable[[Floats], Floats], alpha: Floats, advantage: f
     best, todo = np.zeros(alpha.size), np.arange(alpha.size)  # log of the power
     shift = min(max(2.0 * float(scipy.special.ndtri(0.5 + 0.5 * advantage)), 1e-6), 30.0)
     centre = shift * (-scipy.special.ndtri(np.clip(alpha, _LEAST_LEVEL, 0.999)) - 0.5 * shift)
-    gap, smooth = np.full(alpha.size, _FIRST_GAP * shift), np.full(alpha.size, True)
+    gap, smooth, aim = np.full(alpha.size, _FIRST_GAP * shift), np.full(alpha.size, True), np.zeros(alpha.size)
     left, right = np.full(alpha.size, -math.inf), np.full(alpha.size, math.inf)
     last = _WINDOW.size - 1
     for _ in range(_WINDOWS):
@@ -81,99 +85,72 @@ def largest_power(delta: Callable[[Floats], Floats], alpha: Floats, advantage: f
         with np.errstate(divide="ignore"):
             logs = np.maximum(np.log(delta(places)), _LOG_LEAST)[where].reshape(grid.shape)
         power = np.logaddexp(logs, grid + level[todo, None])
-        low, rows, before = power.argmin(axis=1), np.arange(todo.size), best[todo]
-        best[todo] = np.minimum(before, power[rows, low])
+        low, rows = power.argmin(axis=1), np.arange(todo.size)
+        best[todo] = np.minimum(best[todo], power[rows, low])
+        settled = np.abs(best[todo] - aim) <= calm  # as the last window foretold
         left = np.maximum(left, np.where(low > 0, grid[rows, np.maximum(low - 1, 0)], -math.inf))
         right = np.minimum(right, np.where(low < last, grid[rows, np.minimum(low + 1, last)], math.inf))
         inside, between = (low > 0) & (low < last), right - left < math.inf
-        move, lowest, doubt = _lowest(logs, grid[rows, low] + level[todo], low, gap, inside)
-        settled = (best[todo] - lowest <= calm) & (doubt <= 10.0 * calm) & (before - best[todo] <= 1e-3)
+        move, aim = _lowest(logs, centre + level[todo], gap, inside)
         smooth &= inside | ~between
         with np.errstate(invalid="ignore"):
-            centre = np.where(smooth, grid[rows, low] + move, 0.5 * (left + right))
+            centre = np.where(smooth, centre + move, 0.5 * (left + right))
             gap = np.where(smooth, np.where(inside, gap * _NEXT_GAP, gap), (right - left) / (last - 1))
         going = ~settled & (np.abs(centre) < _MAX_EPSILON) & (gap > _NARROW * shift)
-        todo, centre, gap, left, right, smooth = (a[going] for a in (todo, centre, gap, left, right, smooth))
+        todo, centre, gap, left, right, smooth, aim = (a[going] for a in (todo, centre, gap, left, right, smooth, aim))
         if not todo.size:
             break
     return np.asarray(np.exp(best))
 
 
-def _lowest(logs: Floats, line: Floats, low: Any, gap: Floats, inside: Any) -> tuple[Floats, Floats, Floats]:
-    """Return how far the lowest power lies from the lowest place, and its log, if log δ is a parabola near there.
+def _lowest(logs: Floats, line: Floats, gap: Floats, inside: Any) -> tuple[Floats, Floats]:
+    """Return how far the lowest power lies from the middle of a window, and its log, by a polynomial through log δ.
 
-    The third result is the distance of the next places from that parabola. It is large where the orders cross.
+    The polynomial goes through all places. If the lowest power lies beyond them, it is a parabola.
     """
-    middle, rows = np.clip(low, 2, logs.shape[1] - 3), np.arange(len(logs))
-    left, centre, right = (logs[rows, middle + k][:, None] for k in (-1, 0, 1))
-    second = left - 2.0 * centre + right
-    outer = logs[rows[:, None], middle[:, None] + np.array([-2, 2])]
-    doubt = np.abs(centre + np.array([-1.0, 1.0]) * (right - left) + 2.0 * second - outer).max(axis=1)
-    t = np.where(inside, 1.0, _FARTHEST_MOVE)[:, None] * _NEAR + (low - middle)[:, None]  # in gaps from the middle one
-    curve = centre + 0.5 * (right - left) * t + 0.5 * second * t * t
-    moved = gap[:, None] * (t - (low - middle)[:, None])
-    power = np.logaddexp(np.minimum(curve, 0.0), line[:, None] + moved)
-    least = power.argmin(axis=1)
-    return moved[rows, least], power[rows, least], doubt
+    t = np.where(inside, _WINDOW[-1], _FARTHEST_MOVE)[:, None] * _NEAR  # in gaps
+    series = np.where(inside[:, None], logs @ _THROUGH_ALL.T, np.pad(logs @ _PARABOLA.T, ((0, 0), (0, 4))))
+    curve = np.zeros(t.shape)
+    for k in range(_WINDOW.size - 1, -1, -1):
+        curve = curve * t + series[:, k, None]
+    power = np.logaddexp(np.minimum(curve, 0.0), line[:, None] + gap[:, None] * t)
+    least, rows = power.argmin(axis=1), np.arange(len(logs))
+    return gap * t[rows, least], power[rows, least]
 
 
 # ---------------------------------------------------------------------- the smallest μ, with a proof
 
 
-def certified_mu(
-    delta: Callable[[Floats, Order], Floats],
-    upper: Callable[[float, Order], float],
-    ends: dict[Order, float],
-    slack: float,
-) -> float:
+def certified_mu(upper: Callable[[float], float], end: float, slack: float) -> float:
     """Return a μ with δ(ε) ≤ δ_μ(ε) + slack at every real ε in both orders, the smallest to six digits.
 
-    Floats choose the places, and certificates at these places prove the answer (thm:certified-mu).
+    Cells between two places are halved until their chords prove a μ that the places need (thm:certified-mu).
 
     Parameters
     ----------
-    delta : callable
-        δ of one order in floats, for a vector ε ≥ 0.
     upper : callable
-        A certified upper bound of the same.
-    ends : dict
-        For each order an ε at which the certified δ is at most the slack.
+        A certified upper bound of the larger δ of both orders at ε ≥ 0.
+    end : float
+        An ε at which this bound is at most the slack.
     slack : float
         A positive number.
     """
-    orders = [order for order, end in ends.items() if end > 0.0]
-    curves = {order: np.linspace(0.0, ends[order], _FIRST_PLACES) for order in orders}
-    values = {order: delta(x, order) for order, x in curves.items()}
-    mu = 0.0
+    x = np.linspace(0.0, end, _FIRST_PLACES)
+    y = np.array([upper(e) for e in x.tolist()])
     for _ in range(_ROUNDS):
-        split = False
-        mu = max((_least_mu(curves[one], values[one], slack) for one in orders), default=0.0)
-        for one in orders:
-            x, y = curves[one], values[one]
-            wide = ~(_largest_gap(mu * (1.0 + 0.25 * _DIGITS), x[:-1], x[1:], y[:-1], y[1:])[0] <= slack)
-            if wide.any():
-                split, middle = True, (0.5 * (x[:-1] + x[1:]))[wide]
-                at = np.flatnonzero(wide) + 1
-                curves[one], values[one] = np.insert(x, at, middle), np.insert(y, at, delta(middle, one))
-        if not split:
+        y = np.minimum.accumulate(y)  # δ never rises
+        mu = _least_mu(x, y, slack)
+        wide = ~(_largest_gap(mu * (1.0 + 0.5 * _DIGITS), x[:-1], x[1:], y[:-1], y[1:])[0] <= slack)
+        if not wide.any():
             break
-    proofs = []
-    for one in orders:
-        kept = _fewest(mu * (1.0 + 0.5 * _DIGITS), curves[one], values[one], slack)
-        proofs.append((kept, np.minimum.accumulate([upper(x, one) for x in kept.tolist()])))
-
-    def safe(more: float) -> bool:
-        return all(_proved(mu * (1.0 + more), x, y, slack) for x, y in proofs)
-
-    low, high = 0.0, _DIGITS  # what is added to μ, relatively; certificates that are wide ask for more
-    while not safe(high):
-        low, high = high, 2.0 * high
-        if not high < _MOST_RAISE:
+        middle, at = (0.5 * (x[:-1] + x[1:]))[wide], np.flatnonzero(wide) + 1
+        x, y = np.insert(x, at, middle), np.insert(y, at, [upper(e) for e in middle.tolist()])
+    more = _DIGITS
+    while not _proved(mu * (1.0 + more), x, y, slack):
+        more *= 2.0
+        if not more < _MOST_RAISE:
             raise PrecisionError("no μ was proved; take a larger slack")
-    while low > 0.0 and high - low > 0.01 * low:
-        between = 0.5 * (low + high)
-        low, high = (low, between) if safe(between) else (between, high)
-    return mu * (1.0 + high)
+    return mu * (1.0 + more)
 
 
 def _largest_gap(mu: float, a: Floats, b: Floats, at_a: Floats, at_b: Floats) -> tuple[Floats, Floats]:
@@ -192,26 +169,18 @@ def _largest_gap(mu: float, a: Floats, b: Floats, at_a: Floats, at_b: Floats) ->
 
 def _least_mu(x: Floats, y: Floats, slack: float) -> float:
     """Return the smallest μ with δ ≤ δ_μ + slack at some places."""
+
+    def excess(mu: float) -> float:
+        return float((y - mean_shift_delta(x, mu)).max()) - slack
+
     low, high = 0.0, 1.0
-    while not (y - mean_shift_delta(x, high) <= slack).all():
+    if excess(low) <= 0.0:
+        return 0.0
+    while not excess(high) <= 0.0:
         low, high = high, 2.0 * high
         if not high < math.inf:
             raise PrecisionError("no μ is large enough; take a larger slack")
-    while high - low > 2.0**-30 * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if (y - mean_shift_delta(x, middle) <= slack).all() else (middle, high)
-    return high
-
-
-def _fewest(mu: float, x: Floats, y: Floats, slack: float) -> Floats:
-    """Return few of the places, with cells as wide as δ_μ + slack allows."""
-    kept, i = [0], 0
-    while i < x.size - 1:
-        ahead = np.arange(i + 1, x.size)
-        good = _largest_gap(mu, np.full(ahead.size, x[i]), x[ahead], np.full(ahead.size, y[i]), y[ahead])[0] <= slack
-        i += max(int(np.argmin(good)) if not good.all() else ahead.size, 1)
-        kept.append(i)
-    return x[kept]
+    return float(scipy.optimize.brentq(excess, low, high, rtol=2.0**-30))
 
 
 def _proved(mu: float, x: Floats, y: Floats, slack: float) -> bool:
@@ -237,8 +206,8 @@ class Risks:
     groups: tuple[Any, ...]
     delta: Any
     epsilon: Any
-    certify: Any
     certified_epsilon: Any
+    _certify: Any
     attained: Any
     _compositions: Any
 
@@ -373,21 +342,21 @@ class Risks:
         failure = Fraction(self.failure_probability)
         if given < failure or any(group.singular for group in self.groups):
             return CertifiedMu(math.inf, given)
-        tails = _dominating_shift(self.groups)
-        if given == failure or (tails < math.inf and not any(group.sampled for group in self.groups)):
+        tails, left = _dominating_shift(self.groups), down(Fraction(given) - failure)
+        if left == 0.0 or (tails < math.inf and not any(group.sampled for group in self.groups)):
             return CertifiedMu(tails, given)
-        aim = down(failure + (Fraction(given) - failure) * _INSIDE)
-        end = self.epsilon if self.attained else self.certified_epsilon  # certificates of upper bounds are wide
-        ends = {one: float(end(aim, order=one)) for one in _ORDERS}
-        if not max(ends.values()) < math.inf:
+        aim = down(failure + Fraction(left) * _INSIDE)
+        end = float((self.epsilon if self.attained else self.certified_epsilon)(aim))  # other certificates are wide
+        if not end < math.inf:
             return CertifiedMu(tails, given)
-        mu = certified_mu(
-            lambda e, one: np.asarray(self.delta(e, order=one)),
-            lambda e, one: float(self.certify(e, order=one).upper),
-            ends,
-            given,
-        )
-        return CertifiedMu(min(mu, tails), given)
+        return CertifiedMu(min(certified_mu(self._upper_curve(end, left), end, left), tails), given)
+
+    def _upper_curve(self, end: float, size: float) -> Callable[[float], float]:
+        """Return a function that bounds the larger δ(ε) for 0 ≤ ε ≤ end, without the failure probability."""
+        with suppress(PrecisionError):
+            if (compositions := self._compositions("add")) and self.attained:
+                return UpperCurve(compositions[0], end, size)
+        return lambda e: max(self._certify(one, e, SAMPLED_WIDTH).upper for one in _ORDERS)
 
 
 def _dominating_shift(groups: tuple[Group | StepGroup, ...]) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ndis
+from helpers.cases import Made
 from ndis import GaussianMechanism, GaussianPair, PrivacyProfile
 from ndis.mechanisms.mechanism import Attained, Mechanism
 from ndis.mechanisms.receipt import Receipt
@@ -49,17 +50,19 @@ class Loewner(Base):
         return LoewnerEnvelope(0.2 / math.sqrt(v), math.log1p(0.5 / v), math.log1p(1.0 / v), 4)
 
 
-MECHANISMS = {
-    "rank one": ndis.lift(RankOne(), epsilon=EPSILON, delta=DELTA),
-    "rank one, renyi": ndis.lift(RankOne(), epsilon=EPSILON, delta=DELTA, bound="renyi"),
-    "rank one, paper": ndis.lift(RankOne(), epsilon=EPSILON, delta=DELTA, bound="paper"),
-    "pairs": ndis.lift(Pairs(), epsilon=EPSILON, delta=DELTA),
-    "loewner": ndis.lift(Loewner(), epsilon=EPSILON, delta=DELTA),
-    "gaussian": GaussianMechanism.calibrated(epsilon=EPSILON, delta=DELTA, sensitivity=1.0),
-    "gaussian, shaped": GaussianMechanism.calibrated(
-        epsilon=EPSILON, delta=DELTA, sensitivity=1.0, covariance=[[2.0]], adjacency="replace-one"
-    ),
-}
+MECHANISMS = Made(
+    **{
+        "rank one": lambda: ndis.lift(RankOne(), epsilon=EPSILON, delta=DELTA),
+        "rank one, renyi": lambda: ndis.lift(RankOne(), epsilon=EPSILON, delta=DELTA, bound="renyi"),
+        "rank one, paper": lambda: ndis.lift(RankOne(), epsilon=EPSILON, delta=DELTA, bound="paper"),
+        "pairs": lambda: ndis.lift(Pairs(), epsilon=EPSILON, delta=DELTA),
+        "loewner": lambda: ndis.lift(Loewner(), epsilon=EPSILON, delta=DELTA),
+        "gaussian": lambda: GaussianMechanism.calibrated(epsilon=EPSILON, delta=DELTA, sensitivity=1.0),
+        "gaussian, shaped": lambda: GaussianMechanism.calibrated(
+            epsilon=EPSILON, delta=DELTA, sensitivity=1.0, covariance=[[2.0]], adjacency="replace-one"
+        ),
+    }
+)
 EXACT = ("rank one", "pairs", "gaussian", "gaussian, shaped")
 
 

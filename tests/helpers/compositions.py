@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndis.accountant.certify import Certifier
+from ndis.accountant.certify import Certifier, log_of
 from ndis.accountant.composition import Composition, Step
 from ndis.accountant.floats import FloatComposition
 from ndis.pair import GaussianPair
@@ -32,6 +32,11 @@ def in_floats(parts, order) -> FloatComposition:
 def in_balls(parts, order) -> Certifier:
     """Compose releases in balls only."""
     return composition(parts, order).certifier
+
+
+def certify_log(certifier, epsilon, relative_width):
+    """Enclose log δ(ε); −inf if δ is exactly zero."""
+    return log_of(certifier.enclose(epsilon, relative_width))
 
 
 def of_case(case):

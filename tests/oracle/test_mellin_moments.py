@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ndis
+from helpers.cases import crossed
 from helpers.compositions import in_floats, releases
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.errors import PrecisionError
@@ -18,8 +19,14 @@ def law_of(rate, excess, shift, order):
 
 
 class TestMoments:
-    @pytest.mark.parametrize("order", ["remove", "add"])
-    @pytest.mark.parametrize(("rate", "t", "m"), [(1e-6, 0.36, 0.2), (1e-3, -0.4, 0.7), (0.2, 1e-3, 0.5)])
+    @pytest.mark.parametrize(
+        ("rate", "t", "m", "order"),
+        crossed(
+            [(1e-6, 0.36, 0.2), (1e-3, -0.4, 0.7), (0.2, 1e-3, 0.5)],
+            ["remove", "add"],
+            keep=[(1e-6, 0.36, 0.2, "remove"), (1e-3, -0.4, 0.7, "add")],
+        ),
+    )
     def test_one_direction_by_a_direct_integral(self, rate, t, m, order):
         add = order == "add"
         moment = law_of(rate, t, m, order)

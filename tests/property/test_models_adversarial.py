@@ -10,6 +10,7 @@ import pytest
 from hard_neighbours import KINDS, climb, gp_neighbours, logistic_neighbours, profile_on
 from sklearn.gaussian_process.kernels import RBF, DotProduct
 
+from helpers.cases import crossed
 from ndis.mechanisms.lifted import lift
 from ndis.models import BohningLogistic, GaussianProcess
 
@@ -45,7 +46,7 @@ def below(found, limit):
     ],
     ids=["setting", "weak penalty", "intercept", "promise", "strong penalty"],
 )
-@pytest.mark.parametrize("v", [1e-9, 0.05, 4.0])
+@pytest.mark.parametrize("v", [0.05, *(pytest.param(v, marks=pytest.mark.sweep) for v in (1e-9, 4.0))])
 def test_logistic_neighbours_lie_in_the_envelope(model, v):
     envelope = model.sensitivity(v)
     seen = set()
@@ -86,8 +87,10 @@ def test_logistic_optimised_neighbours_come_close_and_stay_below(logistic):
     assert limit - 1.0 < attained <= limit
 
 
-@pytest.mark.parametrize(("penalty", "records"), [(10.0, 40), (30.0, 40), (3.0, 8)])
-@pytest.mark.parametrize("release", ["draw", "mean"])
+@pytest.mark.parametrize(
+    ("penalty", "records", "release"),
+    crossed([(10.0, 40), (30.0, 40), (3.0, 8)], ["draw", "mean"], keep=[(10.0, 40, "draw"), (3.0, 8, "mean")]),
+)
 def test_logistic_optimised_neighbours_of_a_promise_stay_below(penalty, records, release):
     """Crowds that use the promised number of records, climbed; a bound that forgot ā or ρ's proof would show."""
     model = BohningLogistic(l2_penalty=penalty, row_norm_bound=1.5, max_records=records, release=release)

@@ -206,6 +206,6 @@ def test_a_guess_does_not_change_epsilon(guess):
 def test_epsilon_after_several_numbers_of_steps_is_that_of_each():
     """Each answer starts from its neighbours; a change of the schedule makes those bad guesses."""
     schedule = ndis.DPSGD.from_schedule([(1.0, 0.01, 300), (0.6, 0.05, 200), (8.0, 0.3, 500)])
-    steps = [1, 2, 10, 200, 299, 301, 330, 499, 501, 800, 1000, 10]
+    steps = [1, 10, 299, 301, 501, 1000, 10]
     got = schedule.epsilon_after(steps, delta=1e-6)
     np.testing.assert_allclose(got, [schedule.after(n).epsilon(1e-6) for n in steps], rtol=1e-12)

@@ -18,7 +18,7 @@ TRUTH = np.array([0.8, -0.5, 0.0, 0.2])  # the last is the intercept
 
 
 @pytest.mark.parametrize(
-    ("records", "epsilon", "longest"), [(2000, 1.0, 1.6), (2000, 30.0, 1.3)], ids=["privacy", "sampling"]
+    ("records", "epsilon", "longest"), [(2000, 1.0, 1.6), pytest.param(2000, 30.0, 1.3, marks=pytest.mark.sweep)]
 )
 def test_pooled_coverage_and_length(records, epsilon, longest):
     """480 intervals at 95 %, nearly independent: the standard deviation of their share is 1 %.
@@ -52,7 +52,9 @@ def test_pooled_coverage_and_length(records, epsilon, longest):
     assert 0.75 < ratio < longest
 
 
-@pytest.mark.parametrize(("records", "epsilon"), [(3000, 1.0), (3000, 30.0)], ids=["privacy", "sampling"])
+@pytest.mark.parametrize(
+    ("records", "epsilon"), [(3000, 1.0), pytest.param(3000, 30.0, marks=pytest.mark.sweep)]
+)
 def test_coverage_of_logistic_regression(records, epsilon):
     """480 intervals at 95 %: the standard deviation of their share is about 1 %, so below 90 % is five of them.
 

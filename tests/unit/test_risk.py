@@ -10,7 +10,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from ndis import DPSGD, GaussianPair, ParameterError, PrivacyProfile
+from ndis import DPSGD, GaussianPair, ParameterError, PrecisionError, PrivacyProfile
+from ndis.accountant.curve import UpperCurve
 from ndis.risk import _proved, certified_mu
 from ndis.spectrum.closed_forms import mean_shift_delta
 
@@ -153,12 +154,27 @@ class TestGaussianBound:
         assert not _proved(1.001, x, np.where(x == x[100], np.nan, y), slack)
 
     def test_a_curve_that_no_certificate_confirms_raises_mu(self):
-        def upper(e, order):
+        def upper(e):
             return 1.01 * mean_shift_delta(e, 1.0) if e < 5 else 1e-9
 
-        ends = {"remove": 5.5, "add": 0.0}
-        mu = certified_mu(lambda e, order: mean_shift_delta(e, 1.0), upper, ends, 1e-6)
+        mu = certified_mu(upper, 5.5, 1e-6)
         assert 1.0 < mu < 1.02
+
+    @pytest.mark.parametrize("run", [RUN, RUN.compose(shift(0.3))], ids=["steps", "steps and a release"])
+    def test_one_line_bounds_both_orders_at_every_epsilon(self, run):
+        """thm:period-sum: the other periods are not negative, so that a sum is never below δ."""
+        end = run.epsilon(1e-10)
+        upper = UpperCurve(run._compositions("add")[0], end, 1e-10)
+        for e in np.linspace(0.0, end, 5).tolist():
+            box = run.certify(e)
+            assert box.lower <= upper(e) <= box.upper * (1 + 1e-6) + 1e-17
+
+    def test_no_line_serves_orders_that_differ(self):
+        other = PrivacyProfile(GaussianPair.from_ratios(1.1), GaussianPair.from_ratios(1.1)).subsampled(0.1).repeat(9)
+        with pytest.raises(PrecisionError):
+            UpperCurve(other._compositions("add")[0], 1.0, 1e-6)
+        with pytest.raises(PrecisionError):
+            UpperCurve(RUN._compositions("remove")[0], 1.0, 1e-6)
 
     def test_bad_slacks(self):
         for bad in (-1e-9, 1.0, math.nan):

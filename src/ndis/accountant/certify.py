@@ -53,7 +53,6 @@ _ATTEMPTS = 6
 _BOUND_BITS = 320
 _EDGE_BITS = (256, 2048)
 _MOST_NODES = 60_000  # in one sum over one law: about five seconds
-_SHORT = 3000
 _PLACES = 400  # at which a stand-in touches the profile
 _SUM_WIDTH = 2e-3  # the stand-ins themselves are about as far apart
 _CLOSE = 0.01  # relative width of a sum that needs no stand-in
@@ -81,7 +80,7 @@ class Certifier:
     --------
     >>> from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
     >>> certifier = Certifier(lambda: [(MixtureBalls(Sides.poisson(arb(0.01), arb(1), remove=True)), 1000)])
-    >>> box = certifier.certify(1.0, 1e-6)  # 1000 steps of DP-SGD with noise multiplier 1
+    >>> box = certifier.bounds(1.0, 1e-6)  # 1000 steps of DP-SGD with noise multiplier 1
     >>> box.width <= 1e-6 * box.upper
     True
     """
@@ -89,16 +88,6 @@ class Certifier:
     def __init__(self, make: Callable[[], Parts]) -> None:
         self.make = make
         self._stand_ins: dict[float, _Pair] = {}
-
-    def certify(self, epsilon: float, relative_width: float) -> Enclosure:
-        """Return lower ≤ δ(ε) ≤ upper of this relative width. PrecisionError says that the width is not reached."""
-        low, high = outward(self.enclose(epsilon, relative_width))
-        return Enclosure(max(low, 0.0), min(high, 1.0))
-
-    def certify_log(self, epsilon: float, relative_width: float, *, short: bool = False) -> Enclosure:
-        """Enclose log δ(ε); −inf if δ is exactly zero. Only a `short` sum is tried if that is asked."""
-        ball = self.enclose(epsilon, relative_width, short=short)
-        return log_of(ball)
 
     def bounds(self, epsilon: float, relative_width: float) -> Enclosure:
         """Return lower ≤ δ(ε) ≤ upper, of this relative width if a sum can have it, or wider.
@@ -125,9 +114,9 @@ class Certifier:
                 return bound if bound < 1.0 else 1.0  # 1 for NaN
         return 1.0
 
-    def enclose(self, epsilon: float, relative_width: float, *, short: bool = False) -> Ball:
-        """Return δ(ε) as a ball of this relative width."""
-        ball, reached, reason = self._search(self.make, epsilon, relative_width, short=short)
+    def enclose(self, epsilon: float, relative_width: float) -> Ball:
+        """Return δ(ε) as a ball of this relative width. PrecisionError says that the width is not reached."""
+        ball, reached, reason = self._search(self.make, epsilon, relative_width)
         if not reached <= relative_width:
             raise PrecisionError(
                 f"the enclosure of delta at epsilon = {epsilon!r} did not shrink to relative width {relative_width:g}; "
@@ -136,9 +125,7 @@ class Certifier:
             )
         return ball
 
-    def _search(
-        self, make: Callable[[], Parts], epsilon: float, relative_width: float, *, short: bool = False
-    ) -> tuple[Ball, float, str]:
+    def _search(self, make: Callable[[], Parts], epsilon: float, relative_width: float) -> tuple[Ball, float, str]:
         """Return δ(ε) as a ball of this relative width, or the narrowest found; its width, and why it is no less."""
         e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
         if not 0 < width < 1:
@@ -156,7 +143,7 @@ class Certifier:
                 except (PrecisionError, ArithmeticError, ValueError) as error:
                     reason = f" ({error})"
                     break
-            if plan.last * len(parts) > _MOST_NODES or (short and (plan.tau > 0.0 or plan.last > _SHORT)):
+            if plan.last * len(parts) > _MOST_NODES:
                 reason = f" (the sum needs {plan.last:.2g} nodes)"
                 break
             try:

@@ -122,7 +122,7 @@ class Composition:
         return Certifier(lambda: [(law.enclosed(), n) for law, n in self.parts])
 
     @cached_property
-    def _same_pair(self) -> bool:
+    def same_pair(self) -> bool:
         """True if every law has the same pair in both orders: mean shifts, or an epoch of allocation."""
         return all(isinstance(law, Mixture | Allocation) or _is_shift(law) for law, _ in self.parts)
 
@@ -140,11 +140,6 @@ class Composition:
 
     def log_delta_and_error(self, epsilon: Floats, floor: float = -math.inf) -> tuple[Floats, Floats]:
         """Return `log_delta` and its error."""
-        if epsilon.size == 1 and not self.floats.few:  # a short certificate takes less time than densities
-            with suppress(PrecisionError):
-                return self.floats.log_delta(epsilon, densities=False)
-            with suppress(PrecisionError):
-                return self._certified_log(float(epsilon[0]), short=True)
         try:
             return self.floats.log_delta(epsilon)
         except PrecisionError:
@@ -158,19 +153,19 @@ class Composition:
                 raise
             return self._certified_log(float(epsilon[0]))
 
-    def _certified_log(self, epsilon: float, *, short: bool = False) -> tuple[Floats, Floats]:
+    def _certified_log(self, epsilon: float) -> tuple[Floats, Floats]:
         """Return the middle of a certificate of ten digits, and its width as the error."""
         if self.below(epsilon, _TINY):
             raise PrecisionError("delta is too small for a certificate in the place of floats")
         ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
-        box = self.certifier.certify_log(epsilon, _CLOSE, short=short) if ball is None else log_of(ball)
+        box = log_of(self.certifier.enclose(epsilon, _CLOSE) if ball is None else ball)
         if box.upper == -math.inf:
             return np.array([-math.inf]), np.zeros(1)
         return np.array([0.5 * (box.lower + box.upper)]), np.array([box.width + 2.0**-52 * math.fabs(box.upper)])
 
     def _is_nothing(self, epsilon: float) -> bool:
         """True for mean shifts whose log δ is below −10¹⁵ even without sampling, by the tail of a Gaussian loss."""
-        if not self._same_pair:
+        if not self.same_pair:
             return False
         square = math.fsum(2.0 * n * law.size for law, n in self.parts)  # the mean loss of a shift μ is μ²/2
         return epsilon - 0.5 * square > math.sqrt(2.0 * _NOTHING * square) > 0.0
@@ -203,7 +198,7 @@ class Composition:
         The moments of the add order do not explode, so that its sum is short even for few steps at a small rate. A mean
         shift is the same pair in both orders. Epochs of allocation have no other certificate.
         """
-        if self.order != "remove" or not (self._has_epochs or (self._same_pair and epsilon >= 0.0)):
+        if self.order != "remove" or not (self._has_epochs or (self.same_pair and epsilon >= 0.0)):
             return None
         if epsilon < 0.0:
             return self._mirrored(epsilon, relative_width)

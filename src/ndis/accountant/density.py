@@ -12,15 +12,7 @@ import numpy as np
 
 from ndis._compile import compiled
 
-__all__ = [
-    "CHEBYSHEV_POINTS",
-    "NODES",
-    "RULE",
-    "TO_SERIES",
-    "convolve_all",
-    "tail",
-    "tilted_mass",
-]
+__all__ = ["CHEBYSHEV_POINTS", "NODES", "RULE", "TO_SERIES", "convolve_all", "tail"]
 
 NODES = 16  # points of a panel
 RULE = np.polynomial.legendre.leggauss(20)
@@ -168,36 +160,6 @@ def convolve_all(lams, twice, ea, ca, ta, eb, cb, tb, nodes, weights, out):
     work = np.empty((7, nodes.size))
     for i in range(lams.size):
         out[i] = _convolve(lams[i], twice, ea, ca, ta, eb, cb, tb, nodes, weights, work)
-
-
-@compiled()
-def tilted_mass(tilt, e, c, nodes, weights):
-    """Return log ∫ e^{tilt e^λ} f dλ."""
-    total, scale = 0.0, -math.inf
-    stack, value = np.empty((64, 2)), np.empty(nodes.size)
-    for j in range(e.size - 1):
-        depth = 1
-        stack[0, 0], stack[0, 1] = -1.0, 1.0
-        while depth > 0:
-            depth -= 1
-            half, centre = 0.5 * (stack[depth, 1] - stack[depth, 0]), 0.5 * (stack[depth, 1] + stack[depth, 0])
-            for k in range(nodes.size):
-                z = centre + half * nodes[k]
-                value[k] = _series(c[j], z) + tilt * math.exp(0.5 * (e[j] + e[j + 1]) + 0.5 * (e[j + 1] - e[j]) * z)
-            most = value.max()
-            if most < scale + _DEAD - 8.0:
-                continue
-            if most - value.min() > _VARIATION and depth < 60:
-                stack[depth + 1, 0], stack[depth + 1, 1] = centre, stack[depth, 1]
-                stack[depth, 1] = centre
-                depth += 2
-                continue
-            if most > scale:
-                total *= math.exp(scale - most)
-                scale = most
-            for k in range(nodes.size):
-                total += 0.5 * (e[j + 1] - e[j]) * half * weights[k] * math.exp(value[k] - scale)
-    return scale + math.log(total)
 
 
 @compiled()

@@ -14,10 +14,10 @@ each with an error estimate of its own. The estimate adds up
 
 A path is taken only where the integrand dies for good and stays below a few times its value at the saddle. Two steps
 have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
-`ndis.accountant.densities` adds up densities of mean shifts. In the remove order δ may also come from the add order at
-−ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order, δ_PQ(ε) = 1 − e^ε + e^ε
-δ_QP(−ε), whose two parts are positive. Every value carries an error estimate, and none is returned if the estimate is
-above 5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random allocation among the laws.
+`ndis.accountant.densities` adds up densities of sampled steps. In the remove order δ may also come from the add order
+at −ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order, δ_PQ(ε) = 1 − e^ε
++ e^ε δ_QP(−ε), whose two parts are positive. Every value carries an error estimate, and none is returned if the
+estimate is above 5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random allocation among the laws.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ import numpy as np
 from ndis._formulas import chernoff_factor
 from ndis._search import newton_epsilon
 from ndis._validate import Floats, Order
-from ndis.accountant.densities import LossSums, Shape
-from ndis.accountant.few import few_steps, log_delta_shift, one_step
+from ndis.accountant.densities import LossSums
+from ndis.accountant.few import PairStep, few_steps
 from ndis.accountant.laws import Complexes, Law
 from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture, quiet
@@ -61,15 +61,13 @@ _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
 _SMALL_SLOPES = (0.0, 0.2, 0.05, 0.02, 0.01, 0.004, 0.001)  # for integrands that fall like a power
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
-_MOST_SUMS = 10_000_000  # densities are added up for at most this many steps
+_MOST_SUMS = 1_000_000  # densities are added up for at most this many steps
 _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
-_FEW = 256  # steps
+_SHALLOW, _DEEP = 40.0, 200.0  # −log δ between which the first tables end
 _CUT_MATTERS_BELOW = -300.0  # log δ; there the x that the moments leave out may change δ
 _FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
 _LOST_DIGITS = 8.0  # a reflection may lose this much of log δ
-_RARE = 8.0  # fewer far losses than this, under the tilted law, are few
 _UNSEEN = 1e-17  # a bump of this relative size does not count
-_LOSS = 8.0  # a log distance between Chernoff's bound and δ that costs too many digits
 _LEAST = -700.0  # the density of the loss underflows if Chernoff's bound on log δ is below
 _LAST = 2.0**-40
 _TOGETHER = 64  # at most this many ε share one path
@@ -105,11 +103,6 @@ class FloatComposition:
         if len(self.parts) == 1 and isinstance(law := self.parts[0][0], Allocation):
             return law.epochs(self.parts[0][1])
         return few_steps(self.parts, self.order) if 1 <= sum(n for _, n in self.parts) <= 2 else None
-
-    @property
-    def few(self) -> bool:
-        """True if the steps are so few that their densities are soon added up."""
-        return sum(n for _, n in self.parts) <= _FEW
 
     @cached_property
     def variance(self) -> float:
@@ -174,12 +167,6 @@ class FloatComposition:
             todo = todo[~(error[todo] <= self.tolerance * (1.0 + np.abs(value[todo])))]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:
-            if self._sums is not None:  # tables that another ε needed may serve these too
-                for i in todo.tolist():
-                    value[i], slope[i], error[i] = self._sums.log_delta(float(epsilon[i]))
-                todo = todo[~(error[todo] <= self.tolerance * (1.0 + np.abs(value[todo])))]
-                if not todo.size:
-                    break
             place = max(0, todo.size // 2 - _TOGETHER // 2) if todo.size > _TOGETHER else 0
             some = todo[place : place + _TOGETHER]
             pivot = some.size // 2
@@ -187,12 +174,11 @@ class FloatComposition:
             saddle = self._resolved(find_saddle(self, self.mean - at))
             v, s, e = np.full((3, some.size), math.nan)
             ways: list[Callable[[], _Found]] = [partial(self._by_contour, epsilon[some], pivot, saddle)]
-            if densities and self._shapes and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
-                ways.append(partial(_alone, self._by_sums, at, some.size, pivot))
-                if self.few and self._cancels(at, saddle):  # densities are dear for many
-                    ways.reverse()
             if self.order == "remove" and self.atom == 0.0 and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
                 ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
+            if densities and self._steps and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
+                by_sums = partial(self._by_sums, epsilon[some], pivot)
+                ways = [*ways, by_sums] if self._sums is None else [by_sums, *ways]  # tables may serve again
             for way in ways:
                 result = way()
                 if not e[pivot] <= result[2][pivot]:  # true for NaN
@@ -218,28 +204,12 @@ class FloatComposition:
                 width, bend = 1.0 / spread, 0.0
         return c, width, bend, bound
 
-    def _cancels(self, epsilon: float, saddle: Saddle) -> bool:
-        """True if Chernoff's bound is far above δ, so that the integral at its saddle would cancel.
-
-        The tilted law then sees few losses far from the others, and they are too rare to matter for δ. About as much δ
-        as there is comes from a normal law of the same variance, or from one step alone.
-        """
-        c, _, _, bound = saddle
-        steps = [(m, n) for m, n in self.parts if isinstance(m, Mixture)]
-        if not any(0.0 < n * m.far_losses(c)[0] < _RARE for m, n in steps):
-            return False
-        rough = float(log_delta_shift(np.array([epsilon]), math.sqrt(self.variance))[0])
-        for m, n in steps:
-            if m.poisson:
-                rough = max(rough, one_step(m.poisson, epsilon, add=m.add)[0] + math.log(n))
-        return rough < bound - _LOSS
-
     @cached_property
-    def _shapes(self) -> tuple[tuple[Shape, int], ...]:
-        """The steps have densities if all are sampled mean shifts of one order, and not too many; else nothing."""
-        laws = [(law, n) for law, n in self.parts if isinstance(law, Mixture) and law.add == (self.order == "add")]
-        steps = tuple((Shape(*law.poisson), n) for law, n in laws if law.poisson and law.poisson[1] < _MOST_SHIFT)
-        return steps if len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else ()
+    def _steps(self) -> list[tuple[PairStep, int]]:
+        """The steps have densities that add up if all of them are sampled, and none has a pole; else nothing."""
+        steps = [(step, n) for law, n in self.parts if (step := PairStep.of(law, self.order)) and step.rate < 1.0]
+        easy = all(step.tabulated and step.form.distance < _MOST_SHIFT for step, _ in steps)
+        return steps if easy and len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else []
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
@@ -268,18 +238,22 @@ class FloatComposition:
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
         return value, np.exp(epsilon - value) - share * (1.0 + result[1]), np.where(np.isnan(value), np.inf, error)
 
-    def _by_sums(self, epsilon: float) -> tuple[float, float, float]:
-        """Compute δ from the density of the loss, with the tables made for another ε if they suffice."""
-        if self._sums is not None:
-            got = self._sums.log_delta(epsilon)
-            if got[2] <= self.tolerance * (1.0 + abs(got[0])):
-                return got
+    def _by_sums(self, epsilon: Floats, pivot: int) -> _Found:
+        """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper."""
+        add, at = self.order == "add", epsilon[pivot : pivot + 1]
+        alone = max(float(step.log_delta(at, add=add)[0][0]) for step, _ in self._steps)
+        depth = min(max(-alone, _SHALLOW), _DEEP)
         try:
-            self._sums = LossSums(self._shapes, epsilon, add=self.order == "add")
-            return self._sums.log_delta(epsilon)
+            while True:
+                if self._sums is None or self._sums.depth < depth:
+                    self._sums = LossSums(self._steps, depth, add=add)
+                rows = np.array([self._sums.log_delta(e) for e in epsilon.tolist()]).T
+                if depth == -_LEAST or self._sums.depth >= -rows[0, pivot]:
+                    return rows[0], rows[1], rows[2]
+                depth = min(2.0 * self._sums.depth, -_LEAST)
         except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats
             self._sums = None
-            return math.nan, math.nan, math.inf
+            return np.full(epsilon.size, math.nan), np.full(epsilon.size, math.nan), np.full(epsilon.size, math.inf)
 
     def epsilon(self, delta: float, guess: float | None = None) -> float:
         """Return the smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""
@@ -311,13 +285,6 @@ class FloatComposition:
 def _log_grown(epsilon: float) -> float:
     """Return log(e^ε − 1)."""
     return (epsilon if epsilon > 40.0 else math.log(math.expm1(epsilon))) if epsilon > 0.0 else -math.inf
-
-
-def _alone(way: Callable[[float], tuple[float, float, float]], epsilon: float, size: int, place: int) -> _Found:
-    """Return what a way computes for one ε, at one place of vectors that are NaN elsewhere."""
-    result = np.full((3, size), math.nan)
-    result[:, place] = way(epsilon)
-    return result[0], result[1], result[2]
 
 
 def _nodes(path: Path, first: float, step: float, count: int) -> tuple[Complexes, Complexes]:

@@ -204,7 +204,7 @@ def _calibrated(mechanism: Any, claim: Claim) -> str | None:
             old = plain(law.ridge)
             return f"raise the ridge from {old} to {ridge}: {true} RandomProjection.calibrated finds this ridge"
         if isinstance(mechanism, GaussianMechanism):
-            public: Any = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency", "covariance")}
+            public: Any = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency")}
             noise = at_most(max(GaussianMechanism.calibrated(**one, **public).noise_std for one in budgets))
             old = plain(mechanism.noise_std)
             return f"raise noise_std from {old} to {noise}: {true} GaussianMechanism.calibrated finds this noise"

@@ -54,6 +54,17 @@ class Finding:
     verdict : str
         "refuted" if data that show it contradict the claim, "sound" if a theorem proves the claim all the same, else
         "no guarantee known".
+
+    Examples
+    --------
+    >>> from ndis.auditing import TrainingLoop, audit_training
+    >>> loop = TrainingLoop(sampler="sequential", noise_multiplier=1.0, records=60_000, batch_size=250, steps=480,
+    ...                     history=[(1.0, 250 / 60_000, 480)])
+    >>> (finding,) = audit_training(loop).findings
+    >>> finding.name, finding.verdict
+    ('sampler', 'refuted')
+    >>> finding.repair
+    'draw Poisson samples, or account for each pass as one release without sampling'
     """
 
     name: str
@@ -123,6 +134,15 @@ class TrainingReport:
     findings : tuple of Finding
     audit : AuditReport or None
         The certificate, which can be saved and checked again; None if no data with a known law come near the claim.
+
+    Examples
+    --------
+    >>> from ndis.auditing import TrainingLoop, audit_training
+    >>> loop = TrainingLoop(sampler="poisson", noise_multiplier=1.0, records=60_000, batch_size=250, steps=480,
+    ...                     history=[(1.0, 250 / 60_000, 480)])
+    >>> report = audit_training(loop)
+    >>> report.verdict, round(report.epsilon_guaranteed, 3)
+    ('sound', 0.511)
     """
 
     loop: TrainingLoop

@@ -74,6 +74,16 @@ class Witness:
         "remove" or "add".
     probabilities : (float, float) or None
         Probability of the event under p and under q, in floats. None if floats do not give them.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> pair = ndis.GaussianPair.from_ratios(1.0, shift=0.25)
+    >>> witness = ndis.audit(ndis.Claim(epsilon=1.0, delta=1e-6), pairs=[pair]).witness
+    >>> witness.enclosure.lower > witness.delta        # the proof that the claim is false
+    True
+    >>> [f"{p:.3g}" for p in witness.probabilities]
+    ['5.33e-05', '1.85e-05']
     """
 
     neighbours: str
@@ -326,6 +336,11 @@ class DrawnCurve:
         True if every δ is a certified lower end; else δ is computed in floats.
     right : float
         An ε up to which the picture goes.
+
+    Examples
+    --------
+    >>> DrawnCurve(points=((0.0, 0.5), (1.0, 0.1)), certified=True, right=1.0).points[-1]
+    (1.0, 0.1)
     """
 
     points: tuple[Point, ...]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,10 @@ def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
 
     model = LinearModel.load(fit)
     values = model.predict(data, header=header, progress=False)
-    text = "\n".join([str(model.schema.target_name), *("" if v is None or v != v else str(v) for v in values), ""])
+    table = io.StringIO()
+    predicted = ("" if v is None or v != v else str(v) for v in values)
+    csv.writer(table, lineterminator="\n").writerows([each] for each in (str(model.schema.target_name), *predicted))
+    text = table.getvalue()
     if output is None:
         click.echo(text, nl=False)
     else:

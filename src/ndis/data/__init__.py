@@ -1,7 +1,7 @@
 """Open private rows by public types, once and in one place.
 
 >>> from ndis.data import open_table
->>> open_table([[0.5, "x"], [None, 2.0]]).matrix().arrays()
+>>> open_table({"a": [0.5, None], "b": ["x", 2.0]}).matrix().arrays()
 (array([[0.5, nan], [nan, 2. ]]),)
 """
 

@@ -81,6 +81,17 @@ def objects(cells: Sequence[Any]) -> NDArray[Any]:
     return array
 
 
+def unwrapped(cell: Any) -> Any:
+    """Return what a list, a tuple or a vector of one item holds, by its type; any other cell as it stands.
+
+    >>> [unwrapped(cell) for cell in ([1], (2,), [3, 4], "x")]
+    [1, 2, [3, 4], 'x']
+    """
+    kind = type(cell)  # not isinstance, which may ask the cell itself
+    one = cell.shape == (1,) if kind is np.ndarray else kind in (list, tuple) and len(cell) == 1
+    return cell[0] if one else cell
+
+
 def each_cell(cells: Cells) -> list[Any]:
     """Return the cells of an array one by one; text of Arrow comes as bytes."""
     return list(cells.ravel()) if isinstance(cells, np.ndarray) else list(cells.to_pylist())
@@ -126,18 +137,6 @@ def numbers(cells: Cells) -> Floats:
             return np.asarray(cells, dtype=np.float64)
     read = np.array([number(cell) for cell in each_cell(cells)], dtype=np.float64)
     return read.reshape(cells.shape) if isinstance(cells, np.ndarray) else read
-
-
-def is_nested(item: Any) -> bool:
-    """Return whether an item of a list is itself a list, a tuple or an array of cells, by its type."""
-    kind = type(item)
-    if issubclass(kind, str | bytes | np.generic):
-        return False
-    if issubclass(kind, np.ndarray):
-        return bool(item.ndim)
-    if issubclass(kind, Sequence):
-        return True
-    return kind.__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "torch") and hasattr(kind, "__len__")
 
 
 def kind_of(dtype: Any) -> str:

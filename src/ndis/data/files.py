@@ -14,7 +14,7 @@ import numpy as np
 
 from ndis.data.cells import Cells, arrow_cells, arrow_kind, kind_of
 from ndis.data.csv import first_line, given_names, header_names, line_blocks, line_cells
-from ndis.data.footer import text_footer
+from ndis.data.footer import coded_columns, text_footer
 from ndis.data.npy import npy_blocks, npy_header
 from ndis.data.paths import ahead, files_of, fixed_steps, kind_of_files, readable, shown, stamps, unchanged
 from ndis.data.table import Table, Wanted, check_names, matrix_width, rows_per_read
@@ -92,9 +92,12 @@ def _open_parquet(path: Path, where: str) -> _File:
 
     def blocks(wanted: Wanted, step: int) -> Blocks:
         chosen = [names[i] for i, _ in wanted]
+        metadata = text_footer(path)
+        coded = coded_columns(metadata, [names[i] for i, _ in wanted if arrow_kind(schema.types[i]) == "text"])
         # A buffered reader takes a column page by page: otherwise the whole row group would be in memory.
-        with pq.ParquetFile(path, metadata=text_footer(path), buffer_size=_PAGES, pre_buffer=False) as file:
-            done, total = 0, max(file.metadata.num_rows, 1)
+        how = {"read_dictionary": coded, "buffer_size": _PAGES, "pre_buffer": False}
+        with pq.ParquetFile(path, metadata=metadata, **how) as file:
+            done, total = 0, max(metadata.num_rows, 1)
             for g in range(file.num_row_groups):
                 for batch in file.iter_batches(batch_size=step, row_groups=[g], columns=chosen):
                     done += batch.num_rows

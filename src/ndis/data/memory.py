@@ -1,4 +1,4 @@
-"""Open data in memory as a table, by types only: arrays, lists of rows, frames, Arrow tables, mappings and tensors.
+"""Open data in memory as a table, by types only: arrays, frames, Arrow tables, mappings and tensors.
 
 No cell raises anything, and none changes how another one is read. In particular a column has the same declared types
 whether or not a cell is missing.
@@ -6,13 +6,13 @@ whether or not a cell is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.cells import Cells, Coded, arrow_cells, arrow_chunks, arrow_kind, is_nested, kind_of, objects
+from ndis.data.cells import Cells, Coded, arrow_cells, arrow_chunks, arrow_kind, kind_of, objects, unwrapped
 from ndis.data.table import (
     Groups,
     Parts,
@@ -43,8 +43,6 @@ def memory_table(data: Any) -> Table:
     module = type(data).__module__.partition(".")[0]
     if isinstance(data, np.ndarray):
         return _array(data)
-    if isinstance(data, list | tuple):
-        return _array(rows_of_lists("data", data))
     openers = {"scipy": _sparse, "pandas": _pandas, "polars": _polars, "pyarrow": _arrow, "torch": _torch}
     if module in openers:
         if getattr(data, "ndim", 2) == 1:  # a series, which is no frame
@@ -52,34 +50,22 @@ def memory_table(data: Any) -> Table:
         return openers[module](data)
     if isinstance(data, Mapping):  # some sparse matrices are one too
         return _mapping(data)
-    raise ParameterError(
-        "data",
-        "be an array, a list of rows, a sparse matrix, a data frame, an Arrow table, a mapping of columns, a tensor, "
-        "a dask collection or a path",
-        type(data).__name__,
-    )
+    known = "an array, a sparse matrix, a data frame, an Arrow table, a mapping of columns, a tensor"
+    raise ParameterError("data", f"be {known}, a dask collection or a path", type(data).__name__)
 
 
-def rows_of_lists(name: str, rows: Sequence[Any], width: int | None = None) -> NDArray[Any]:
-    """Return a list of rows as a matrix of objects. Without a width, the first row stands for the type of the list.
+def no_list(name: str, rows: Any) -> None:
+    """Refuse a list of rows by its type: it declares neither a width nor a type, and no row may do so for the others.
 
-    Rows are lists, and a row inside a row is one cell. An item that is no list of that length is a missing record. A
-    list of bare cells is refused.
-
-    >>> rows_of_lists("data", [[1], [2, 3], None], 2).tolist()
-    [[None, None], [2, 3], [None, None]]
+    >>> no_list("X", [[0.5], [2.0]])
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: X must be an array, a frame or a file, or come with a schema; got a list;
+    write numpy.asarray(X, dtype=float)
     """
-    if len(rows) and not is_nested(rows[0]):
-        rule = "be a list of rows, each row a list" + (", or a list of paths" if name == "data" else "")
-        raise ParameterError(name, rule, "a list of something else")
-    if width is None:
-        if not len(rows):
-            remedy = "without rows, np.empty((0, columns)) says how many columns there are"
-            raise ParameterError(name, "show its columns", "an empty list", remedy)
-        width = len(rows[0])
-    missing = [None] * width
-    read = (row if is_nested(row) and len(row) == width else missing for row in rows)
-    return objects([cell for row in read for cell in row]).reshape(len(rows), width)
+    if isinstance(rows, list | tuple):
+        rule = "be an array, a frame or a file, or come with a schema"
+        raise ParameterError(name, rule, "a list", f"write numpy.asarray({name}, dtype=float)")
 
 
 def column_table(column: Any) -> Table:
@@ -121,22 +107,21 @@ def _series_frame(column: Any) -> Any:
 
 def is_vector(y: Any) -> bool:
     """Return whether targets are one column without a second dimension, by their type and shape."""
-    if isinstance(y, list | tuple):
-        return not y or not is_nested(y[0])
-    return _series_frame(y) is not None or getattr(y, "ndim", 2) == 1
+    return isinstance(y, list | tuple) or _series_frame(y) is not None or getattr(y, "ndim", 2) == 1
 
 
 def target_table(y: Any) -> Table:
-    """Open targets: a vector, a series, or whatever `memory_table` opens."""
+    """Open targets: a vector, a series, or whatever `memory_table` opens. A list is one column, cell by cell."""
     if isinstance(y, Table):
         return y
-    if is_vector(y):
-        return column_table(y)
-    return memory_table(rows_of_lists("y", y) if isinstance(y, list | tuple) else y)
+    if isinstance(y, list | tuple):
+        return column_table([unwrapped(cell) for cell in y])
+    return column_table(y) if is_vector(y) else memory_table(y)
 
 
 def pair_table(x: Any, y: Any) -> Table:
     """Open a pair (X, y): the columns of y, a vector included, are separate targets."""
+    no_list("X", x)
     left, right = x if isinstance(x, Table) else memory_table(x), target_table(y)
     check_lengths(x, y)
     table = side_by_side((left, right), *_UNEQUAL)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ndis._validate import warn_caller
-from ndis.data.cells import is_nested
+from ndis.data.cells import objects
 from ndis.data.dask import dask_table
 from ndis.data.files import file_table
-from ndis.data.memory import memory_table, pair_table, rows_of_lists
+from ndis.data.memory import memory_table, pair_table
 from ndis.data.paths import files_of, kind_of_files
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
@@ -25,13 +28,13 @@ BY_ORDER = (
 
 
 def open_table(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Table:
-    """Open arrays, lists of rows, sparse matrices, frames, Arrow tables, mappings, tensors, dask or files.
+    """Open arrays, sparse matrices, frames, Arrow tables, mappings of columns, tensors, dask or files.
 
     Parameters
     ----------
     data : object
-        Private rows; a pair (X, y) in memory has the columns of y as separate targets. A list is a list of rows, each
-        of which is a list, or a list of paths. A `Table` comes back as it stands.
+        Private rows; a pair (X, y) in memory has the columns of y as separate targets. A list is a list of paths: rows
+        in a list have no declared width, so they need a schema. A `Table` comes back as it stands.
     columns : names, optional
         For CSV files without a header: the names of all columns, from left to right, with None for a column that is not
         read. Other data name their columns themselves.
@@ -55,14 +58,14 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
         return data
     if isinstance(data, tuple):
         if len(data) != 2:  # a tuple of two rows would be a pair
-            raise ParameterError("data", "be a list of rows, or a pair (X, y)", "another tuple")
+            raise ParameterError("data", "be rows, or a pair (X, y)", "another tuple")
         if any(isinstance(side, str | os.PathLike) for side in data):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
         if any(map(is_dask, data)):
             remedy = "RandomProjection.release reduces one, with its targets named among its columns"
             raise ParameterError("data", "be in memory or in files here", "a dask collection", remedy)
         return pair_table(*data)
-    if is_paths(data):
+    if isinstance(data, list | str | os.PathLike):
         return file_table(data, columns=columns, header=header, progress=progress)
     if header:
         raise ParameterError("header", "be left out for data other than CSV files", header)
@@ -102,17 +105,30 @@ def open_for(
 
 
 def _shaped(schema: Schema, data: Any) -> Any:
-    """Return lists of rows as matrices. No type says how wide a list is, and no record may: the schema does.
+    """Return a list of rows as a matrix. No type says how wide a list is, and no record may: the schema does.
 
-    A row has all columns of the schema, or all but the target. Any other row is a missing record.
+    A row has all columns of the schema, or all but the target. Any other item is a missing record.
     """
     features, width = len(schema.columns), len(schema.columns) + (schema.target is not None)
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], list):
-        return rows_of_lists("X", data[0], features), data[1]
-    if not isinstance(data, list) or is_paths(data):
-        return data
-    rows = ([*row, None] if is_nested(row) and len(row) == features < width else row for row in data)
-    return rows_of_lists("data", list(rows), width)
+        return _matrix(data[0], features, features), data[1]
+    return _matrix(data, features, width) if isinstance(data, list) and not is_paths(data) else data
+
+
+def _matrix(rows: list[Any], least: int, width: int) -> NDArray[Any]:
+    """Return rows of this width as a matrix of objects, and None where a row has the least width; each row by itself.
+
+    >>> _matrix([[1], [2, (3, 4)], None, [5, 6, 7]], 1, 2).tolist()
+    [[1, None], [2, (3, 4)], [None, None], [None, None]]
+    """
+    cells = np.full((len(rows), width), None, dtype=object)
+    for cell, row in zip(cells, rows, strict=True):
+        kind = type(row)  # not isinstance, which may ask the row itself
+        read = tuple.__iter__(row) if issubclass(kind, tuple) else list.__iter__(row) if issubclass(kind, list) else ()
+        items = list(row if kind is np.ndarray and row.ndim == 1 else read)
+        if len(items) in (least, width):
+            cell[: len(items)] = objects(items)
+    return cells
 
 
 def is_dask(data: Any) -> bool:

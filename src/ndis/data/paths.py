@@ -57,6 +57,11 @@ def files_of(data: Any) -> list[Path]:
     """
     files: list[Path] = []
     where = shown(data)
+    if isinstance(data, list):  # one message for rows and for paths that lead nowhere: an item may be a cell after all
+        named = [Path(item) for item in data if isinstance(item, str | os.PathLike)]
+        if not data or len(named) < len(data) or not all(_is(p, folder=True) or _is(p, folder=False) for p in named):
+            rule = "be an array, a frame or a file, come with a schema, or list existing files and folders"
+            raise ParameterError("data", rule, "another list", "rows are written numpy.asarray(data, dtype=float)")
     for path in [Path(p) for p in (data if isinstance(data, list) else [data])]:
         if _is(path, folder=True):
             inside = sorted(_below(path, where))

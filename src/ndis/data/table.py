@@ -62,6 +62,13 @@ class Table:
         Whether a message may list the names. The first line of a CSV file may be a record after all.
     partitions : Partitions, optional
         Those of a dask collection, each of which opens as a table where it lives.
+
+    Examples
+    --------
+    >>> from ndis.schema import Schema
+    >>> table = Schema({"age": (18, 90)}).table({"age": [20.0, 54.0]})
+    >>> table.names, [sorted(kinds) for kinds in table.kinds]
+    (('age',), [['number']])
     """
 
     kinds: tuple[frozenset[str], ...]

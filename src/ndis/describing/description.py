@@ -106,6 +106,17 @@ class Description:
     values : mapping of arrays
         What was released.
     receipt : Receipt
+
+    Examples
+    --------
+    >>> import ndis
+    >>> schema = ndis.Schema({"age": (0, 100), "ward": ["A", "B"]})
+    >>> table = {"age": np.tile([40.0, 60.0], 500), "ward": np.tile(["A", "B"], 500)}
+    >>> description = ndis.describe(table, schema=schema, epsilon=1.0, delta=1e-6)
+    >>> description.means().to_frame().index.tolist()
+    ['age']
+    >>> description.receipt.words
+    '(1, 1e-06)-differentially private, add-remove'
     """
 
     values: Mapping[str, Floats]

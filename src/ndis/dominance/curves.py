@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,12 +25,13 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb
 
-from ndis._balls import Ball, precision
-from ndis._formulas import chernoff_factor, chernoff_factor_ball
+from ndis._balls import Ball, outward, precision
+from ndis._formulas import chernoff_factor
 from ndis._validate import Floats
 from ndis.dominance.directions import enclosed
 from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
+from ndis.spectrum.bounds import best_exponent
 from ndis.spectrum.certified import certify_log
 from ndis.spectrum.invariants import Directions
 
@@ -62,13 +64,6 @@ class PairCurve:
         """Return the invariants in balls."""
         return enclosed(self.pair)
 
-    @cached_property
-    def scale(self) -> float:
-        """Estimate the size of the loss."""
-        n, t, m = self.pair.copies, self.pair.excess, self.pair.shift
-        spread = (n * (0.5 * t**2 + m**2 * (1.0 + t))).sum()
-        return math.sqrt(float(spread))
-
     def logs(self, epsilon: Floats) -> Floats:
         """Compute log δ in floats; it is −inf where δ is 0."""
         return np.asarray(self.pair.log_delta(epsilon), dtype=np.float64)
@@ -100,30 +95,27 @@ class _Scan:
         with np.errstate(invalid="ignore"):
             return np.where(np.isneginf(self.b), np.inf, self.a - self.b)
 
+    def where_known(self) -> _Scan:
+        """Return the points at which the second curve is not too small for floats."""
+        kept = self.b > _LOWEST
+        return _Scan(self.epsilon[kept], self.a[kept], self.b[kept])
+
 
 def _scan(a: PairCurve, b: PairCurve) -> _Scan:
-    points = max(a.scale, b.scale) * _GRID
+    points = max(a.pair.form.spread, b.pair.form.spread) * _GRID
     for curve in (a, b):
         if curve.directions.bounded:
             edge = float(curve.directions.edge())
             points = np.append(points, edge * (1.0 - 0.5 ** np.arange(1, 12)))
-    points = np.unique(points)
-    scan = _Scan(points, a.logs(points), b.logs(points))
-    kept = scan.b > _LOWEST
-    scan = _Scan(points[kept], scan.a[kept], scan.b[kept])
-    for _ in range(2):
+    for _ in range(3):  # the second and third time with more points where the curves are close
+        points = np.unique(points)
+        scan = _Scan(points, a.logs(points), b.logs(points)).where_known()
         gap = scan.gap
-        if not gap.size or not gap.min() < _CLOSE or gap.min() < -_CLOSE:
+        if not gap.size or not -_CLOSE <= gap.min() < _CLOSE:
             break
         i = int(np.argmin(gap))
         ends = scan.epsilon[max(i - 1, 0)], scan.epsilon[min(i + 1, gap.size - 1)]
-        inside = np.linspace(*ends, 18)[1:-1]
-        order = np.argsort(np.concatenate([scan.epsilon, inside]), kind="stable")
-        scan = _Scan(
-            np.concatenate([scan.epsilon, inside])[order],
-            np.concatenate([scan.a, a.logs(inside)])[order],
-            np.concatenate([scan.b, b.logs(inside)])[order],
-        )
+        points = np.append(scan.epsilon, np.linspace(*ends, 18)[1:-1])
     return scan
 
 
@@ -139,11 +131,10 @@ def refute(a: PairCurve, b: PairCurve) -> float | None:
     closest = np.argsort(gap)[:1].tolist() if gap.size and gap.min() < 0 else []
     for i in (*clear[:1], *closest):
         for width in _WITNESS_WIDTHS:
-            try:
-                if exceeds(b, a, float(scan.epsilon[i]), width):
-                    return float(scan.epsilon[i])
-            except PrecisionError:
-                continue
+            epsilon = float(scan.epsilon[i])
+            with suppress(PrecisionError), precision(_WORK):
+                if b.at(epsilon, width).low > a.at(epsilon, width).high:
+                    return epsilon
     return _beyond_edge(a.directions, b.directions)
 
 
@@ -152,23 +143,8 @@ def _beyond_edge(a: Directions, b: Directions) -> float | None:
     if not a.bounded or b.trivial:
         return None
     with precision(_WORK):
-        edge = a.edge()
-        end = _at_least(edge)
+        end = max(outward(a.edge()).upper, 0.0)
         return end if b.mutually_singular or not b.bounded or b.edge() > arb(end) else None
-
-
-def _at_least(value: Ball) -> float:
-    """The next float that is certainly not below."""
-    end = float(value.upper())
-    while not arb(end) >= value:
-        end = math.nextafter(end, math.inf)
-    return max(end, 0.0)
-
-
-def exceeds(b: PairCurve, a: PairCurve, epsilon: float, width: float) -> bool:
-    """True if δ_B(ε) > δ_A(ε) is certain."""
-    with precision(_WORK):
-        return bool(b.at(epsilon, width).low > a.at(epsilon, width).high)
 
 
 # ---------------------------------------------------------------------- yes
@@ -195,7 +171,7 @@ def _end(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
     """Find a point E with δ_A ≥ δ_B proved for all ε ≥ E."""
     mine, theirs = a.directions, b.directions
     if theirs.bounded:
-        return _at_least(theirs.edge())
+        return max(outward(theirs.edge()).upper, 0.0)
     if any(t > 0 for t, _, _ in mine.curved):
         return _end_by_decay(a, b, scan)
     if all(t < 0 for t, _, _ in theirs.curved) and mine.flat > theirs.flat:
@@ -227,15 +203,16 @@ def _end_by_decay(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
     points = scan.epsilon[(scan.epsilon > 0) & np.isfinite(scan.a)]
     far = points[-1] * 1.3 ** np.arange(1, 30) if points.size else np.zeros(0)
     for end in np.concatenate([points[::2], far]).tolist():
+        best = best_exponent(b.pair, end)[0]
         for floor in (_whole_floor, _single_floor):
             likely, rate = floor(a, rising, end, proved=False)
             if not float(rate) < wall:
                 continue
-            s, log_bound = _best_order(b.pair, end, float(rate), wall)
-            if not log_bound < float(likely) - 1e-6:
+            s = max(best, math.nextafter(float(rate) * (1.0 + 1e-12), math.inf))
+            if not (s < wall and b.pair.form.value(s) - s * end + chernoff_factor(s) < float(likely) - 1e-6):
                 continue
             certain, rate = floor(a, rising, end, proved=True)
-            bound = _renyi_log(b.directions, arb(s), arb(end))
+            bound = b.directions.renyi_log_bound(arb(s), arb(end))
             if bound is not None and arb(s) >= rate and certain >= bound:
                 return float(end)
     return None
@@ -272,26 +249,6 @@ def _single(t: Ball, m: Ball, end: Ball, above: Ball) -> Ball:
             return (((c - centre) / root).erfc() + ((c + centre) / root).erfc()) / 2
 
         return outside(m * (1 + t) / t, (1 + t).sqrt()) - end.exp() * outside(m / t, arb(1))
-
-
-def _renyi_log(pair: Directions, s: Ball, end: Ball) -> Ball | None:
-    """Compute bound:renyi in logarithms."""
-    moment = pair.log_moment(s)
-    return None if moment is None else moment - s * end + chernoff_factor_ball(s)
-
-
-def _best_order(pair: GaussianPair, end: float, least: float, wall: float) -> tuple[float, float]:
-    """Find the s ≥ `least` with the smallest bound at E, in floats."""
-    first = math.nextafter(least * (1.0 + 1e-12), math.inf)
-    if wall < math.inf:
-        s = first + (wall - first) * np.concatenate([[0.0], np.geomspace(1e-4, 0.999, 60)])
-    else:
-        s = first * np.concatenate([[1.0], 1.0 + np.geomspace(1e-3, 1e4, 90)])
-    with np.errstate(all="ignore"):
-        value = pair.log_moment(s) - s * end + chernoff_factor(s)
-    value[~np.isfinite(value)] = np.inf
-    i = int(np.argmin(value))
-    return float(s[i]), float(value[i])
 
 
 def _proved_up_to(a: PairCurve, b: PairCurve, end: float) -> bool:

@@ -59,41 +59,16 @@ def table(pair: GaussianPair) -> ExactTable | None:
     rows_of: ExactTable = {}
     if pair.mutually_singular or not pair.origins:
         return None
-    for origin in pair_to_json(pair):
-        rows = _rows(origin["kind"], origin["arrays"])
+    for origin in pair.origins:
+        rows = origin.exact_rows()
         if rows is None:
             return None
         for t, m2, n in rows:
-            at, square = reverse(t, m2) if origin["reverse"] else (t, m2)
+            at, square = reverse(t, m2) if origin.reverse else (t, m2)
             copies, total = rows_of.get(at, (0, Fraction(0)))
-            many = n * origin["copies"]
+            many = n * origin.copies
             rows_of[at] = copies + many, total + many * square
     return rows_of
-
-
-def _rows(kind: str, arrays: dict[str, Any]) -> list[tuple[Fraction, Fraction, int]] | None:
-    """List (t, m², copies) of one origin, before it is reversed."""
-    if kind in ("ratios", "excess"):
-        value, shift, copies = arrays.values()
-        less = 1 if kind == "ratios" else 0
-        return [(Fraction(v) - less, Fraction(m) ** 2, int(n)) for v, m, n in zip(value, shift, copies, strict=True)]
-    if kind == "diagonal":
-        return [
-            (Fraction(vp) / Fraction(vq) - 1, (Fraction(p) - Fraction(q)) ** 2 / Fraction(vq), 1)
-            for p, vp, q, vq in zip(*arrays.values(), strict=True)
-            if vq != 0
-        ]
-    p, q = arrays["mean_p"], arrays["mean_q"]
-    if len(p) != 1:
-        return None
-    below = Fraction(arrays["cov_q"][0][0])
-    if below == 0:
-        return []
-    if kind == "dense":
-        gap = Fraction(arrays["cov_p"][0][0]) - below
-    else:
-        gap = int(arrays["sign"]) * sum((Fraction(x) ** 2 for x in arrays["factor"][0]), Fraction(0))
-    return [(gap / below, (Fraction(p[0]) - Fraction(q[0])) ** 2 / below, 1)]
 
 
 def without_common(a: GaussianPair, b: GaussianPair) -> tuple[GaussianPair | None, GaussianPair | None] | None:

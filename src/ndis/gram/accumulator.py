@@ -38,6 +38,14 @@ class Gram:
         Σ q qᵀ over the integer rows q; int64, or Python integers if int64 would overflow.
     layout : RowLayout
         Columns, bounds and grid. `RowLayout.joint_norm_bound` is the norm that no row exceeds.
+
+    Examples
+    --------
+    >>> from ndis.gram import exact_gram
+    >>> gram = exact_gram(np.array([[0.5, 0.25], [0.0, 0.5]]), row_norm_bound=1.0)
+    >>> gram.to_float()
+    array([[0.25  , 0.125 ],
+           [0.125 , 0.3125]])
     """
 
     integers: NDArray[Any]

@@ -35,6 +35,14 @@ class WorstRow:
         vᵀ(DᵀD + λI)⁻¹v, with the row in D.
     integers : (d,) int64 array
         The integer row, with which an audit can go on exactly.
+
+    Examples
+    --------
+    >>> from ndis.gram import exact_gram
+    >>> rows = np.array([[0.5, 0.25], [0.0, 0.5]])
+    >>> worst = worst_row(rows, exact_gram(rows, row_norm_bound=1.0), ridge=1.0)
+    >>> worst.index, round(worst.leverage, 6), worst.integers.tolist()
+    (0, 0.230769, [131072, 65536])
     """
 
     index: int

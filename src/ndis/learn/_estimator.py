@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 from ndis._validate import STATE_A_BOUND, Floats, as_scalar
 from ndis.data import Rows, open_rows, open_table
 from ndis.data.cells import kind_of
-from ndis.data.memory import check_lengths, is_vector, rows_of_lists, target_table
+from ndis.data.memory import check_lengths, is_vector, no_list, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
@@ -197,6 +197,8 @@ class PrivateEstimator(SavedModel):
         A schema encodes both, and finds the targets in X if `y` is left out.
         """
         schema = self._schema()
+        if schema is None:
+            no_list("X", X)
         in_memory_only("X", X)
         if schema is not None:
             in_memory_only("y", y)
@@ -360,7 +362,7 @@ def private_rows(estimator: Any, X: Any) -> Any:
     Types and shapes are checked, and no check looks at a value. A cell that is not a number becomes NaN, and the engine
     turns its row into zeros.
     """
-    rows = rows_of_lists("X", X) if isinstance(X, list | tuple) else _by_type("X", as_array(X))
+    rows = _by_type("X", as_array(X))
     shape = getattr(rows, "shape", None)
     if shape is not None and len(shape) != 2:
         remedy = "Reshape your data: one feature is X.reshape(-1, 1)"

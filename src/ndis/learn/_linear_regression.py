@@ -10,7 +10,7 @@ advance (`ndis.mechanisms.rounds`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from numbers import Real
@@ -26,19 +26,12 @@ from ndis.data.cells import numbers
 from ndis.data.memory import column_table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
+from ndis.learn._clips import EDGES, FINE_EDGES, FIRST_CLIP, last_clip, next_clip, tail
+from ndis.learn._coordinates import Coordinates
 from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
 from ndis.learn._estimator import INTERCEPT_SHARE, as_array, one_of, stated_bound
 from ndis.learn._inference import CoefficientTable, Unshrunk, unshrunk
-from ndis.learn._round_releases import (
-    EDGES,
-    FINE_EDGES,
-    FIRST_CLIP,
-    PLACE_SHARES,
-    RoundReleases,
-    last_clip,
-    next_clip,
-    tail,
-)
+from ndis.learn._round_releases import BELOW, PLACE_SHARES, RoundReleases
 from ndis.learn._rounds_estimator import RoundsEstimator
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
@@ -201,14 +194,14 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
             ranges = ranges.weighted(root, constant)
         sums = RecordSums(rows, row_norm_bound=ranges.row_bound, target_bound=ranges.target_bound)
         budget = calibrated_rounds(**self._public(), rounds=public.rounds, clipped=bool(self.count_clipped))
-        how: dict[str, Any] = {"held": weight is not None, "fixed": public.rounds == 1}
+        how: dict[str, Any] = {"held": weight is not None, "fixed": public.rounds == 1, "asked": int(self.count_clipped)}
         bits, centred = random_bits(self.random_state), constant is not None
         releases = LinearReleases(sums, budget, bits, public=ranges, constant=centred, **how)
 
         def fit(releases: LinearReleases) -> LinearFit:
             if self.count_clipped:
                 self.clipped_rows_ = releases.clipped(changed())
-            return fit_rounds(releases, rounds=public.rounds, robust=self.errors == "robust")
+            return fit_rounds(releases, robust=self.errors == "robust")
 
         stated = {"row_norm_bound": public.row, "target_bound": public.target, "intercept": constant}
         theta, estimate = self._release(releases, fit, **stated, weight_bound=weight)
@@ -319,6 +312,10 @@ LAST_SHARE = 0.28  # the last round, which intervals need
 HISTOGRAM_SHARE = 0.01  # the histogram of a round
 FINE_SHARE = 0.05  # the histogram that chooses the last clip
 CLIPPED_SHARE = 0.01  # for the count of clipped rows, if it is asked for: a few dozen rows of noise at epsilon 1
+FEW_SHARES = (0.02, 0.02, 0.1)  # in place of FINE_SHARE, TERM_SHARES and LAST_SHARE, if the noise hides the columns
+FURTHER_ROUNDS = 3  # and so many more rounds
+_CLEAR = 15.0  # if records are so many times the largest eigenvalue of the noise of a Gram matrix with all of the
+# budget, early releases need a part of their shares; it falls like the root of their number
 BIAS_WEIGHT = 0.15
 _LONGEST_TERM = 8.0  # in the last round, times the root of the entries: the unit of its clip
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
@@ -326,25 +323,41 @@ _SEEN = 3.0  # standard deviations of its noise above which a bin of longer term
 _PACE = 2.0  # the clip may change by this factor per round: histograms are noisy
 
 
+def divided(rounds: int, *, first: Sequence[float] = (), few: bool = False, early: float = 1.0) -> dict[str, Any]:
+    """Divide a budget among the releases of a fit; `first` are shares of counts that come before all others.
+
+    If the noise hides the columns, there are few records, and errors of the last round matter less than predictions.
+    If there are many, what comes before the last round needs only a part of its share, `early`.
+
+    >>> shares = divided(3)
+    >>> [len(each) for each in shares.values()], round(sum(map(sum, shares.values())), 12)
+    ([4, 3, 5], 1.0)
+    """
+    matrices, places, fine, last = [*GRAM_SHARES, *TERM_SHARES], list(PLACE_SHARES), FINE_SHARE, LAST_SHARE
+    if few:
+        fine, meat, last = FEW_SHARES
+        matrices, places[1] = [sum(GRAM_SHARES), 0.0, 0.0, meat], 0.0
+        rounds += FURTHER_ROUNDS if rounds > 1 else 0
+    counts = [*places, *[HISTOGRAM_SHARE] * (rounds - 1), fine]
+    left = 1.0 - sum(counts) - sum(matrices) - last
+    sums = [early * left / (rounds - 1)] * (rounds - 1) if rounds > 1 else []
+    matrices[:-1] = [early * share for share in matrices[:-1]]
+    sums.append(1.0 - sum(counts) - sum(matrices) - sum(sums))
+    whole = 1.0 - sum(first)
+    shares = {"matrix_shares": matrices, "sum_shares": sums, "count_shares": counts}
+    shares = {name: [whole * share for share in each] for name, each in shares.items()}
+    return shares | {"count_shares": [*first, *shares["count_shares"]]}
+
+
 @lru_cache(maxsize=64)
 def calibrated_rounds(*, rounds: int, clipped: bool = False, **guarantee: Any) -> GaussianRounds:
-    """Calibrate the budget of a fit to ε, δ and adjacency. With `clipped` the last count is that of clipped rows.
+    """Calibrate the budget of a fit to ε, δ and adjacency. With `clipped` the first count is that of clipped rows.
 
     >>> budget = calibrated_rounds(epsilon=1.0, delta=1e-6, adjacency="add-remove", rounds=3)
     >>> round(sum([*budget.matrix_shares, *budget.sum_shares, *budget.count_shares]), 12)
     1.0
     """
-    counts = [*PLACE_SHARES, *[HISTOGRAM_SHARE] * (rounds - 1), FINE_SHARE]
-    own = [*GRAM_SHARES, *TERM_SHARES]
-    left = 1.0 - sum(counts) - sum(own) - LAST_SHARE
-    early = [left / (rounds - 1)] * (rounds - 1) if rounds > 1 else []
-    sums = [*early, LAST_SHARE + (left if rounds == 1 else 0.0)]
-    scale = 1.0 - (CLIPPED_SHARE if clipped else 0.0)
-    matrices, sums, counts = ([scale * share for share in shares] for shares in (own, sums, counts))
-    counts += [CLIPPED_SHARE] if clipped else []
-    return GaussianRounds.calibrated(
-        matrix_shares=tuple(matrices), sum_shares=tuple(sums), count_shares=tuple(counts), **guarantee
-    )
+    return GaussianRounds.calibrated(**divided(rounds, first=[CLIPPED_SHARE] * clipped), **guarantee)
 
 
 class LastRound(NamedTuple):
@@ -373,6 +386,17 @@ class LinearReleases(RoundReleases):
     def targets(self) -> int:
         """Return the number of target columns."""
         return self._sums.targets
+
+    def shares(self, spreads: Coordinates | None, records: float) -> dict[str, Any]:
+        """Choose the shares of all further releases from the number of records that the first one tells."""
+        if self._fixed:
+            return super().shares(spreads, records)
+        budget, predictors = self.budget, len(self.here.centre) + self.constant
+        first = budget.count_shares[: self._asked]
+        noise = (2.0 * predictors) ** 1.5 / budget.shift  # of rows of squared norm 2 per column, in spreads
+        early = math.sqrt(min(1.0, _CLEAR * noise / max(records, noise)))
+        chosen = divided(len(budget.sum_shares), first=first, few=spreads is None, early=early)
+        return chosen | {"sum_shares": [share * BELOW for share in chosen["sum_shares"]]}
 
     def round(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats, float]:
         """Release one round at θ: a sum, its noise, the histogram of its terms, and its noise."""
@@ -411,8 +435,7 @@ class LinearReleases(RoundReleases):
 
     def clipped(self, rows: int) -> float:
         """Release the number of rows that the schema changes; one record moves it by at most 1."""
-        last = len(self.budget.count_shares) - 1
-        return float(self._counts(last, [rows], squared_reach=1, name="clipped rows")[0][0])
+        return float(self._counts(-self._asked, [rows], squared_reach=1, name="clipped rows")[0][0])
 
 
 class LinearFit(NamedTuple):
@@ -422,9 +445,10 @@ class LinearFit(NamedTuple):
     estimate: Unshrunk
 
 
-def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> LinearFit:
+def fit_rounds(data: LinearReleases, *, robust: bool = True) -> LinearFit:
     """Make all releases, and solve. With one round nothing is clipped: the plain solution from a Gram matrix."""
     gram, s = data.settle()
+    rounds = len(data.budget.sum_shares)
     matrix = Preconditioner.of(gram, noise=s, constant=data.constant)
     theta = np.zeros((len(gram), data.targets))
     done: list[Round] = []
@@ -439,8 +463,10 @@ def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> Lin
         clip = min(max(chosen, clip / _PACE), clip * _PACE)
     last = data.here_clipped(len(gram), clip)
     if rounds > 1:
-        terms, noise = data.squares(0, theta, last)
-        last = data.last_round(rounds - 1, theta, _shape(terms.sum(axis=0), noise, max(data.records(), 1.0)))
+        shape = np.eye(len(gram)) * math.sqrt(theta.size) / last.clip
+        if data.budget.matrix_shares[len(GRAM_SHARES)]:  # otherwise there are too few records to see their shape
+            shape = _shape(*data.squares(0, theta, last), max(data.records(), 1.0))
+        last = data.last_round(rounds - 1, theta, shape)
     total, noise = data.total(rounds - 1, theta, last)
     own = last.inverse @ last.inverse.T
     done.append(Round(theta, total, noise * math.sqrt(float(np.trace(own)) / len(own))))
@@ -452,12 +478,12 @@ def fit_rounds(data: LinearReleases, *, rounds: int, robust: bool = True) -> Lin
 
 
 def _shape(terms: Floats, noise: float, records: float) -> Floats:
-    """Return a root of the inverse of the mean of ttᵀ, drawn towards a sphere by as much as it may be noise.
+    """Return a root of the inverse of the mean of ttᵀ over all targets, drawn towards a sphere by as much as it may be noise.
 
-    >>> _shape(np.diag([400.0, 100.0]), 1.0, 100.0).round(2).tolist()
+    >>> _shape(np.diag([400.0, 100.0])[None], 1.0, 100.0).round(2).tolist()
     [[0.5, 0.0], [0.0, 1.0]]
     """
-    p = len(terms)
+    terms, p = terms.sum(axis=0), len(terms[0])
     sphere = max(float(np.trace(terms)) / p, noise) * np.eye(p)
     away = float(((terms - sphere) ** 2).sum())
     weight = max(1.0 - noise**2 * p * (p + 1) / 2 / away, 0.0) if away > 0 else 0.0

@@ -28,7 +28,8 @@ from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, 
 from ndis.learn._estimator import INTERCEPT_SHARE, calibrated, one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, newton
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
-from ndis.learn._round_releases import EDGES, FIRST_CLIP, PLACE_SHARES, RoundReleases, next_clip
+from ndis.learn._clips import EDGES, FIRST_CLIP, next_clip
+from ndis.learn._round_releases import PLACE_SHARES, RoundReleases
 from ndis.learn._rounds_estimator import RoundsEstimator
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift

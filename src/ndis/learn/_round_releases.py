@@ -1,4 +1,4 @@
-"""Draw all releases of a fit in rounds from exact sums, and choose the clip of the next round from their histograms.
+"""Draw all releases of a fit in rounds from exact sums.
 
 The first releases choose coordinates (`ndis.learn._coordinates`). All further ones are made in these.
 """
@@ -19,9 +19,10 @@ from ndis.learn._estimator import INTERCEPT_SHARE
 from ndis.mechanisms.receipt import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["EDGES", "FINE_EDGES", "FIRST_CLIP", "PLACE_SHARES", "RoundReleases", "last_clip", "next_clip", "tail"]
+__all__ = ["BELOW", "PLACE_SHARES", "RoundReleases"]
 
 PLACE_SHARES = (0.02, 0.01)  # the squared shift has these shares for the histograms of columns and of norms
+BELOW = 1.0 - 2.0**-40  # shares that are divided anew add up to a little less: floats round
 _COUNTING = 0.35  # the constant over the bound of rows in spreads, where it only counts and centres
 _LEAST_RECORDS = 3.0  # below this many standard deviations of its noise, the number of records may be zero
 _AFFORDED = 0.1  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
@@ -35,7 +36,8 @@ class RoundReleases:
     ----------
     sums : RecordSums
     budget : GaussianRounds
-        Its first two counts are histograms of columns and of norms, and its first two matrices are Gram matrices.
+        Its first two counts, after those that were `asked`, are histograms of columns and of norms. Its first two
+        matrices are Gram matrices. The shares of later releases may follow from the first histograms.
     bits
         The source of randomness of all draws.
     public : PublicRanges
@@ -45,6 +47,8 @@ class RoundReleases:
         Rows hold the constant already, times the root of a weight.
     fixed : bool
         The public coordinates stay.
+    asked : int
+        The number of counts that come before all others.
 
     Attributes
     ----------
@@ -70,6 +74,7 @@ class RoundReleases:
         constant: bool,
         held: bool = False,
         fixed: bool = False,
+        asked: int = 0,
     ) -> None:
         self._sums, self.budget, self.bits, self.constant = sums, budget, bits, constant
         self._public, self._held, self._fixed, self.here = public, held, fixed or held, public.start()
@@ -77,13 +82,14 @@ class RoundReleases:
         self.longest, self.private = 1.0, True
         self.log: list[dict[str, Any]] = []
         self._rows = self._clipped = sums
-        self._counted: list[tuple[float, float]] = []
+        self._asked, self._counted = asked, list[tuple[float, float]]()
 
     # ------------------------------------------------------------------ coordinates
 
     def settle(self) -> tuple[Floats, float]:
         """Choose coordinates, and release the Gram matrix in them; with the noise of its diagonal."""
-        spreads = None if self._fixed else self._spreads()
+        spreads, counted = (None, 0.0) if self._fixed else self._spreads()
+        self.budget = self.budget.reshared(self._asked + (not self._fixed), **self.shares(spreads, counted))
         if spreads is None:
             return self._stay()
         self.here = spreads
@@ -100,21 +106,30 @@ class RoundReleases:
         return self._matrix(1, self._clipped.gram(), "gram")
 
     def _stay(self) -> tuple[Floats, float]:
-        """Keep the public coordinates; both Gram matrices are then of the same rows, and are averaged."""
+        """Keep the public coordinates: one Gram matrix serves."""
         bound = self._public.longest(self.here)
         self.column = INTERCEPT_SHARE * bound if self.constant and not self._held else None
-        (first, one), (second, two) = (self._gram(index, bound, self.column) for index in range(2))
-        weight = (two / math.hypot(one, two)) ** 2
         self._settled(bound, bound)
-        return weight * first + (1.0 - weight) * second, one * two / math.hypot(one, two)
+        return self._matrix(0, self._clipped.gram(), "gram")
+
+    def shares(self, spreads: Coordinates | None, records: float) -> dict[str, Any]:
+        """Choose the shares of all further releases from the number of records that the first one tells.
+
+        In the public coordinates one Gram matrix has the shares of both, and no histogram of norms is needed.
+        """
+        if spreads is not None:
+            return {}
+        (first, second, *others), counts = self.budget.matrix_shares, list(self.budget.count_shares)
+        counts[self._asked + 1] = 0.0
+        return {"matrix_shares": ((first + second) * BELOW, 0.0, *others), "count_shares": counts}
 
     def _settled(self, bound: float, far: float) -> None:
         """Keep the records in the present coordinates, clipped to a bound for matrices, and not clipped for terms."""
         self._clipped, self._rows = self._mapped(bound, self.column), self._mapped(far, self.column)
         self.longest = math.hypot(bound, self.column or 0.0)
 
-    def _spreads(self) -> Coordinates | None:
-        """Release histograms of all columns; one record is in one bin of each."""
+    def _spreads(self) -> tuple[Coordinates | None, float]:
+        """Release histograms of all columns; one record is in one bin of each. They tell the number of records too."""
         public = self._public
         features, targets = len(public.origin), len(public.target_origin)
         far, zeros = public.farthest, np.zeros(features)
@@ -124,7 +139,7 @@ class RoundReleases:
         squared = (features + targets) * self._replaced
         values = counts.histograms()[: features + targets]
         released, noise = self._counts(0, values, squared_reach=squared, name="histograms of columns")
-        return located(released, noise, public)
+        return located(released, noise, public), float(released.sum()) / len(released)
 
     def _norm_bound(self) -> float:
         """Release the histogram of the norms of rows in spreads, and choose where the Gram matrix clips them."""
@@ -197,6 +212,7 @@ class RoundReleases:
         return records if records > _LEAST_RECORDS / math.sqrt(float(weights.sum())) else 0.0
 
     def _counts(self, index: int, values: Any, *, squared_reach: Any, name: str) -> tuple[Floats, float]:
+        index += self._asked
         sample = self.budget.release_count(index, values, squared_reach=squared_reach, random_state=self.bits)
         noise = self.budget.count_noise(index, squared_reach=squared_reach)
         self._note(sample, release=name, noise_std=noise)
@@ -218,70 +234,3 @@ class RoundReleases:
         parameters = {**shares, **public, "releases": self.log}
         guarantee = (budget.target_epsilon, budget.target_delta, budget.adjacency)
         return Receipt(type(budget).__name__, parameters, *guarantee, private=self.private)
-
-
-# ---------------------------------------------------------------------- the clip of the next round
-
-# It is chosen from the noisy histogram of the lengths of the terms, in units of the longest row.
-
-EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-7, 3))  # upper ends of the bins; beyond the last is one more
-FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # the last clip has a finer histogram
-FIRST_CLIP = 0.25  # before anything is known
-_MIDDLES: Floats = 0.75 * np.array([*EDGES, 2 * EDGES[-1]])
-_FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])
-_CANDIDATES: Floats = 2.0 ** (np.arange(-56, 25) / 8)
-_SURE = 2.5  # standard deviations of its noise above which a number of longer terms is seen
-_TAKEN = 1.5  # the standard deviation of what the last clip takes, over its estimate: errors may be skew
-_STEEPNESS = (2.0, 10.0)  # the number of longer terms falls like a power of the length, between these
-
-
-def tail(histogram: Floats, clip: float) -> float:
-    """Estimate the length that a clip takes from all terms together, Σ (length − clip)⁺, from the noisy histogram.
-
-    >>> tail(np.r_[np.zeros(7), 10.0, 2.0, np.zeros(2)], 1.0)  # two terms between 1 and 2
-    1.0
-    """
-    middles = _MIDDLES if len(histogram) == len(_MIDDLES) else _FINE_MIDDLES
-    return float(np.maximum(middles - clip, 0.0) @ np.maximum(histogram, 0.0))
-
-
-def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -> float:
-    """Choose the clip with the least sum of squared noise and squared bias.
-
-    The noise of a sum of ``entries`` numbers has norm √entries·clip/shift. The bias is at most `tail`, if all clipped
-    terms point the same way; `weight` is the share of it that is expected. With many records the bias outweighs the
-    noise, and then hardly a term is clipped.
-
-    >>> few, many = (np.r_[np.zeros(5), n, n, n / 8, np.zeros(3)] for n in (100.0, 1e6))
-    >>> [round(next_clip(h, entries=10, shift=0.1, weight=0.15), 3) for h in (few, many)]
-    [0.162, 0.771]
-    """
-    cost = [entries * (c / shift) ** 2 + (weight * tail(histogram, c)) ** 2 for c in _CANDIDATES]
-    return float(_CANDIDATES[int(np.argmin(cost))])
-
-
-def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) -> tuple[float, float]:
-    """Choose the clip of the last round from a fine histogram; with the standard deviation of the length that it takes.
-
-    The number of longer terms is seen up to some length. Beyond it is taken to fall like a power. Its steepness goes on
-    as it changed over the last two doublings, within `_STEEPNESS`. So terms that the noise hides count as well.
-
-    >>> clip, taken = last_clip(np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)], 5.0, entries=4, shift=0.15)
-    >>> round(clip, 2), round(taken, 1)
-    (0.46, 2.9)
-    """
-    edges = np.array(FINE_EDGES)
-    longer = np.cumsum(histogram[::-1])[::-1]  # longer[i]: terms beyond edges[i − 1]
-    sure = longer > _SURE * noise * np.sqrt(np.arange(len(longer), 0, -1))
-    fullest = int(histogram.argmax())
-    end = fullest + int(np.logical_and.accumulate(sure[fullest:]).sum()) - 1
-    end = min(max(end, 1), len(edges))
-    edge, count = edges[end - 1], max(float(longer[end]), noise * math.sqrt(len(longer) - end))
-    nearer, nearest = (max(float(longer[max(end - k, 0)]), count) for k in (4, 2))
-    before, now = math.log2(max(nearer, nearest) / nearest), math.log2(nearest / count)
-    steep = min(max(2.0 * now - before, _STEEPNESS[0]), _STEEPNESS[1])
-    within = np.maximum(np.minimum(_FINE_MIDDLES, edge) - _CANDIDATES[:, None], 0.0)[:, :end] @ histogram[:end]
-    power = edge / (steep - 1.0) * (np.maximum(_CANDIDATES, edge) / edge) ** (1.0 - steep)
-    taken = _TAKEN * (np.maximum(within, 0.0) + count * (power + np.maximum(edge - _CANDIDATES, 0.0)))
-    best = int(np.argmin(entries * (_CANDIDATES / shift) ** 2 + taken**2))
-    return float(_CANDIDATES[best]), float(taken[best])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -49,6 +50,8 @@ class LinearModel:
     def __post_init__(self) -> None:
         if not set(self.coefficients) <= set(self.schema.feature_names):
             raise ParameterError("coefficients", "be of columns of the schema", "others")
+        if not all(map(math.isfinite, (self.intercept, *self.coefficients.values()))):
+            raise ParameterError("coefficients", "be finite", "a NaN or an infinity")
 
     @classmethod
     def of(cls, model: Any) -> LinearModel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -13,14 +13,11 @@ from flint import arb
 from ndis._balls import exact_ball, precision
 from ndis._exact import down, root_down, root_up
 from ndis._formulas import chernoff_factor_ball
-from ndis._search import smallest_safe
 from ndis._validate import as_scalar
-from ndis.accountant.laws import BallLaw, product
-from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 from ndis.dominance.directions import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
 from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smallest_upper, units_down, units_up
-from ndis.pair import GaussianPair
+from ndis.mechanisms.gaussian import shift_profile, unit_noise
 from ndis.profile import Group, Order, PrivacyProfile, StepGroup
 
 _BITS = 320
@@ -72,25 +69,19 @@ class Shifts(_Filter):
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Shifts:
         """Find the largest sum of μ² whose single shift is certified to meet (ε, δ)."""
-
-        def pair(noise: float) -> GaussianPair:
-            return GaussianPair.from_ratios(1.0, shift=math.nextafter(1.0 / noise, math.inf))
-
-        noise = smallest_safe(
-            lambda x: float(pair(x).log_delta(epsilon)), lambda x: pair(x).certify(epsilon).upper, delta=delta
-        )
-        made = cls(epsilon, delta, units_down((1 / Fraction(noise)) ** 2, UNIT_BITS))
+        squared = (1 / Fraction(unit_noise(epsilon, delta))) ** 2
+        made = cls(epsilon, delta, units_down(squared, UNIT_BITS))
         made.certify()
         return made
 
     def whole(self) -> PrivacyProfile:
         """Return one shift of the whole budget, rounded up."""
-        return _one_shift(Fraction(self.units, 1 << UNIT_BITS))
+        return shift_profile(root_up(Fraction(self.units, 1 << UNIT_BITS)))
 
     def later(self, totals: Totals) -> float | None:
         """Return ε of one shift of all that is left."""
         left = self._left(totals)["spent"]
-        return min(_one_shift(left).epsilon(self.delta), self.epsilon) if left else None
+        return min(shift_profile(root_up(left)).epsilon(self.delta), self.epsilon) if left else None
 
     def certify(self) -> None:
         """Certify that one shift with the whole budget meets (ε, δ)."""
@@ -164,14 +155,10 @@ class Renyi(_Filter):
         return {"order": self.order} | {way: down(left) for way, left in self._left(totals).items()}
 
 
-def _one_shift(squared: Fraction) -> PrivacyProfile:
-    """Return the profile of one mean shift with this μ², rounded up."""
-    return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=root_up(squared)))
-
-
 def squared_shift(profile: PrivacyProfile) -> Fraction:
     """Return μ² of a profile that is a mean shift, rounded up; anything else is refused.
 
+    >>> from ndis.pair import GaussianPair
     >>> squared_shift(PrivacyProfile(GaussianPair.from_ratios([1.0, 1.0], shift=[0.5, 0.25])))
     Fraction(5, 16)
     """
@@ -220,7 +207,7 @@ def certified_log_moment(profile: PrivacyProfile, way: Order, order: float) -> F
 
     Examples
     --------
-    >>> from ndis.pair import GaussianPair
+    >>> from ndis.mechanisms.gaussian import shift_profile, unit_noise
     >>> shift = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=0.5))
     >>> certified_log_moment(shift, "remove", 3.0)  # s(1+s)/2 · μ²
     Fraction(3, 4)
@@ -252,29 +239,18 @@ def _unsampled(group: Group | StepGroup, way: Order, order: float) -> Fraction:
 
 
 def _sampled(group: Group | StepGroup, way: Order, order: float) -> Fraction:
-    """Bound K(s) of one sampled mean shift (`laws.mixture_balls`), or of a step of its kind; others are refused."""
-    if isinstance(group, StepGroup):
-        return _bound(group.law(way).enclosed, order)
-    pair = enclosed(group.pair(way))
-    if pair.mutually_singular:
+    """Bound K(s) of one sampled mean shift, or of a step of another kind, by its law; a sampled sketch is refused."""
+    if group.singular:
         raise _infinite(way, order)
-    if pair.curved:
+    if isinstance(group, Group) and (group.pair(way).excess != 0.0).any():
         raise ParameterError(
             "request",
             "be a mean shift if it is sampled, for a ledger of kind 'renyi'",
             f"a release with sampling rate {group.rate!r} and unequal variances",
             "declare it in a plan",
         )
-    if pair.trivial:
-        return Fraction(0)
-    sides = Sides.poisson
-    return _bound(lambda: MixtureBalls(sides(product(group.rates), pair.flat.sqrt(), remove=way == "remove")), order)
-
-
-def _bound(make: Callable[[], BallLaw], order: float) -> Fraction:
-    """Bound K(s) of a law that encloses its moments."""
     with precision(_BITS):
-        value = make().moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
+        value = group.law(way).enclosed().moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
         if not value.is_finite():
             raise PrecisionError(f"the Rényi divergence of order {order!r} of a sampled release could not be enclosed")
         return max(up(value), Fraction(0))

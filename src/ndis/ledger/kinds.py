@@ -36,9 +36,9 @@ def opening(
     data_name: str,
     *,
     adjacency: Adjacency,
-    plan: Any,
-    kind: str | None,
-    order: float | None,
+    plan: Any = None,
+    kind: str | None = None,
+    order: float | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Certify a budget, and return what its ledger is made with: public values, and the profiles of slots."""
     kinds = (SlotPlan.kind, Shifts.kind, Renyi.kind)

@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -130,21 +131,12 @@ class Ledger:
         """
         if not isinstance(data_name, str):
             raise ParameterError("data_name", "be a text", type(data_name).__name__)
-        choice: dict[str, Any] = {"plan": plan, "kind": kind, "order": order}
-        about, profiles = opening(epsilon, delta, data_name, adjacency=as_adjacency(adjacency), **choice)
+        known = as_adjacency(adjacency)
+        about, profiles = opening(epsilon, delta, data_name, adjacency=known, plan=plan, kind=kind, order=order)
         Store.create(path, about, profiles)
         return cls(path)
 
-    def renew(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        epsilon: float,
-        delta: float,
-        plan: Mapping[str, tuple[Any, int]] | None = None,
-        kind: str | None = None,
-        order: float | None = None,
-    ) -> Ledger:
+    def renew(self, path: str | os.PathLike[str], *, epsilon: float, delta: float, **choice: Any) -> Ledger:
         """Close this ledger, and make one for the next period of the same data in a new file.
 
         The new budget may be chosen after answers. It adds to this one: `total` says what all periods cost together.
@@ -154,8 +146,8 @@ class Ledger:
         ----------
         path : path
             The new file.
-        epsilon, delta, plan, kind, order
-            The budget of the next period, as in `create`.
+        epsilon, delta, **choice
+            The budget of the next period, and its `plan`, or `kind` and `order`, as in `create`.
 
         Examples
         --------
@@ -166,22 +158,15 @@ class Ledger:
         ...     second.total()
         {'periods': 2, 'epsilon': 1.5, 'delta': 2e-06, 'max_records': None}
         """
-        choice: dict[str, Any] = {"plan": plan, "kind": kind, "order": order}
         about, profiles = opening(epsilon, delta, self.data_name, adjacency=self.adjacency, **choice)
         Store.check_new(path)
         self.verify()
         opens = digest_of([about, Path(path).name])
-
-        def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-            content = {"opens": opens, "details": asking()}
-            return content, history.after_renewal(
-                history.no_requests(self._account) if before is None else before.totals, content
-            )
-
         if self._totals().get("renewed") == opens:  # the same file could not be written before
             closed = next(entry for entry in self._store.entries() if entry.action == "renew")
         else:
-            closed = self._store.append("renew", make)
+            content = {"opens": opens, "details": asking()}
+            closed = self._append("renew", content, lambda totals: history.after_renewal(totals, content))
         Store.create(path, {**about, **history.link_to(self._store.about, closed)}, profiles)
         return Ledger(path)
 
@@ -291,11 +276,8 @@ class Ledger:
         asked = self._asked(request)
         content = self._content(slot, asked)
         content |= {"details": {**content["details"], **asking(), **(details or {})}, "owner": owner}
-
-        def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-            return content, history.after_request(self._account, None if before is None else before.totals, content)
-
-        return self._store.append("reserve", make, profiles={asked.digest: asked.text})
+        after = partial(history.after_request, self._account, content=content)
+        return self._append("reserve", content, after, profiles={asked.digest: asked.text})
 
     def _content(self, slot: str | None, asked: Request) -> dict[str, Any]:
         """Describe a request and its cost, or refuse it."""
@@ -344,12 +326,8 @@ class Ledger:
         if known is None or known.action != "reserve" or known.digest != reservation.digest:
             raise LedgerError(f"a {action} needs a reservation of this ledger")
         content = {"reservation": reservation.number, "digest": reservation.digest, **more}
-
-        def make(before: Entry | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-            assert before is not None  # the reservation is there
-            return content, history.after_closing(self._account, action, before.totals, reservation.content)
-
-        return self._store.append(action, make, reservation=reservation.number)
+        after = partial(history.after_closing, self._account, action, reserved=reservation.content)
+        return self._append(action, content, after, reservation=reservation.number)
 
     # ------------------------------------------------------------------ looking
 
@@ -401,13 +379,11 @@ class Ledger:
 
     def entries(self) -> int:
         """Count the entries."""
-        last = self._store.last()
-        return 0 if last is None else last.number
+        return self._position()[0]
 
     def head(self) -> str:
         """Return the digest of the last entry; that of the ledger itself if there is none."""
-        last = self._store.last()
-        return self._store.root if last is None else last.digest
+        return self._position()[1]
 
     def releases(self) -> list[dict[str, Any]]:
         """List one row per reservation: when, which slot, for whom, what for, and what became of it."""
@@ -428,8 +404,7 @@ class Ledger:
         (0, 0)
         """
         self.verify()
-        last = self._store.last()
-        number, digest = (0, self._store.root) if last is None else (last.number, last.digest)
+        number, digest = self._position()
         return {"data_name": self.data_name, "entry": number, "head": digest}
 
     def report(self) -> LedgerReport:
@@ -469,9 +444,22 @@ class Ledger:
 
     # ------------------------------------------------------------------ inside
 
-    def _totals(self) -> dict[str, Any]:
+    def _position(self) -> tuple[int, str]:
+        """Return number and digest of the last entry; without entries, 0 and the digest of the ledger itself."""
         last = self._store.last()
+        return (0, self._store.root) if last is None else (last.number, last.digest)
+
+    def _totals(self) -> dict[str, Any]:
+        return self._totals_at(self._store.last())
+
+    def _totals_at(self, last: Entry | None) -> dict[str, Any]:
         return history.no_requests(self._account) if last is None else dict(last.totals)
+
+    def _append(
+        self, action: str, content: Mapping[str, Any], after: Callable[[dict[str, Any]], dict[str, Any]], **how: Any
+    ) -> Entry:
+        """Append an entry; `after` makes the totals after it from those before, or raises."""
+        return self._store.append(action, content, lambda last: after(self._totals_at(last)), **how)
 
     def _asked(self, source: Any) -> Request:
         """Describe a request. That of the last mechanism is kept, unless a model inside it may change."""

@@ -122,28 +122,15 @@ class Store:
         target = cls.check_new(path)
         draft = target.with_name(f".{secrets.token_hex(8)}.part")
         try:
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            connection = sqlite3.connect(draft, isolation_level=None)
-            try:
-                connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.executescript(f"BEGIN; {_TABLES} COMMIT; PRAGMA user_version = {FORMAT_VERSION};")
-                connection.execute("BEGIN")
-                full = {"created": _now(), **about}
-                connection.executemany("INSERT INTO about VALUES (?, ?)", [(k, _canonical(v)) for k, v in full.items()])
-                connection.executemany("INSERT INTO profiles VALUES (?, ?)", profiles.items())
-                connection.execute("COMMIT")
-            finally:
-                connection.close()
+            _write_new(draft, _content({"created": _now(), **about}, profiles))
             os.link(draft, target)  # fails if there is a file already
         except FileExistsError:
             raise _not_new(target) from None
-        except (OSError, sqlite3.Error) as error:
+        except OSError as error:
             raise LedgerError(f"the ledger {str(target)!r} could not be written: {error}") from error
         finally:
-            for leftover in (draft, draft.with_name(f"{draft.name}-journal")):
-                with contextlib.suppress(OSError):
-                    leftover.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
         return cls(target)
 
     @staticmethod
@@ -197,12 +184,13 @@ class Store:
     def append(
         self,
         action: str,
-        make: Callable[[Entry | None], tuple[Mapping[str, Any], Mapping[str, Any]]],
+        content: Mapping[str, Any],
+        after: Callable[[Entry | None], Mapping[str, Any]],
         *,
         profiles: Mapping[str, str] | None = None,
         reservation: int | None = None,
     ) -> Entry:
-        """Append one entry. `make` gets the last entry and returns content and totals, or raises to write nothing.
+        """Append one entry. `after` gets the last entry and returns the new totals, or raises to write nothing.
 
         An entry that uses a `reservation` is refused if another one has used it.
         """
@@ -218,7 +206,7 @@ class Store:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 before = _last(connection)
-                content, totals = make(before)
+                totals = after(before)
                 number = 1 if before is None else before.number + 1
                 previous = self.root if before is None else before.digest
                 draft = Entry(number, _now(), action, dict(content), dict(totals), previous, "")
@@ -240,19 +228,11 @@ class Store:
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the file at one moment, while others may write. The target must be new."""
-        target = Path(path)
-        try:
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise ParameterError("path", "be a new file", f"{str(target)!r}: {error.strerror}") from error
-        copy = sqlite3.connect(target)
         try:
             with self._connection() as connection:
-                connection.backup(copy)
-        except sqlite3.Error as error:
-            raise LedgerError(f"the backup {str(target)!r} could not be written: {error}") from error
-        finally:
-            copy.close()
+                _write_new(Path(path), connection.serialize())
+        except OSError as error:
+            raise ParameterError("path", "be a new file", f"{str(path)!r}: {error.strerror}") from error
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -301,6 +281,24 @@ _COLUMNS = ", ".join(_FIELDS)
 
 
 _DECLARED = sorted(words.strip() for words in _TABLES.split(";") if words.strip())
+
+
+def _content(about: Mapping[str, Any], profiles: Mapping[str, str]) -> bytes:
+    """Return the file of a ledger without entries."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+        kind = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {FORMAT_VERSION};"
+        memory.executescript(f"{_TABLES} {kind}")
+        memory.executemany("INSERT INTO about VALUES (?, ?)", [(k, _canonical(v)) for k, v in about.items()])
+        memory.executemany("INSERT INTO profiles VALUES (?, ?)", profiles.items())
+        return memory.serialize()
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a file that does not exist yet, for the user only."""
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _not_new(path: Path) -> ParameterError:

@@ -26,13 +26,12 @@ def no_requests(account: Account) -> dict[str, Any]:
     return {"spent": account.start(), "max_records": None}
 
 
-def after_request(account: Account, totals: Mapping[str, Any] | None, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the totals after a request, or raise BudgetError; None stands for those without entries."""
-    before = no_requests(account) if totals is None else totals
-    if "renewed" in before:
+def after_request(account: Account, totals: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the totals after a request, or raise BudgetError."""
+    if "renewed" in totals:
         raise BudgetError("the ledger was renewed, and takes no more requests; ask the ledger of the next period")
-    promises = [n for n in (before["max_records"], content["max_records"]) if n is not None]
-    spent = account.charge(dict(before["spent"]), content["cost"])
+    promises = [n for n in (totals["max_records"], content["max_records"]) if n is not None]
+    spent = account.charge(dict(totals["spent"]), content["cost"])
     return {"spent": spent, "max_records": min(promises, default=None)}
 
 

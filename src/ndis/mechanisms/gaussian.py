@@ -9,7 +9,7 @@ Gaussian mechanism.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -18,13 +18,12 @@ from typing import Any, Self
 import numpy as np
 
 from ndis._exact import ExactArray, exact_array
-from ndis._search import budget, first_safe_epsilon, smallest_safe
-from ndis._validate import Adjacency, Floats, as_adjacency, as_covariance, as_floats, as_within
-from ndis.errors import ParameterError
-from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, payable, settle
-from ndis.mechanisms.receipt import Receipt
+from ndis._search import budget, smallest_safe
+from ndis._validate import Adjacency, as_adjacency, as_within
+from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, certified_epsilon, payable, settle
+from ndis.mechanisms.receipt import receipt_of
 from ndis.mechanisms.releases import GaussianRelease
-from ndis.noise import exact_gaussian, exact_normal, grid_for
+from ndis.noise import exact_normal
 from ndis.noise.bits import random_bits
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -33,26 +32,24 @@ _BITS = 200  # noise and sensitivity lie between 2^-200 and 2^200
 _LARGEST = 2.0**1000  # the largest entry: with its noise it is still a float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class GaussianMechanism(CertifiedMechanism):
-    """Add N(0, noise_std²) to every entry of a query, or N(0, noise_std²·covariance) to a vector.
+    """Add N(0, noise_std²) to every entry of a query.
 
     Make one with `calibrated`, which finds the least noise for a budget. Or use `with_noise`, which finds the budget of
     a noise level. The constructor refuses noise that does not meet its ε and δ with a certificate.
+    For noise with a public covariance LLᵀ, release L⁻¹q and multiply the answer by L.
 
     Parameters
     ----------
     noise_std : float
-        Standard deviation of the noise; with a `covariance`, the factor of its root.
+        Standard deviation of the noise.
     sensitivity : float
-        Public bound on ‖q(D) − q(D')‖₂ over neighbours. With a `covariance` C the norm is √(xᵀC⁻¹x) of Mahalanobis:
-        in its coordinates the noise is the same in all directions.
+        Public bound on ‖q(D) − q(D')‖₂ over neighbours.
     epsilon, delta : float
         The guarantee.
     adjacency : str
         Which data sets are neighbours. The sensitivity must be taken over these.
-    covariance : (d, d) array, optional
-        Public, symmetric and positive definite: the shape of the noise.
 
     Examples
     --------
@@ -67,39 +64,23 @@ class GaussianMechanism(CertifiedMechanism):
     noise_std: float
     sensitivity: float
     adjacency: Adjacency = "add-remove"
-    covariance: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self, epsilon: float, delta: float) -> None:
         settle(
             self,
             (epsilon, delta),
             "noise_std",
-            lambda epsilon: _pair(self.sensitivity, self.noise_std).certify(epsilon).upper,
             remedy="calibrated() finds one for a budget, with_noise() the budget of a noise level",
             sensitivity=as_within("sensitivity", self.sensitivity, _BITS),
             noise_std=as_within("noise_std", self.noise_std, _BITS),
             adjacency=as_adjacency(self.adjacency),
-            covariance=None if self.covariance is None else _as_shape(self.covariance),
         )
 
     @classmethod
     def calibrated(
-        cls,
-        *,
-        epsilon: float,
-        delta: float,
-        sensitivity: float,
-        adjacency: Adjacency = "add-remove",
-        covariance: Any = None,
+        cls, *, epsilon: float, delta: float, sensitivity: float, adjacency: Adjacency = "add-remove"
     ) -> Self:
-        """Find the least noise for a budget, to about twelve digits.
-
-        >>> import numpy as np, ndis
-        >>> shape = np.diag([1.0, 100.0])  # the second entry may move ten times as far
-        >>> mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0, covariance=shape)
-        >>> mechanism.release([0.5, 20.0]).values.shape
-        (2,)
-        """
+        """Find the least noise for a budget, to about twelve digits."""
         epsilon, delta = budget(epsilon, delta)
         bound = as_within("sensitivity", sensitivity, _BITS)
         ratio = smallest_safe(
@@ -107,18 +88,11 @@ class GaussianMechanism(CertifiedMechanism):
             lambda x: _pair(bound, bound * x).certify(epsilon).upper,
             delta=delta,
         )
-        public: dict[str, Any] = {"sensitivity": bound, "adjacency": adjacency, "covariance": covariance}
-        return cls(noise_std=bound * ratio, epsilon=epsilon, delta=delta, **public)
+        return cls(noise_std=bound * ratio, sensitivity=bound, epsilon=epsilon, delta=delta, adjacency=adjacency)
 
     @classmethod
     def with_noise(
-        cls,
-        *,
-        noise_std: float,
-        delta: float,
-        sensitivity: float,
-        adjacency: Adjacency = "add-remove",
-        covariance: Any = None,
+        cls, *, noise_std: float, delta: float, sensitivity: float, adjacency: Adjacency = "add-remove"
     ) -> Self:
         """Make the mechanism with this noise. Its `target_epsilon` is what the certified profile gives at `delta`.
 
@@ -128,10 +102,8 @@ class GaussianMechanism(CertifiedMechanism):
         0.189213
         """
         bound, noise = as_within("sensitivity", sensitivity, _BITS), as_within("noise_std", noise_std, _BITS)
-        profile, (_, delta) = PrivacyProfile(_pair(bound, noise)), budget(0.0, delta)
-        epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
-        public: dict[str, Any] = {"sensitivity": bound, "adjacency": adjacency, "covariance": covariance}
-        return cls(noise_std=noise, epsilon=epsilon, delta=delta, **public)
+        epsilon = certified_epsilon(PrivacyProfile(_pair(bound, noise)), delta)
+        return cls(noise_std=noise, sensitivity=bound, epsilon=epsilon, delta=delta, adjacency=adjacency)
 
     def profile(self) -> PrivacyProfile:
         """Return the guarantee at every ε, exactly."""
@@ -148,56 +120,27 @@ class GaussianMechanism(CertifiedMechanism):
         Parameters
         ----------
         value : number or array
-            The query's answer, private: integers, fractions or floats, taken as exact, or an `ExactArray`. With a
-            covariance it is a vector. An entry that is not a finite number, or beyond ±2^1000, counts as 0. The
-            sensitivity must hold with this rule.
+            The query's answer, private: integers, fractions or floats, taken as exact, or an `ExactArray`. An
+            entry that is not a finite number, or beyond ±2^1000, counts as 0. The sensitivity must hold with this
+            rule.
         random_state : optional
             None draws from the operating system. Anything else is reproducible, warns, and is not private.
         """
         bits, answer = random_bits(random_state), _finite(value)
-        if self.covariance is not None and answer.shape != (len(self.covariance),):
-            wanted = f"({len(self.covariance)},)"
-            raise ParameterError("value", f"have shape {wanted}, like the covariance", f"shape {answer.shape}")
         announce(self)
-        if self.covariance is None:
-            sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
-            drawn = sample.values
-        else:
-            shape, (up, down) = exact_array(self.covariance), self.noise_std.as_integer_ratio()
-            noise = ExactArray(np.asarray(shape.numerators * up**2, dtype=object), shape.denominator * down**2)
-            grid = grid_for(self.noise_std * math.sqrt(_least_variance(self.covariance)))
-            sample = exact_gaussian(answer, noise, size=1, grid=grid, random_state=bits)
-            drawn = sample.values[0]
-        parameters = {
-            "noise_std": self.noise_std,
-            "noise_variance": self.noise_std**2,
-            "sensitivity": self.sensitivity,
-            "covariance": None if self.covariance is None else self.covariance.tolist(),
-            "grid": sample.grid,
-        }
-        name, guarantee = type(self).__name__, (self.target_epsilon, self.target_delta, self.adjacency)
-        return GaussianRelease(drawn, Receipt(name, parameters, *guarantee, private=sample.private))
+        sample = exact_normal(answer, noise_std=self.noise_std, random_state=bits)
+        released = {"noise_variance": self.noise_std**2, "grid": sample.grid}
+        return GaussianRelease(sample.values, receipt_of(self, private=sample.private, released=released))
+
+
+def shift_profile(shift: float, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
+    """Return the profile of a mean shift, in standard deviations, between neighbours of this kind."""
+    return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift), adjacency=adjacency)
 
 
 def _pair(sensitivity: float, noise_std: float) -> GaussianPair:
     """Return the worst pair: a shift of sensitivity/noise_std standard deviations, rounded up."""
     return GaussianPair.from_ratios(1.0, shift=math.nextafter(sensitivity / noise_std, math.inf))
-
-
-def _as_shape(value: Any) -> Floats:
-    array = as_floats("covariance", value)
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or not len(array):
-        raise ParameterError("covariance", "be a square matrix", f"shape {array.shape}")
-    array = np.array(as_covariance("covariance", array, len(array)))
-    least = _least_variance(array)
-    if not least > len(array) * 2.0**-50 * float(np.diagonal(array).max()):
-        raise ParameterError("covariance", "be positive definite beyond rounding", f"a least eigenvalue of {least:.3g}")
-    array.setflags(write=False)
-    return array
-
-
-def _least_variance(covariance: Floats) -> float:
-    return float(np.linalg.eigvalsh(covariance)[0])
 
 
 def _finite(value: Any) -> ExactArray:

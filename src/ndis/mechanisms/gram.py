@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -17,22 +17,18 @@ from numpy.typing import NDArray
 
 from ndis._exact import root_down, root_up
 from ndis._files import only_keys
-from ndis._search import first_safe_epsilon
 from ndis._validate import Adjacency, as_adjacency, as_one_probability, as_within
 from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
-from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.mechanism import Attained, settle
+from ndis.mechanisms.gaussian import GaussianMechanism, shift_profile
+from ndis.mechanisms.mechanism import Attained, certified_epsilon, settle
 from ndis.mechanisms.receipt import Receipt, mechanism_of, receipt_of
 from ndis.mechanisms.releases import GaussianRelease, MomentEstimates, check_columns
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.noise import grid_for
 from ndis.noise.bits import RandomBits
 from ndis.noise.gaussian import exact_symmetric
-from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-
-__all__ = ["GramMechanism", "GramRelease", "shift_profile", "squared_sensitivity", "two_rows"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +75,6 @@ class GramMechanism(RowMechanism["GramRelease"]):
             self,
             (epsilon, delta),
             "noise_std",
-            lambda epsilon: self.profile().certify(epsilon).upper,
             remedy="calibrated() finds one for a budget, with_noise() the budget of a noise level",
             noise_std=as_within("noise_std", self.noise_std, 200),
             adjacency=as_adjacency(self.adjacency),
@@ -105,17 +100,7 @@ class GramMechanism(RowMechanism["GramRelease"]):
         return cls(noise_std=scale, epsilon=epsilon, delta=delta, adjacency=adjacency, **bounds_of(layout))
 
     @classmethod
-    def with_noise(
-        cls,
-        *,
-        noise_std: float,
-        delta: float,
-        row_norm_bound: float,
-        adjacency: Adjacency = "add-remove",
-        target_bound: float | None = None,
-        intercept: float | None = None,
-        fractional_bits: int = DEFAULT_FRACTIONAL_BITS,
-    ) -> Self:
+    def with_noise(cls, *, noise_std: float, delta: float, **public: Any) -> Self:
         """Make the mechanism with this noise. Its `target_epsilon` is what the certified profile gives at `delta`.
 
         >>> import ndis
@@ -123,11 +108,10 @@ class GramMechanism(RowMechanism["GramRelease"]):
         >>> round(mechanism.target_epsilon, 6)
         1.765648
         """
-        layout = row_bounds(row_norm_bound, target_bound, intercept, fractional_bits)
-        squared = squared_sensitivity(layout, as_adjacency(adjacency))
-        profile = shift_profile(root_up(squared / Fraction(as_within("noise_std", noise_std, 200)) ** 2), adjacency)
-        epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
-        return cls(noise_std=noise_std, epsilon=epsilon, delta=delta, adjacency=adjacency, **bounds_of(layout))
+        like = cls.calibrated(epsilon=1.0, delta=delta, **public)  # checks the parameters, and knows the sensitivity
+        noise = as_within("noise_std", noise_std, 200)
+        profile = shift_profile(root_up(like._squared_sensitivity() / Fraction(noise) ** 2), like.adjacency)
+        return replace(like, noise_std=noise, epsilon=certified_epsilon(profile, delta), delta=delta)
 
     # ------------------------------------------------------------------ the guarantee
 
@@ -194,11 +178,6 @@ def two_rows(layout: RowLayout) -> Fraction:
     first = max(-full, min(full, round(wanted)))
     product = step**2 * full * first - target + constant
     return 2 * whole**2 - 2 * product**2
-
-
-def shift_profile(shift: float, adjacency: Adjacency) -> PrivacyProfile:
-    """Return the profile of a mean shift, in standard deviations, between neighbours of this kind."""
-    return PrivacyProfile(GaussianPair.from_ratios(1.0, shift=shift), adjacency=adjacency)
 
 
 # ---------------------------------------------------------------------- the release

@@ -18,7 +18,7 @@ from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, as_adjacency, as_within
 from ndis.errors import ParameterError
-from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, check_budget, payable
+from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, payable, settle
 from ndis.mechanisms.receipt import ARITHMETICS, Receipt
 from ndis.mechanisms.releases import GaussianRelease
 from ndis.noise import exact_gaussian, grid_for
@@ -125,6 +125,17 @@ class LiftedMechanism(CertifiedMechanism):
         Which bound was asked for.
     bound_used : str
         Which one decided.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> from ndis.models import BohningLogistic
+    >>> model = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
+    >>> mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
+    >>> round(mechanism.noise_variance, 4), mechanism.target_epsilon, mechanism.bound
+    (3.875, 1.0, 'exact')
+    >>> mechanism.release(([[1.5, 0.0]], [1])).values.shape
+    (2,)
     """
 
     model: GaussianOutput
@@ -133,14 +144,23 @@ class LiftedMechanism(CertifiedMechanism):
     bound_used: str = field(init=False)
 
     def __post_init__(self, epsilon: float, delta: float) -> None:
-        epsilon, delta = budget(epsilon, delta)
-        noise = as_within("noise_variance", self.noise_variance, 900)
         _check_model(self.model)
-        bound = as_bound(self.bound)
-        used = _within_budget(self.model, noise, epsilon, delta, bound)
-        values = {"noise_variance": noise, "target_epsilon": epsilon, "target_delta": delta, "bound_used": used}
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        settle(
+            self,
+            (epsilon, delta),
+            "noise_variance",
+            remedy="lift() finds one for a budget",
+            certified=self._certified,
+            noise_variance=as_within("noise_variance", self.noise_variance, 900),
+            bound=as_bound(self.bound),
+        )
+
+    def _certified(self, epsilon: float) -> float:
+        """Certify δ(ε) over the declared envelope, and keep the name of the bound that decided."""
+        envelope = _declared(self.model, self.noise_variance, self.bound)
+        reached, used = certified_worst_delta(envelope, epsilon, self.bound)
+        object.__setattr__(self, "bound_used", used)
+        return reached
 
     @property
     def adjacency(self) -> Adjacency:
@@ -213,7 +233,7 @@ class LiftedMechanism(CertifiedMechanism):
 
     def check(self) -> None:
         """Check what the model declares now, because it may have been changed."""
-        _within_budget(self.model, self.noise_variance, self.target_epsilon, self.target_delta, self.bound)
+        self.__post_init__(self.target_epsilon, self.target_delta)
 
 
 def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance: float) -> GaussianPair:
@@ -251,14 +271,6 @@ def _declared(model: Any, noise_variance: float, bound: Bound) -> Envelope:
     if not isinstance(envelope, LoewnerEnvelope):
         raise ParameterError("sensitivity_paper", "return a LoewnerEnvelope", type(envelope).__name__)
     return envelope
-
-
-def _within_budget(model: Any, noise_variance: float, epsilon: float, delta: float, bound: Bound) -> str:
-    """Name the bound that certifies δ(ε) ≤ δ over the declared envelope; refused if no bound does."""
-    reached, used = certified_worst_delta(_declared(model, noise_variance, bound), epsilon, bound)
-    remedy = "lift() finds one for a budget"
-    check_budget("noise_variance", noise_variance, reached, epsilon=epsilon, delta=delta, remedy=remedy)
-    return used
 
 
 def _parameters(model: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from ndis._search import budget
+from ndis._search import budget, first_safe_epsilon
 from ndis._validate import Adjacency, warn_caller
 from ndis.errors import ParameterError
 from ndis.profile import PrivacyProfile
@@ -100,20 +100,13 @@ class CertifiedMechanism(_Target):
         """Refuse a mechanism that no longer meets its target. Only the model of a lifted mechanism can change."""
 
 
-def check_budget(name: str, value: float, reached: float, *, epsilon: float, delta: float, remedy: str) -> None:
-    """Refuse a parameter with which the certified δ at ε, `reached`, is not within δ."""
-    if not reached <= delta:
-        rule = f"keep delta at epsilon = {epsilon:g} within {delta:g}"
-        raise ParameterError(name, rule, f"{value!r}, with delta up to {reached:.6g}", remedy)
-
-
 def settle(
     mechanism: CertifiedMechanism,
     target: tuple[float, float],
     knob: str,
-    certified: Callable[[float], float],
     *,
     remedy: str,
+    certified: Callable[[float], float] | None = None,
     **checked: Any,
 ) -> None:
     """Give a frozen mechanism its checked parameters, and refuse it unless its certified δ at ε is within its budget.
@@ -125,17 +118,27 @@ def settle(
         ε and δ.
     knob : str
         The parameter that decides δ. The error names it.
-    certified : callable
-        ε → a certified upper end of δ; called once the parameters are in place.
     remedy : str
         How to find a parameter for a budget.
+    certified : callable, optional
+        ε → a certified upper end of δ, called once the parameters are in place; by default that of the profile.
     checked
         The other parameters by name.
     """
     epsilon, delta = budget(*target)
     for name, value in {"target_epsilon": epsilon, "target_delta": delta, **checked}.items():
         object.__setattr__(mechanism, name, value)
-    check_budget(knob, getattr(mechanism, knob), certified(epsilon), epsilon=epsilon, delta=delta, remedy=remedy)
+    reached = mechanism.profile().certify(epsilon).upper if certified is None else certified(epsilon)
+    if not reached <= delta:
+        rule = f"keep delta at epsilon = {epsilon:g} within {delta:g}"
+        got = f"{getattr(mechanism, knob)!r}, with delta up to {reached:.6g}"
+        raise ParameterError(knob, rule, got, remedy)
+
+
+def certified_epsilon(profile: PrivacyProfile, delta: float) -> float:
+    """Return the smallest ε of a profile at δ, with a certificate that it holds."""
+    _, delta = budget(0.0, delta)
+    return first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
 
 
 # ---------------------------------------------------------------------- who hears of a release

@@ -51,8 +51,8 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
             self,
             target,
             "ridge",
-            lambda epsilon: certified_delta(law, epsilon),
             remedy="calibrated() finds a ridge for a budget, with_ridge() the budget of a ridge",
+            certified=lambda epsilon: certified_delta(law, epsilon),
             **{name: getattr(law, name) for name in _LAW},
             **self._own(law),
         )

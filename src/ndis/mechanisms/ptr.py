@@ -260,7 +260,7 @@ def least_eigenvalue_floor(gram: Gram, *, step: Fraction) -> Fraction:
     >>> float(least_eigenvalue_floor(gram, step=Fraction(1, 1024))) <= 0.25
     True
     """
-    offset = _power_below(step) / 3
+    offset = Fraction(math.ldexp(0.5, math.frexp(down(step))[1])) / 3  # the largest power of two not above, over 3
     exact = gram.exact(ridge=0)
 
     def below(k: int) -> bool:
@@ -269,20 +269,15 @@ def least_eigenvalue_floor(gram: Gram, *, step: Fraction) -> Fraction:
         numerators[np.diag_indices(len(numerators))] -= point.numerator * exact.denominator
         return positive_definite(numerators)
 
-    def fits(k: int) -> bool:
-        return k == 0 or below(k)  # no Gram matrix has an eigenvalue below −o
-
-    low = high = max(int((_guess(gram) + offset) // step), 0)
-    stride = 1
-    if fits(low):
-        while fits(high := low + stride):
-            low, stride = high, 2 * stride
-    else:
-        while not fits(low := max(high - stride, 0)):
-            high, stride = low, 2 * stride
+    low = max(int((_guess(gram) + offset) // step), 0)
+    high, stride = low + 1, 1
+    while low and not below(low):  # no Gram matrix has an eigenvalue below −o, so 0 needs no test
+        low, high, stride = max(low - stride, 0), low, 2 * stride
+    while below(high):
+        low, high, stride = high, high + stride, 2 * stride
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        low, high = (middle, high) if below(middle) else (low, middle)
     return low * step - offset
 
 
@@ -291,10 +286,3 @@ def _guess(gram: Gram) -> Fraction:
         return Fraction(float(np.linalg.eigvalsh(gram.to_float())[0]))
     except np.linalg.LinAlgError:
         return Fraction(0)
-
-
-def _power_below(value: Fraction) -> Fraction:
-    """Return the largest power of two not above a positive rational."""
-    exponent = value.numerator.bit_length() - value.denominator.bit_length()
-    power = Fraction(2) ** exponent
-    return power if power <= value else power / 2

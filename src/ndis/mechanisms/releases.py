@@ -104,14 +104,12 @@ class MomentEstimates:
 
     def count(self) -> float:
         """Estimate the number of records as the constant column estimates it, with the error of the release."""
-        if self.mechanism.intercept is None:
-            raise ParameterError("intercept", "be part of the mechanism to estimate the number of records", None)
-        return float(self.gram()[-1, -1]) / self.mechanism.intercept**2
+        return float(self.gram()[-1, -1]) / self._constant("the number of records") ** 2
 
     def mean(self, *, records: float | None = None) -> NDArray[np.float64]:
         """Estimate the mean row without the constant column, perhaps with a public number of `records`."""
-        n = self._records(records, need_intercept=True)
-        return np.asarray(self.gram()[:-1, -1] / (n * float(self.mechanism.intercept or 1.0)))
+        constant = self._constant("a mean")
+        return np.asarray(self.gram()[:-1, -1] / (self._records(records) * constant))
 
     def covariance(self, *, records: float | None = None) -> NDArray[np.float64]:
         """Estimate the covariance of the clipped rows.
@@ -121,21 +119,20 @@ class MomentEstimates:
         moments about zero: the covariance of rows whose mean is known to be zero.
         """
         if self.mechanism.intercept is None:
-            return self.gram() / self._records(records, need_intercept=False)
-        n = self._records(records, need_intercept=True)
+            if records is None:
+                rule = "be given, public, for a release without a constant column"
+                raise ParameterError("records", rule, None, "or calibrate with intercept")
+            return self.gram() / self._records(records)
+        n = self._records(records)
         mean = self.mean(records=n)
         return np.asarray(self.gram()[:-1, :-1] / n - np.outer(mean, mean))
 
-    def _records(self, records: float | None, *, need_intercept: bool) -> float:
-        if need_intercept and self.mechanism.intercept is None:
-            raise ParameterError("intercept", "be part of the mechanism to estimate a mean", None)
-        if records is None and self.mechanism.intercept is None:
-            raise ParameterError(
-                "records",
-                "be given, public, for a release without a constant column",
-                None,
-                "or calibrate with intercept",
-            )
+    def _constant(self, purpose: str) -> float:
+        if self.mechanism.intercept is None:
+            raise ParameterError("intercept", f"be part of the mechanism to estimate {purpose}", None)
+        return self.mechanism.intercept
+
+    def _records(self, records: float | None) -> float:
         n = self.count() if records is None else as_scalar("records", records)
         if not n > 0:
             got = "an estimate that is not positive" if records is None else n

@@ -40,14 +40,11 @@ from ndis._validate import Adjacency, as_adjacency, as_scalar, as_within
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.sums import TermSums
-from ndis.mechanisms.gaussian import GaussianMechanism
-from ndis.mechanisms.gram import shift_profile
+from ndis.mechanisms.gaussian import GaussianMechanism, shift_profile
 from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, settle
 from ndis.noise import ExactSample, exact_normal
 from ndis.noise.gaussian import exact_symmetric
 from ndis.profile import PrivacyProfile
-
-__all__ = ["GaussianRounds"]
 
 _NEAR_ZERO = Fraction(1, 1 << 16)  # length of the shorter row, over l, in a pair that is nearly the worst
 _HALF_ROW = (1 - Fraction(1, 1 << 8)) ** 4  # what truncation leaves of such a row's square, at the coarsest grid
@@ -92,17 +89,17 @@ class GaussianRounds(CertifiedMechanism):
     matrix_shares: tuple[float, ...] = ()
 
     def __post_init__(self, epsilon: float, delta: float) -> None:
-        many = ("sum_shares", "count_shares", "matrix_shares")
+        names = ("sum_shares", "count_shares", "matrix_shares")
+        many: dict[str, Any] = {name: tuple(as_scalar(name, q) for q in getattr(self, name)) for name in names}
         settle(
             self,
             (epsilon, delta),
             "shift",
-            lambda epsilon: self.profile().certify(epsilon).upper,
             remedy="calibrated() finds one for a budget",
             shift=as_within("shift", self.shift, 100),
             gram_share=as_scalar("gram_share", self.gram_share),
             adjacency=as_adjacency(self.adjacency),
-            **{name: tuple(as_scalar(name, q) for q in getattr(self, name)) for name in many},
+            **many,
         )
 
     @classmethod
@@ -158,6 +155,22 @@ class GaussianRounds(CertifiedMechanism):
             words = "two rows that reach every bound, at the worst angle, with opposite residuals (two or more columns)"
             worst.append(self._neighbours(words, angle))
         return tuple(worst)
+
+    def reshared(self, made: int, **shares: Sequence[float]) -> Self:
+        """Return the budget with other shares for all releases but the first `made` counts, which keep theirs.
+
+        The shares may depend on these counts: the shift of all releases together stays the same (thm:rounds-chosen).
+
+        >>> rounds = GaussianRounds.calibrated(epsilon=1.0, delta=1e-6, sum_shares=[0.5], count_shares=[0.25, 0.25])
+        >>> other = rounds.reshared(1, sum_shares=[0.25, 0.5], count_shares=[0.25])
+        >>> other.shift == rounds.shift, other.sum_shares
+        (True, (0.25, 0.5))
+        """
+        other = type(self)(**self.arguments() | {name: tuple(each) for name, each in shares.items()})
+        kept = other.count_shares[:made] == self.count_shares[:made]
+        if self.gram_share or not kept or sum(other._totals()) > sum(self._totals()):
+            raise ParameterError("shares", "keep those of counts that were made, and add up to no more", shares)
+        return other
 
     # ------------------------------------------------------------------ the releases
 

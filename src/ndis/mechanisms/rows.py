@@ -90,8 +90,8 @@ class RowMechanism(CertifiedMechanism, Generic[Released]):
         Parameters
         ----------
         data, columns, targets, header, device, progress
-            As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y). A
-            list of rows is allowed too. Targets need a `target_bound`.
+            As for `ndis.gram.exact_gram`: arrays, frames, files, folders, dask collections, tensors, pairs (X, y).
+            Rows in a list need a schema. Targets need a `target_bound`.
         schema : Schema, optional
             Encodes the data, in their own units. Its target is part of the release if there is a `target_bound`.
         random_state : optional

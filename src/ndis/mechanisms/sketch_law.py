@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self
@@ -85,9 +85,7 @@ class ProjectionLaw:
 
     def at(self, ridge: float) -> Self:
         """Return this law with another ridge."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, ridge=ridge)  # every other value is checked already
-        return other
+        return replace(self, ridge=ridge)
 
     @cached_property
     def row_layout(self) -> RowLayout:

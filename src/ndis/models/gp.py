@@ -91,7 +91,7 @@ class GaussianProcess:
     ...     kernel=RBF(1.0), noise_variance=0.5, label_bound=1.0, prior_variance_bound=1.0,
     ...     query=[[0.0]], max_records=10,
     ... )
-    >>> mean, covariance = model.distribution(([[0.0]], [0.75]))
+    >>> mean, covariance = model.distribution((np.array([[0.0]]), [0.75]))
     >>> mean.to_float().round(9), covariance.to_float().round(9)
     (array([0.5]), array([[0.33333333]]))
     >>> model.sensitivity(4.0).add.variance_ratio.round(9)

@@ -89,7 +89,7 @@ class BohningLogistic:
     Examples
     --------
     >>> model = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
-    >>> mean, covariance = model.distribution(([[1.5, 0.0]], [1]))
+    >>> mean, covariance = model.distribution((np.array([[1.5, 0.0]]), [1]))
     >>> mean.to_float().round(6), covariance.to_float().round(6)
     (array([0.210801, 0.      ]), array([[0.280702, 0.      ],
            [0.      , 0.333333]]))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.data import Table, open_table
-from ndis.data.cells import Coded, Floats, each_cell, objects
+from ndis.data.cells import Coded, Floats, each_cell, objects, unwrapped
 from ndis.data.memory import column_table, is_vector
 from ndis.errors import ParameterError
 
@@ -20,7 +20,7 @@ from ndis.errors import ParameterError
 def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]:
     """Return the first `max_records` rows and labels as float64. No error shows how many there were.
 
-    >>> read_records(([[1, "a"], [2.0, 3.0]], [1, 0]), max_records=None)
+    >>> read_records((np.array([[1, "a"], [2.0, 3.0]], dtype=object), [1, 0]), max_records=None)
     (array([[ 1., nan], [ 2.,  3.]]), array([1., 0.]))
     """
     if not isinstance(data, tuple) or len(data) != 2:
@@ -40,10 +40,7 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
     [1, 'x', None, [2, 3]]
     """
     if isinstance(labels, list | tuple):
-        array: NDArray[Any] = np.empty(len(labels), dtype=object)
-        for i, cell in enumerate(labels):
-            array[i] = cell[0] if _holds_one(cell) else cell
-        return array
+        return objects([unwrapped(cell) for cell in labels])
     module = type(labels).__module__.partition(".")[0]
     if module in ("pandas", "polars") and tuple(getattr(labels, "shape", ()))[1:] == (1,):  # a frame of one column
         labels = labels.iloc[:, 0] if module == "pandas" else labels.to_series(0)
@@ -76,8 +73,3 @@ def _texts(cells: Any) -> list[Any]:
         values = [*_texts(cells.values), None]
         return [values[code] for code in cells.codes]
     return [cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell for cell in each_cell(cells)]
-
-
-def _holds_one(cell: Any) -> bool:
-    kind = type(cell)  # not isinstance, which may ask the cell itself
-    return cell.shape == (1,) if kind is np.ndarray else kind in (list, tuple) and len(cell) == 1

@@ -47,6 +47,12 @@ class ExactSample:
         A power of two.
     private : bool
         False if a seed made the draw. Do not release such a sample.
+
+    Examples
+    --------
+    >>> sample = ExactSample(np.array([3, -1]), grid=0.25, private=True)
+    >>> sample.values
+    array([ 0.75, -0.25])
     """
 
     integers: NDArray[Any]

@@ -60,6 +60,17 @@ class RiskCard(Page):
         ε and δ, for the picture.
     version : str
         Version of the package.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> card = ndis.PrivacyProfile.from_noise_multiplier(4.0).report(1e-6, groups=(2,), title="a count")
+    >>> for line in str(card).splitlines()[:4]:
+    ...     print(line)
+    a count: one person's record is there or not
+    ε = 1.061 at δ = 10⁻⁶
+    μ = 0.25 with slack 10⁻¹⁰
+    a guess of membership is right in 54.98 % of cases at most, a coin in 50 %
     """
 
     title: str

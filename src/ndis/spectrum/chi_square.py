@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ndis._validate import Floats
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.contour import CDF, PDF, SF
-from ndis.spectrum.evaluate import NEAR_ONE, contour_tail, log_one_minus_exp, quantile
+from ndis.spectrum.evaluate import NEAR_ONE, evaluate_form, log_one_minus_exp, lost, quantile, refuse
 from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.whitening import scaling, semidefinite_spectrum
 
@@ -29,7 +29,6 @@ _NEGLIGIBLE = 2.0**-56  # relative size of the first term that the expansion at 
 FLATTEST = 2.0**-500  # smallest weight, relative to the largest scale; its square is still a float
 _HEFT = 1000.0  # sum of dof and noncentralities up to which the exponent about `shift` loses no digits near it
 _RANK = 2.0**-50  # an eigenvalue (or slope) counts as zero below d times this of the terms it is the sum of
-_TOLERANCE = 1e-11  # largest estimated relative error returned, per 1 + |log|; the estimate errs on the large side
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +72,6 @@ class ChiSquareLaw(LogMoment):
     def cumulant(self, n: int) -> float:
         """Return the n-th cumulant, n ≥ 2: ½(n−1)! Σ [ ν tⁿ + n q tⁿ⁻² ]."""
         return 0.5 * math.factorial(n - 1) * math.fsum(self.nu * self.t**n + n * self.q * self.t ** (n - 2))
-
-    @cached_property
-    def spread(self) -> float:
-        """Return the standard deviation."""
-        return math.sqrt(self.cumulant(2))
-
-    @cached_property
-    def from_end(self) -> bool:
-        """True if the support ends on one side, at a distance from the mean that floats resolve well."""
-        return self.side != 0 and math.fabs(self.mean - self.edge[0]) <= 1024.0 * self.spread
 
     def log_moment(self, s: float) -> float:
         """Return K(s) inside its domain: about the mean or, far out on the unbounded side, about the end."""
@@ -172,15 +161,9 @@ class ChiSquareLaw(LogMoment):
         return out
 
     def log_integral(self, y: Floats, kind: int) -> Floats:
-        """log of the contour integral; refused if rounding has left fewer digits than promised."""
-        value, _, error = contour_tail(self, y, kind)
-        lost = error > _TOLERANCE * (1.0 + np.abs(value))
-        if lost.any():
-            i = int(np.argmax(lost))
-            raise PrecisionError(
-                f"the contour integral at {y[i]:.17g} scales was reached with a relative error of {error[i]:.3g} only",
-                reached=float(error[i]),
-            )
+        """Return log of the contour integral; refused if rounding has left fewer digits than promised."""
+        value, _, error = evaluate_form(self, y, kind)
+        refuse(lost(value, error), y, error)
         return value
 
     @cached_property

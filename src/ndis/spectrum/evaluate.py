@@ -34,16 +34,6 @@ def evaluate_form(
     return evaluate(lin, first, last, form.groups, edge, kind)
 
 
-def contour_tail(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
-    """log |I|, −d log|I|/dx and relative error of one contour integral at the points x.
-
-    The linear term counts as exact. A doubtful number is refused.
-    """
-    value, slope, error = evaluate_form(form, x, kind)
-    _refuse(~np.isfinite(value), x, error)
-    return value, slope, error
-
-
 def _with_rounding(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Floats, Floats]:
     """`evaluate_form` with the rounding of the linear term, mean − x or edge − x, in its error."""
     lin, near = form.linear(x)
@@ -63,7 +53,8 @@ def lost(value: Floats, error: Floats) -> NDArray[np.bool_]:
     return ~(error <= _TOLERANCE * (1.0 + np.abs(value)))
 
 
-def _refuse(bad: NDArray[np.bool_], x: Floats, error: Floats) -> None:
+def refuse(bad: NDArray[np.bool_], x: Floats, error: Floats) -> None:
+    """Refuse the first of the points that are marked as bad."""
     if bad.any():
         i = int(np.argmax(bad))
         raise PrecisionError(
@@ -117,7 +108,7 @@ def spectrum(pair: Invariants, epsilon: Floats, *, complement: bool = True) -> S
         large = todo[value > NEAR_ONE]
         if large.size:
             value, mean_s, error = _with_rounding(form, epsilon[large], COMPLEMENT)
-            _refuse(lost(value, error), epsilon[large], error)
+            refuse(lost(value, error), epsilon[large], error)
             out.log_complement[large], out.derivative[large], out.error[large] = value, -mean_s, error
             out.log_delta[large] = log_one_minus_exp(value)
     return out
@@ -148,7 +139,7 @@ def log_delta_at(pair: Invariants, epsilon: float) -> float:
 def _certified(pair: Invariants, epsilon: float, value: float, error: float) -> tuple[float, float]:
     """log δ(ε) and its error from a certificate, for points at which the contour in floats has lost digits."""
     if not pair.origins:
-        _refuse(np.ones(1, dtype=np.bool_), np.array([epsilon]), np.array([error]))
+        refuse(np.ones(1, dtype=np.bool_), np.array([epsilon]), np.array([error]))
     box = certify_log(pair, epsilon, relative_width=_TOLERANCE / 100)
     return 0.5 * (box.lower + box.upper), box.width + 2.0**-52 * math.fabs(box.lower)
 
@@ -188,10 +179,6 @@ def smallest_epsilon(pair: Invariants, target: float) -> float:
     return newton_epsilon(lambda e: excess_over(pair, e, target), 0.0, end, beyond=beyond, known=first)
 
 
-def _variance(form: LogMoment) -> float:
-    return float(np.sum(0.5 * form.nu * form.t**2 + form.q))
-
-
 def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bool) -> float:
     """The point at which Chernoff's bound on the tail is about e^goal: K′(s) − edge or mean, s K′(s) − K(s) = −goal.
 
@@ -201,7 +188,7 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
         return math.sqrt(-2.0 * goal) * (form.distance if upper else -form.distance)
     groups = (form.t, form.ratio, form.nu, form.q, about_edge)
     sign, end = (1.0, form.domain[1]) if upper else (-1.0, -form.domain[0])
-    s = math.sqrt(-2.0 * goal / _variance(form))
+    s = math.sqrt(-2.0 * goal) / form.spread
     r, low, high = s if math.isinf(end) else s / end, 0.0, math.inf  # s = r, or end·r/(1+r)
     for _ in range(200):
         s = sign * (r if math.isinf(end) else end * (r / (1.0 + r)))
@@ -215,14 +202,15 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
 
 
 def _tail_at(form: LogMoment, x: float, gap: float | None, kind: int) -> tuple[float, float, float]:
-    """Return `contour_tail` at x. Near the end of the support it uses gap = edge − x, which has digits that x lacks."""
-    if gap is None or not math.fabs(gap) <= 0.25 * math.fabs(form.mean - x):
-        value, slope, error = contour_tail(form, np.array([x]), kind)
-    else:
-        about_edge = np.array([gap]), np.ones(1, dtype=np.bool_)
-        value, slope, error = evaluate_form(form, np.array([x]), kind, about_edge)
-        if not np.isfinite(value[0]):
-            raise PrecisionError(f"the tail at a distance of {gap!r} from the end of the support was not reached")
+    """Return log |I|, −d log|I|/dx and the relative error of I at x; a value that is no number is refused.
+
+    The linear term counts as exact. Near the end of the support it uses gap = edge − x, which has digits that x lost.
+    """
+    about = None if gap is None else (np.array([gap]), np.ones(1, dtype=np.bool_))
+    if gap is not None and not math.fabs(gap) <= 0.25 * math.fabs(form.mean - x):
+        about = None
+    value, slope, error = evaluate_form(form, np.array([x]), kind, about)
+    refuse(~np.isfinite(value), np.array([x]), error)
     return float(value[0]), float(slope[0]), float(error[0])
 
 
@@ -235,12 +223,12 @@ def quantile(form: LogMoment, probability: float, *, upper: bool) -> tuple[float
     small = probability <= 0.5
     goal = math.log(probability) if small else math.log1p(-probability)
     kind = SF if upper == small else CDF
-    bounded = form.side != 0 and math.fabs(form.mean - form.edge[0]) <= 1024.0 * math.sqrt(_variance(form))
+    bounded = form.from_end
     origin, side = (form.edge[0], form.side) if bounded else (0.0, 1)  # x = origin + side·y
     low, high = 0.0 if bounded else -math.inf, math.inf
     rising = (kind == CDF) == (side > 0)
     y = side * _chernoff_point(form, goal, upper=kind == SF, about_edge=bounded) + (0.0 if bounded else form.mean)
-    span = math.sqrt(_variance(form))
+    span = form.spread
     for _ in range(200):
         x = origin + side * y
         value, slope, error = _tail_at(form, x, -side * y if bounded else None, kind)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from flint import arb
 
 from ndis._balls import Ball
-from ndis._formulas import reverse
+from ndis._formulas import chernoff_factor_ball, reverse
 from ndis._validate import Floats
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ class Directions:
                 return None
             total += n * (m2 * both / slack - (s * (1 + t).log() + slack.log()) / 2)
         return total
+
+    def renyi_log_bound(self, s: Ball, epsilon: Ball) -> Ball | None:
+        """Return the logarithm of bound:renyi on δ(ε) at a real s > 0; None where `log_moment` is."""
+        moment = None if self.mutually_singular else self.log_moment(s)
+        return None if moment is None else moment - s * epsilon + chernoff_factor_ball(s)
 
 
 def reverse_direction(direction: Direction) -> Direction:

@@ -73,6 +73,16 @@ class LogMoment:
     def _rough_edge(self) -> float:
         return self.mean - 0.5 * math.fsum(self.nu * self.t + self.q / self.t)
 
+    @cached_property
+    def spread(self) -> float:
+        """Return the standard deviation."""
+        return math.sqrt(math.fsum(0.5 * self.nu * self.t**2 + self.q))
+
+    @cached_property
+    def from_end(self) -> bool:
+        """True if the support ends on one side, at a distance from the mean that floats resolve well."""
+        return self.side != 0 and math.fabs(self.mean - self.edge[0]) <= 1024.0 * self.spread
+
     def gap(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Edge − x, and whether it is so small compared with mean − x that the integral is taken about the edge."""
         gap = self._rough_edge - x

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ndis._balls import Ball, climb, exact_ball
 from ndis._exact import away_from_zero
+from ndis._formulas import reverse
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls
@@ -29,6 +30,9 @@ _EDGE_BITS = (192, 448, 1024, 2400)
 _ROUNDING_BITS = (160, 320, 640, 1280)
 _ROUNDED_INVARIANTS = 2.0**-50  # relative error of a loss whose invariants were rounded to floats, at most
 EXACT_SIZE = 24  # dense pairs up to this size are whitened again in balls if floats may have lost digits
+
+
+ExactRow = tuple[Fraction, Fraction, int]  # t, m², copies
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -90,30 +94,28 @@ class Origin(ABC):
     def still(self) -> Self:
         """The inputs with both means equal."""
 
+    @property
+    def apart(self) -> bool:
+        """True if the exact inputs show at once that the laws are mutually singular."""
+        return False
+
     @abstractmethod
-    def directions(self, bits: int) -> Directions | None:
-        """The exact invariants of one copy, not reversed, at the working precision; None if that does not suffice."""
+    def exact_rows(self) -> list[ExactRow] | None:
+        """Return the invariants of one copy, not reversed, as exact numbers; None if they are roots of a polynomial."""
 
 
 class _RowOrigin(Origin):
-    """Rows (value, shift, copies) of independent directions; `enclose` merges equal rows of all origins."""
+    """The inputs are rows of independent directions: a value, the shift and the copies."""
 
-    def rows(self) -> Iterator[tuple[Any, Any, int]]:
-        """Return the rows as exact numbers."""
-        for value, shift, n in zip(*(a.tolist() for a in self.arrays), strict=True):
-            yield value, shift, int(n)
-
-    @staticmethod
-    @abstractmethod
-    def excess(value: Any) -> Ball:
-        """Return t of a row."""
+    less: ClassVar[int]  # the value less t
 
     def still(self) -> Self:
         value, shift, copies = self.arrays
         return replace(self, arrays=(value, 0 * shift, copies))
 
-    def directions(self, bits: int) -> Directions:
-        return _sorted_out((self.excess(v), exact_ball(m) ** 2, n) for v, m, n in self.rows())
+    def exact_rows(self) -> list[ExactRow]:
+        rows = zip(*(a.tolist() for a in self.arrays), strict=True)
+        return [(Fraction(v) - self.less, Fraction(m) ** 2, int(n)) for v, m, n in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +123,7 @@ class RatioOrigin(_RowOrigin):
     """The inputs are variance ratios, shifts and copies, all of them floats."""
 
     kind: ClassVar[str] = "ratios"
-
-    @staticmethod
-    def excess(value: float) -> Ball:
-        return arb(value) - 1
+    less: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,10 +131,7 @@ class ExcessOrigin(_RowOrigin):
     """The inputs are t = τ − 1 and the shift as exact rationals, with copies."""
 
     kind: ClassVar[str] = "excess"
-
-    @staticmethod
-    def excess(value: Fraction) -> Ball:
-        return exact_ball(value)
+    less: ClassVar[int] = 0
 
     def rounded(self) -> Rounded:
         """Return the invariants as floats, the shift rounded away from 0."""
@@ -156,14 +152,14 @@ class DiagonalOrigin(Origin):
         _, v_p, mu_q, v_q = self.arrays
         return replace(self, arrays=(mu_q, v_p, mu_q, v_q))
 
-    def directions(self, bits: int) -> Directions:
-        result: list[Direction] = []
-        for mu_p, v_p, mu_q, v_q in zip(*(a.tolist() for a in self.arrays), strict=True):
-            if (v_p == 0) != (v_q == 0) or (v_q == 0 and mu_p != mu_q):
-                return Directions([], arb(0), mutually_singular=True)
-            if v_q != 0:
-                result.append(((arb(v_p) - arb(v_q)) / arb(v_q), (arb(mu_p) - arb(mu_q)) ** 2 / arb(v_q), 1))
-        return _sorted_out(result)
+    def exact_rows(self) -> list[ExactRow]:
+        rows = zip(*([Fraction(x) for x in a.tolist()] for a in self.arrays), strict=True)
+        return [(v_p / v_q - 1, (mu_p - mu_q) ** 2 / v_q, 1) for mu_p, v_p, mu_q, v_q in rows if v_q]
+
+    @property
+    def apart(self) -> bool:
+        mu_p, v_p, mu_q, v_q = self.arrays
+        return bool((((v_p == 0) != (v_q == 0)) | ((v_q == 0) & (mu_p != mu_q))).any())
 
 
 class MatrixOrigin(Origin):
@@ -177,7 +173,14 @@ class MatrixOrigin(Origin):
     def matrices(self) -> tuple[Rational, Rational, Rational]:
         """Return (Δμ as a column, Σ_p − Σ_q, Σ_q) over the rationals."""
 
+    def exact_rows(self) -> list[ExactRow] | None:
+        if self.size != 1:
+            return None
+        shift, difference, below = (Fraction(int(m[0, 0].p), int(m[0, 0].q)) for m in self.matrices())
+        return [(difference / below, shift**2 / below, 1)] if below else []
+
     def directions(self, bits: int) -> Directions | None:
+        """Enclose the invariants of one copy, not reversed, at the working precision; None if that does not suffice."""
         return whiten_in_balls(*self.matrices(), bits)
 
     def common_coordinates(self) -> list[int] | None:
@@ -254,52 +257,26 @@ class LowRankOrigin(MatrixOrigin):
 
 def enclose(origins: Sequence[Origin], bits: int) -> Directions | None:
     """The invariants of the product of all origins, at the working precision; None if that does not suffice."""
-    curved: list[Direction] = []
-    flat = arb(0)
-    for result in _parts(origins, bits):
-        if result is None or result.mutually_singular:
-            return result
-        curved += result.curved
-        flat += result.flat
-    return Directions(curved, flat)
-
-
-def _parts(origins: Sequence[Origin], bits: int) -> Iterator[Directions | None]:
-    """The invariants of each origin; equal rows of all row origins are counted together."""
-    rows: Counter[tuple[bool, type[_RowOrigin], Any, Any]] = Counter()
+    rows: Counter[tuple[Fraction, Fraction]] = Counter()  # copies of (t, m²) in all origins that are no matrices
+    every: list[Direction] = []
     for origin in origins:
-        if isinstance(origin, _RowOrigin):
-            for value, shift, n in origin.rows():
-                rows[origin.reverse, type(origin), value, max(shift, -shift)] += n * origin.copies
-            continue
-        result = origin.directions(bits)
-        if result is None or result.mutually_singular:
-            yield result
-            continue
-        every = [*result.curved, (arb(0), result.flat, 1)]
-        if origin.reverse:
-            every = [reverse_direction(one) for one in every]
-        yield _sorted_out((t, m2, n * origin.copies) for t, m2, n in every)
-    ratios = {(side, of, value): of.excess(value) for side, of, value, _ in rows}  # equal ones are one object
-    turned = {key: reverse_direction((t, arb(0), 1))[0] if key[0] else t for key, t in ratios.items()}
-    for side in (False, True):
-        mine: list[Direction] = []
-        for (reverse, of, value, m), n in rows.items():
-            if reverse is side:
-                t, m2 = ratios[side, of, value], exact_ball(m) ** 2
-                mine.append((turned[side, of, value], m2 / (1 + t) if side else m2, n))
-        yield _sorted_out(mine)
-
-
-def _sorted_out(result: Any) -> Directions:
-    """Return directions, those with t = 0 added up."""
-    curved, flat = [], arb(0)
-    for t, m2, n in result:
-        if t == 0:
-            flat += n * m2
+        if isinstance(origin, MatrixOrigin):
+            result = origin.directions(bits)
+            if result is None or result.mutually_singular:
+                return result
+            one = [*result.curved, (arb(0), result.flat, 1)]
+            one = [reverse_direction(row) for row in one] if origin.reverse else one
+            every += [(t, m2, n * origin.copies) for t, m2, n in one]
+        elif origin.apart:
+            return Directions([], arb(0), mutually_singular=True)
         else:
-            curved.append((t, m2, n))
-    return Directions(curved, flat)
+            for t, m2, n in origin.exact_rows() or ():
+                rows[reverse(t, m2) if origin.reverse else (t, m2)] += n * origin.copies
+    balls = {t: exact_ball(t) for t, _ in rows}  # equal ones are one object
+    every += [(balls[t], exact_ball(m2), n) for (t, m2), n in rows.items()]
+    still = [bool(t == 0) for t, _, _ in every]  # with certainty: a ball around 0 counts as curved
+    flat = sum((m2 * n for (_, m2, n), zero in zip(every, still, strict=True) if zero), arb(0))
+    return Directions([row for row, zero in zip(every, still, strict=True) if not zero], flat)
 
 
 def exact_edge(origins: Sequence[Origin]) -> tuple[float, float] | None:

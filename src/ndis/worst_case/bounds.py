@@ -41,7 +41,6 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import climb, outward, precision
-from ndis._formulas import chernoff_factor_ball
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
@@ -120,11 +119,9 @@ def _certified(pair: GaussianPair, epsilon: float, s: float) -> float:
         directions = enclose(pair.origins, bits)
         if directions is None:
             return None
-        x = arb(s)
-        moment = None if directions.mutually_singular else directions.log_moment(x)
-        if moment is None:
+        total = directions.renyi_log_bound(arb(s), arb(epsilon))
+        if total is None:
             return 1.0
-        total = moment - x * arb(epsilon) + chernoff_factor_ball(x)
         if total.rad() < 1e-12:
             return outward(total.exp()).upper if total < 0 else 1.0
         return None if total < 1 else 1.0  # NaN counts as 1

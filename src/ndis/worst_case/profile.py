@@ -16,9 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ndis._search import smallest_safe
 from ndis._validate import Adjacency, Floats, as_choice
 from ndis.enclosure import Enclosure
-from ndis.errors import PrecisionError
+from ndis.errors import BudgetError, PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.profile import Order, PrivacyProfile
 from ndis.spectrum.bounds import renyi_log_bound
@@ -31,7 +32,6 @@ BOUNDS: tuple[Bound, ...] = ("exact", "renyi", "paper")
 
 _MARGIN = 1e-9  # added to log δ, past the width of the certificates to come
 _UP = 1.0 + 2.0**-46
-_SETTLED = 2.0**-40
 _LARGEST = 1e8  # if Δ or T is beyond it, nothing is private
 _SHARES = (0.9, *(2.0 ** (-k / 2) for k in range(1, 31)))  # b² tried
 
@@ -136,22 +136,16 @@ class EnvelopeProfile(PrivacyProfile):
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
         if self.failure_probability:
             return super()._smallest_epsilon(target, choice, guess)
-        goal = math.log(target)
 
-        def safe(x: float) -> bool:
-            return worst_log_delta(self.envelope, x, "exact") <= goal
+        def log_delta(x: float) -> float:
+            return worst_log_delta(self.envelope, x, "exact")
 
-        if safe(0.0):
+        if log_delta(0.0) <= math.log(target):
             return 0.0
-        low, high = 0.0, 1.0
-        while not safe(high):
-            low, high = high, 2.0 * high
-            if not high < 1e12:
-                return math.inf
-        while high - low > _SETTLED * high:
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if safe(middle) else (middle, high)
-        return high
+        try:
+            return smallest_safe(log_delta, lambda x: math.exp(log_delta(x)), delta=target, least=math.ulp(0.0))
+        except BudgetError:  # no ε is enough
+            return math.inf
 
 
 def envelope_profile(envelope: Envelope, *, epsilon: float, adjacency: Adjacency = "add-remove") -> PrivacyProfile:

@@ -57,7 +57,7 @@ def test_an_epoch_and_a_sketch_have_a_certificate():
     assert box.lower * (1 - 1e-8) <= both.delta(1.0) <= box.upper * (1 + 1e-8)
 
 
-@pytest.mark.parametrize("order", ["remove", "add", "worst"])
+@pytest.mark.parametrize("order", ["remove", "add", pytest.param("worst", marks=pytest.mark.sweep)])
 def test_the_attained_end_is_of_the_order_asked_for(order):
     sketch = PrivacyProfile(GaussianPair.from_ratios(1.5, copies=3), adjacency="replace-one")
     steps = PrivacyProfile.from_fixed_size(noise_multiplier=2.0, batch_size=3, records=50).repeat(3)

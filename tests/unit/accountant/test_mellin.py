@@ -123,10 +123,15 @@ def test_floats_lie_in_their_certificates(groups, order, epsilon, box):
     assert error <= 1e-10
 
 
+def step(rate, ratios, **others):
+    pair = ndis.GaussianPair.from_ratios(ratios, **others)
+    return PairStep(rate, pair.form, pair.reversed().form)
+
+
 @pytest.mark.sweep
 def test_two_steps_of_several_ratios_do_not_depend_on_the_order_of_integration():
-    a = PairStep(0.3, np.array([0.5, -0.2]), np.array([0.0, 0.3]), np.array([2.0, 1.0]))
-    b = PairStep(0.1, np.array([0.2]), np.array([0.4]), np.array([3.0]))
+    a = step(0.3, [1.5, 0.8], shift=[0.0, 0.3], copies=[2, 1])
+    b = step(0.1, 1.2, shift=0.4, copies=3)
     (x, wrong), (y, off) = (_over_pair(outer, inner, 0.3, False) for outer, inner in ((a, b), (b, a)))
     assert abs(x - y) <= wrong + off
     assert wrong < 1e-11
@@ -134,8 +139,8 @@ def test_two_steps_of_several_ratios_do_not_depend_on_the_order_of_integration()
 
 def test_a_density_without_a_value_has_no_answer(monkeypatch):
     """NaN at one node, of a density or of an error, must not look like a small contribution."""
-    a = PairStep(0.3, np.array([0.5]), np.array([0.0]), np.array([2.0]))
-    b = PairStep(0.1, np.array([0.2]), np.array([0.4]), np.array([3.0]))
+    a = step(0.3, 1.5, copies=2)
+    b = step(0.1, 1.2, shift=0.4, copies=3)
     assert two_pairs(a, b, 0.3, add=False)[1] < 1e-11
     density = PairStep.log_density
     for entry in (0, 1):

@@ -10,6 +10,7 @@ import pytest
 from flint import acb, arb
 
 import ndis
+from helpers.cases import crossed
 from helpers.compositions import composition, in_balls, releases
 from ndis._balls import outward, precision
 from ndis.accountant.laws.one_ratio import OneRatioBalls, _bessel
@@ -76,8 +77,14 @@ def integral(q, t, m, s, order):
     return mp.quad(value, mp.linspace(-24, 24, 97))
 
 
-@pytest.mark.parametrize("order", ["remove", "add"])
-@pytest.mark.parametrize(("q", "t", "m"), [(0.3, 0.6, 0.7), (0.3, -0.5, 0.7), (0.05, 0.5, 0.0), (0.7, -0.9, 0.0)])
+@pytest.mark.parametrize(
+    ("q", "t", "m", "order"),
+    crossed(
+        [(0.3, 0.6, 0.7), (0.3, -0.5, 0.7), (0.05, 0.5, 0.0), (0.7, -0.9, 0.0)],
+        ["remove", "add"],
+        keep=[(0.3, -0.5, 0.7, "remove"), (0.05, 0.5, 0.0, "add")],
+    ),
+)
 def test_a_line_of_one_direction_against_direct_integration(q, t, m, order):
     c = 0.8
     with precision(BITS), mp.workdps(30):
@@ -154,8 +161,14 @@ def test_the_bessel_factor_of_large_orders():
 # ---------------------------------------------------------------------- certificates
 
 
-@pytest.mark.parametrize("order", ["remove", "add"])
-@pytest.mark.parametrize(("q", "t", "m", "d", "epsilon"), [(0.2, 0.3, 0.0, 4, 0.05), (0.3, -0.3, 0.2, 2, 0.1)])
+@pytest.mark.parametrize(
+    ("q", "t", "m", "d", "epsilon", "order"),
+    crossed(
+        [(0.2, 0.3, 0.0, 4, 0.05), (0.3, -0.3, 0.2, 2, 0.1)],
+        ["remove", "add"],
+        keep=[(0.2, 0.3, 0.0, 4, 0.05, "remove"), (0.3, -0.3, 0.2, 2, 0.1, "add")],
+    ),
+)
 def test_one_step_has_a_closed_form(q, t, m, d, epsilon, order):
     one = releases(q, t, m, 1, d)
     truth = OneRelease(one[0] if order == "remove" else one[0].reversed(), (q,), order).certify(epsilon, 1e-9)

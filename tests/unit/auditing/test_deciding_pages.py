@@ -13,6 +13,7 @@ import pytest
 
 import ndis
 from helpers.audits import CLAIM
+from helpers.cases import Made
 from helpers.command import refused, run
 from helpers.pages import text_of
 from ndis.auditing import AuditReport, Claim, DataSet, Domain, ProjectionLaw, Search, audit
@@ -115,14 +116,16 @@ def test_small_laws_are_printed_and_large_ones_are_summed_up():
     assert "Variances of p in units of those of q from 1.5 to 1.5" in large
 
 
-MECHANISMS = {
-    "gaussian": ndis.GaussianMechanism.calibrated(**BUDGET, sensitivity=1.0),
-    "gram": ndis.GramMechanism.calibrated(**BUDGET, row_norm_bound=1.0),
-    "sketch": ndis.RandomProjection.calibrated(**BUDGET, sketch_size=20, row_norm_bound=1.0),
-    "law": ProjectionLaw(sketch_size=100, ridge=40.0, row_norm_bound=1.0),
-    "sampled": ndis.PoissonProjection.calibrated(**BUDGET, sketch_size=20, row_norm_bound=1.0, rate=0.5),
-    "training": ndis.DPSGD.calibrated(**BUDGET, sampling_rate=0.01, steps=10),
-}
+MECHANISMS = Made(
+    **{
+        "gaussian": lambda: ndis.GaussianMechanism.calibrated(**BUDGET, sensitivity=1.0),
+        "gram": lambda: ndis.GramMechanism.calibrated(**BUDGET, row_norm_bound=1.0),
+        "sketch": lambda: ndis.RandomProjection.calibrated(**BUDGET, sketch_size=20, row_norm_bound=1.0),
+        "law": lambda: ProjectionLaw(sketch_size=100, ridge=40.0, row_norm_bound=1.0),
+        "sampled": lambda: ndis.PoissonProjection.calibrated(**BUDGET, sketch_size=20, row_norm_bound=1.0, rate=0.5),
+        "training": lambda: ndis.DPSGD.calibrated(**BUDGET, sampling_rate=0.01, steps=10),
+    }
+)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import ndis
@@ -54,10 +53,10 @@ def test_words_have_the_public_parameters() -> None:
 
 
 def test_a_call_with_other_objects_is_called_a_sketch() -> None:
-    shaped = ndis.GaussianMechanism.calibrated(**BUDGET, sensitivity=1.0, covariance=np.eye(2))
-    assert call_of(shaped) is None
+    lifted = ndis.lift(BohningLogistic(l2_penalty=100.0, row_norm_bound=1.0), **BUDGET)
+    assert call_of(lifted) is None
     pair = ndis.GaussianPair.from_ratios(1.0, shift=0.1)
-    for report in (ndis.audit(CLAIM, mechanism=shaped), ndis.audit(CLAIM, pairs=[pair])):
+    for report in (ndis.audit(CLAIM, mechanism=lifted), ndis.audit(CLAIM, pairs=[pair])):
         assert report.reproduce.startswith("# a sketch of the call")
 
 

@@ -115,17 +115,18 @@ class TestData:
             "header": data == "../rows.csv",
         }
         file = write(claim, "inside/claim.json")
-        passed(file)
-        convicted(file, "--algorithm", "model.py:loud")
+        passed(file, "--seconds", 0)
+        convicted(file, "--algorithm", "model.py:loud", "--seconds", 0)
 
     @pytest.mark.parametrize("column", ["c", "2"])
     def test_targets(self, workplace, column):
-        options = ("--algorithm", "model.py:fit", "--epsilon", 1, "--delta", 1e-6, "--targets", column, "--data")
+        options = ("--algorithm", "model.py:fit", "--epsilon", 1, "--delta", 1e-6, "--targets", column)
+        options += ("--seconds", 0, "--data")
         passed(*options, "rows.csv", "--header")
         if column == "2":
             passed(*options, "rows.npy")
             rows = {"claim": CLAIM, "algorithm": "model.py:fit", "data": np.load("rows.npy").tolist()}
-            passed(write({**rows, "targets": 2}))
+            passed(write({**rows, "targets": 2}), "--seconds", 0)
 
     @pytest.mark.parametrize("name", ["mechanism", "make"])
     def test_a_mechanism(self, workplace, name):
@@ -199,7 +200,7 @@ class TestGate:
         assert "proved by thm:mean-shift" in passed(*self.BUDGET, *gauss, "--require", "proved")
         named = write({"claim": CLAIM, "mechanism": "gauss.py:MECHANISM"})
         assert "proved" in passed(named, "--require", "proved")
-        box = ("--algorithm", "gauss.py:law", "--low", 0, "--high", 1, "--features", 2, "--seconds", 0.2)
+        box = ("--algorithm", "gauss.py:law", "--low", 0, "--high", 1, "--features", 2, "--seconds", 0)
         assert "not refuted" in passed(*self.BUDGET, *box)
         assert "not refuted" in ended(3, *self.BUDGET, *box, "--require", "proved")
 

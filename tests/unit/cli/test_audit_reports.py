@@ -69,6 +69,7 @@ class TestSavedReports:
 
 def test_columns_choose_the_features(workplace):
     options = ("--data", "rows.csv", "--header", "--algorithm", "model.py:dense", "--epsilon", 1, "--delta", 1e-6)
+    options += ("--seconds", 0)
     chosen = json.loads(passed(*options, "--json", "--columns", "0", "--columns", "1,2"))
     assert chosen["witness"] == json.loads(passed(*options, "--json"))["witness"]
     assert "--columns must be column names" in refused(*options, "--columns", "9")

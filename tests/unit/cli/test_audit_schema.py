@@ -54,7 +54,7 @@ def run(*args: object, status: int = 0) -> Any:
 
 
 def test_audit_reads_a_table_with_text_and_missing_cells(place: Path) -> None:
-    options = ("--algorithm", "mymodel.py:seen", *CLAIM)
+    options = ("--algorithm", "mymodel.py:seen", "--seconds", 0, *CLAIM)
     for file in (("rows.csv", "--header"), ("rows.parquet",)):
         Path("seen.jsonl").unlink(missing_ok=True)
         said = run("audit", "--data", *file, "--schema", "schema.toml", *options, status=1)
@@ -80,14 +80,15 @@ def test_the_command_on_the_page_names_the_schema(place: Path) -> None:
 def test_a_claim_file_may_name_its_schema(place: Path) -> None:
     words = 'claim = {epsilon = 1.0, delta = 1e-6}\nalgorithm = "mymodel.py:seen"\ndata = "rows.csv"\nheader = true\n'
     Path("claim.toml").write_text(words + 'schema = "schema.toml"\ncandidates = "rows.csv"\n')
-    assert "refuted" in run("audit", "claim.toml", status=1)
+    assert "refuted" in run("audit", "claim.toml", "--seconds", 0, status=1)
     assert json.loads(Path("seen.jsonl").read_text().splitlines()[0]) == [FEATURES, TARGETS]
     Path("claim.toml").write_text(words)
-    assert "refuted" in run("audit", "claim.toml", "--schema", "schema.toml", status=1)
+    assert "refuted" in run("audit", "claim.toml", "--schema", "schema.toml", "--seconds", 0, status=1)
 
 
 def test_the_worst_row_has_a_target_within_the_schema(place: Path) -> None:
     options = ("--schema", "schema.toml", "--algorithm", "mymodel.py:sums", "--row-norm-bound", 1.4, *CLAIM)
+    options += ("--seconds", 0)
     run("audit", "--data", "rows.csv", "--header", *options, "-o", "audit.json", status=1)
     said = AddAdversarial(row_norm_bound=1.4, target_bound=1.0).describe()
     assert said in Path("audit.json").read_text()

@@ -58,6 +58,10 @@ def test_a_fit_is_saved_and_predicts(place):
     numbers = call("predict", place / "n.json", place / "new.csv", "--header").split("\n")
     assert numbers[0] == "spend"
     assert float(numbers[1]) < 4 < 6 < float(numbers[2])
-    assert numbers[3] == ""
+    assert numbers[3] == '""'  # an empty line would be no record
     call("predict", place / "c.json", place / "new.csv", "--header", "-o", place / "p.csv")
-    assert (place / "p.csv").read_text() == "ill\nFalse\nTrue\n\n"
+    assert (place / "p.csv").read_text() == 'ill\nFalse\nTrue\n""\n'
+    schema = ndis.Schema({"age": (0, 100)}, target=("ill", ['no, "never"', "yes"]))
+    ndis.learn.LinearModel({"age": 1.0}, -50.0, schema, {}).save(place / "q.json")
+    written = call("predict", place / "q.json", place / "new.csv", "--header").split("\n")
+    assert written == ["ill", '"no, ""never"""', "yes", '""', ""]

@@ -1,4 +1,4 @@
-"""Categories in Parquet files are read as plain text; all other types, and all values, stay as they are declared."""
+"""Text in Parquet files is read by codes or plainly; all other types, and all values, stay as they are declared."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from ndis import Schema
-from ndis.data import files, open_table
+from ndis.data import files, footer, open_table
 from ndis.data.cells import arrow_cells
-from ndis.data.footer import _entry, text_footer
+from ndis.data.footer import _entry, coded_columns, text_footer
 from ndis.data.schema import Date
 
 pa = pytest.importorskip("pyarrow")
@@ -65,8 +65,16 @@ def test_types_and_values_are_those_of_plain_text(how: dict[str, Any], tmp_path:
     assert rows[0][2, :3].tolist() == [0.0, 1.0, 0.0]
 
 
-def test_no_dictionary_is_ever_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+CODED = pa.dictionary(pa.int32(), pa.string())
+
+
+@pytest.mark.parametrize(("most", "kind"), [(1 << 30, CODED), (1, pa.string())])
+def test_only_small_row_groups_are_read_by_codes(
+    most: int, kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dictionary beyond 2 GiB fails. The texts are the same either way."""
     frame = pd.DataFrame({"region": pd.Categorical(["north", None, "north"], ordered=True), "age": [1.0, 2.0, None]})
+    frame["word"] = pd.Series(["a", "b", None], dtype="str")
     frame.to_parquet(tmp_path / "frame.parquet", engine="pyarrow")
     kinds = []
 
@@ -75,10 +83,23 @@ def test_no_dictionary_is_ever_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return arrow_cells(array, numeric)
 
     monkeypatch.setattr(files, "arrow_cells", spied)
+    monkeypatch.setattr(footer, "_CODED", most)
     table = open_table(tmp_path / "frame.parquet", progress=False)
-    (rows,) = table.encoded(Schema({"region": ["north"], "age": (0, 2)})).matrix().arrays()
+    (rows,) = table.encoded(Schema({"region": ["north"], "age": (0, 2), "word": ["b"]})).matrix().arrays()
     assert np.array_equal(rows[:, 0], [1.0, np.nan, 1.0], equal_nan=True)
-    assert kinds == [pa.string(), pa.float64()]
+    assert np.array_equal(rows[:, 2], [0.0, 1.0, np.nan], equal_nan=True)
+    plain = pq.read_schema(tmp_path / "frame.parquet").field("word").type
+    assert kinds == [kind, pa.float64(), CODED if kind == CODED else plain]
+
+
+def test_texts_that_share_bytes_are_not_read_by_codes(tmp_path: Path) -> None:
+    """A page of this encoding leaves out what texts have in common, so its size bounds nothing."""
+    path = tmp_path / "shared.parquet"
+    table = pa.table({"word": ["a" * 1000, "a" * 999 + "b"], "x": [0.5, 1.0]})
+    pq.write_table(table, path, use_dictionary=False, column_encoding={"word": "DELTA_BYTE_ARRAY", "x": "PLAIN"})
+    assert coded_columns(pq.read_metadata(path), ["word"]) == []
+    pq.write_table(table, path)
+    assert coded_columns(pq.read_metadata(path), ["word"]) == ["word"]
 
 
 def test_no_cell_is_taken_for_the_declared_types(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Refusals say what to do."""
 
+import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
@@ -29,7 +30,7 @@ PUBLIC = {"noise_variance": 1.0, "label_bound": 1.0, "max_records": 2, "query": 
             r"^query must hold points of prior variance at most 2\.0; got 4\.0; state a prior_variance_bound",
         ),
         (
-            lambda: PrivateLogisticRegression(row_norm_bound=1.0, method="posterior").fit([[0.0]] * 3, [0, 1, 2]),
+            lambda: PrivateLogisticRegression(row_norm_bound=1.0, method="posterior").fit(np.zeros((3, 1)), [0, 1, 2]),
             r"^y must have two classes; got more \(Only binary classification is supported\); [^.]*$",
         ),
     ],

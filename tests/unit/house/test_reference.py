@@ -1,6 +1,8 @@
-"""The API reference names every public name, and no other."""
+"""The API reference names every public name, and no other. Each has an example that the doctests run."""
 
+import doctest
 import importlib
+import inspect
 
 import pytest
 
@@ -20,9 +22,18 @@ def test_every_public_name_is_listed(package):
     assert wanted <= LISTED, sorted(wanted - LISTED)
 
 
+def listed(name):
+    thing = ndis
+    for step in name.split("."):
+        thing = getattr(thing, step)
+    return thing
+
+
 @pytest.mark.parametrize("name", sorted(LISTED))
 def test_every_listed_name_is_there(name):
-    found = ndis
-    for part in name.split("."):
-        found = getattr(found, part)
-    assert found.__doc__
+    assert listed(name).__doc__
+
+
+def test_every_listed_name_has_an_example():
+    examples = doctest.DocTestParser().get_examples
+    assert not [name for name in sorted(LISTED) if not examples(inspect.getdoc(listed(name)))]

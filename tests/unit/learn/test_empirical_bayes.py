@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from ndis.learn._empirical_bayes import GROWTH, Preconditioner, Round, posterior_mean, predicted
 from ndis.learn._inference import unshrunk
 from ndis.learn._linear_regression import LastRound, fit_rounds
-from ndis.learn._round_releases import EDGES, FINE_EDGES, last_clip, next_clip, tail
+from ndis.learn._clips import EDGES, FINE_EDGES, last_clip, next_clip, tail
 
 
 @pytest.fixture
@@ -185,6 +187,7 @@ class Scripted:
     """Rounds of exact sums, without noise."""
 
     targets, constant, longest, farthest_target = 1, True, 5.0, 3.0
+    budget = SimpleNamespace(sum_shares=(0.1,) * 6, matrix_shares=(0.1,) * 4)
 
     def __init__(self, x, y):
         self.x, self.y, self.clips = x, y, []
@@ -225,7 +228,7 @@ class TestRounds:
     def test_find_least_squares_and_its_variances(self, problem):
         x, y, gram, best = problem
         data = Scripted(x, y)
-        found = fit_rounds(data, rounds=6)
+        found = fit_rounds(data)
         np.testing.assert_allclose(found.theta, best, atol=1e-4)
         np.testing.assert_allclose(found.estimate.theta, best, atol=1e-4)
         assert found.estimate.records == pytest.approx(2000)
@@ -237,7 +240,7 @@ class TestRounds:
 
     def test_the_clip_changes_by_at_most_two(self, problem):
         data = Scripted(*problem[:2])
-        fit_rounds(data, rounds=6)
+        fit_rounds(data)
         ratios = np.array(data.clips[1:]) / data.clips[:-1]
         assert (ratios <= 2.0 + 1e-12).all()
         assert (ratios >= 0.5 - 1e-12).all()

@@ -190,7 +190,7 @@ class TestGaussianProcess:
 
 def test_the_estimator_takes_the_better_analysis():
     given = {"label_bound": 1.0, "max_records": 5, "noise_variance": 25.0, "release": "draw"}
-    data = [[0.0]], [0.5]
+    data = np.zeros((1, 1)), [0.5]
     better, prior = (PrivateGaussianProcess(**given, **more).fit(*data) for more in ({}, {"analysis": "prior"}))
     assert better.receipt_.parameters["model"]["analysis"] == "posterior"
     assert better.mechanism_.noise_variance < prior.mechanism_.noise_variance

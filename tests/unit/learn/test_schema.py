@@ -159,7 +159,9 @@ class TestLinearRegression:
             shares = [*budget.matrix_shares, *budget.sum_shares, *budget.count_shares]
             assert sum(shares) == pytest.approx(1.0)
         with pytest.raises(ParameterError, match="count_clipped must come with a schema"):
-            PrivateLinearRegression(row_norm_bound=1.0, target_bound=1.0, count_clipped=True).fit([[1.0]], [1.0])
+            PrivateLinearRegression(row_norm_bound=1.0, target_bound=1.0, count_clipped=True).fit(
+                np.ones((1, 1)), [1.0]
+            )
 
     def test_without_intercept(self, frame: Any) -> None:
         """Through zero in the units of the data: every value of a category has its own coefficient."""
@@ -254,7 +256,7 @@ class TestLogistic:
             assert model.score(whole, whole.bought) > 0.8
             assert model.receipt_.parameters["classes_stated"] is True
         assert model.coef_[0, 0] > 100 * model.coef_[0, 1] > 0  # per year, and per unit of money
-        assert (model.predict_proba(whole[:3]).sum(axis=1) == pytest.approx(1.0))
+        assert model.predict_proba(whole[:3]).sum(axis=1) == pytest.approx(1.0)
         separate = PrivateLogisticRegression(**BUDGET, method=method, l2_penalty=penalty, schema=CLASSES)
         assert separate.fit(whole, whole.bought).score(whole, whole.bought) > 0.8
 
@@ -351,7 +353,7 @@ class TestGaussianProcess:
 
         model = PrivateGaussianProcess(
             kernel=kernel, kernel_tolerance=1e-12, noise_variance=1.0, label_bound=1.0, max_records=9
-        ).fit([[0.0]], [1.0])
+        ).fit(np.zeros((1, 1)), [1.0])
         assert model.predict_std([[0.0], [9.0]]).shape == (2,)
 
 

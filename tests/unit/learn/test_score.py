@@ -101,6 +101,13 @@ def test_models_are_saved_and_loaded(tmp_path):
     (tmp_path / "bad.json").write_text('{"prediction": {}}')
     with pytest.raises(ParameterError, match="coefficients and a schema"):
         LinearModel.load(tmp_path / "bad.json")
+    LINE.save(tmp_path / "line.json")
+    text = (tmp_path / "line.json").read_text()
+    for old, new in (("0.1", '"nan"'), ("0.1", "1e999"), ('"intercept": 1.0', '"intercept": "-inf"')):
+        assert old in text
+        (tmp_path / "bad.json").write_text(text.replace(old, new, 1))
+        with pytest.raises(ParameterError, match="coefficients must be finite"):
+            LinearModel.load(tmp_path / "bad.json")
 
 
 @pytest.mark.parametrize("extra", [1.5, 1j, [1, 2], "x", True, None])

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ndis
@@ -46,7 +47,7 @@ def test_a_release_that_came_out_is_committed_on_a_disk_that_filled_up(
 
 def test_an_output_that_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=5, row_norm_bound=1.0)
-    release: ProjectionRelease = mechanism.release([[0.5]])
+    release: ProjectionRelease = mechanism.release(np.array([[0.5]]))
     full(monkeypatch, 1000)
     with pytest.raises(ParameterError, match=r"folder must be a new folder; got .*MiB free, of 1 MiB needed"):
         release.save(tmp_path / "sketch")

@@ -112,7 +112,7 @@ def test_a_forged_request_after_the_renewal_is_found(plan, tmp_path):
     entry = plan.reserve("a", shift(0.25))
     plan.renew(tmp_path / "2.db", **NEXT)
     totals = {**entry.totals, "spent": {"used": {"a": 2}, "failure": "0"}}
-    plan._store.append("reserve", lambda before: (entry.content, totals))
+    plan._store.append("reserve", entry.content, lambda before: totals)
     with pytest.raises(ndis.LedgerError, match="entry 3 of the ledger exceeds the budget"):
         plan.verify()
 
@@ -141,7 +141,7 @@ def test_a_ledger_that_was_changed_is_not_renewed(plan, tmp_path):
 
 def test_a_second_closing_entry_is_found(plan, tmp_path):
     plan.renew(tmp_path / "2.db", **NEXT)
-    plan._store.append("renew", lambda before: ({"opens": "x"}, {**before.totals, "renewed": "x"}))
+    plan._store.append("renew", {"opens": "x"}, lambda before: {**before.totals, "renewed": "x"})
     with pytest.raises(ndis.LedgerError, match="renewed once"):
         plan.verify()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ndis
@@ -29,6 +30,6 @@ def test_the_refusal_says_what_to_do(tmp_path: Path) -> None:
     )
     ledger = ndis.Ledger.create(tmp_path / "l", epsilon=1.0, delta=1e-6, plan={"a": (low, 2)}, data_name="x")
     with pytest.raises(ndis.BudgetError, match="release with the mechanism of the slot, or with a slightly smaller"):
-        ledger.release("a", high, [[0.5]])
-    assert ledger.release("a", sketch(high.row_norm_bound, 0.4995), [[0.5]]).receipt.private
-    assert ledger.release("a", low, [[0.5]]).receipt.private
+        ledger.release("a", high, np.array([[0.5]]))
+    assert ledger.release("a", sketch(high.row_norm_bound, 0.4995), np.array([[0.5]])).receipt.private
+    assert ledger.release("a", low, np.array([[0.5]])).receipt.private

@@ -77,7 +77,7 @@ def test_a_chain_computed_anew_over_an_overspent_plan_is_found(plan):
     entry = plan.reserve("a", shift(0.25))
     store = plan._store
     for _ in range(2):
-        store.append("reserve", lambda before: (entry.content, before.totals))
+        store.append("reserve", entry.content, lambda before: before.totals)
     with pytest.raises(LedgerError, match="entry 2 of the ledger has wrong totals"):
         plan.verify()
 
@@ -86,7 +86,7 @@ def test_a_forged_cost_is_found(tmp_path):
     ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=1.0, delta=1e-6, kind="shifts")
     entry = ledger.reserve(None, shift(0.1))
     cheap = {**entry.content, "cost": {"spent": "1"}}
-    ledger._store.append("reserve", lambda before: (cheap, after_request(ledger._account, before.totals, cheap)))
+    ledger._store.append("reserve", cheap, lambda before: after_request(ledger._account, before.totals, cheap))
     with pytest.raises(LedgerError, match="entry 2 of the ledger has a wrong cost"):
         ledger.verify()
 

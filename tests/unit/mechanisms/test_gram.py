@@ -197,7 +197,7 @@ def test_seeds_sources_and_engines():
     assert (one.values == device.values).all()
     assert not one.private
     assert not (mechanism.release(x).values == one.values).all()
-    assert mechanism.release([[1.0, 2.0], [None, "x"]]).values.shape == (2, 2)
+    assert mechanism.release(np.array([[1.0, 2.0], [None, "x"]], dtype=object)).values.shape == (2, 2)
 
 
 def test_the_draw_adds_exact_noise_to_exact_integers():

@@ -124,7 +124,7 @@ def test_an_estimator_has_the_receipt_of_its_release(tmp_path):
     model = PrivateLogisticRegression(
         epsilon=1.0, delta=1e-5, method="mean", l2_penalty=20.0, row_norm_bound=1.0, classes=[0, 1]
     )
-    model.fit([[0.5], [-0.5]], [0, 1])
+    model.fit(np.array([[0.5], [-0.5]]), [0, 1])
     model.release_.save(tmp_path / "release.json")
     assert GaussianRelease.load(tmp_path / "release.json").receipt == model.receipt_
 
@@ -152,7 +152,7 @@ class TestReceipts:
             max_records=3,
         )
         mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
-        receipt = mechanism.release(([[0.0, 0.0]], [1.0])).receipt
+        receipt = mechanism.release((np.zeros((1, 2)), [1.0])).receipt
         again = Receipt.from_json(receipt.to_json())
         written = again.parameters["model"]
         assert again == receipt
@@ -208,7 +208,7 @@ class TestReceipts:
         model = PrivateLogisticRegression(
             row_norm_bound=1.0, method="posterior", l2_penalty=20.0, bound="renyi", classes=classes
         )
-        model.fit([[0.0], [0.5]], [0, 1])
+        model.fit(np.array([[0.0], [0.5]]), [0, 1])
         assert model.receipt_.parameters["classes_stated"] is (classes is not None)
         assert model.receipt_.arithmetic == "exact"
         assert model.release_.receipt is model.receipt_

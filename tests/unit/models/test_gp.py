@@ -54,9 +54,10 @@ def test_no_records_leave_the_prior():
 
 def test_bad_records_count_as_none_and_labels_are_clipped():
     model = process(kernel=DotProduct(sigma_0=0.0), query=[[1.0]])
-    x, y = [[0.5], [-0.25]], [0.3, 5.0]
+    x, y = np.array([[0.5], [-0.25]]), [0.3, 5.0]
     plain = model.distribution((x, [0.3, 1.0]))
-    bad = ([[0.5], [math.nan], [-0.25], [0.1], [2.0], [math.inf], ["a"]], [0.3, 1.0, 5.0, math.nan, 1.0, 0.0, 0.0])
+    cells = np.array([[0.5], [math.nan], [-0.25], [0.1], [2.0], [math.inf], ["a"]], dtype=object)
+    bad = (cells, [0.3, 1.0, 5.0, math.nan, 1.0, 0.0, 0.0])
     # k(2, 2) = 4 is beyond the bound on prior variances
     for data in ((x, y), bad):
         found = model.distribution(data)

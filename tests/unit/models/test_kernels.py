@@ -105,9 +105,9 @@ class TestKernels:
     def test_far_points_are_no_records_and_no_queries(self):
         model = process(kernel=0.99 + 0.01 * Matern(nu=1.5), point_bound=10.0)
         none = model.distribution((np.empty((0, 1)), []))
-        far = model.distribution(([[0.9e154], [10.1], [-11.0]], [1.0, 1.0, 1.0]))
+        far = model.distribution((np.array([[0.9e154], [10.1], [-11.0]]), [1.0, 1.0, 1.0]))
         assert (far[0], far[1]) == none
-        assert model.distribution(([[-10.0]], [1.0]))[1] != none[1]
+        assert model.distribution((np.array([[-10.0]]), [1.0]))[1] != none[1]
         with pytest.raises(ParameterError, match="query must hold points with coordinates within point_bound"):
             process(query=[[1.1e6]])
         with pytest.raises(ParameterError, match="point_bound"):
@@ -118,12 +118,12 @@ class TestKernels:
             return np.where(a == b.T, 1.0, math.nan)
 
         mechanism = ndis.lift(process(kernel=broken, kernel_tolerance=1e-12), epsilon=1.0, delta=1e-5)
-        assert mechanism.release(([[1.0], [2.0]], [1.0, -1.0])).values.shape == (1,)
+        assert mechanism.release((np.array([[1.0], [2.0]]), [1.0, -1.0])).values.shape == (1,)
 
     def test_a_kernel_changed_afterwards_changes_no_model(self):
         kernel = ConstantKernel(1.0) * RBF(1.0)
         model = process(kernel=kernel, prior_variance_bound=4.0)
-        data = [[0.0]], [1.0]
+        data = np.array([[0.0]]), [1.0]
         before = model.distribution(data)
         kernel.k1.constant_value = 4.0
         assert model.distribution(data)[1] == before[1]

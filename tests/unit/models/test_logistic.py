@@ -129,7 +129,9 @@ def test_order_and_bad_records_change_nothing():
     np.testing.assert_allclose(again.to_float(), mean.to_float(), atol=2 * MODEL.gradient_tolerance / 3.0)
 
 
-@pytest.mark.parametrize("data", [([["a", 1.0]], ["b"]), (np.array([[1.0, 2.0]], dtype=object), [None])])
+@pytest.mark.parametrize(
+    "data", [(np.array([["a", 1.0]], dtype=object), ["b"]), (np.array([[1.0, 2.0]], dtype=object), [None])]
+)
 def test_cells_that_are_no_numbers_count_as_no_record(data):
     mean, covariance = MODEL.distribution(data)
     assert mean.to_float().tolist() == [0.0, 0.0]

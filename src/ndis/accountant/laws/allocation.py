@@ -63,19 +63,17 @@ class _Sums(SumTables):
 
     def __init__(self, count: int, depth: float, end: float, typical: float) -> None:
         self.count, self.end, self.typical = count, end, typical
-        super().__init__(0.0, depth + 5.0, -math.inf, _FINEST)
+        super().__init__(depth + 5.0, _FINEST)
         self.table, self.noise = self._power(0, count), self._noise
 
-    def _span(
-        self, f: Callable[[Floats], Floats], scale: float, low: float, high: float, mass: float
-    ) -> tuple[float, float]:
+    def _span(self, f: Callable[[Floats], Floats], scale: float, low: float, high: float) -> tuple[float, float]:
         unit = self._power(0, 1).scale
         lams = np.linspace(low, 0.0, _LOOKS)[1:]
         below = np.flatnonzero(f(lams) < -_DEPTH - math.log(self.count * unit / scale))
         least = float(lams[below[-1] if below.size else 0])
         most = math.log((math.exp(self.end) + self.typical * (scale - unit)) / scale)  # one large number
         lams = np.linspace(max(most, 0.0), high, _LOOKS)
-        many = np.flatnonzero(f(lams) > math.log(scale / unit) + _MARGIN - self._cut)  # many that are a little large
+        many = np.flatnonzero(f(lams) > math.log(scale / unit) + _MARGIN - self._depth)  # many that are a little large
         return least, float(lams[min(many[-1] + 1, _LOOKS - 1)]) if many.size else most
 
 
@@ -96,7 +94,7 @@ class _Lognormals(_Sums):
             return np.asarray(-0.5 * (lams / self.shift + 0.5 * self.shift) ** 2 - log_unit)
 
         low = -self.shift * self.deviations - 0.5 * self.shift**2
-        return self._make(f, 1.0, low, self.end, 0.0, (), 0.0, 0.0)
+        return self._make(f, 1.0, low, self.end)
 
 
 class _Losses(_Sums):
@@ -115,7 +113,7 @@ class _Losses(_Sums):
             return np.asarray(log_f + loss + np.log(-self.least) + lams)
 
         ends = np.log1p(-self.epoch.edges[[0, -1]] / self.least)
-        return self._make(f, -self.least, float(ends[0]), float(ends[1]), 0.0, (), 0.0, 0.0)
+        return self._make(f, -self.least, float(ends[0]), float(ends[1]))
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
         """Return log δ(ε) of all epochs and its error."""

@@ -25,10 +25,10 @@ from ndis.errors import PrecisionError
 from ndis.spectrum.certified import _delta_ball
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.invariants import Directions, Invariants
-from ndis.spectrum.loss import half_excess_log
+from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.origins import enclose
 
-__all__ = ["ExactPair", "Plain", "PlainBalls", "delta_of_pair", "log_ratio_range"]
+__all__ = ["ExactPair", "Plain", "PlainBalls", "delta_of_pair", "log_ratio_range", "rough_edge"]
 
 _UNIT = 2.0**-53
 _BITS = (256, 512, 1024, 2048)
@@ -61,16 +61,17 @@ def delta_of_pair(directions: Directions, epsilon: Ball) -> Ball:
     raise PrecisionError("delta of a pair of the composition was not enclosed")
 
 
-def log_ratio_range(excess: Floats, shift: Floats, copies: Floats) -> tuple[float, float]:
+def rough_edge(form: LogMoment) -> float:
+    """Return the end of log dP/dQ in the directions that bound it, in floats; 0 if there is none."""
+    t, ratio, nu, q = (a[form.t != 0.0] for a in form.groups)
+    return -0.5 * math.fsum((nu * np.log1p(t) + q / (ratio * t)).tolist())
+
+
+def log_ratio_range(form: LogMoment) -> tuple[float, float]:
     """Return the ends of log dP/dQ, finite on the side on which every direction bounds it."""
-    live = (excess != 0.0) | (shift != 0.0)
-    t, m, c = excess[live], shift[live], copies[live]
-    if not t.size:
-        return 0.0, 0.0
-    if not ((t > 0.0).all() or (t < 0.0).all()):
-        return -math.inf, math.inf
-    edge = math.fsum((c * (-0.5 * np.log1p(t) - 0.5 * m * m / t)).tolist())
-    return (edge, math.inf) if t[0] > 0.0 else (-math.inf, edge)
+    edge = rough_edge(form)
+    low = edge if form.side > 0 or form.constant else -math.inf
+    return low, edge if form.side < 0 or form.constant else math.inf
 
 
 @compiled()
@@ -90,22 +91,14 @@ class Plain:
 
     def __init__(self, pair: Invariants) -> None:
         self.pair, self._exact = pair, ExactPair(pair)
-        live = (pair.excess != 0.0) | (pair.shift != 0.0)
-        self._t, m, copies = pair.excess[live], pair.shift[live], pair.copies[live]
-        self._ratio = 1.0 + self._t
-        self._nu = np.where(self._t == 0.0, 0.0, copies)
-        self._q = copies * m * m * self._ratio
-        self.mean = math.fsum((copies * (half_excess_log(self._t, self._ratio) + 0.5 * m * m)).tolist())
-        top = float(self._t.max(initial=0.0))
-        self.limit = 1.0 / top if top > 0.0 else math.inf
-        self.largest = 0.0
-        self.ends = log_ratio_range(pair.excess, pair.shift, pair.copies)
+        self._form, self.mean, self.limit = pair.form, pair.form.mean, pair.form.domain[1]
+        self.largest, self.ends = 0.0, log_ratio_range(pair.form)
         self.uncertainty, self.size = pair.uncertainty, pair.form.mean
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """Return K(s) − s·mean and its error."""
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
-        _exponents(s, self._t, self._ratio, self._nu, self._q, value, error)
+        _exponents(s, *self._form.groups, value, error)
         return value, error
 
     def far_losses(self, s: float) -> tuple[float, float]:

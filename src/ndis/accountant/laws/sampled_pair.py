@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from ndis._compile import compiled
-from ndis._formulas import log_mixture, reverse_shift
+from ndis._formulas import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import BallLaw, Complexes, product
 from ndis.accountant.laws.one_ratio import OneRatioBalls
@@ -32,7 +32,6 @@ from ndis.accountant.laws.plain import ExactPair, log_ratio_range
 from ndis.accountant.laws.sampled_pair_balls import SampledPairBalls
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.invariants import Invariants
-from ndis.spectrum.loss import half_excess_log
 
 __all__ = ["SampledPair"]
 
@@ -350,28 +349,18 @@ class SampledPair:
     def __init__(self, pair: Invariants, rates: tuple[float, ...], order: Order) -> None:
         self.pair, self.rates, self._exact = pair, rates, ExactPair(pair)
         self.rate, self.add = rate, add = math.prod(rates), order == "add"
-        excess, shift, copies = pair.excess, pair.shift, pair.copies
-        low, high = log_ratio_range(excess, shift, copies)
-        if add:
-            low, high = -high, -low
-        low, high = float(log_mixture(rate, low)), float(log_mixture(rate, high))
+        form = (pair.reversed() if add else pair).form  # the law with the record comes first
+        low, high = (float(log_mixture(rate, x)) for x in log_ratio_range(form))
         self.ends = (-high, -low) if add else (low, high)
         self.uncertainty, self.size = pair.uncertainty, pair.form.mean
-        if add:  # the law with the record is the second one
-            excess, shift = reverse_shift(excess, shift)
-        live = (excess != 0.0) | (shift != 0.0)
-        t, m, copies = excess[live], shift[live], copies[live]
-        ratio = 1.0 + t
-        divergence = math.fsum((copies * (half_excess_log(t, ratio) + 0.5 * m * m)).tolist())
-        self._pair = divergence, t, ratio, np.where(t == 0.0, 0.0, copies), copies * m * m * ratio
-        top, low = float(t.max(initial=0.0)), float(t.min(initial=0.0))
-        self._domain = (1.0 + 1.0 / low if low < 0.0 else -math.inf), (1.0 + 1.0 / top if top > 0.0 else math.inf)
-        self.limit = math.inf if add else self._domain[1] - 1.0
+        self._pair = form.mean, *form.groups
+        self._domain = form.domain[0] + 1.0, form.domain[1] + 1.0
+        self.limit = math.inf if add else form.domain[1]
         self._law = math.log(rate) - math.log1p(-rate), math.log(rate), math.log1p(-rate)
         self._lines = np.array([line for a in self._places() if (line := self._line(a))])
         self._tables: dict[int, tuple[int, Complexes, Complexes]] = {}
         self.mean = 0.0
-        typical = 1.0 + divergence
+        typical = 1.0 + form.mean
         self.mean = float(self.centred(np.array([1j * _STEP / typical]))[0][0].imag) * typical / _STEP
         # P(L > x) ≤ e^{K(c) − cx}, and E e^{−L} ≤ 1 on the other side
         c = min(1.0, 0.5 * self.limit)

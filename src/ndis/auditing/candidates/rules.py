@@ -64,7 +64,12 @@ class _Given:
 
 @dataclass(frozen=True, eq=False)
 class AddRows(_Given):
-    """Add rows that the user chooses in turn: a matrix, or (X, y)."""
+    """Add rows that the user chooses in turn: a matrix, or (X, y).
+
+    >>> (batch,) = AddRows([[1.0, 0.0], [0.0, 2.0]]).proposals(np.zeros((5, 2)), None)
+    >>> [edit.add[0].tolist() for edit in batch]
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
 
     adjacency: Adjacency = "add-remove"
 
@@ -78,7 +83,12 @@ class AddRows(_Given):
 
 @dataclass(frozen=True, eq=False)
 class ReplaceEach(_Given):
-    """Replace every row (or those numbered in `rows`) in turn by every candidate."""
+    """Replace every row (or those numbered in `rows`) in turn by every candidate.
+
+    >>> (batch,) = ReplaceEach([[1.0, 0.0]], rows=(0, 3)).proposals(np.zeros((5, 2)), None)
+    >>> [(edit.remove, edit.add[0].tolist()) for edit in batch]
+    [(0, [1.0, 0.0]), (3, [1.0, 0.0])]
+    """
 
     rows: tuple[int, ...] | None = None
     adjacency: Adjacency = "replace-one"
@@ -118,6 +128,13 @@ class AddAdversarial:
         λ, rows per generation.
     starts : int
         How many of the best starting rows are climbed from.
+
+    Examples
+    --------
+    >>> rule = AddAdversarial(row_norm_bound=1.0, generations=2)
+    >>> batch = next(rule.proposals(np.zeros((5, 2)), np.random.default_rng(0)))
+    >>> all(np.linalg.norm(edit.add[0]) <= 1.0 + 1e-9 for edit in batch)
+    True
     """
 
     row_norm_bound: float | None = None
@@ -176,7 +193,13 @@ class AddAdversarial:
 
 @dataclass(frozen=True)
 class ReplaceAdversarial(AddAdversarial):
-    """Replace a row of the data by one within the public bounds; a search chooses both to make δ large."""
+    """Replace a row of the data by one within the public bounds; a search chooses both to make δ large.
+
+    >>> rule = ReplaceAdversarial(row_norm_bound=1.0, generations=2)
+    >>> batch = next(rule.proposals(np.zeros((5, 2)), np.random.default_rng(0)))
+    >>> all(edit.remove in range(5) for edit in batch)
+    True
+    """
 
     adjacency: Adjacency = "replace-one"
 

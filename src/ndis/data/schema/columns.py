@@ -285,9 +285,11 @@ class Category(_AnyColumn):
     def encode_values(self, values: Floats) -> Floats:
         """Return one column per value; zeros where a cell is not listed, NaN where it is missing without fill."""
         filled = self._filled(values)
-        columns = np.stack([filled == place for place in range(len(self.values))]).astype(np.float64)
+        columns = np.empty((len(self.values), len(filled)))  # column by column, as the quantiser takes them
+        for place, column in enumerate(columns):
+            np.equal(filled, place, out=column)
         columns[:, np.isnan(filled)] = np.nan
-        return columns.T  # column by column, as the quantiser takes them
+        return columns.T
 
     def codes(self, values: Floats) -> Floats:
         """Return the number of the category; NaN where a cell is not listed, or missing without fill."""

@@ -220,8 +220,8 @@ class Schema:
 
     def encode_cells(self, cells: Sequence[Cells]) -> Floats:
         """Encode one array of cells per column, in the order of the schema."""
-        blocks = [column.encode(each) for column, each in zip(self.columns.values(), cells, strict=True)]
-        return np.concatenate(blocks, axis=1)
+        blocks = [column.encode(each).T for column, each in zip(self.columns.values(), cells, strict=True)]
+        return np.concatenate(blocks).T
 
     def encode_target(self, data: Any) -> Floats:
         """Encode the target column of rows in memory: a number in [−1, 1], a category as the number of its class."""

@@ -21,7 +21,13 @@ _HEAD = ("column", "clipped", "unlisted", "missing")
 
 @dataclass(frozen=True)
 class ColumnPreview:
-    """These shares of the cells of one column are clipped to the range, of no listed category, missing."""
+    """These shares of the cells of one column are clipped to the range, of no listed category, missing.
+
+    >>> from ndis.schema import Schema
+    >>> (age,) = Schema({"age": (18, 90)}).preview({"age": [17, 54, 60, 61]}, public=True).columns
+    >>> age.clipped, age.missing
+    (0.25, 0.0)
+    """
 
     name: str
     clipped: float

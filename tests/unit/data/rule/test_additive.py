@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,14 @@ import ndis.data.dask
 import ndis.data.files
 import ndis.data.memory
 from ndis import Schema
-from ndis.data import open_table
+from ndis.data import Table, open_table
 from ndis.data.opening import open_for
 from ndis.data.schema import Date
+from ndis.describing.release import Contents, Releases
+from ndis.learn._saved import LinearModel
+from ndis.learn._score import score_privately
+from ndis.mechanisms.gaussian import GaussianMechanism
+from ndis.mechanisms.rounds import GaussianRounds
 
 BIG = 2**53 + 1
 NAMES = ("size", "code", "member", "region", "since")
@@ -131,7 +137,7 @@ def feather(records: list[tuple[Any, ...]], place: Path) -> tuple[Any, dict[str,
 
 CATEGORY = pa.dictionary(pa.int8(), pa.string())
 SOURCES: dict[str, Make] = {
-    "list of rows": lambda r, _: ([list(record) for record in r], {}),
+    "list of rows": lambda r, _: ([list(record) for record in r], {"schema": SCHEMA}),
     "array of objects": lambda r, _: (np.array([*r, (None,) * 5], dtype=object)[:-1], {}),
     "mapping of lists": lambda r, _: (columns(r), {}),
     "mapping of series": lambda r, _: ({n: pandas(r)[n] for n in NAMES}, {}),
@@ -215,6 +221,82 @@ def test_a_first_row_of_another_length_changes_no_other(first: list[Any]) -> Non
         open_table(tuple(map(tuple, others)))
 
 
+# ---------------------------------------------------------------------- the sums of releases
+
+CONTENTS = Contents.of(SCHEMA, [("region", "member"), "code"], True, True, None)
+BUDGET = CONTENTS.budget(1.0, 1e-6, "add-remove")
+SCORED = {
+    name: Schema(
+        {other: SCHEMA.columns[other] for other in NAMES if other != name}, target=(name, SCHEMA.columns[name])
+    )
+    for name in ("size", "member")
+}
+
+
+def opened(data: Any, how: dict[str, Any], schema: Schema) -> Table:
+    return open_for(schema, data, **{name: value for name, value in how.items() if name != "schema"}, progress=False)
+
+
+def described(table: Table, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The exact sums that `describe` releases, if every release came out as zeros."""
+    sums: list[Any] = []
+
+    def release_count(_: Any, index: int, counts: Any, **how: Any) -> Any:
+        sums.append(counts.to_fractions())
+        return SimpleNamespace(values=np.zeros(counts.shape), private=True)
+
+    def release_gram(_: Any, gram: Any, **how: Any) -> Any:
+        sums.append(gram.integers.astype(object))
+        return SimpleNamespace(values=np.zeros(gram.integers.shape), private=True)
+
+    monkeypatch.setattr(GaussianRounds, "release_count", release_count)
+    monkeypatch.setattr(GaussianRounds, "release_gram", release_gram)
+    Releases(CONTENTS, table, *BUDGET, None).receipt()
+    assert len(sums) == len(BUDGET[1]) + 1
+    return sums
+
+
+def scored(data: Any, how: dict[str, Any], target: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The exact sums that a score releases."""
+    sums: list[Any] = []
+
+    def release(mechanism: GaussianMechanism, values: Any, **how: Any) -> Any:
+        sums.append(values.to_fractions())
+        return drawn(mechanism, values, **how)
+
+    drawn = GaussianMechanism.release
+    schema = SCORED[target]
+    slopes = {name: 0.5 + i for i, name in enumerate(schema.feature_names)}
+    with monkeypatch.context() as patch:
+        patch.setattr(GaussianMechanism, "release", release)
+        model = LinearModel(slopes, -0.25, schema, {})
+        score_privately(model, opened(data, how, schema), epsilon=1.0, delta=1e-6)
+    return sums
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_sums_of_releases_are_those_of_each_record(
+    source: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "dask" in source:
+        pytest.importorskip("dask").config.set(scheduler="synchronous")
+    make = SOURCES[source]
+
+    def sums(records: list[tuple[Any, ...]]) -> list[Any]:
+        data, how = make(records, tmp_path)
+        found = described(opened(data, how, SCHEMA), monkeypatch)
+        if source != "list of rows":  # whose order is that of the schema
+            found += [total for target in SCORED for total in scored(data, how, target, monkeypatch)]
+        return found
+
+    alone = [sums([record]) for record in RECORDS]
+    assert any(total.any() for total in alone[0])
+    for first in (0, 5):
+        whole = sums([*RECORDS[first:], *RECORDS[:first]])
+        assert len(whole) == len(alone[0])
+        assert all((total == sum(one)).all() for total, *one in zip(whole, *alone, strict=True))
+
+
 NUMBERS = np.array([[0.5, 1e308], [np.nan, 1.0], [np.inf, 0.0], [5e-324, -0.0], [0.25, -3.0], [1.0, 2.0]])
 MATRICES: dict[str, Callable[[np.ndarray, Path], Any]] = {
     "array": lambda x, _: x,
@@ -223,7 +305,7 @@ MATRICES: dict[str, Callable[[np.ndarray, Path], Any]] = {
     "CSR": lambda x, _: scipy.sparse.csr_array(x),
     "COO": lambda x, _: scipy.sparse.coo_array(x),
     "pair": lambda x, _: (x[:, :1], x[:, 1]),
-    "pair of lists": lambda x, _: (x[:, :1].tolist(), x[:, 1].tolist()),
+    "pair, list of targets": lambda x, _: (x[:, :1], x[:, 1].tolist()),
     "pair, frame and series": lambda x, _: (pd.DataFrame({"a": x[:, 0]}), pd.Series(x[:, 1], name="b")),
     "NPY": lambda x, p: (np.save(p / "x.npy", x), p / "x.npy")[1],
     "NPY, columns first": lambda x, p: (np.save(p / "x.npy", np.asfortranarray(x)), p / "x.npy")[1],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import subprocess
 import sys
 import threading
@@ -19,16 +20,22 @@ import pytest
 import scipy.sparse
 
 import ndis
+from helpers.cases import quick
 from ndis import Schema
 from ndis.data import open_table
 from ndis.data.cells import text_of
 from ndis.data.csv import line_blocks, line_cells
 from ndis.data.memory import target_table
+from ndis.data.opening import open_for
 from ndis.data.schema import Date
 from ndis.data.schema.changed import CORNER, changed_rows
+from ndis.describing.release import Contents, Releases
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
+from ndis.learn._saved import LinearModel
+from ndis.learn._score import score_privately
 from ndis.models.records import column_of_cells
+from ndis.noise.bits import random_bits
 
 D = 12
 BOX = Schema({f"c{i}": (-1.0, 1.0) for i in range(D)}, row_norm_bound=2.0)
@@ -92,7 +99,8 @@ def test_a_missing_cell_in_dask_changes_no_other_record(tmp_path: Path) -> None:
     assert exact == [[[50.0, 0.0], [0.0, 50.0]]] * 2
 
 
-def test_dictionaries_of_long_texts_are_never_joined(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", quick(["arrow", "parquet", "pandas"], ["arrow"]))
+def test_dictionaries_of_long_texts_are_never_joined(source: str, tmp_path: Path) -> None:
     """Arrow decodes at most 2 GiB of text: one ordinary record decided between a release and an error."""
     schema = Schema({"region": ["north", "south"], "age": (0, 10)})
     long, tail = 1 << 24, 2**31 - 2 - 127 * (1 << 24)
@@ -100,13 +108,17 @@ def test_dictionaries_of_long_texts_are_never_joined(tmp_path: Path) -> None:
     for codes in ([0] * 127 + [1], [0] * 127 + [1, 2, 2]):
         column = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), texts)
         table = pa.table({"region": column, "age": [1.0] * len(codes)})
-        pq.write_table(table, tmp_path / "cat.parquet", compression="zstd")
-        for data in (table, tmp_path / "cat.parquet", pd.DataFrame({"region": column.to_pandas(), "age": 1.0})):
-            (rows,) = open_table(data, progress=False).encoded(schema).matrix().arrays()
-            assert rows[:, 0].sum() == len(codes) - 128
+        data: Any = table
+        if source == "parquet":
+            data = tmp_path / "cat.parquet"
+            pq.write_table(table, data, compression="zstd")
+        elif source == "pandas":
+            data = pd.DataFrame({"region": column.to_pandas(), "age": 1.0})
+        (rows,) = open_table(data, progress=False).encoded(schema).matrix().arrays()
+        assert rows[:, 0].sum() == len(codes) - 128
 
 
-@pytest.mark.sweep  # 10 GiB of memory; test_footer.py holds that no dictionary is read
+@pytest.mark.sweep  # 10 GiB of memory; test_footer.py holds that no large dictionary is read
 def test_many_long_categories_in_one_row_group(tmp_path: Path) -> None:
     """Arrow keeps a dictionary of all texts of a row group, of at most 2 GiB; plain text has no such limit."""
     last = "north" * 200
@@ -137,17 +149,56 @@ def test_a_list_is_rows_or_paths_and_no_item_is_quoted() -> None:
     """A list of cells was taken for paths if all of them were texts, and the message quoted one."""
     schema = Schema({"diagnosis": ["flu", "cold"]})
     mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, **schema.bounds())
-    for data in (["flu", "rare disease", None], ["rare disease", "flu"], ["flu", ["x"]], [None]):
-        for call in (
-            lambda data: mechanism.release(data, schema=schema),
-            schema.encode,
-            lambda data: ndis.mechanisms.rows.clipped_count(data, schema, epsilon=1.0, delta=1e-6),
-        ):
-            with pytest.raises(ParameterError) as caught:
-                call(data)
-            assert "flu" not in str(caught.value)
-            assert "rare" not in str(caught.value)
-    assert schema.encode([["flu"], [None], ["rare disease"]])[0].tolist() == [1.0, 0.0]
+    for call in (
+        lambda data: mechanism.release(data, schema=schema),
+        schema.encode,
+        lambda data: ndis.mechanisms.rows.clipped_count(data, schema, epsilon=1.0, delta=1e-6),
+    ):
+        with pytest.raises(ParameterError, match=r"^data must be an array, a frame or a file.*got another list"):
+            call(["rare disease", "flu"])
+    expected = [[1.0, 0.0], [np.nan] * 2, [np.nan] * 2, [0.0, 0.0], [np.nan] * 2]
+    items: list[Any] = [["flu"], "rare disease", None, ("x",), ["flu", "cold"]]
+    for order in itertools.permutations(range(5)):  # an item that is no row of the schema is a missing record
+        read = schema.encode([items[i] for i in order])
+        np.testing.assert_array_equal(read, [expected[i] for i in order])
+
+
+LISTS: list[Any] = [[], [[1.0]], [[1.0], [2.0]], [[1.0], [2.0, 3.0]], [1.0], ["a.csv"], ["a", None], [None], [[], {}]]
+
+
+@pytest.mark.parametrize("rows", LISTS, ids=repr)
+def test_a_list_of_rows_without_a_schema_is_refused_by_its_type(rows: Any) -> None:
+    """The first row decided how wide all rows are, and whether they are rows. Now the words are always the same."""
+    said = "; write numpy.asarray(X, dtype=float)"
+    covariance = ndis.learn.PrivateCovariance(row_norm_bound=1.0)
+    ridge = ndis.learn.PrivateRidge(row_norm_bound=1.0, target_bound=1.0)
+    model = ndis.models.BohningLogistic(l2_penalty=20.0, row_norm_bound=1.0)
+    labels = [1] * len(rows)
+    rule = "X must be an array, a frame or a file, or come with a schema; got a list"
+    for call in (
+        lambda: covariance.fit(rows),
+        lambda: ridge.fit(rows, labels),
+        lambda: model.distribution((rows, labels)),
+        lambda: exact_gram((rows, labels), row_norm_bound=1.0, target_bound=1.0),
+    ):
+        with pytest.raises(ParameterError) as caught:
+            call()
+        assert str(caught.value) == rule + said
+    with pytest.raises(ParameterError) as caught:
+        exact_gram(rows, row_norm_bound=1.0)
+    assert str(caught.value).startswith(
+        "data must be an array, a frame or a file, come with a schema, or list existing"
+    )
+
+
+def test_no_target_of_a_list_decides_how_another_is_read() -> None:
+    """The first target decided whether a list was one column or several."""
+    x = np.full((4, 1), 0.5)
+    targets: list[Any] = [0.25, [0.5, 0.5], "0.5", None]
+    bounds = {"row_norm_bound": 1.0, "target_bound": 1.0}
+    alone = [exact_gram((x[:1], [y]), **bounds).integers for y in targets]
+    for order in itertools.permutations(range(4)):
+        assert (exact_gram((x, [targets[i] for i in order]), **bounds).integers == sum(alone)).all()
 
 
 def test_threads_leave_the_filters_of_warnings_alone() -> None:
@@ -182,7 +233,7 @@ def test_a_long_line_costs_a_few_times_its_length() -> None:
 
 def test_short_lines_cost_memory_by_the_block(tmp_path: Path) -> None:
     """A block of bytes holds millions of short lines, of which a fixed number is read at a time."""
-    width = 200
+    width = 20  # all lines at once would take 335 MB
     with (tmp_path / "short.csv").open("wb") as file:
         file.write(b"1\n" * (1 << 21))
     with (tmp_path / "short.csv").open("rb") as file:
@@ -296,7 +347,7 @@ def test_entries_of_one_sparse_cell_add_up_in_their_own_order(kind: str) -> None
 def test_a_long_text_that_is_almost_a_number_costs_its_length() -> None:
     """A pattern that took steps back needed 7 s for 8000 digits, and hours for a million."""
     for text in ("1" * 10**6 + "x", "1." + "0" * 10**6 + "x", " " * 10**6 + "x", "1e" + "1" * 10**6 + "x"):
-        assert np.isnan(rows_of([[text], [text.encode()]])).all()
+        assert np.isnan(rows_of(np.array([[text], [text.encode()]], dtype=object))).all()
         assert text_of(text) == text.strip()
 
 
@@ -373,3 +424,24 @@ def test_a_missing_label_changes_no_other_label(kind: Any) -> None:
         first, second = (column_of_cells(each) for each in labels)
         assert [(type(cell), cell) for cell in first] == [(type(cell), cell) for cell in second[:2]]
         assert first.dtype == second.dtype
+
+
+TINY = [5e-324, 1e-310, 1e-200, -1e-200, 1e308, -1e308, np.inf, np.nan, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("cell", TINY)
+def test_no_cell_raises_where_errors_of_floats_do(cell: float) -> None:
+    """With `np.seterr(all="raise")` a number that underflows when it is squared would be an error of its record."""
+    schema = Schema({"x": (-1, 1), "word": ["a"]}, target=("y", -1, 1))
+    table = {"x": np.array([0.5, cell] * 3), "word": ["a", "b"] * 3, "y": np.array([cell, 0.25] * 3)}
+    model = LinearModel({"x": 1e300, "word=a": 1e-300}, 5e-324, schema, {})
+    with np.errstate(all="raise"):
+        exact_gram(schema.table(table), row_norm_bound=1.0)
+        changed_rows(schema, table)
+        model.predict(table)
+        Releases(CONTENTS, open_for(schema, table), *BUDGET, random_bits(None)).receipt()
+        score_privately(model, table, epsilon=1.0, delta=1e-6)
+
+
+CONTENTS = Contents.of(Schema({"x": (-1, 1), "word": ["a"]}, target=("y", -1, 1)), None, True, True, None)
+BUDGET = CONTENTS.budget(1.0, 1e-6, "add-remove")
