@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import tomllib
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
-from ndis._files import write_file
 from ndis._validate import as_one_probability, as_size
 from ndis._version import __version__
-from ndis.errors import NdisError, ParameterError
+from ndis.errors import NdisError
+from ndis.pages.page import Page
 from ndis.pages.text import at_most, few, plain
 
 __all__ = ["RiskCard", "risk_card"]
@@ -34,7 +33,7 @@ _NEIGHBOURS = {
 
 
 @dataclass(frozen=True)
-class RiskCard:
+class RiskCard(Page):
     """The card holds what a manager asks of a guarantee; `to_html` is a page, `to_json` the same numbers.
 
     Attributes
@@ -109,10 +108,6 @@ class RiskCard:
         plain_values = json.loads(json.dumps(asdict(self)), parse_constant=lambda _: "infinity")
         return {"format": "ndis.RiskCard", "format_version": 1, **plain_values}
 
-    def to_json(self) -> str:
-        """Write JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
-
     def to_html(self) -> str:
         """Write one page that loads nothing."""
         from ndis.pages.html import chart, render
@@ -123,20 +118,6 @@ class RiskCard:
         return render(
             "risk.html.jinja", c=self, neighbours=_NEIGHBOURS[self.adjacency], chart=picture, version=self.version
         )
-
-    def _repr_html_(self) -> str:
-        """Put the page in a frame of its own, for notebooks."""
-        from ndis.pages.html import framed
-
-        return framed(self.to_html())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the card: a page if the path ends in .html, JSON if it ends in .json."""
-        ending = os.path.splitext(os.fspath(path))[1].lower()
-        if ending not in (".html", ".json"):
-            raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
-        text = self.to_html() if ending == ".html" else self.to_json()
-        write_file(path, text.encode("utf-8"), name="path")
 
 
 def risk_card(profile: Any, delta: float, *, groups: tuple[int, ...] = (2, 5, 10), title: str = "") -> RiskCard:
