@@ -26,7 +26,7 @@ from ndis._groups import (
     orders_of,
     profile_from_json,
     profile_to_json,
-    replaced_step,
+    sampled_step,
     total_failure,
 )
 from ndis._validate import (
@@ -372,19 +372,18 @@ class PrivacyProfile(BatchedProfile, Risks):
         q = as_rate(rate)
         if q == 1.0:
             return self
-        if self.adjacency == "replace-one" and (step := replaced_step(self.groups, q)):
-            failure = self.failure_probability
-            return PrivacyProfile(groups=[StepGroup(step)], adjacency=self.adjacency, failure_probability=failure)
-        if self.composed:
+        step = None
+        if self.adjacency == "replace-one" and len(self.groups) == self.groups[0].count == 1:
+            step = sampled_step(self.groups[0], q, adjacency="replace-one")
+        if self.composed and step is None:
             raise ParameterError(
                 "profile",
                 "be one release, or releases that all see one sample, to be subsampled",
                 f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
                 "sample each release before you compose",
             )
-        group = self._only()
-        groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
-        return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
+        group = StepGroup(step) if step else replace(self._only(), rates=(*self._only().rates, q))
+        return PrivacyProfile(groups=(group,), adjacency=self.adjacency, failure_probability=self.failure_probability)
 
     # ------------------------------------------------------------------ out and in
 
