@@ -198,6 +198,11 @@ class TestUsers:
         with pytest.raises(ParameterError, match=r"^examples_per_user must be 1 for 'fixed-size'; got 2"):
             run_of("fixed-size", examples_per_user=2)
 
+    def test_a_group_of_users_has_all_their_examples(self):
+        step = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01).repeat(10)
+        assert step.group(2).group(3).groups == step.group(6).groups
+        assert "one person's records, up to 2, are there or not" in str(step.group(2).report(groups=()))
+
 
 class TestSchedules:
     def test_samplers_of_one_adjacency_mix(self):
