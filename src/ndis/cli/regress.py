@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     click.Option(["--intercept/--no-intercept"], default=True, help="Learn an intercept."),
     option("--sketch-size", "Rows of the sketch (100 for every column unless given).", int),
     ADJACENCY,
-    written("A new file for coefficients and receipt, as JSON.", new=True),
+    written("A new file for coefficients and receipt, as JSON; if it ends in .html, a page.", new=True),
     READING,
 )
 def regress(
@@ -84,7 +84,8 @@ def regress(
         "receipt": model.receipt_.to_dict(),
     }
     if output is not None:
-        write_file(output, as_json_text(values).encode() + b"\n", new=True)
+        page = method == "rounds" and output.suffix.lower() == ".html"
+        write_file(output, (model.to_html() if page else as_json_text(values) + "\n").encode(), new=True)
     if as_json:
         click.echo(as_json_text(values))
     elif method == "rounds":
