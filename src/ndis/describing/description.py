@@ -21,8 +21,7 @@ from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
 from ndis.describing.tables import StatisticTable, report
 from ndis.errors import ParameterError
 from ndis.ledger import pay
-from ndis.mechanisms.mechanism import announce
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.noise.bits import random_bits
 
 __all__ = ["Description", "describe"]

@@ -17,7 +17,7 @@ from ndis._validate import Floats
 from ndis._version import __version__
 from ndis.describing.statistics import quantile_of
 from ndis.errors import ParameterError
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt
 from ndis.pages.html import render
 from ndis.pages.text import html_table, text_table
 

@@ -20,8 +20,7 @@ from ndis.learn._coordinates import Coordinates, PublicRanges
 from ndis.learn._estimator import PrivateEstimator
 from ndis.learn._inference import CoefficientTable
 from ndis.learn._round_releases import RoundReleases
-from ndis.mechanisms.mechanism import announce
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.profile import PrivacyProfile
 
