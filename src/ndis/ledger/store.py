@@ -23,7 +23,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ from ndis.errors import LedgerError, ParameterError
 FORMAT_VERSION = 1
 _APPLICATION = 0x6E646973  # "ndis", which tells a ledger from other SQLite files
 _WAIT = 60.0  # seconds to wait for another process that is writing
-_BATCH = 1000  # entries that are read at once, so that no reader keeps a writer waiting for long
 _NETWORK = re.compile(
     "(fuse[.])?(afs|beegfs|ceph|cifs|coda|davfs|glusterfs|gpfs|lustre|ncpfs|nfs4?|ocfs2|orangefs|pvfs2|rclone|s3fs|"
     "smb[23]|smbfs|sshfs)"
@@ -157,13 +156,10 @@ class Store:
             return _last(connection)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all entries, in order."""
-        rows: list[Any] = [(None,)]
-        words = f"SELECT {_COLUMNS} FROM entries WHERE number > ? OR ? IS NULL ORDER BY number LIMIT {_BATCH}"
-        while rows:
-            with self._connection() as connection:
-                rows = connection.execute(words, (rows[-1][0], rows[-1][0])).fetchall()
-            yield from map(_entry, rows)
+        """Return all entries, in order."""
+        with self._connection() as connection:  # at once, so that no reader keeps a writer waiting
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number").fetchall()
+        return map(_entry, rows)
 
     def entry(self, number: int) -> Entry | None:
         """Return one entry by its number."""
@@ -276,8 +272,7 @@ class Store:
             raise LedgerError(f"the ledger must have the tables of its format and nothing else; got {named}")
 
 
-_FIELDS = ("number", "time", "action", "content", "totals", "previous", "digest")
-_COLUMNS = ", ".join(_FIELDS)
+_COLUMNS = ", ".join(one.name for one in fields(Entry))
 
 
 _DECLARED = sorted(words.strip() for words in _TABLES.split(";") if words.strip())
