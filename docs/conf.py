@@ -65,6 +65,7 @@ toc_object_entries_show_parents = "hide"  # the side column has room for "epsilo
 
 # Pages
 html_theme = "pydata_sphinx_theme"
+html_sidebars = {page: [] for page in ("index", "install", "changes", "contributing")}  # no pages below these
 html_title = f"ndis {version}"
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
