@@ -39,6 +39,7 @@ classes. Then profiles count equal steps, compose them with all others, and writ
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
@@ -205,22 +206,25 @@ def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> Ball | tuple[Ba
     return weight, inner
 
 
-def geometric(weights: list[Any], logs: list[Any], error: Ball, step: Ball, count: int) -> list[Any]:
+def geometric(weights: Sequence[Any], logs: Sequence[Any], error: Ball, step: Ball, count: int) -> list[Any]:
     """Enclose Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, by products of two matrices in C.
 
-    The terms fall with k. Those that are certainly small from some k on are dropped there, and join the error.
+    No exact log has a negative imaginary part, so no term grows with k. Terms that are certainly small, or are so from
+    some k on, are dropped and join the error.
 
     >>> values = geometric([acb(2)], [acb(0, 1)], arb(0), arb(1), 3)  # 2e^{−k}
     >>> [round(float(v.real), 6) for v in values]
     [2.0, 0.735759, 0.270671]
     """
-    turn = acb(0, step)
+    turn, small = acb(0, step), (error / (4 * len(weights) + 1)).lower()
+    pairs = [(weight, log) for weight, log in zip(weights, logs, strict=True) if not weight.abs_upper() < small]
+    error += small * (len(weights) - len(pairs))
+    weights, logs = [weight for weight, _ in pairs], [log for _, log in pairs]
     height = math.isqrt(count - 1) + 1
     near = _powers([(turn * log).exp() for log in logs], height)
     far = _powers([(height * turn * log).exp() for log in logs], -(-count // height))
     rows = [[weight * z for weight, z in zip(weights, row, strict=True)] for row in near]
-    sizes = [weight.abs_upper() if log.imag >= 0 else arb.pos_inf() for weight, log in zip(weights, logs, strict=True)]
-    small = (error / (4 * len(weights) + 1)).lower()
+    sizes = [weight.abs_upper() for weight in weights]
     out: list[Any] = []
     start = 0
     while start < len(far):

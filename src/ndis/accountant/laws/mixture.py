@@ -392,12 +392,7 @@ class Mixture(Law):
             if number not in self._tables:
                 self._tables[number] = _NodeTable(self, number)
             here = [i for i, own in enumerate(buckets) if own == number]
-            alone = len(here) == s.size
-            given = s if alone else s[here]
-            got = self._in_table(self._tables[number], given)
-            if alone:
-                return got
-            value[here], error[here] = got
+            value[here], error[here] = self._in_table(self._tables[number], s[here])
         return value, error
 
     def _in_table(self, table: _NodeTable, s: Complexes) -> tuple[Complexes, Floats]:

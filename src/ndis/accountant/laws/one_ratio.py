@@ -54,8 +54,8 @@ _OPEN = arb.pos_inf(), arb(1)  # a bound that says nothing
 class _Line(NamedTuple):
     """Keep M(c + iy) = Σ weights e^{iy·logs} ± error, for every y ≥ 0."""
 
-    weights: list[Any]
-    logs: list[Any]
+    weights: tuple[Any, ...]
+    logs: tuple[Any, ...]
     error: Ball
 
 
@@ -254,7 +254,7 @@ class OneRatioBalls(SampledPairBalls):
 
     def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
         """Enclose M(c + ik·step), from one rule for all k: a sum of geometric sequences."""
-        values = geometric(*self._on(c, *self._rule(c, digits, None), digits), step, count)
+        values = geometric(*self._on(c, *self._rule(c, digits, None)), step, count)
         return values if self.remove else [value.conjugate() for value in values]  # e = −s in the add order
 
     def ceiling(self, c: float, y: float, digits: float) -> Ball:
@@ -262,23 +262,15 @@ class OneRatioBalls(SampledPairBalls):
         angle = self._best_angle(c, y)[1]
         if angle == 0.0:
             return self.moment(c, digits).upper()
-        weights, logs, error = self._on(c, *self._rule(c, digits, angle), digits)
+        weights, logs, error = self._on(c, *self._rule(c, digits, angle))
         pairs = zip(weights, logs, strict=True)
         return (sum((abs(weight) * (-y * log.imag).exp() for weight, log in pairs), arb(0)) + error).upper()
 
-    def _on(self, c: float, rule: _RatioRule, a: float, digits: float) -> _Line:
-        """Return the sum over the nodes of a rule that count, and its error for every y ≥ 0."""
+    def _on(self, c: float, rule: _RatioRule, a: float) -> _Line:
+        """Return the sum over the nodes of a rule, and its error for every y ≥ 0."""
         edges = self._growth(c, rule.scale, rule.angle - a) + self._growth(c, rule.scale, rule.angle + a)
         error = edges / _damping(a, rule.step) + self._tails(c, rule)
-        small = (arb(self.log_moment(c) - digits - 6.0).exp() / (rule.high - rule.low + 1)).lower()
-        weights, logs = [], []
-        for weight, log in self._nodes(c, rule):
-            size = weight.abs_upper()
-            if size < small:
-                error += size
-            else:
-                weights.append(weight)
-                logs.append(log)
+        weights, logs = zip(*self._nodes(c, rule), strict=True)
         return _Line(weights, logs, error.upper())
 
     def _exponent(self, c: float) -> Ball:
