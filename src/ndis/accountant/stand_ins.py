@@ -102,7 +102,6 @@ class Place(NamedTuple):
 
     t: Ball
     value: Ball
-    epsilon: float
 
 
 def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
@@ -118,7 +117,7 @@ def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
         ends = math.asinh(low / scale), math.asinh(middle / scale)
         inner = scale * np.sinh(np.linspace(*ends, places - near)[1:-1])
         edge = high * (1.0 - np.geomspace(0.5, 1e-3, near))
-        return [Place(arb(e).exp(), law.delta(e), e) for e in (low, *inner.tolist(), *edge.tolist(), high)]
+        return [Place(arb(e).exp(), law.delta(e)) for e in (low, *inner.tolist(), *edge.tolist(), high)]
 
 
 def dominating(places: list[Place]) -> tuple[Discrete, Ball]:

@@ -188,17 +188,17 @@ def product(rates: tuple[float, ...]) -> Ball:
     return total
 
 
-def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> Ball | tuple[Ball, Ball]:
-    """Return (w, ε') with δ(ε) = w·δ'(ε') for one Poisson sample at this rate (thm:poisson-sampling), or δ(ε) itself.
+def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> tuple[Ball, Ball | None]:
+    """Return (w, ε') with δ(ε) = w·δ'(ε') for one Poisson sample at this rate (thm:poisson-sampling).
 
-    δ' belongs to the pair without sampling, of the same order. δ(ε) is known where it lies beyond an end of the loss.
+    δ' belongs to the pair without sampling, of the same order. Beyond an end of the loss w is δ(ε) itself, and ε' None.
     """
     grown = arb(epsilon).expm1()
     weight = rate if remove else rate - (1 - rate) * grown
     if weight <= 0:
-        return arb(0)
+        return arb(0), None
     if remove and grown + rate <= 0:
-        return -grown
+        return -grown, None
     ratio = 1 + grown / rate if remove else rate * arb(epsilon).exp() / weight  # e^ε'
     inner = (grown / weight).log1p() if ratio > 0.5 else ratio.log()
     if not inner.is_finite():
