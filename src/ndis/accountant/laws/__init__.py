@@ -39,8 +39,9 @@ classes. Then profiles count equal steps, compose them with all others, and writ
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar, NoReturn, Protocol
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from flint import acb, acb_mat, arb
@@ -50,9 +51,11 @@ from ndis._balls import Ball
 from ndis._validate import Adjacency, Floats, Order
 from ndis.errors import PrecisionError
 
-__all__ = ["BallLaw", "Complexes", "Law", "StepKind", "geometric", "product", "sampled_view"]
+__all__ = ["BallLaw", "Complexes", "Law", "StepKind", "geometric", "kept", "product", "sampled_view"]
 
 Complexes = NDArray[np.complex128]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Law:
@@ -178,6 +181,19 @@ class StepKind(Protocol):
 
     def law(self, order: Order) -> Law:
         """Return the law of one step in one order."""
+
+
+def kept(method: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a method of an object that never changes: it keeps what it returned, by its arguments."""
+
+    @wraps(method)
+    def known(*args: P.args, **kwargs: P.kwargs) -> R:
+        store = vars(args[0]).setdefault("_kept", {})
+        if (key := (method.__name__, *args[1:])) not in store:
+            store[key] = method(*args, **kwargs)
+        return store[key]  # type: ignore[no-any-return]
+
+    return known
 
 
 def product(rates: tuple[float, ...]) -> Ball:

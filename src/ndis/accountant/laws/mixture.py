@@ -29,20 +29,17 @@ import math
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ndis._compile import compiled
 from ndis._validate import Floats, Order
-from ndis.accountant.laws import BallLaw, Complexes, Law, product
+from ndis.accountant.laws import BallLaw, Complexes, Law, P, R, product
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 from ndis.accountant.laws.plain import exact_directions
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Invariants
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 LEAST_SHIFT = 1e-8  # a composition of steps with less is refused
 _UNIT = 2.0**-53
