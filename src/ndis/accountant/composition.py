@@ -128,8 +128,6 @@ class Composition:
 
     def _certified_log(self, epsilon: float) -> tuple[Floats, Floats]:
         """Return the middle of a certificate of ten digits, and its width as the error."""
-        if self.below(epsilon, _TINY):
-            raise PrecisionError("delta is too small for a certificate in the place of floats")
         ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
         box = log_of(self.certifier.enclose(epsilon, _CLOSE) if ball is None else ball)
         if box.upper == -math.inf:
