@@ -41,7 +41,7 @@ myst_links_external_new_tab = False
 # Notebooks run at every build, in a fresh kernel; an error stops the build.
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+nb_execution_timeout = 3600  # of one cell; a busy machine is no error
 nb_execution_show_tb = True
 
 # The button at a block of code copies what one types: no prompt, and no output below a prompt.

@@ -12,8 +12,7 @@ import pytest
 import ndis
 from helpers.cases import Made
 from ndis import GaussianMechanism, GaussianPair, PrivacyProfile
-from ndis.mechanisms.mechanism import Attained, Mechanism
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Attained, Mechanism, Receipt
 from ndis.worst_case.envelopes import DominatingPairs, LoewnerEnvelope, RankOneEnvelope
 
 EPSILON, DELTA = 1.0, 1e-5

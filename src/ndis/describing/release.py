@@ -35,7 +35,7 @@ from ndis.data.table import Table
 from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout
 from ndis.gram.accumulator import IntegerSum
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
 __all__ = ["COUNT_WEIGHT", "Contents", "Releases", "squared_reach", "summed", "tail"]

@@ -18,8 +18,7 @@ from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, as_adjacency, as_within
 from ndis.errors import ParameterError
-from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, payable, settle
-from ndis.mechanisms.receipt import ARITHMETICS, Receipt
+from ndis.mechanisms.mechanism import ARITHMETICS, Attained, CertifiedMechanism, Receipt, announce, payable, settle
 from ndis.mechanisms.releases import GaussianRelease
 from ndis.noise import exact_gaussian, grid_for
 from ndis.noise.bits import random_bits

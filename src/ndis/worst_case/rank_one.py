@@ -114,9 +114,7 @@ def rank_one_search(
 
 
 @lru_cache(maxsize=64)  # a calibration asks again for the point it ends on, and so does the mechanism made from it
-def certified_rank_one(
-    envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, relative_width: float = 1e-10
-) -> Enclosure:
+def certified_rank_one(envelope: RankOneEnvelope, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
     """Enclose the supremum of δ(ε) over the envelope: ball arithmetic certifies every leaf.
 
     The code rounds T/(1+T) up to a float. The lower end is that of the rounded envelope.
@@ -125,7 +123,7 @@ def certified_rank_one(
     >>> 1.219115e-05 < box.lower <= box.upper < 1.219116e-05
     True
     """
-    search = rank_one_search(envelope, epsilon, tolerance=tolerance)
+    search = rank_one_search(envelope, epsilon)
     upper = 0.0
     for leaf in search.leaves:
         near = leaf.log_bound >= search.lower - 1e-2
@@ -278,9 +276,7 @@ def _log_delta(excess: Floats, shift: Floats, epsilon: float) -> Floats:
     except PrecisionError:
         if len(excess) == 1:
             return np.zeros(1)
-        half = len(excess) // 2
-        parts = (_log_delta(excess[:half], shift[:half], epsilon), _log_delta(excess[half:], shift[half:], epsilon))
-        return np.concatenate(parts)
+        return np.concatenate([_log_delta(excess[[i]], shift[[i]], epsilon) for i in range(len(excess))])
 
 
 def _attained(cells: _Cells, epsilon: float) -> tuple[float, GaussianPair]:

@@ -240,7 +240,7 @@ def test_overlapping_dask_computations_restore_the_filters() -> None:
     barrier = threading.Barrier(3)
 
     def slow(block: np.ndarray) -> np.ndarray:
-        barrier.wait(timeout=60)
+        barrier.wait(timeout=3600)
         return block
 
     def work() -> None:
