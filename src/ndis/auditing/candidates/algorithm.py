@@ -204,7 +204,11 @@ def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> OutputLaw
     """Return the law on the data, or on a neighbour. The algorithm gets its own copy, which it may write to."""
     if edit is None:
         return laws.law_of(algorithm, copy.deepcopy(data))
-    return laws.law_of(algorithm, edit.apply(data) if edit.whole is None else copy.deepcopy(edit.whole))
+    try:
+        return laws.law_of(algorithm, edit.apply(data) if edit.whole is None else copy.deepcopy(edit.whole))
+    except ParameterError as error:
+        name, _, rule = str(error).partition(" must ")
+        raise ParameterError(f"{name} on a neighbour", *rule.split("; got ", 1)) from error.__cause__
 
 
 def _check_same(first: OutputLaw, second: OutputLaw) -> None:
