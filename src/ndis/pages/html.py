@@ -134,17 +134,9 @@ def sentence(text: str) -> str:
 
 
 def chart(
-    curve: Sequence[Point],
-    claimed: Sequence[Point],
-    *,
-    description: str,
-    refuted: Point | None = None,
-    second: Sequence[Point] = (),
-    shaded: bool = True,
-    mark: str = "claim",
-    right: float = 0.0,
-    words: str = "",
-) -> Markup:
+    curve: Sequence[Point], claimed: Sequence[Point], *, description: str, refuted: Point | None = None,
+    second: Sequence[Point] = (), shaded: bool = True, mark: str = "claim", right: float = 0.0, words: str = "",
+) -> Markup:  # fmt: skip
     """Draw δ on a logarithmic axis against ε: the points of the curve joined by a line, and the claim.
 
     Parameters
